@@ -1,0 +1,289 @@
+//! ASCII armor (RFC 9580, section 6): any number of blocks in a text, read as one binary stream.
+
+use std::io::{self, BufRead, Read};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The longest line that is looked at, in bytes. Real armor has 76; longer lines are damage.
+const LINE_BYTES_MAX: usize = 1 << 16;
+
+/// Damaged lines that are remembered.
+const DAMAGE_MAX: usize = 1000;
+
+/// Where a block starts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Block {
+    /// Offset of the block's first byte in the binary stream.
+    pub decoded: u64,
+    /// Line of the text in which the block starts, from 1.
+    pub line: u64,
+}
+
+/// Reads the content of all OpenPGP blocks in a text, one after the other.
+///
+/// Text around the blocks is passed over. The checksum is not looked at (RFC 9580, section 6.1).
+/// Memory is bounded by one line. A damaged block ends at the damage, and the next one is read; the
+/// damage is remembered in [`Self::damage`].
+#[derive(Debug)]
+pub struct Armor<R> {
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    state: State,
+    decoded: Vec<u8>,
+    at: usize,
+    total: u64,
+    blocks: Vec<Block>,
+    damage: Vec<u64>,
+    /// Base64 digits of an unfinished group of four.
+    pending: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Outside,
+    Headers,
+    Body,
+    /// Behind the checksum or padding: only the tail line may follow.
+    Tail,
+    End,
+}
+
+impl<R: BufRead> Armor<R> {
+    /// Reads the blocks in `input`.
+    pub fn new(input: R) -> Self {
+        Self {
+            input,
+            line: Vec::new(),
+            number: 0,
+            state: State::Outside,
+            decoded: Vec::new(),
+            at: 0,
+            total: 0,
+            blocks: Vec::new(),
+            damage: Vec::new(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// The blocks met so far that have content, and the last one.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The lines in which armor was found damaged so far, the first thousand.
+    pub fn damage(&self) -> &[u64] {
+        &self.damage
+    }
+
+    /// Reads one line into `self.line`, `false` at the end of the input.
+    fn next_line(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        let mut limited = self.input.by_ref().take(LINE_BYTES_MAX as u64);
+        if limited.read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(false);
+        }
+        self.number += 1;
+        if self.line.len() == LINE_BYTES_MAX && self.line.last() != Some(&b'\n') {
+            self.line.clear();
+            self.line.push(0);
+            while let [_, ..] = self.input.fill_buf()? {
+                let buffer = self.input.fill_buf()?;
+                let newline = buffer.iter().position(|&b| b == b'\n');
+                let used = newline.map_or(buffer.len(), |at| at + 1);
+                self.input.consume(used);
+                if newline.is_some() {
+                    break;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn damaged(&mut self) {
+        if self.damage.len() < DAMAGE_MAX {
+            self.damage.push(self.number);
+        }
+        self.pending.clear();
+        self.state = State::Outside;
+    }
+
+    /// Reads lines until something is decoded or the input ends.
+    fn fill(&mut self) -> io::Result<()> {
+        self.decoded.clear();
+        self.at = 0;
+        while self.decoded.is_empty() && self.state != State::End {
+            if !self.next_line()? {
+                if self.state != State::Outside {
+                    self.damaged();
+                }
+                self.state = State::End;
+                break;
+            }
+            let line = self.line.trim_ascii();
+            let opens = line.starts_with(b"-----BEGIN PGP ") && line.ends_with(b"-----");
+            match self.state {
+                _ if opens => {
+                    if self.state != State::Outside {
+                        self.damaged();
+                    }
+                    // A cleartext signature's text is no base64: its signature block follows.
+                    self.state = if self.line.starts_with(b"-----BEGIN PGP SIGNED") {
+                        State::Outside
+                    } else {
+                        // A block without content names nothing.
+                        self.blocks.pop_if(|last| last.decoded == self.total);
+                        self.blocks.push(Block { decoded: self.total, line: self.number });
+                        State::Headers
+                    };
+                }
+                State::Outside | State::End => {}
+                State::Headers if line.is_empty() => self.state = State::Body,
+                State::Headers if line.contains(&b':') => {}
+                // The empty line is missing, as mail programs like to have it.
+                State::Headers | State::Body => self.body_line(),
+                State::Tail if line.starts_with(b"-----END PGP ") => self.state = State::Outside,
+                State::Tail if line.is_empty() || line.starts_with(b"=") => {}
+                State::Tail => self.damaged(),
+            }
+        }
+        self.total += self.decoded.len() as u64;
+        Ok(())
+    }
+
+    fn body_line(&mut self) {
+        self.state = State::Body;
+        let line = self.line.trim_ascii();
+        if line.starts_with(b"-----END PGP ") {
+            let complete = self.pending.is_empty();
+            self.state = State::Outside;
+            if !complete {
+                self.damaged();
+            }
+            return;
+        }
+        if line.starts_with(b"=") && self.pending.is_empty() {
+            self.state = State::Tail;
+            return;
+        }
+        self.pending.extend_from_slice(line);
+        let whole = self.pending.len() / 4 * 4;
+        let padded = self.pending.ends_with(b"=");
+        let before = self.decoded.len();
+        if let Ok(()) = STANDARD.decode_vec(&self.pending[..whole], &mut self.decoded) {
+            self.pending.drain(..whole);
+            if padded {
+                self.state = State::Tail;
+            }
+        } else {
+            self.decoded.truncate(before);
+            self.damaged();
+        }
+    }
+}
+
+impl<R: BufRead> Read for Armor<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.decoded.len() && self.state != State::End {
+            self.fill()?;
+        }
+        let n = out.len().min(self.decoded.len() - self.at);
+        out[..n].copy_from_slice(&self.decoded[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// Writes certificates as one public key block, 64 digits to a line, with the checksum that
+/// older readers want.
+#[must_use]
+pub fn enarmor(certs: &[u8]) -> String {
+    let mut out = String::with_capacity(certs.len() / 3 * 4 + certs.len() / 48 + 128);
+    out.push_str("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n");
+    for chunk in certs.chunks(48) {
+        STANDARD.encode_string(chunk, &mut out);
+        out.push('\n');
+    }
+    out.push('=');
+    STANDARD.encode_string(&crc24(certs).to_be_bytes()[1..], &mut out);
+    out.push_str("\n-----END PGP PUBLIC KEY BLOCK-----\n");
+    out
+}
+
+/// The checksum of armor (RFC 9580, section 6.1.1), by table.
+fn crc24(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut at = 0u32;
+        while at < 256 {
+            let mut crc = at << 16;
+            let mut bit = 0;
+            while bit < 8 {
+                crc <<= 1;
+                if crc & 0x100_0000 != 0 {
+                    crc ^= 0x0186_4cfb;
+                }
+                bit += 1;
+            }
+            table[at as usize] = crc;
+            at += 1;
+        }
+        table
+    };
+    let step =
+        |crc: u32, &byte: &u8| (crc << 8) ^ TABLE[(crc >> 16 ^ u32::from(byte)) as usize & 0xff];
+    bytes.iter().fold(0x00b7_04ce, step) & 0x00ff_ffff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decode(text: &[u8]) -> (Vec<u8>, Vec<u64>) {
+        let mut armor = Armor::new(text);
+        let mut out = Vec::new();
+        armor.read_to_end(&mut out).unwrap();
+        (out, armor.damage().to_vec())
+    }
+
+    proptest! {
+        /// Blocks are read back in order, whatever stands around them.
+        #[test]
+        fn blocks_read_back(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 1..4),
+            noise in "[a-z \n]{0,40}",
+        ) {
+            let text: String =
+                parts.iter().map(|part| format!("{noise}\n{}", enarmor(part))).collect();
+            let (read, damage) = decode(text.as_bytes());
+            prop_assert_eq!(read, parts.concat());
+            prop_assert_eq!(damage, Vec::<u64>::new());
+        }
+
+        /// Any text ends in bytes, never in a panic.
+        #[test]
+        fn any_text_is_read(text: Vec<u8>) {
+            decode(&[b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n", &text[..]].concat());
+        }
+    }
+
+    #[test]
+    fn a_damaged_block_is_named_by_its_line_and_the_next_one_is_read() {
+        let good = enarmor(b"second");
+        let text = format!("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n*bad*\n{good}");
+        assert_eq!(decode(text.as_bytes()), (b"\0\0\0second".to_vec(), vec![4]));
+    }
+
+    #[test]
+    fn an_endless_line_takes_no_memory() {
+        let text =
+            b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n".chain(io::repeat(b'A').take(1 << 24));
+        let mut armor = Armor::new(io::BufReader::new(text));
+        let read = io::copy(&mut armor, &mut io::sink()).unwrap();
+        assert_eq!(read, 0);
+        assert!(armor.line.capacity() <= 2 * LINE_BYTES_MAX);
+        assert_eq!(armor.damage(), [3]);
+    }
+}

@@ -1,0 +1,447 @@
+//! A certificate: its packets in canonical order, and the union of two copies.
+//!
+//! A certificate is a set: of components (user IDs, attributes, subkeys, packets of kinds not known
+//! today), and for each component of the signatures on it. The canonical form writes that set in one
+//! order, so two copies with the same content are the same bytes, and the union of two copies is the
+//! union of their sets. Nothing is judged here and nothing is lost; see [`crate::verify`] for what
+//! signatures are worth.
+
+use std::cmp::Ordering;
+
+use crate::hash::md5;
+use crate::packet::{self, PacketRef, Tag, packets};
+use crate::{Fingerprint, Key, Reason};
+
+/// The packets that a certificate may have: a million, so that what is kept about each stays small
+/// beside the largest certificate.
+pub const PACKETS_MAX: usize = 1 << 20;
+
+/// A certificate in canonical form.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cert {
+    /// The canonical bytes.
+    bytes: Vec<u8>,
+    /// Where the packets lie in them.
+    index: Vec<Place>,
+    fingerprint: Fingerprint,
+}
+
+/// A packet within the canonical bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Place {
+    tag: Tag,
+    body: u32,
+    end: u32,
+}
+
+/// A component with the signatures on it: bodies in ascending order, each once.
+#[derive(Clone, Debug)]
+struct Component<'a> {
+    packet: PacketRef<'a>,
+    signatures: Vec<&'a [u8]>,
+}
+
+/// The order of components: the primary key, user IDs, attributes, subkeys, then all others.
+fn rank(tag: Tag) -> u8 {
+    match tag {
+        Tag::PUBLIC_KEY => 0,
+        Tag::USER_ID => 1,
+        Tag::USER_ATTRIBUTE => 2,
+        Tag::PUBLIC_SUBKEY => 3,
+        Tag(other) => other | 0x40,
+    }
+}
+
+fn order(a: &PacketRef<'_>, b: &PacketRef<'_>) -> Ordering {
+    rank(a.tag).cmp(&rank(b.tag)).then_with(|| a.body.cmp(b.body))
+}
+
+impl Cert {
+    /// Reads one certificate: a primary key and all packets that follow it.
+    ///
+    /// Packets that are local to a ring (trust, marker) are dropped, the secret part of a secret key
+    /// likewise; every other packet is kept, known or not.
+    ///
+    /// # Errors
+    ///
+    /// When a packet is cut off or the primary key is malformed.
+    pub fn parse(raw: &[u8]) -> Result<Self, Reason> {
+        let mut components: Vec<Component<'_>> = Vec::with_capacity(4);
+        for (number, packet) in packets(raw).enumerate() {
+            if number == PACKETS_MAX {
+                return Err(Reason::TooManyPackets { max: PACKETS_MAX });
+            }
+            let PacketRef { tag, body } = packet?;
+            match tag {
+                Tag::SIGNATURE => match components.last_mut() {
+                    Some(component) => component.signatures.push(body),
+                    None => return Err(Reason::NoPrimary { tag: tag.0 }),
+                },
+                tag if tag.is_local() => {}
+                tag if components.is_empty() != tag.is_primary() => {
+                    return Err(Reason::NoPrimary { tag: tag.0 });
+                }
+                Tag::SECRET_KEY | Tag::SECRET_SUBKEY => {
+                    let body = Key::parse(PacketRef { tag, body })?.body;
+                    let tag = if tag.is_primary() { Tag::PUBLIC_KEY } else { Tag::PUBLIC_SUBKEY };
+                    components.push(Component {
+                        packet: PacketRef { tag, body },
+                        signatures: Vec::new(),
+                    });
+                }
+                tag => components
+                    .push(Component { packet: PacketRef { tag, body }, signatures: Vec::new() }),
+            }
+        }
+        let Some(primary) = components.first() else { return Err(Reason::NoPrimary { tag: 0 }) };
+        let fingerprint = Key::parse(primary.packet)?.fingerprint();
+        if !components.is_sorted_by(|a, b| order(&a.packet, &b.packet).is_lt()) {
+            components.sort_by(|a, b| order(&a.packet, &b.packet));
+            components.dedup_by(|again, first| {
+                let same = again.packet == first.packet;
+                if same {
+                    first.signatures.append(&mut again.signatures);
+                }
+                same
+            });
+        }
+        for component in &mut components {
+            if !component.signatures.is_sorted_by(|a, b| a < b) {
+                component.signatures.sort_unstable();
+                component.signatures.dedup();
+            }
+        }
+        Ok(Self::write(&components, fingerprint, raw.len()))
+    }
+
+    /// Reads bytes that [`Self::as_bytes`] gave earlier, without ordering them again.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are not what was written.
+    pub fn from_canonical(bytes: Vec<u8>) -> Result<Self, Reason> {
+        let mut index = Vec::with_capacity(bytes.len() / 300 + 4);
+        let mut at = 0;
+        for packet in packets(&bytes) {
+            let packet = packet?;
+            let header = match packet.body.len() {
+                0..=191 => 2,
+                192..=8383 => 3,
+                _ => 6,
+            };
+            let body = at + header;
+            at = body + packet.body.len();
+            index.push(Place { tag: packet.tag, body: offset(body), end: offset(at) });
+        }
+        let Some(first) = index.first() else { return Err(Reason::NoPrimary { tag: 0 }) };
+        let primary = bytes.get(first.body as usize..first.end as usize);
+        let primary = PacketRef { tag: first.tag, body: primary.ok_or(Reason::MalformedKey)? };
+        if at != bytes.len() || first.tag != Tag::PUBLIC_KEY {
+            return Err(Reason::NoPrimary { tag: first.tag.0 });
+        }
+        let fingerprint = Key::parse(primary)?.fingerprint();
+        Ok(Self { bytes, index, fingerprint })
+    }
+
+    fn write(components: &[Component<'_>], fingerprint: Fingerprint, hint: usize) -> Self {
+        let mut cert =
+            Self { bytes: Vec::with_capacity(hint + 16), index: Vec::new(), fingerprint };
+        cert.index.reserve(components.iter().map(|c| 1 + c.signatures.len()).sum());
+        for component in components {
+            cert.push(component.packet);
+            for body in &component.signatures {
+                cert.push(PacketRef { tag: Tag::SIGNATURE, body });
+            }
+        }
+        cert
+    }
+
+    fn push(&mut self, packet: PacketRef<'_>) {
+        packet::write(&mut self.bytes, packet.tag, packet.body);
+        let end = self.bytes.len();
+        let body = offset(end - packet.body.len());
+        self.index.push(Place { tag: packet.tag, body, end: offset(end) });
+    }
+
+    /// The certificate as a stream of packets, in canonical order.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes the bytes out.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The fingerprint of the primary key.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// The packets in canonical order.
+    #[must_use]
+    pub fn packets(&self) -> impl DoubleEndedIterator<Item = PacketRef<'_>> + ExactSizeIterator {
+        self.index.iter().map(|place| PacketRef {
+            tag: place.tag,
+            body: &self.bytes[place.body as usize..place.end as usize],
+        })
+    }
+
+    /// The number of signature packets.
+    #[must_use]
+    pub fn signature_count(&self) -> usize {
+        self.index.iter().filter(|place| place.tag == Tag::SIGNATURE).count()
+    }
+
+    /// The primary key and the subkeys, as far as they can be read.
+    pub fn keys(&self) -> impl Iterator<Item = Key<'_>> {
+        self.packets()
+            .filter(|packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY))
+            .filter_map(|packet| Key::parse(packet).ok())
+    }
+
+    /// The user IDs, without attributes.
+    pub fn user_ids(&self) -> impl Iterator<Item = &[u8]> {
+        self.packets().filter(|packet| packet.tag == Tag::USER_ID).map(|packet| packet.body)
+    }
+
+    fn components(&self) -> Vec<Component<'_>> {
+        let mut components: Vec<Component<'_>> = Vec::new();
+        for packet in self.packets() {
+            match components.last_mut() {
+                Some(component) if packet.tag == Tag::SIGNATURE => {
+                    component.signatures.push(packet.body);
+                }
+                _ => components.push(Component { packet, signatures: Vec::new() }),
+            }
+        }
+        components
+    }
+
+    /// The union of two copies of a certificate: every component and signature of either, once.
+    ///
+    /// Commutative, associative and idempotent. Linear in the size of both.
+    ///
+    /// # Panics
+    ///
+    /// If the two are not copies of the same certificate, which is a bug of the caller.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        assert_eq!(
+            self.fingerprint, other.fingerprint,
+            "only copies of one certificate are joined"
+        );
+        if self.bytes == other.bytes {
+            return self.clone();
+        }
+        let (ours, theirs) = (self.components(), other.components());
+        let joined = merge(
+            ours,
+            theirs,
+            |a, b| order(&a.packet, &b.packet),
+            |a, b| Component {
+                packet: a.packet,
+                signatures: merge(a.signatures, b.signatures, std::cmp::Ord::cmp, |a, _| a),
+            },
+        );
+        Self::write(&joined, self.fingerprint, self.bytes.len().max(other.bytes.len()))
+    }
+
+    /// The certificate with one more signature on its primary key, given as the body of its packet.
+    #[must_use]
+    pub fn with_direct_signature(&self, body: &[u8]) -> Self {
+        let mut components = self.components();
+        if let Some(primary) = components.first_mut()
+            && let Err(at) = primary.signatures.binary_search(&body)
+        {
+            primary.signatures.insert(at, body);
+        }
+        Self::write(&components, self.fingerprint, self.bytes.len() + body.len())
+    }
+
+    /// The digest by which SKS names this very content of a certificate: MD5 over all packets, sorted
+    /// by tag and body, each with tag and length as 32-bit big-endian numbers before it.
+    #[must_use]
+    pub fn sks_digest(&self) -> [u8; 16] {
+        let mut sorted: Vec<PacketRef<'_>> = self.packets().collect();
+        sorted.sort_unstable();
+        let lengths: Vec<[u8; 8]> = sorted
+            .iter()
+            .map(|packet| (u64::from(packet.tag.0) << 32 | packet.body.len() as u64).to_be_bytes())
+            .collect();
+        md5(sorted.iter().zip(&lengths).flat_map(|(packet, length)| [&length[..], packet.body]))
+    }
+
+    /// The certificate with the packets for which `keep` says so; a component takes the signatures
+    /// on it along. The primary key always stays.
+    #[must_use]
+    pub fn retain(&self, mut keep: impl FnMut(usize, PacketRef<'_>) -> bool) -> Self {
+        let mut out = Self {
+            bytes: Vec::with_capacity(self.bytes.len()),
+            index: Vec::new(),
+            fingerprint: self.fingerprint,
+        };
+        let mut component_kept = true;
+        for (at, packet) in self.packets().enumerate() {
+            let kept = at == 0 || keep(at, packet);
+            if packet.tag != Tag::SIGNATURE {
+                component_kept = kept;
+            }
+            if kept && component_kept {
+                out.push(packet);
+            }
+        }
+        out
+    }
+}
+
+/// Merges two ascending lists; `join` makes one of two equal items.
+fn merge<T>(
+    a: Vec<T>,
+    b: Vec<T>,
+    order: impl Fn(&T, &T) -> Ordering,
+    join: impl Fn(T, T) -> T,
+) -> Vec<T> {
+    let mut out = Vec::with_capacity(a.len().max(b.len()));
+    let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
+    while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+        match order(x, y) {
+            Ordering::Less => out.extend(a.next()),
+            Ordering::Greater => out.extend(b.next()),
+            Ordering::Equal => out.extend(a.next().zip(b.next()).map(|(x, y)| join(x, y))),
+        }
+    }
+    out.extend(a);
+    out.extend(b);
+    out
+}
+
+/// An offset into a certificate, which has at most [`crate::CERT_BYTES_MAX`] bytes per copy.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).expect("certificates stay far below 4 GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Reject, Splitter};
+    use proptest::prelude::*;
+
+    /// A version 4 RSA key, as small as one can be.
+    const PRIMARY: &[u8] = &[4, 0, 0, 0, 1, 1, 0, 9, 1, 1, 0, 2, 3];
+
+    /// A component, with the signatures on it: few different ones, so that copies overlap.
+    fn component() -> impl Strategy<Value = (u8, Vec<u8>, Vec<Vec<u8>>)> {
+        let tag = prop_oneof![Just(13u8), Just(14), Just(17), Just(21), Just(40), Just(63)];
+        let body = prop::collection::vec(0u8..3, 0..3);
+        let signature = prop::collection::vec(0u8..3, 0..4);
+        (tag, body, prop::collection::vec(signature, 0..4))
+    }
+
+    /// A copy of one and the same certificate: any components in any order, some more than once.
+    fn raw() -> impl Strategy<Value = Vec<u8>> {
+        let direct = prop::collection::vec(prop::collection::vec(0u8..3, 0..4), 0..3);
+        (direct, prop::collection::vec(component(), 0..6)).prop_map(|(direct, components)| {
+            let mut out = Vec::new();
+            packet::write(&mut out, Tag::PUBLIC_KEY, PRIMARY);
+            direct.iter().for_each(|body| packet::write(&mut out, Tag::SIGNATURE, body));
+            for (tag, body, signatures) in components {
+                packet::write(&mut out, Tag(tag), &body);
+                signatures.iter().for_each(|body| packet::write(&mut out, Tag::SIGNATURE, body));
+            }
+            out
+        })
+    }
+
+    fn copy() -> impl Strategy<Value = Cert> {
+        raw().prop_map(|raw| Cert::parse(&raw).unwrap())
+    }
+
+    /// The set that a certificate is: pairs of component and signature, and bare components.
+    fn set(raw: &[u8]) -> std::collections::BTreeSet<(PacketRef<'_>, Option<&[u8]>)> {
+        let mut component = None;
+        let mut pairs = std::collections::BTreeSet::new();
+        for packet in packets(raw) {
+            let packet = packet.unwrap();
+            if packet.tag == Tag::SIGNATURE {
+                pairs.insert((component.unwrap(), Some(packet.body)));
+            } else {
+                component = Some(packet);
+                pairs.insert((packet, None));
+            }
+        }
+        pairs
+    }
+
+    proptest! {
+        /// The canonical form has every packet of its input, known or not, and none besides.
+        #[test]
+        fn canonical_form_loses_nothing(raw in raw()) {
+            let cert = Cert::parse(&raw).unwrap();
+            prop_assert_eq!(set(cert.as_bytes()), set(&raw));
+            prop_assert_eq!(&Cert::parse(cert.as_bytes()).unwrap(), &cert);
+            prop_assert_eq!(&Cert::from_canonical(cert.as_bytes().to_vec()).unwrap(), &cert);
+        }
+
+        /// Gossip delivers copies in any order and more than once.
+        #[test]
+        fn union_ignores_order_and_repetition(a in copy(), b in copy(), c in copy()) {
+            prop_assert_eq!(a.union(&b), b.union(&a));
+            prop_assert_eq!(a.union(&b).union(&c), a.union(&b.union(&c)));
+            prop_assert_eq!(a.union(&a), a);
+        }
+
+        /// A union has what either has, and nothing else.
+        #[test]
+        fn union_is_that_of_the_sets(a in copy(), b in copy()) {
+            let joined = a.union(&b);
+            let expected = set(a.as_bytes()).union(&set(b.as_bytes())).copied().collect();
+            prop_assert_eq!(set(joined.as_bytes()), expected);
+            prop_assert_eq!(&Cert::parse(joined.as_bytes()).unwrap(), &joined);
+        }
+
+        /// Any bytes are cut and read without a panic, and what is read is canonical.
+        #[test]
+        fn any_bytes_are_read(bytes: Vec<u8>) {
+            let mut input = Vec::new();
+            packet::write(&mut input, Tag::PUBLIC_KEY, PRIMARY);
+            input.extend_from_slice(&bytes);
+            let mut splitter = Splitter::new(&input[..], 16);
+            let mut rejects: Vec<Reject> = Vec::new();
+            while let Some(batch) = splitter.next_batch().unwrap() {
+                rejects.extend(batch.rejects().cloned());
+                for (_, raw) in batch.certs() {
+                    if let Ok(cert) = Cert::parse(raw) {
+                        let again = Cert::parse(cert.as_bytes()).unwrap();
+                        prop_assert_eq!(again, cert);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Three octets of input each must not become a hundred of memory without end.
+    #[test]
+    fn a_certificate_of_too_many_packets_is_refused_by_name() {
+        let mut raw = Vec::new();
+        packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
+        raw.extend(std::iter::repeat_n([0xc2, 0], PACKETS_MAX - 1).flatten());
+        assert!(Cert::parse(&raw).is_ok());
+        raw.extend_from_slice(&[0xc2, 0]);
+        assert_eq!(Cert::parse(&raw), Err(Reason::TooManyPackets { max: PACKETS_MAX }));
+    }
+
+    /// Packets local to a ring are no part of a certificate.
+    #[test]
+    fn trust_packets_are_dropped() {
+        let mut raw = Vec::new();
+        packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
+        let plain = Cert::parse(&raw).unwrap();
+        packet::write(&mut raw, Tag::TRUST, &[1, 2]);
+        packet::write(&mut raw, Tag::MARKER, b"PGP");
+        assert_eq!(Cert::parse(&raw).unwrap(), plain);
+    }
+}

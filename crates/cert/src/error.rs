@@ -1,0 +1,97 @@
+//! Why bytes are not a certificate.
+
+/// Why a certificate, or the bytes where one was expected, could not be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The first bit of a packet header is always set (RFC 9580, section 4.2).
+    #[error("byte {byte:#04x} does not start an OpenPGP packet")]
+    NotAPacket {
+        /// The byte found.
+        byte: u8,
+    },
+    /// The input ends inside a packet.
+    #[error("packet of type {tag} is cut off: it says {wants} bytes, {has} are left")]
+    Truncated {
+        /// Type of the packet.
+        tag: u8,
+        /// Bytes that the header announces.
+        wants: usize,
+        /// Bytes that are there.
+        has: usize,
+    },
+    /// Partial lengths are for data packets only (RFC 9580, section 4.2.1.4).
+    #[error("packet of type {tag} has a partial length, which a certificate must not have")]
+    PartialLength {
+        /// Type of the packet.
+        tag: u8,
+    },
+    /// A length that lasts to the end of the file (RFC 9580, section 4.2.2).
+    #[error("packet of type {tag} has no length")]
+    IndeterminateLength {
+        /// Type of the packet.
+        tag: u8,
+    },
+    /// A packet above [`crate::PACKET_BYTES_MAX`].
+    #[error("packet of type {tag} has {len} bytes, the limit is {max}")]
+    PacketTooLarge {
+        /// Type of the packet.
+        tag: u8,
+        /// Bytes that the header announces.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A certificate above [`crate::CERT_BYTES_MAX`].
+    #[error("certificate has more than {max} bytes")]
+    CertTooLarge {
+        /// The limit.
+        max: usize,
+    },
+    /// A certificate with more packets than [`crate::PACKETS_MAX`].
+    #[error("certificate has more than {max} packets")]
+    TooManyPackets {
+        /// The limit.
+        max: usize,
+    },
+    /// A packet outside of any certificate.
+    #[error("packet of type {tag} comes before any primary key")]
+    NoPrimary {
+        /// Type of the packet.
+        tag: u8,
+    },
+    /// A key packet of a version that nobody has defined.
+    #[error("key version {version} is not known")]
+    KeyVersion {
+        /// The version octet.
+        version: u8,
+    },
+    /// A key packet whose fields do not fit into its body.
+    #[error("the primary key packet is malformed")]
+    MalformedKey,
+    /// A key packet with a secret part of an algorithm whose public part has no known end.
+    #[error("secret key of algorithm {algorithm}: its public part cannot be told apart")]
+    SecretKey {
+        /// The public-key algorithm (RFC 9580, section 9.1).
+        algorithm: u8,
+    },
+    /// Base64 that is none, or an armor that does not end.
+    #[error("ASCII armor is damaged in line {line}")]
+    Armor {
+        /// Line of the file, from 1.
+        line: u64,
+    },
+    /// A reader of a container format (keybox, SQLite, ...) could not read an entry.
+    #[error("{0}")]
+    Container(String),
+}
+
+/// A certificate that was not taken, and where it was.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("offset {offset}: {reason}")]
+pub struct Reject {
+    /// Bytes from the start of the input (of the decoded data, if the input was armored).
+    pub offset: u64,
+    /// What was wrong.
+    pub reason: Reason,
+}

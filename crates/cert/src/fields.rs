@@ -1,0 +1,32 @@
+//! Reading fields from the start of a slice, one after the other.
+
+/// What is still to be read. A field that does not fit is `None`.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|b| b[0])
+    }
+
+    /// A 32-bit big-endian number.
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let (&bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_be_bytes(bytes))
+    }
+
+    /// A multiprecision integer (RFC 9580, section 3.2), leading zero octets dropped.
+    pub(crate) fn mpi(&mut self) -> Option<&'a [u8]> {
+        let bits = self.take(2)?;
+        let bits = usize::from(bits[0]) << 8 | usize::from(bits[1]);
+        let bytes = self.take(bits.div_ceil(8))?;
+        let zeros = bytes.iter().take_while(|&&b| b == 0).count();
+        Some(&bytes[zeros..])
+    }
+}

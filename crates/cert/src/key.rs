@@ -1,0 +1,483 @@
+//! Public key packets (RFC 9580, section 5.5.2), as far as a keyring needs them: names, sizes,
+//! times. No arithmetic is done here.
+
+use crate::fields::Fields;
+use crate::hash::{md5, sha1, sha256};
+use crate::packet::{PacketRef, Tag};
+use crate::{Fingerprint, KeyId, Keygrip, Reason};
+
+/// A primary key or subkey, read from its packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The public part of the packet body.
+    pub(crate) body: &'a [u8],
+    /// 3, 4, 5 or 6.
+    pub version: u8,
+    /// Seconds since 1970.
+    pub created: u32,
+    /// Days until it expires, version 3 only, 0 for never.
+    pub days_valid: u16,
+    /// Public-key algorithm (RFC 9580, section 9.1).
+    pub algorithm: u8,
+    pub(crate) material: Material<'a>,
+}
+
+/// The public numbers of a key. MPIs are big-endian, without their length prefix.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Material<'a> {
+    Rsa {
+        n: &'a [u8],
+        e: &'a [u8],
+    },
+    Dsa {
+        p: &'a [u8],
+        q: &'a [u8],
+        g: &'a [u8],
+        y: &'a [u8],
+    },
+    Elgamal {
+        p: &'a [u8],
+        g: &'a [u8],
+        y: &'a [u8],
+    },
+    Ec {
+        curve: Option<Curve>,
+        point: &'a [u8],
+    },
+    /// Algorithms that have a fixed-length octet string (X25519, Ed25519, ...).
+    Native(&'a [u8]),
+    /// An algorithm that is not known: kept, listed, not used.
+    Opaque,
+}
+
+impl<'a> Key<'a> {
+    /// Reads a key packet, public or secret; of a secret one only the public part is looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::KeyVersion`], [`Reason::MalformedKey`] or [`Reason::SecretKey`].
+    pub fn parse(packet: PacketRef<'a>) -> Result<Self, Reason> {
+        let body = packet.body;
+        let secret = matches!(packet.tag, Tag::SECRET_KEY | Tag::SECRET_SUBKEY);
+        let &[version, a, b, c, d, ref rest @ ..] = body else {
+            return Err(Reason::MalformedKey);
+        };
+        if !(2..=6).contains(&version) {
+            return Err(Reason::KeyVersion { version });
+        }
+        let created = u32::from_be_bytes([a, b, c, d]);
+        let mut fields = Fields(rest);
+        let malformed = || Reason::MalformedKey;
+        let mut days_valid = 0;
+        if version < 4 {
+            let days = fields.take(2).ok_or_else(malformed)?;
+            days_valid = u16::from_be_bytes([days[0], days[1]]);
+        }
+        let algorithm = fields.byte().ok_or_else(malformed)?;
+        let version = version.max(3);
+        let material = if version >= 5 {
+            let len = fields.take(4).ok_or_else(malformed)?;
+            let len = u32::from_be_bytes([len[0], len[1], len[2], len[3]]) as usize;
+            let material = fields.take(len).ok_or_else(malformed)?;
+            Material::parse(algorithm, &mut Fields(material)).ok_or_else(malformed)?
+        } else {
+            Material::parse(algorithm, &mut fields).ok_or_else(malformed)?
+        };
+        if version == 3 && !matches!(material, Material::Rsa { .. }) {
+            return Err(Reason::MalformedKey);
+        }
+        let body = match (material, secret) {
+            (_, false) => body,
+            (Material::Opaque, true) if version < 5 => {
+                return Err(Reason::SecretKey { algorithm });
+            }
+            (_, true) => &body[..body.len() - fields.0.len()],
+        };
+        Ok(Self { body, version, created, days_valid, algorithm, material })
+    }
+
+    /// The fingerprint (RFC 9580, section 5.5.4).
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let (prefix, len) = self.hash_prefix();
+        match (self.version, self.material) {
+            (3, Material::Rsa { n, e }) => {
+                let id =
+                    n[n.len().saturating_sub(8)..].iter().fold(0, |a, &b| a << 8 | u64::from(b));
+                Fingerprint::V3(md5([n, e]), KeyId(id))
+            }
+            (5, _) => Fingerprint::V5(sha256(&[&prefix[..len], self.body])),
+            (6, _) => Fingerprint::V6(sha256(&[&prefix[..len], self.body])),
+            _ => Fingerprint::V4(sha1(&[&prefix[..len], self.body])),
+        }
+    }
+
+    /// What is hashed before the body wherever a key is hashed: a constant and the length.
+    #[expect(clippy::cast_possible_truncation, reason = "a packet body is at most 16 MiB")]
+    pub(crate) fn hash_prefix(&self) -> ([u8; 5], usize) {
+        let len = (self.body.len() as u32).to_be_bytes();
+        match self.version {
+            5 => ([0x9a, len[0], len[1], len[2], len[3]], 5),
+            6 => ([0x9b, len[0], len[1], len[2], len[3]], 5),
+            _ => ([0x99, len[2], len[3], 0, 0], 3),
+        }
+    }
+
+    /// The size that is usually given: bits of the modulus or of the curve, 0 if unknown.
+    #[must_use]
+    pub fn bits(&self) -> u16 {
+        match self.material {
+            Material::Rsa { n: number, .. }
+            | Material::Dsa { p: number, .. }
+            | Material::Elgamal { p: number, .. } => {
+                let top = number.first().map_or(0, |b| b.leading_zeros() as usize);
+                u16::try_from(number.len() * 8 - top).unwrap_or(u16::MAX)
+            }
+            Material::Ec { .. } | Material::Native(_) => self.curve().map_or(0, Curve::bits),
+            Material::Opaque => 0,
+        }
+    }
+
+    /// The curve, for algorithms that have one.
+    #[must_use]
+    pub fn curve(&self) -> Option<Curve> {
+        match (self.material, self.algorithm) {
+            (Material::Ec { curve, .. }, _) => curve,
+            (Material::Native(_), 25) => Some(Curve::Cv25519),
+            (Material::Native(_), 26) => Some(Curve::X448),
+            (Material::Native(_), 27) => Some(Curve::Ed25519),
+            (Material::Native(_), 28) => Some(Curve::Ed448),
+            _ => None,
+        }
+    }
+
+    /// The keygrip, `None` for algorithms or curves that libgcrypt does not have.
+    #[must_use]
+    pub fn keygrip(&self) -> Option<Keygrip> {
+        // Libgcrypt hashes its standard form of a number: a sign octet if the high bit is set.
+        let sign = |n: &[u8]| -> &'static [u8] {
+            if n.first().is_some_and(|b| b & 0x80 != 0) { &[0] } else { &[] }
+        };
+        let named = |numbers: &[(char, &[u8])]| {
+            let mut all = Vec::with_capacity(1024);
+            for (name, number) in numbers {
+                let sign = sign(number);
+                all.extend_from_slice(
+                    format!("(1:{name}{}:", sign.len() + number.len()).as_bytes(),
+                );
+                all.extend_from_slice(sign);
+                all.extend_from_slice(number);
+                all.push(b')');
+            }
+            sha1(&[&all])
+        };
+        Some(Keygrip(match self.material {
+            Material::Rsa { n, .. } => sha1(&[sign(n), n]),
+            Material::Dsa { p, q, g, y } => named(&[('p', p), ('q', q), ('g', g), ('y', y)]),
+            Material::Elgamal { p, g, y } => named(&[('p', p), ('g', g), ('y', y)]),
+            Material::Ec { curve: Some(curve), point } => curve.keygrip(point)?,
+            Material::Native(point) => self.curve()?.keygrip(point)?,
+            Material::Ec { curve: None, .. } | Material::Opaque => return None,
+        }))
+    }
+}
+
+impl<'a> Material<'a> {
+    fn parse(algorithm: u8, fields: &mut Fields<'a>) -> Option<Self> {
+        Some(match algorithm {
+            1..=3 => Self::Rsa { n: fields.mpi()?, e: fields.mpi()? },
+            16 | 20 => Self::Elgamal { p: fields.mpi()?, g: fields.mpi()?, y: fields.mpi()? },
+            17 => {
+                Self::Dsa { p: fields.mpi()?, q: fields.mpi()?, g: fields.mpi()?, y: fields.mpi()? }
+            }
+            18 | 19 | 22 => {
+                let len = fields.byte()?;
+                let curve = Curve::from_oid(fields.take(usize::from(len))?);
+                let point = fields.mpi()?;
+                if algorithm == 18 {
+                    let kdf = fields.byte()?;
+                    fields.take(usize::from(kdf))?;
+                }
+                Self::Ec { curve, point }
+            }
+            25 | 27 => Self::Native(fields.take(32)?),
+            26 => Self::Native(fields.take(56)?),
+            28 => Self::Native(fields.take(57)?),
+            _ => Self::Opaque,
+        })
+    }
+}
+
+/// An elliptic curve (RFC 9580, section 9.2).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Curve {
+    NistP256 = 1,
+    NistP384 = 2,
+    NistP521 = 3,
+    BrainpoolP256 = 4,
+    BrainpoolP384 = 5,
+    BrainpoolP512 = 6,
+    Secp256k1 = 7,
+    Ed25519 = 8,
+    Cv25519 = 9,
+    Ed448 = 10,
+    X448 = 11,
+}
+
+impl Curve {
+    const ALL: [Self; 11] = [
+        Self::NistP256,
+        Self::NistP384,
+        Self::NistP521,
+        Self::BrainpoolP256,
+        Self::BrainpoolP384,
+        Self::BrainpoolP512,
+        Self::Secp256k1,
+        Self::Ed25519,
+        Self::Cv25519,
+        Self::Ed448,
+        Self::X448,
+    ];
+
+    /// The curve of a number that [`Self`] was cast to.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).wrapping_sub(1)).copied()
+    }
+
+    fn from_oid(oid: &[u8]) -> Option<Self> {
+        Some(match oid {
+            [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => Self::NistP256,
+            [0x2b, 0x81, 0x04, 0x00, 0x22] => Self::NistP384,
+            [0x2b, 0x81, 0x04, 0x00, 0x23] => Self::NistP521,
+            [0x2b, 0x81, 0x04, 0x00, 0x0a] => Self::Secp256k1,
+            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x07] => Self::BrainpoolP256,
+            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0b] => Self::BrainpoolP384,
+            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0d] => Self::BrainpoolP512,
+            [0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01] | [0x2b, 0x65, 0x70] => {
+                Self::Ed25519
+            }
+            [0x2b, 0x06, 0x01, 0x04, 0x01, 0x97, 0x55, 0x01, 0x05, 0x01] | [0x2b, 0x65, 0x6e] => {
+                Self::Cv25519
+            }
+            [0x2b, 0x65, 0x71] => Self::Ed448,
+            [0x2b, 0x65, 0x6f] => Self::X448,
+            _ => return None,
+        })
+    }
+
+    /// The name that GnuPG gives the curve.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NistP256 => "nistp256",
+            Self::NistP384 => "nistp384",
+            Self::NistP521 => "nistp521",
+            Self::BrainpoolP256 => "brainpoolP256r1",
+            Self::BrainpoolP384 => "brainpoolP384r1",
+            Self::BrainpoolP512 => "brainpoolP512r1",
+            Self::Secp256k1 => "secp256k1",
+            Self::Ed25519 => "ed25519",
+            Self::Cv25519 => "cv25519",
+            Self::Ed448 => "ed448",
+            Self::X448 => "cv448",
+        }
+    }
+
+    /// The size that GnuPG gives the curve, in bits.
+    #[must_use]
+    pub fn bits(self) -> u16 {
+        match self {
+            Self::NistP256 | Self::BrainpoolP256 | Self::Secp256k1 => 256,
+            Self::NistP384 | Self::BrainpoolP384 => 384,
+            Self::NistP521 => 521,
+            Self::BrainpoolP512 => 512,
+            Self::Ed25519 | Self::Cv25519 => 255,
+            Self::Ed448 => 441,
+            Self::X448 => 448,
+        }
+    }
+
+    /// The keygrip of a point: its curve's parameters in libgcrypt's notation, then the point.
+    ///
+    /// The two halves of the domain parameters are taken from the standards that define the curves
+    /// (FIPS 186-4, RFC 5639, SEC 2, RFC 7748, RFC 8032).
+    fn keygrip(self, point: &[u8]) -> Option<[u8; 20]> {
+        let parameters = self.parameters()?;
+        // Points of the 25519 curves bear a prefix octet in version 4 keys.
+        let point = match self {
+            Self::Ed25519 | Self::Cv25519 if point.len() == 33 && point[0] == 0x40 => &point[1..],
+            _ => point,
+        };
+        let mut all = Vec::with_capacity(640);
+        for (name, hex) in ["p", "a", "b", "g", "n"].iter().zip(parameters) {
+            all.extend_from_slice(format!("(1:{name}{}:", hex.len() / 2).as_bytes());
+            all.extend(hex.as_bytes().chunks_exact(2).map(|pair| {
+                let digit = |c: u8| if c.is_ascii_digit() { c - b'0' } else { c - b'a' + 10 };
+                digit(pair[0]) << 4 | digit(pair[1])
+            }));
+            all.push(b')');
+        }
+        all.extend_from_slice(format!("(1:q{}:", point.len()).as_bytes());
+        all.extend_from_slice(point);
+        all.push(b')');
+        Some(sha1(&[&all]))
+    }
+}
+
+impl Curve {
+    /// p, a, b, g and n in hex, as libgcrypt writes them; `None` where it has no such curve or the
+    /// keygrip was never compared with it.
+    #[rustfmt::skip]
+    fn parameters(self) -> Option<[&'static str; 5]> {
+        Some(match self {
+            Self::NistP256 => [
+                "ffffffff00000001000000000000000000000000ffffffffffffffffffffffff",
+                "ffffffff00000001000000000000000000000000fffffffffffffffffffffffc",
+                "5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604b",
+                concat!(
+                    "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f",
+                    "9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5",
+                ),
+                "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
+            ],
+            Self::NistP384 => [
+                concat!(
+                    "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffeffffffff00000000",
+                    "00000000ffffffff",
+                ),
+                concat!(
+                    "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffeffffffff00000000",
+                    "00000000fffffffc",
+                ),
+                concat!(
+                    "b3312fa7e23ee7e4988e056be3f82d19181d9c6efe8141120314088f5013875ac656398d8a2ed19d",
+                    "2a85c8edd3ec2aef",
+                ),
+                concat!(
+                    "04aa87ca22be8b05378eb1c71ef320ad746e1d3b628ba79b9859f741e082542a385502f25dbf5529",
+                    "6c3a545e3872760ab73617de4a96262c6f5d9e98bf9292dc29f8f41dbd289a147ce9da3113b5f0b8",
+                    "c00a60b1ce1d7e819d7a431d7c90ea0e5f",
+                ),
+                concat!(
+                    "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77a",
+                    "ecec196accc52973",
+                ),
+            ],
+            Self::NistP521 => [
+                concat!(
+                    "01ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+                    "ffffffffffffffffffffffffffffffffffffffffffffffffffff",
+                ),
+                concat!(
+                    "01ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+                    "fffffffffffffffffffffffffffffffffffffffffffffffffffc",
+                ),
+                concat!(
+                    "51953eb9618e1c9a1f929a21a0b68540eea2da725b99b315f3b8b489918ef109e156193951ec7e93",
+                    "7b1652c0bd3bb1bf073573df883d2c34f1ef451fd46b503f00",
+                ),
+                concat!(
+                    "0400c6858e06b70404e9cd9e3ecb662395b4429c648139053fb521f828af606b4d3dbaa14b5e77ef",
+                    "e75928fe1dc127a2ffa8de3348b3c1856a429bf97e7e31c2e5bd66011839296a789a3bc0045c8a5f",
+                    "b42c7d1bd998f54449579b446817afbd17273e662c97ee72995ef42640c550b9013fad0761353c70",
+                    "86a272c24088be94769fd16650",
+                ),
+                concat!(
+                    "01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa51868783bf2f",
+                    "966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409",
+                ),
+            ],
+            Self::BrainpoolP256 => [
+                "a9fb57dba1eea9bc3e660a909d838d726e3bf623d52620282013481d1f6e5377",
+                "7d5a0975fc2c3057eef67530417affe7fb8055c126dc5c6ce94a4b44f330b5d9",
+                "26dc5c6ce94a4b44f330b5d9bbd77cbf958416295cf7e1ce6bccdc18ff8c07b6",
+                concat!(
+                    "048bd2aeb9cb7e57cb2c4b482ffc81b7afb9de27e1e3bd23c23a4453bd9ace3262547ef835c3dac4",
+                    "fd97f8461a14611dc9c27745132ded8e545c1d54c72f046997",
+                ),
+                "a9fb57dba1eea9bc3e660a909d838d718c397aa3b561a6f7901e0e82974856a7",
+            ],
+            Self::BrainpoolP384 => [
+                concat!(
+                    "8cb91e82a3386d280f5d6f7e50e641df152f7109ed5456b412b1da197fb71123acd3a729901d1a71",
+                    "874700133107ec53",
+                ),
+                concat!(
+                    "7bc382c63d8c150c3c72080ace05afa0c2bea28e4fb22787139165efba91f90f8aa5814a503ad4eb",
+                    "04a8c7dd22ce2826",
+                ),
+                concat!(
+                    "04a8c7dd22ce28268b39b55416f0447c2fb77de107dcd2a62e880ea53eeb62d57cb4390295dbc994",
+                    "3ab78696fa504c11",
+                ),
+                concat!(
+                    "041d1c64f068cf45ffa2a63a81b7c13f6b8847a3e77ef14fe3db7fcafe0cbd10e8e826e03436d646",
+                    "aaef87b2e247d4af1e8abe1d7520f9c2a45cb1eb8e95cfd55262b70b29feec5864e19c054ff99129",
+                    "280e4646217791811142820341263c5315",
+                ),
+                concat!(
+                    "8cb91e82a3386d280f5d6f7e50e641df152f7109ed5456b31f166e6cac0425a7cf3ab6af6b7fc310",
+                    "3b883202e9046565",
+                ),
+            ],
+            Self::BrainpoolP512 => [
+                concat!(
+                    "aadd9db8dbe9c48b3fd4e6ae33c9fc07cb308db3b3c9d20ed6639cca703308717d4d9b009bc66842",
+                    "aecda12ae6a380e62881ff2f2d82c68528aa6056583a48f3",
+                ),
+                concat!(
+                    "7830a3318b603b89e2327145ac234cc594cbdd8d3df91610a83441caea9863bc2ded5d5aa8253aa1",
+                    "0a2ef1c98b9ac8b57f1117a72bf2c7b9e7c1ac4d77fc94ca",
+                ),
+                concat!(
+                    "3df91610a83441caea9863bc2ded5d5aa8253aa10a2ef1c98b9ac8b57f1117a72bf2c7b9e7c1ac4d",
+                    "77fc94cadc083e67984050b75ebae5dd2809bd638016f723",
+                ),
+                concat!(
+                    "0481aee4bdd82ed9645a21322e9c4c6a9385ed9f70b5d916c1b43b62eef4d0098eff3b1f78e2d0d4",
+                    "8d50d1687b93b97d5f7c6d5047406a5e688b352209bcb9f8227dde385d566332ecc0eabfa9cf7822",
+                    "fdf209f70024a57b1aa000c55b881f8111b2dcde494a5f485e5bca4bd88a2763aed1ca2b2fa8f054",
+                    "0678cd1e0f3ad80892",
+                ),
+                concat!(
+                    "aadd9db8dbe9c48b3fd4e6ae33c9fc07cb308db3b3c9d20ed6639cca70330870553e5c414ca92619",
+                    "418661197fac10471db1d381085ddaddb58796829ca90069",
+                ),
+            ],
+            Self::Secp256k1 => [
+                "fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f",
+                "",
+                "07",
+                concat!(
+                    "0479be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4",
+                    "655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8",
+                ),
+                "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141",
+            ],
+            Self::Ed25519 => [
+                "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed",
+                "01",
+                "2dfc9311d490018c7338bf8688861767ff8ff5b2bebe27548a14b235eca6874a",
+                concat!(
+                    "04216936d3cd6e53fec0a4e231fdd6dc5c692cc7609525a7b2c9562d608f25d51a66666666666666",
+                    "66666666666666666666666666666666666666666666666658",
+                ),
+                "1000000000000000000000000000000014def9dea2f79cd65812631a5cf5d3ed",
+            ],
+            Self::Cv25519 => [
+                "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed",
+                "01db41",
+                "01",
+                concat!(
+                    "04000000000000000000000000000000000000000000000000000000000000000920ae19a1b8a086",
+                    "b4e01edd2c7748d14c923d4d7e6d7c61b229e9c5a27eced3d9",
+                ),
+                "1000000000000000000000000000000014def9dea2f79cd65812631a5cf5d3ed",
+            ],
+            Self::Ed448 | Self::X448 => return None,
+        })
+    }
+}

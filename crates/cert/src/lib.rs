@@ -1,0 +1,36 @@
+//! OpenPGP certificates as a store needs them: cut from a stream, brought into one canonical form,
+//! joined, verified once, summed up, and named by the terms they are found by.
+//!
+//! Nothing here opens a file, starts a socket or reads a clock: bytes and times are arguments.
+
+mod armor;
+mod cert;
+mod error;
+mod fields;
+mod fingerprint;
+mod hash;
+mod key;
+mod minimal;
+mod packet;
+mod signature;
+mod split;
+mod stored;
+mod summary;
+mod terms;
+pub mod user_id;
+mod verify;
+
+pub use armor::{Armor, Block, enarmor};
+pub use cert::{Cert, PACKETS_MAX};
+pub use error::{Reason, Reject};
+pub use fingerprint::{Fingerprint, KeyId, Keygrip};
+pub use key::{Curve, Key};
+pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet};
+pub use signature::{Signature, kind};
+pub use split::{BATCH_BYTES, Batch, CERT_BYTES_MAX, Item, Splitter};
+pub use summary::{
+    Capabilities, KeySummary, Span, Summary, UserIdContent, UserIdSummary, Validity,
+};
+pub use terms::text as search_text;
+pub use terms::{Handle, Terms};
+pub use verify::{Verdict, Verification, carried_over, complete, verdicts};

@@ -1,0 +1,55 @@
+//! A certificate with only what speaks for it today.
+
+use crate::packet::Tag;
+use crate::signature::kind;
+use crate::verify::Verdict;
+use crate::{Cert, Signature};
+
+impl Cert {
+    /// The certificate without the signatures that nobody needs to use it: of each component the newest
+    /// good self-signature stays, and every revocation by its owner; third-party signatures go, as do
+    /// the newest's older siblings. User IDs and subkeys all stay (GnuPG's `export-minimal`).
+    #[must_use]
+    pub fn minimal(&self, verdicts: &[Verdict]) -> Self {
+        // For each packet: is it a signature to keep?
+        let mut keep = vec![true; self.packets().len()];
+        let mut newest: Option<(usize, u32)> = None;
+        let mut verdicts = verdicts.iter();
+        for (at, packet) in self.packets().enumerate() {
+            if packet.tag != Tag::SIGNATURE {
+                newest = None;
+                continue;
+            }
+            let good = verdicts.next() == Some(&Verdict::Good);
+            let signature = Signature::parse(packet.body).filter(|_| good);
+            keep[at] = match signature {
+                None => false,
+                Some(s) if matches!(s.kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION) => true,
+                // Who may revoke is not only said by the newest.
+                Some(s) if s.revoker.is_some() => true,
+                Some(s) => match newest {
+                    Some((_, created)) if created > s.created => false,
+                    before => {
+                        if let Some((before, _)) = before {
+                            keep[before] = false;
+                        }
+                        newest = Some((at, s.created));
+                        true
+                    }
+                },
+            };
+        }
+        self.retain(|at, _| keep[at])
+    }
+
+    /// The certificate without signatures that are marked as local to a ring (RFC 9580, section
+    /// 5.2.3.19).
+    #[must_use]
+    pub fn exportable(&self) -> Self {
+        let local = |body: &[u8]| Signature::parse(body).is_some_and(|s| !s.exportable);
+        if !self.packets().any(|packet| packet.tag == Tag::SIGNATURE && local(packet.body)) {
+            return self.clone();
+        }
+        self.retain(|_, packet| packet.tag != Tag::SIGNATURE || !local(packet.body))
+    }
+}

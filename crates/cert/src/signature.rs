@@ -1,0 +1,242 @@
+//! Signature packets (RFC 9580, section 5.2), as far as they can be read without arithmetic.
+
+use crate::{Fingerprint, KeyId};
+
+/// Signature types (RFC 9580, section 5.2.1) that occur in certificates.
+pub mod kind {
+    /// The four certifications of a user ID: generic, persona, casual, positive.
+    pub const CERTIFICATION: std::ops::RangeInclusive<u8> = 0x10..=0x13;
+    /// Binds a subkey to its primary key.
+    pub const SUBKEY_BINDING: u8 = 0x18;
+    /// A primary key speaks about itself.
+    pub const DIRECT_KEY: u8 = 0x1f;
+    /// Revokes a primary key.
+    pub const KEY_REVOCATION: u8 = 0x20;
+    /// Revokes a subkey.
+    pub const SUBKEY_REVOCATION: u8 = 0x28;
+    /// Revokes a certification.
+    pub const CERTIFICATION_REVOCATION: u8 = 0x30;
+}
+
+/// A signature, read from its packet. What is not in the hashed area is not believed, except for
+/// the issuer, which only selects the key to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Signature<'a> {
+    /// 3, 4, 5 or 6.
+    pub version: u8,
+    /// Type (RFC 9580, section 5.2.1); see [`kind`].
+    pub kind: u8,
+    /// Public-key algorithm (RFC 9580, section 9.1).
+    pub algorithm: u8,
+    /// Hash algorithm (RFC 9580, section 9.5).
+    pub hash: u8,
+    /// Seconds since 1970.
+    pub created: u32,
+    /// Seconds since 1970 from which the signature is void, 0 for never.
+    pub expires: u32,
+    /// Seconds after the creation of the key from which the key is void, 0 for never.
+    pub key_expires_after: u32,
+    /// The key flags (RFC 9580, section 5.2.3.29), `None` if the subpacket is missing.
+    pub key_flags: Option<&'a [u8]>,
+    /// The user ID is to be taken as the primary one.
+    pub primary_user_id: bool,
+    /// The signature may leave the ring it is in.
+    pub exportable: bool,
+    /// Depth and amount of a trust signature (RFC 9580, section 5.2.3.21).
+    pub trust: Option<(u8, u8)>,
+    /// The expression that limits a trust signature (RFC 9580, section 5.2.3.22).
+    pub trust_regex: Option<&'a [u8]>,
+    /// Code and text of a revocation (RFC 9580, section 5.2.3.31).
+    pub revocation_reason: Option<(u8, &'a [u8])>,
+    /// A key that may revoke this one: class, algorithm, fingerprint (RFC 9580, section 5.2.3.23).
+    pub revoker: Option<&'a [u8]>,
+    /// The key ID that the signature names, or that follows from the fingerprint it names.
+    pub issuer: Option<KeyId>,
+    /// The fingerprint of the issuer, if it is named.
+    pub issuer_fingerprint: Option<Fingerprint>,
+    /// A critical subpacket that is not known: the signature must not count.
+    pub unknown_critical: bool,
+    /// The first 16 bits of the digest.
+    pub(crate) digest_prefix: [u8; 2],
+    /// What the digest covers of the packet: from the version to the hashed area, in version 3 type
+    /// and time.
+    pub(crate) hashed: &'a [u8],
+    /// The salt that goes first into the digest, version 6 only.
+    pub(crate) salt: &'a [u8],
+    /// The algorithm's numbers.
+    pub(crate) numbers: &'a [u8],
+}
+
+impl<'a> Signature<'a> {
+    /// Reads the body of a signature packet; `None` if its fields do not fit.
+    #[must_use]
+    pub fn parse(body: &'a [u8]) -> Option<Self> {
+        let mut signature = Self {
+            version: *body.first()?,
+            kind: 0,
+            algorithm: 0,
+            hash: 0,
+            created: 0,
+            expires: 0,
+            key_expires_after: 0,
+            key_flags: None,
+            primary_user_id: false,
+            exportable: true,
+            trust: None,
+            trust_regex: None,
+            revocation_reason: None,
+            revoker: None,
+            issuer: None,
+            issuer_fingerprint: None,
+            unknown_critical: false,
+            digest_prefix: [0; 2],
+            hashed: &[],
+            salt: &[],
+            numbers: &[],
+        };
+        match signature.version {
+            2 | 3 => signature.parse_v3(body)?,
+            4..=6 => signature.parse_v4(body)?,
+            _ => return None,
+        }
+        Some(signature)
+    }
+
+    fn parse_v3(&mut self, body: &'a [u8]) -> Option<()> {
+        let (fixed, numbers) = body.split_at_checked(19)?;
+        if fixed[1] != 5 {
+            return None;
+        }
+        self.version = 3;
+        self.kind = fixed[2];
+        self.hashed = &fixed[2..7];
+        self.created = u32::from_be_bytes(fixed[3..7].try_into().ok()?);
+        self.issuer = Some(KeyId(u64::from_be_bytes(fixed[7..15].try_into().ok()?)));
+        self.algorithm = fixed[15];
+        self.hash = fixed[16];
+        self.digest_prefix = [fixed[17], fixed[18]];
+        self.numbers = numbers;
+        Some(())
+    }
+
+    fn parse_v4(&mut self, body: &'a [u8]) -> Option<()> {
+        let (&[_, kind, algorithm, hash], _) = body.split_first_chunk::<4>()?;
+        (self.kind, self.algorithm, self.hash) = (kind, algorithm, hash);
+        let wide = if self.version == 6 { 4 } else { 2 };
+        let area = |from: usize| -> Option<(&'a [u8], usize)> {
+            let len = body.get(from..from + wide)?.iter().fold(0, |a, &b| a << 8 | usize::from(b));
+            let start = from + wide;
+            Some((body.get(start..start.checked_add(len)?)?, start + len))
+        };
+        let (hashed_area, hashed_end) = area(4)?;
+        let (unhashed_area, unhashed_end) = area(hashed_end)?;
+        self.hashed = &body[..hashed_end];
+        self.digest_prefix = *body.get(unhashed_end..)?.first_chunk::<2>()?;
+        let mut rest = &body[unhashed_end + 2..];
+        if self.version == 6 {
+            let (&len, behind) = rest.split_first()?;
+            (self.salt, rest) = behind.split_at_checked(usize::from(len))?;
+        }
+        self.numbers = rest;
+        self.read_hashed(hashed_area)?;
+        self.read_unhashed(unhashed_area);
+        if self.issuer.is_none() {
+            self.issuer = self.issuer_fingerprint.map(|fingerprint| fingerprint.key_id());
+        }
+        Some(())
+    }
+
+    fn read_hashed(&mut self, area: &'a [u8]) -> Option<()> {
+        let mut expires_after = 0;
+        for subpacket in Subpackets(area) {
+            let Subpacket { kind, critical, body } = subpacket?;
+            let number = || Some(u32::from_be_bytes(*body.first_chunk()?));
+            match kind {
+                2 => self.created = number()?,
+                3 => expires_after = number()?,
+                4 => self.exportable = *body.first()? != 0,
+                5 => self.trust = Some((*body.first()?, *body.get(1)?)),
+                6 => self.trust_regex = Some(body.strip_suffix(&[0]).unwrap_or(body)),
+                9 => self.key_expires_after = number()?,
+                12 => self.revoker = Some(body),
+                16 | 33 => self.read_issuer(kind, body),
+                25 => self.primary_user_id = *body.first()? != 0,
+                27 => self.key_flags = Some(body),
+                29 => self.revocation_reason = body.split_first().map(|(&code, text)| (code, text)),
+                // Known, but of no use to a keyring.
+                7 | 10 | 11 | 20..=24 | 26 | 28 | 30..=32 | 34 | 35 | 37..=39 => {}
+                _ => self.unknown_critical |= critical,
+            }
+        }
+        if expires_after != 0 {
+            self.expires = self.created.saturating_add(expires_after);
+        }
+        Some(())
+    }
+
+    fn read_unhashed(&mut self, area: &'a [u8]) {
+        for subpacket in Subpackets(area).flatten() {
+            if (subpacket.kind == 16 && self.issuer.is_none())
+                || (subpacket.kind == 33 && self.issuer_fingerprint.is_none())
+            {
+                self.read_issuer(subpacket.kind, subpacket.body);
+            }
+        }
+    }
+
+    fn read_issuer(&mut self, kind: u8, body: &[u8]) {
+        match (kind, body) {
+            (16, _) => self.issuer = body.first_chunk().map(|id| KeyId(u64::from_be_bytes(*id))),
+            (_, [4, rest @ ..]) => {
+                self.issuer_fingerprint = rest.try_into().ok().map(Fingerprint::V4);
+            }
+            (_, [5, rest @ ..]) => {
+                self.issuer_fingerprint = rest.try_into().ok().map(Fingerprint::V5);
+            }
+            (_, [6, rest @ ..]) => {
+                self.issuer_fingerprint = rest.try_into().ok().map(Fingerprint::V6);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the signature names `key` as its issuer. The named key ID decides, as in GnuPG.
+    #[must_use]
+    pub fn names(&self, key: KeyId) -> bool {
+        self.issuer == Some(key)
+    }
+}
+
+/// A signature subpacket (RFC 9580, section 5.2.3.7).
+struct Subpacket<'a> {
+    kind: u8,
+    critical: bool,
+    body: &'a [u8],
+}
+
+/// The subpackets of an area; a last `None` if one does not fit.
+struct Subpackets<'a>(&'a [u8]);
+
+impl<'a> Iterator for Subpackets<'a> {
+    type Item = Option<Subpacket<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let area = std::mem::take(&mut self.0);
+        let (len, header) = match *area {
+            [] => return None,
+            [a @ 0..=191, ..] => (usize::from(a), 1),
+            [a @ 192..=254, b, ..] => (((usize::from(a) - 192) << 8) + usize::from(b) + 192, 2),
+            [255, a, b, c, d, ..] => (u32::from_be_bytes([a, b, c, d]) as usize, 5),
+            _ => return Some(None),
+        };
+        let Some((subpacket, rest)) = area[header..].split_at_checked(len) else {
+            return Some(None);
+        };
+        self.0 = rest;
+        Some(subpacket.split_first().map(|(&kind, body)| Subpacket {
+            kind: kind & 0x7f,
+            critical: kind & 0x80 != 0,
+            body,
+        }))
+    }
+}

@@ -1,0 +1,511 @@
+//! What a listing says about a certificate, worked out from its packets and verdicts.
+//!
+//! The rules are GnuPG's (`merge_selfsigs` in its `getkey.c`, followed by behaviour), so that validity,
+//! expiry and revocation agree with `gpg --with-colons`: the newest good self-signature of a component
+//! speaks for it; a revocation of a key or subkey is for ever, one of a user ID until a newer
+//! certification; a direct key signature goes before the user IDs. Trust is not decided here.
+//!
+//! A summary holds for a span of time ([`Summary::holds`]): the expiry of keys is left to the reader
+//! of the summary, but which signature speaks can change when one of them expires or comes of age.
+
+use crate::packet::Tag;
+use crate::signature::kind;
+use crate::verify::Verdict;
+use crate::{Cert, Curve, Fingerprint, Key, Signature};
+
+/// What a key may do, as the letters that GnuPG prints.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Capabilities(pub u8);
+
+impl Capabilities {
+    /// Certify other keys and user IDs.
+    pub const CERTIFY: u8 = 1;
+    /// Sign data.
+    pub const SIGN: u8 = 2;
+    /// Encrypt, to storage or in transit.
+    pub const ENCRYPT: u8 = 4;
+    /// Authenticate.
+    pub const AUTHENTICATE: u8 = 8;
+
+    /// Whether any of `which` is among them.
+    #[must_use]
+    pub fn has(self, which: u8) -> bool {
+        self.0 & which != 0
+    }
+
+    /// The capabilities that key flags name (RFC 9580, section 5.2.3.29).
+    fn from_flags(flags: &[u8]) -> Self {
+        let flags = flags.first().copied().unwrap_or_default();
+        let bit = |mask: u8, capability: u8| if flags & mask != 0 { capability } else { 0 };
+        Self(
+            bit(0x01, Self::CERTIFY)
+                | bit(0x02, Self::SIGN)
+                | bit(0x0c, Self::ENCRYPT)
+                | bit(0x20, Self::AUTHENTICATE),
+        )
+    }
+
+    /// What an algorithm is able to do, `None` if it is not known.
+    fn of_algorithm(algorithm: u8) -> Option<Self> {
+        const SIGNING: u8 = Capabilities::CERTIFY | Capabilities::SIGN | Capabilities::AUTHENTICATE;
+        Some(Self(match algorithm {
+            1 => SIGNING | Self::ENCRYPT,
+            2 | 16 | 18 | 25 | 26 => Self::ENCRYPT,
+            3 => Self::CERTIFY | Self::SIGN,
+            17 | 19 | 22 | 27 | 28 => SIGNING,
+            _ => return None,
+        }))
+    }
+}
+
+/// The state of a key or user ID at some time, the worst first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Validity {
+    /// No good self-signature binds it.
+    Invalid,
+    /// Revoked by its owner.
+    Revoked,
+    /// Its time is over.
+    Expired,
+    /// None of these.
+    Valid,
+}
+
+/// A primary key or subkey in a summary.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeySummary {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Public-key algorithm (RFC 9580, section 9.1).
+    pub algorithm: u8,
+    /// Bits of the modulus or the curve, 0 if unknown.
+    pub bits: u16,
+    /// The curve, for algorithms that have one.
+    pub curve: Option<Curve>,
+    /// Seconds since 1970.
+    pub created: u32,
+    /// Seconds since 1970, 0 for never.
+    pub expires: u32,
+    /// What it may do.
+    pub capabilities: Capabilities,
+    /// Revoked itself (a subkey is void as well if its primary key is revoked).
+    pub revoked: bool,
+    /// Bound by a good self-signature.
+    pub bound: bool,
+}
+
+/// A user ID or user attribute in a summary.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UserIdSummary {
+    /// Its text, or what is said of an attribute.
+    pub content: UserIdContent,
+    /// When the signature that speaks for it was made, seconds since 1970; 0 if there is none or it
+    /// is void.
+    pub created: u32,
+    /// When that signature expires, 0 for never.
+    pub expires: u32,
+    /// Revoked, and not certified again since.
+    pub revoked: bool,
+    /// The one to show where there is room for one.
+    pub primary: bool,
+}
+
+/// What stands in a user ID packet or user attribute packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum UserIdContent {
+    /// The bytes of a user ID, UTF-8 by convention.
+    Text(Vec<u8>),
+    /// A user attribute: how many subpackets, how many bytes, and their RIPEMD-160 digest.
+    Attribute {
+        /// Subpackets (RFC 9580, section 5.12).
+        count: u32,
+        /// Bytes of the packet body.
+        bytes: u32,
+        /// Digest of the body, by which GnuPG names it.
+        digest: [u8; 20],
+    },
+}
+
+/// The span of time in which a summary says the truth, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Span {
+    /// The first second.
+    pub from: u32,
+    /// The first second after it, `u32::MAX` for no end.
+    pub until: u32,
+}
+
+/// What a listing says about a certificate.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Summary {
+    /// The primary key.
+    pub primary: KeySummary,
+    /// User IDs and attributes, in canonical order.
+    pub user_ids: Vec<UserIdSummary>,
+    /// Subkeys in canonical order, which is that of their creation.
+    pub subkeys: Vec<KeySummary>,
+    /// Keys that may revoke this one, as in the signature subpacket: class, algorithm, fingerprint.
+    pub revokers: Vec<Vec<u8>>,
+    /// Number of signature packets.
+    pub signatures: u32,
+    /// Whether all self-signatures were computed ([`crate::Verification::Full`]).
+    pub checked: bool,
+    /// When the summary holds.
+    pub holds: Span,
+}
+
+impl Summary {
+    /// The summary of `cert` at `now` (seconds since 1970), given the verdicts on its signatures in
+    /// canonical order.
+    #[must_use]
+    pub fn evaluate(cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
+        Evaluation::new(cert, verdicts, now).finish()
+    }
+
+    /// The fingerprint of the certificate.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.primary.fingerprint
+    }
+
+    /// The primary key and the subkeys.
+    pub fn keys(&self) -> impl Iterator<Item = &KeySummary> {
+        std::iter::once(&self.primary).chain(&self.subkeys)
+    }
+
+    /// The state of the primary key.
+    #[must_use]
+    pub fn validity(&self, now: u32) -> Validity {
+        self.key_validity(&self.primary, now)
+    }
+
+    /// The state of one of the keys: a subkey is never better than the primary key.
+    #[must_use]
+    pub fn key_validity(&self, key: &KeySummary, now: u32) -> Validity {
+        let own = |key: &KeySummary| match key {
+            KeySummary { bound: false, .. } => Validity::Invalid,
+            KeySummary { revoked: true, .. } => Validity::Revoked,
+            KeySummary { expires: 1.., .. } if key.expires < now => Validity::Expired,
+            _ => Validity::Valid,
+        };
+        own(key).min(own(&self.primary))
+    }
+
+    /// The user ID to show where there is room for one.
+    #[must_use]
+    pub fn primary_user_id(&self) -> Option<&[u8]> {
+        let texts = || {
+            self.user_ids.iter().filter_map(|user_id| match &user_id.content {
+                UserIdContent::Text(text) => Some((user_id.primary, text.as_slice())),
+                UserIdContent::Attribute { .. } => None,
+            })
+        };
+        texts().find(|(primary, _)| *primary).or_else(|| texts().next()).map(|(_, text)| text)
+    }
+
+    /// The texts of all user IDs.
+    pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        self.user_ids.iter().filter_map(|user_id| match &user_id.content {
+            UserIdContent::Text(text) => Some(text.as_slice()),
+            UserIdContent::Attribute { .. } => None,
+        })
+    }
+
+    /// What the certificate as a whole can do at `now`.
+    #[must_use]
+    pub fn usable(&self, now: u32) -> Capabilities {
+        let mut usable = 0;
+        for key in self.keys().filter(|key| self.key_validity(key, now) == Validity::Valid) {
+            usable |= key.capabilities.0;
+        }
+        Capabilities(usable)
+    }
+}
+
+impl UserIdSummary {
+    /// The state of the user ID, not looking at its key.
+    #[must_use]
+    pub fn validity(&self, now: u32) -> Validity {
+        match self {
+            Self { revoked: true, .. } => Validity::Revoked,
+            Self { expires: 1.., .. } if self.expires <= now => Validity::Expired,
+            Self { created: 0, .. } => Validity::Invalid,
+            _ => Validity::Valid,
+        }
+    }
+}
+
+/// The work of evaluating one certificate.
+struct Evaluation<'a> {
+    cert: &'a Cert,
+    now: u32,
+    components: Vec<(crate::PacketRef<'a>, Vec<Signature<'a>>)>,
+    span: Span,
+    checked: bool,
+}
+
+/// What the signature that speaks for a user ID says about the primary key.
+struct Claim {
+    created: u32,
+    flags: Option<Capabilities>,
+    key_expires: u32,
+}
+
+impl<'a> Evaluation<'a> {
+    fn new(cert: &'a Cert, verdicts: &[Verdict], now: u32) -> Self {
+        let mut this = Self {
+            cert,
+            now,
+            components: Vec::with_capacity(4),
+            span: Span { from: 0, until: u32::MAX },
+            checked: true,
+        };
+        let created =
+            cert.packets().next().and_then(|p| Key::parse(p).ok()).map_or(0, |k| k.created);
+        let mut verdicts = verdicts.iter().copied();
+        for packet in cert.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                this.components.push((packet, Vec::new()));
+                continue;
+            }
+            let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
+            this.checked &= verdict != Verdict::Unchecked;
+            if verdict != Verdict::Good {
+                continue;
+            }
+            let signature = Signature::parse(packet.body)
+                .filter(|signature| !signature.unknown_critical && signature.created >= created);
+            if let (Some(signature), Some((_, signatures))) =
+                (signature, this.components.last_mut())
+            {
+                this.span.note(signature.created, now);
+                this.span.note(signature.expires, now);
+                if signature.created <= now {
+                    signatures.push(signature);
+                }
+            }
+        }
+        this
+    }
+
+    fn expired(&self, signature: &Signature<'_>) -> bool {
+        signature.expires != 0 && signature.expires <= self.now
+    }
+
+    fn finish(self) -> Summary {
+        let mut primary = None;
+        let mut user_ids = Vec::with_capacity(2);
+        let mut claims = Vec::new();
+        let mut subkeys = Vec::with_capacity(2);
+        let mut revokers = Vec::new();
+        let mut direct = None;
+        for (packet, signatures) in &self.components {
+            match packet.tag {
+                Tag::PUBLIC_KEY => {
+                    let Ok(key) = Key::parse(*packet) else { continue };
+                    for signature in signatures.iter().filter(|s| s.kind == kind::DIRECT_KEY) {
+                        revokers.extend(signature.revoker.map(<[u8]>::to_vec));
+                    }
+                    direct = self.newest(signatures, |s| s.kind == kind::DIRECT_KEY);
+                    let revoked = signatures.iter().any(|s| s.kind == kind::KEY_REVOCATION);
+                    primary = Some((key, revoked));
+                }
+                Tag::USER_ID | Tag::USER_ATTRIBUTE => {
+                    let created =
+                        primary.as_ref().map_or(0, |(key, _): &(Key<'_>, bool)| key.created);
+                    let (summary, claim) = self.user_id(packet, signatures, created);
+                    user_ids.push(summary);
+                    claims.extend(claim);
+                }
+                Tag::PUBLIC_SUBKEY => subkeys.extend(self.subkey(packet, signatures)),
+                _ => {}
+            }
+        }
+        let (key, revoked) = primary.expect("a certificate starts with its primary key");
+        choose_primary(&mut user_ids);
+        revokers.sort();
+        revokers.dedup();
+        let mut summary = key_summary(&key);
+        summary.fingerprint = self.cert.fingerprint();
+        summary.revoked = revoked;
+        summary.bound = direct.is_some() || !claims.is_empty();
+        let newest = |claims: &[Claim], which: fn(&Claim) -> bool| {
+            let mut best: Option<usize> = None;
+            for (at, claim) in claims.iter().enumerate().filter(|(_, claim)| which(claim)) {
+                if best.is_none_or(|best| claim.created > claims[best].created) {
+                    best = Some(at);
+                }
+            }
+            best
+        };
+        let flags = direct
+            .and_then(|s| s.key_flags)
+            .map(Capabilities::from_flags)
+            .or_else(|| newest(&claims, |c| c.flags.is_some()).and_then(|at| claims[at].flags));
+        summary.capabilities = capabilities(key.algorithm, flags);
+        summary.capabilities.0 |= Capabilities::CERTIFY;
+        summary.expires = match direct.map(|s| s.key_expires_after) {
+            _ if key.version == 3 => u32::from(key.days_valid)
+                .checked_mul(86_400)
+                .filter(|&days| days != 0)
+                .map_or(0, |days| key.created.saturating_add(days)),
+            Some(after @ 1..) => key.created.saturating_add(after),
+            _ => newest(&claims, |c| c.key_expires != 0).map_or(0, |at| claims[at].key_expires),
+        };
+        Summary {
+            primary: summary,
+            user_ids,
+            subkeys,
+            revokers,
+            signatures: u32::try_from(self.cert.signature_count()).unwrap_or(u32::MAX),
+            checked: self.checked,
+            holds: self.span,
+        }
+    }
+
+    /// The newest signature of a kind that has not expired; among equals the last.
+    fn newest<'s>(
+        &self,
+        signatures: &'s [Signature<'a>],
+        which: impl Fn(&Signature<'_>) -> bool,
+    ) -> Option<&'s Signature<'a>> {
+        signatures.iter().filter(|s| which(s) && !self.expired(s)).max_by_key(|s| s.created)
+    }
+
+    fn user_id(
+        &self,
+        packet: &crate::PacketRef<'_>,
+        signatures: &[Signature<'_>],
+        key_created: u32,
+    ) -> (UserIdSummary, Option<Claim>) {
+        let content = if packet.tag == Tag::USER_ID {
+            UserIdContent::Text(packet.body.to_vec())
+        } else {
+            attribute(packet.body)
+        };
+        let mut summary =
+            UserIdSummary { content, created: 0, expires: 0, revoked: false, primary: false };
+        // The newest signature speaks, and if it has expired, so has the user ID.
+        let Some(newest) = signatures.iter().max_by_key(|s| s.created) else {
+            return (summary, None);
+        };
+        if newest.kind == kind::CERTIFICATION_REVOCATION {
+            summary.revoked = true;
+            // It bound the user ID once, which is enough to make the key one of its own.
+            return (summary, Some(Claim { created: 0, flags: None, key_expires: 0 }));
+        }
+        summary.expires = newest.expires;
+        let mut claim = Claim { created: 0, flags: None, key_expires: 0 };
+        if !self.expired(newest) {
+            summary.created = newest.created;
+            summary.primary = newest.primary_user_id;
+            claim.created = newest.created;
+            claim.flags = newest.key_flags.map(Capabilities::from_flags);
+            if newest.key_expires_after != 0 {
+                claim.key_expires = key_created.saturating_add(newest.key_expires_after);
+            }
+        }
+        (summary, Some(claim))
+    }
+
+    fn subkey(
+        &self,
+        packet: &crate::PacketRef<'_>,
+        signatures: &[Signature<'_>],
+    ) -> Option<KeySummary> {
+        let key = Key::parse(*packet).ok()?;
+        let mut summary = key_summary(&key);
+        summary.revoked = signatures.iter().any(|s| s.kind == kind::SUBKEY_REVOCATION);
+        if let Some(binding) = self.newest(signatures, |s| s.kind == kind::SUBKEY_BINDING) {
+            summary.bound = true;
+            let flags = binding.key_flags.map(Capabilities::from_flags);
+            summary.capabilities = capabilities(key.algorithm, flags);
+            if binding.key_expires_after != 0 {
+                summary.expires = key.created.saturating_add(binding.key_expires_after);
+            }
+        }
+        Some(summary)
+    }
+}
+
+impl Span {
+    /// Narrows the span to the side of `time` on which `now` lies.
+    fn note(&mut self, time: u32, now: u32) {
+        if time != 0 && time <= now {
+            self.from = self.from.max(time);
+        } else if time != 0 {
+            self.until = self.until.min(time);
+        }
+    }
+
+    /// Whether `now` lies within.
+    #[must_use]
+    pub fn contains(self, now: u32) -> bool {
+        (self.from..self.until).contains(&now)
+    }
+}
+
+fn capabilities(algorithm: u8, flags: Option<Capabilities>) -> Capabilities {
+    match (flags, Capabilities::of_algorithm(algorithm)) {
+        (Some(flags), Some(able)) => Capabilities(flags.0 & able.0),
+        (Some(flags), None) => flags,
+        (None, able) => able.unwrap_or_default(),
+    }
+}
+
+fn key_summary(key: &Key<'_>) -> KeySummary {
+    KeySummary {
+        fingerprint: key.fingerprint(),
+        algorithm: key.algorithm,
+        bits: key.bits(),
+        curve: key.curve(),
+        created: key.created,
+        expires: 0,
+        capabilities: Capabilities::default(),
+        revoked: false,
+        bound: false,
+    }
+}
+
+/// Leaves the mark of the primary user ID on exactly one: the newest of those that claim it, else the
+/// newest; among equals the longest, then the last in byte order.
+fn choose_primary(user_ids: &mut [UserIdSummary]) {
+    fn key(user_id: &UserIdSummary) -> (bool, u32, usize, &[u8]) {
+        let text: &[u8] = match &user_id.content {
+            UserIdContent::Text(text) => text,
+            UserIdContent::Attribute { .. } => &[],
+        };
+        (user_id.primary, user_id.created, text.len(), text)
+    }
+    let chosen = (0..user_ids.len())
+        .filter(|&at| matches!(user_ids[at].content, UserIdContent::Text(_)))
+        .max_by(|&a, &b| key(&user_ids[a]).cmp(&key(&user_ids[b])));
+    for (at, user_id) in user_ids.iter_mut().enumerate() {
+        user_id.primary = Some(at) == chosen;
+    }
+}
+
+fn attribute(body: &[u8]) -> UserIdContent {
+    use ripemd::Digest as _;
+    let (mut count, mut rest) = (0, body);
+    while let Some((&first, behind)) = rest.split_first() {
+        let (len, header) = match first {
+            0..=191 => (usize::from(first), 0),
+            192..=254 => match behind.first() {
+                Some(&b) => (((usize::from(first) - 192) << 8) + usize::from(b) + 192, 1),
+                None => break,
+            },
+            255 => match behind.first_chunk::<4>() {
+                Some(&len) => (u32::from_be_bytes(len) as usize, 4),
+                None => break,
+            },
+        };
+        let Some(next) = behind.get(header..).and_then(|b| b.get(len..)) else { break };
+        (count, rest) = (count + 1, next);
+    }
+    UserIdContent::Attribute {
+        count,
+        bytes: u32::try_from(body.len()).unwrap_or(u32::MAX),
+        digest: ripemd::Ripemd160::digest(body).into(),
+    }
+}

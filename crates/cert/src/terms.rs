@@ -1,0 +1,92 @@
+//! The terms by which a certificate is found: what the indexes of a store are made of.
+
+use crate::hash::sha256;
+use crate::summary::Summary;
+use crate::{Cert, Fingerprint, user_id};
+
+/// A name in a form that an index keeps: 32 bits of a digest, 63 of a fingerprint, all 64 of a key ID.
+/// It selects candidates and proves nothing.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Handle(pub u64);
+
+impl Handle {
+    /// The handle of an e-mail address (in lower case) or, for user IDs without one, of their text.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        Self::first_octets(&sha256(&[text.as_bytes()]))
+    }
+
+    /// The handle under which a user ID is found exactly: that of its e-mail address, if it has one.
+    #[must_use]
+    pub fn of_address(user_id: &[u8]) -> Self {
+        match user_id::email(user_id) {
+            Some(email) => Self::of_text(&email),
+            None => Self::of_text(&user_id::text(user_id)),
+        }
+    }
+
+    /// The handle of any bytes, given in parts.
+    #[must_use]
+    pub fn of_bytes(parts: &[&[u8]]) -> Self {
+        Self::first_octets(&sha256(parts))
+    }
+
+    /// The leading bits of a fingerprint, in an order that is that of the fingerprints.
+    #[must_use]
+    pub fn of_fingerprint(fingerprint: Fingerprint) -> Self {
+        let octets = fingerprint.as_bytes().iter().take(8);
+        Self(octets.fold(0, |handle, &b| handle << 8 | u64::from(b)) >> 1)
+    }
+
+    /// The first four octets of a longer name: few enough to be cheap to store, enough to be nearly
+    /// alone among millions.
+    #[must_use]
+    pub fn first_octets(bytes: &[u8]) -> Self {
+        Self(bytes.iter().take(4).fold(0, |handle, &b| handle << 8 | u64::from(b)))
+    }
+}
+
+/// The terms of one certificate, each list in ascending order, without repetition.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Terms {
+    /// The fingerprint of the primary key.
+    pub fingerprint: Vec<Handle>,
+    /// Key IDs of the primary key and the subkeys, halves swapped ([`crate::KeyId::rotated`]).
+    pub keys: Vec<Handle>,
+    /// First octets of the keygrips.
+    pub keygrips: Vec<Handle>,
+    /// E-mail addresses, or texts of user IDs that have none.
+    pub addresses: Vec<Handle>,
+    /// All user IDs, one per line, for full-text search. Empty if there is none.
+    pub text: String,
+}
+
+impl Terms {
+    /// The terms of `cert`, whose summary is `summary`.
+    #[must_use]
+    pub fn of(cert: &Cert, summary: &Summary) -> Self {
+        let mut terms = Self {
+            fingerprint: vec![Handle::of_fingerprint(cert.fingerprint())],
+            keys: summary.keys().map(|key| Handle(key.fingerprint.key_id().rotated())).collect(),
+            keygrips: cert
+                .keys()
+                .filter_map(|key| key.keygrip())
+                .map(|grip| Handle::first_octets(&grip.0))
+                .collect(),
+            addresses: summary.texts().map(Handle::of_address).collect(),
+            text: text(summary),
+        };
+        for list in [&mut terms.keys, &mut terms.keygrips, &mut terms.addresses] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        terms
+    }
+}
+
+/// The text under which a certificate is put into the full-text indexes.
+#[must_use]
+pub fn text(summary: &Summary) -> String {
+    let lines: Vec<_> = summary.texts().map(user_id::text).collect();
+    lines.join("\n")
+}

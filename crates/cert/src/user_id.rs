@@ -1,0 +1,81 @@
+//! User IDs as text: the e-mail address in them, and how they are compared.
+
+use std::borrow::Cow;
+
+/// The text of a user ID, with what is not UTF-8 replaced.
+#[must_use]
+pub fn text(user_id: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(user_id)
+}
+
+/// The e-mail address in a user ID, in lower case: what is between the last `<` and the next `>`,
+/// or the whole user ID if it is an address itself. `None` if there is none.
+#[must_use]
+pub fn email(user_id: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(user_id).ok()?;
+    let address = match text.rsplit_once('<') {
+        Some((_, rest)) => rest.split_once('>')?.0,
+        None => text,
+    }
+    .trim();
+    let (local, domain) = address.rsplit_once('@')?;
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !"<>()".contains(c);
+    (!local.is_empty() && !domain.is_empty() && address.chars().all(plain))
+        .then(|| address.to_lowercase())
+}
+
+/// The form in which substrings are looked for: lower case.
+#[must_use]
+pub fn folded(text: &str) -> String {
+    text.to_lowercase()
+}
+
+/// The words of a text: runs of letters and digits, in lower case.
+pub fn words(text: &str) -> impl Iterator<Item = String> {
+    // Folded first: the lower case of a letter can be a letter and a mark, which ends a word.
+    let text = folded(text);
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+/// The name of a mailbox in a web key directory: SHA-1 of its local part in lower case, in z-base-32
+/// (draft-koch-openpgp-webkey-service, section 3.1).
+#[must_use]
+pub fn web_key_hash(local: &str) -> String {
+    const DIGITS: &[u8; 32] = b"ybndrfg8ejkmcpqxot1uwisza345h769";
+    let digest = crate::hash::sha1(&[local.to_ascii_lowercase().as_bytes()]);
+    digest
+        .chunks_exact(5)
+        .flat_map(|group| {
+            let bits = group.iter().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+            (0..8).rev().map(move |at| char::from(DIGITS[(bits >> (5 * at) & 31) as usize]))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the draft.
+    #[test]
+    fn web_keys_are_named_as_the_draft_does() {
+        assert_eq!(web_key_hash("Joe.Doe"), "iy9q119eutrkn8s1mk4r39qejnbu3n5q");
+    }
+
+    #[test]
+    fn addresses_are_found_where_gnupg_finds_them() {
+        let cases = [
+            ("Alice <Alice@Example.ORG>", Some("alice@example.org")),
+            ("alice@example.org", Some("alice@example.org")),
+            ("Alice (work) <a+b@example.org>", Some("a+b@example.org")),
+            ("Alice <alice at example.org>", None),
+            ("Alice", None),
+            ("<@example.org>", None),
+            ("Alice <alice@example.org", None),
+        ];
+        for (user_id, expected) in cases {
+            assert_eq!(email(user_id.as_bytes()).as_deref(), expected, "{user_id}");
+        }
+    }
+}
