@@ -1,0 +1,438 @@
+//! Bulk build of a new store: certificates are appended, index rows sorted outside, tables filled in
+//! key order, and the finished file is renamed into place.
+//!
+//! Until then everything is in `NAME.building`. Each batch is committed with the place in the input
+//! that it reaches, so that a build that was killed goes on from there. Certificates that come a
+//! second time are put aside and joined at the end, by the same way as any other write.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{Cert, Handle, Reason, Summary, Terms, Verification, verdicts};
+
+use crate::derive::{Derived, Failure};
+use crate::ingest::{ChangeKind, Outcome, Prepared, log, numbers};
+use crate::schema::{self, TextIndex};
+use crate::{Access, Layout, Store, StoreError};
+
+/// How a store is built.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// The layout of the store.
+    pub layout: Layout,
+    /// Bytes that index rows may take in memory. About 20 bytes per certificate come on top, and
+    /// what the caller reads ahead.
+    pub memory_bytes: usize,
+    /// Whether self-signatures are computed.
+    pub verification: Verification,
+    /// The present, in seconds since 1970.
+    pub now: u32,
+}
+
+/// How far a build has come in its inputs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Position {
+    /// Number of the input, from 0.
+    pub input: usize,
+    /// Bytes of it that are done with.
+    pub offset: u64,
+}
+
+/// What a finished build did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Built {
+    /// Certificates in the store.
+    pub certs: u64,
+    /// Certificates that came a second time and were joined.
+    pub joined: u64,
+}
+
+/// The steps of [`Builder::finish`], for a progress display.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// Filling the index tables.
+    Indexes,
+    /// Filling a full-text index.
+    Text(TextIndex),
+    /// Joining certificates that came again.
+    Joining,
+    /// Writing to disk and renaming.
+    Syncing,
+}
+
+/// A store that is being built.
+pub struct Builder {
+    connection: Connection,
+    target: PathBuf,
+    partial: PathBuf,
+    options: BuildOptions,
+    derived: Derived,
+    /// Handles of the fingerprints so far.
+    seen: HashSet<u64>,
+    last_id: i64,
+    joined: u64,
+    position: Position,
+}
+
+impl Builder {
+    /// Starts to build a store at `target` from inputs that `inputs` names (sizes and times belong
+    /// into it), or goes on with a build of the same inputs that was interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`] if `target` exists or its folder cannot be written.
+    pub fn start(target: &Path, inputs: &str, options: BuildOptions) -> Result<Self, StoreError> {
+        let io = |action, source| StoreError::Io { action, path: target.to_owned(), source };
+        if target.exists() {
+            return Err(io("build", std::io::ErrorKind::AlreadyExists.into()));
+        }
+        let partial = with_suffix(target, ".building");
+        let folder = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(folder).map_err(|source| io("make the folder of", source))?;
+        let engine = |source| StoreError::engine(&partial, source);
+        let mut resumed = partial.exists().then(|| resume(&partial, inputs)).flatten();
+        if resumed.is_none() {
+            for suffix in ["", "-journal", "-wal", "-shm"] {
+                match fs::remove_file(with_suffix(&partial, suffix)) {
+                    Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
+                        return Err(StoreError::ReadOnly { path: target.to_owned() });
+                    }
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(io("clear the way for", error));
+                    }
+                    _ => {}
+                }
+            }
+            resumed = Some(begin(&partial, inputs, &options).map_err(engine)?);
+        }
+        let (connection, position) = resumed.expect("begun where nothing was resumed");
+        let derived = Derived::new(folder, options.memory_bytes);
+        let mut builder = Self {
+            connection,
+            target: target.to_owned(),
+            partial: partial.clone(),
+            options,
+            derived,
+            seen: HashSet::new(),
+            last_id: 0,
+            joined: 0,
+            position,
+        };
+        if position != Position::default() {
+            builder.gather_again()?;
+        }
+        Ok(builder)
+    }
+
+    /// Where in the inputs to go on.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Certificates appended so far.
+    #[must_use]
+    pub fn appended(&self) -> u64 {
+        self.last_id.cast_unsigned()
+    }
+
+    /// Parses raw certificates and works out everything that is stored about them, on all cores.
+    #[must_use]
+    pub fn prepare(options: &BuildOptions, raw: &[&[u8]]) -> Vec<Result<Draft, Reason>> {
+        let parsed: Vec<Result<Cert, Reason>> =
+            raw.par_iter().map(|raw| Cert::parse(raw)).collect();
+        let good: Vec<&Cert> = parsed.iter().filter_map(|cert| cert.as_ref().ok()).collect();
+        let mut checked = verdicts(&good, options.verification).into_iter();
+        let work: Vec<_> = parsed
+            .into_iter()
+            .map(|cert| cert.map(|cert| (cert, checked.next().unwrap_or_default())))
+            .collect();
+        work.into_par_iter()
+            .map(|work| {
+                work.map(|(cert, verdicts)| Draft(Prepared::new(cert, verdicts, options.now)))
+            })
+            .collect()
+    }
+
+    /// Appends prepared certificates, and commits them with the place in the inputs they reach to.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] and what else a write can meet; the build can be started again.
+    pub fn append(&mut self, drafts: &[Draft], reached: Position) -> Result<(), StoreError> {
+        let result = self.append_rows(drafts, reached);
+        result.map_err(|failure| self.failed(failure))
+    }
+
+    fn append_rows(&mut self, drafts: &[Draft], reached: Position) -> Result<(), Failure> {
+        let transaction = self.connection.transaction()?;
+        {
+            let mut spool = transaction.prepare_cached("INSERT INTO spool VALUES (?1)")?;
+            let mut blob = transaction.prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?;
+            let mut cert =
+                transaction.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4)")?;
+            let mut fresh = Vec::with_capacity(drafts.len());
+            for Draft(draft) in drafts {
+                let stored = draft.cert.fingerprint().to_stored();
+                if !self.seen.insert(Handle::of_fingerprint(draft.cert.fingerprint()).0) {
+                    spool.execute([draft.cert.as_bytes()])?;
+                    self.joined += 1;
+                    continue;
+                }
+                self.last_id += 1;
+                let id = self.last_id;
+                blob.execute((id, numbers(&draft.verdicts), draft.cert.as_bytes()))?;
+                fresh.push((id, stored, draft));
+            }
+            let mut summary = Vec::new();
+            for (id, stored, draft) in &fresh {
+                summary.clear();
+                draft.summary.write(&mut summary);
+                cert.execute((id, stored, id, &summary))?;
+            }
+            for (id, _, draft) in &fresh {
+                log(&transaction, *id, self.options.now, *id, ChangeKind::New)?;
+                self.derived.add(*id, &draft.terms, draft.digest)?;
+            }
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('building', ?1)")?
+                .execute([format!("{} {}", reached.input, reached.offset)])?;
+        }
+        transaction.commit()?;
+        self.position = reached;
+        Ok(())
+    }
+
+    /// After a restart: gathers the index rows of what was appended before.
+    fn gather_again(&mut self) -> Result<(), StoreError> {
+        let result = || -> Result<(), Failure> {
+            let mut statement = self.connection.prepare(
+                "SELECT cert.id, cert.fingerprint, cert.summary, blob.bytes FROM cert \
+                 JOIN blob ON blob.id = cert.id ORDER BY cert.id",
+            )?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                let damaged = || Failure::Io(std::io::Error::other(format!("certificate {id}")));
+                let (fingerprint, _) =
+                    talaria_cert::Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
+                let summary = Summary::read(fingerprint, &summary).ok_or_else(damaged)?;
+                let cert = Cert::from_canonical(row.get(3)?).map_err(|_| damaged())?;
+                let terms = Terms::of(&cert, &summary);
+                self.derived.add(id, &terms, cert.sks_digest())?;
+                self.seen.insert(Handle::of_fingerprint(fingerprint).0);
+                self.last_id = id;
+            }
+            Ok(())
+        }();
+        result.map_err(|failure| self.failed(failure))?;
+        let joined: Result<i64, _> =
+            self.connection.query_row("SELECT count(*) FROM spool", [], |row| row.get(0));
+        self.joined = joined.map_err(|e| self.failed(e.into()))?.cast_unsigned();
+        Ok(())
+    }
+
+    /// Makes the indexes, joins what came twice, and renames the store into place.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Full`] and what else a write can meet; the build can be started again.
+    pub fn finish(mut self, mut step: impl FnMut(Step)) -> Result<Built, StoreError> {
+        let mut counts = Built { certs: self.last_id.cast_unsigned(), joined: self.joined };
+        let empty = Derived::new(Path::new("."), 0);
+        let derived = std::mem::replace(&mut self.derived, empty);
+        self.seen = HashSet::new();
+        self.fill(derived, &mut step).map_err(|failure| self.failed(failure))?;
+        let Self { connection, target, partial, options, joined, .. } = self;
+        drop(connection);
+        if joined > 0 {
+            step(Step::Joining);
+        }
+        let mut store = Store::open(&partial, Access::Write)?;
+        join_spool(&mut store, &options)?;
+        counts.certs = store.count()?;
+        step(Step::Syncing);
+        store.run(|connection| {
+            // At once: a build that is broken off behind this has no inputs, and starts anew.
+            connection.execute_batch(
+                "BEGIN; DROP TABLE spool; \
+                 DELETE FROM meta WHERE name IN ('inputs', 'building'); COMMIT; \
+                 PRAGMA journal_mode = WAL;",
+            )
+        })?;
+        drop(store);
+        let rename = || -> std::io::Result<()> {
+            File::open(&partial)?.sync_all()?;
+            fs::rename(&partial, &target)?;
+            match target.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+                _ => File::open(".")?.sync_all(),
+            }
+        };
+        match rename() {
+            Ok(()) => Ok(counts),
+            Err(source) => Err(StoreError::Io { action: "move into place", path: target, source }),
+        }
+    }
+
+    fn fill(&mut self, derived: Derived, step: &mut impl FnMut(Step)) -> Result<(), Failure> {
+        let transaction = self.connection.transaction()?;
+        let filled: Option<i64> =
+            transaction.query_row("PRAGMA application_id", [], |row| row.get(0)).optional()?;
+        if filled == Some(schema::APPLICATION) {
+            return Ok(());
+        }
+        // The pages that merging the text indexes frees are used by the tables that follow.
+        for index in [TextIndex::Trigrams, TextIndex::Words] {
+            if self.options.layout.text.contains(&index) {
+                step(Step::Text(index));
+                fill_text(&transaction, index)?;
+            }
+        }
+        step(Step::Indexes);
+        derived.fill(&transaction)?;
+        schema::mark(&transaction)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn failed(&self, failure: Failure) -> StoreError {
+        failed(&self.partial, failure)
+    }
+}
+
+/// A certificate that is ready to be appended.
+pub struct Draft(Prepared);
+
+/// Sorts an error of a bulk operation on `path`.
+pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {
+    match failure {
+        Failure::Engine(source) => StoreError::engine(path, source),
+        Failure::Io(source) if source.kind() == std::io::ErrorKind::StorageFull => {
+            StoreError::Full { path: path.to_owned() }
+        }
+        Failure::Io(source) => {
+            StoreError::Io { action: "sort the indexes of", path: path.to_owned(), source }
+        }
+    }
+}
+
+/// Fills an empty full-text index from the summaries.
+pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(), Failure> {
+    let table = index.table();
+    let set_automerge = |value: i64| {
+        connection.execute(
+            &format!("INSERT INTO {table} ({table}, rank) VALUES ('automerge', ?1)"),
+            [value],
+        )
+    };
+    // Merged once at the end instead of again and again. The engine's own megabyte of postings in
+    // memory stays: with more, they fall out of the processor's caches, at twice the cost.
+    set_automerge(0)?;
+    {
+        let mut insert =
+            connection.prepare(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
+        let mut statement =
+            connection.prepare("SELECT id, fingerprint, summary FROM cert ORDER BY id")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            let summary = talaria_cert::Fingerprint::from_stored(&stored)
+                .and_then(|(fingerprint, _)| Summary::read(fingerprint, &summary))
+                .ok_or_else(|| std::io::Error::other(format!("summary of certificate {id}")))?;
+            let text = talaria_cert::search_text(&summary);
+            if !text.is_empty() {
+                insert.execute((id, text))?;
+            }
+        }
+    }
+    connection.execute(&format!("INSERT INTO {table} ({table}) VALUES ('optimize')"), [])?;
+    set_automerge(4)?;
+    Ok(())
+}
+
+/// Joins the certificates that came a second time.
+fn join_spool(store: &mut Store, options: &BuildOptions) -> Result<(), StoreError> {
+    const BATCH: i64 = 1000;
+    loop {
+        let rows: Vec<(i64, Vec<u8>)> = store.run(|connection| {
+            connection
+                .prepare_cached("SELECT rowid, bytes FROM spool ORDER BY rowid LIMIT ?1")?
+                .query_map([BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })?;
+        let Some(&(last, _)) = rows.last() else { return Ok(()) };
+        let certs: Result<Vec<Cert>, Reason> =
+            rows.into_iter().map(|(_, bytes)| Cert::from_canonical(bytes)).collect();
+        let certs = certs.map_err(|reason| store.damaged(format!("the spool: {reason}")))?;
+        // Joining twice after a crash changes nothing.
+        let outcomes = store.ingest(certs, options.verification, options.now)?;
+        debug_assert!(!outcomes.contains(&Outcome::Refused(crate::Refusal::Blocked)));
+        store
+            .run(|connection| connection.execute("DELETE FROM spool WHERE rowid <= ?1", [last]))?;
+    }
+}
+
+fn tune(connection: &Connection) -> rusqlite::Result<()> {
+    // Appended pages need no journal, so a rollback journal costs next to nothing here, and a commit
+    // survives a crash of the machine.
+    connection.execute_batch(
+        "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL; \
+         PRAGMA cache_size = -131072; PRAGMA temp_store = FILE; PRAGMA locking_mode = EXCLUSIVE;",
+    )
+}
+
+fn begin(
+    partial: &Path,
+    inputs: &str,
+    options: &BuildOptions,
+) -> rusqlite::Result<(Connection, Position)> {
+    let connection = Connection::open(partial)?;
+    connection.execute_batch(&format!("PRAGMA page_size = {}", options.layout.page_bytes))?;
+    tune(&connection)?;
+    connection.execute_batch("BEGIN")?;
+    schema::create_bare(&connection)?;
+    schema::create_derived(&connection, &options.layout.text)?;
+    connection.execute_batch("CREATE TABLE spool (bytes BLOB NOT NULL)")?;
+    connection.execute("INSERT INTO meta VALUES ('inputs', ?1)", [inputs])?;
+    connection.execute_batch("COMMIT")?;
+    Ok((connection, Position::default()))
+}
+
+/// Opens a build that was interrupted, if it was one of the same inputs.
+fn resume(partial: &Path, inputs: &str) -> Option<(Connection, Position)> {
+    let connection = Connection::open(partial).ok()?;
+    tune(&connection).ok()?;
+    let meta = |name: &str| {
+        connection
+            .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| {
+                row.get::<_, String>(0)
+            })
+            .ok()
+    };
+    if meta("inputs")? != inputs {
+        return None;
+    }
+    let position = match meta("building") {
+        None => Position::default(),
+        Some(text) => {
+            let (input, offset) = text.split_once(' ')?;
+            Position { input: input.parse().ok()?, offset: offset.parse().ok()? }
+        }
+    };
+    Some((connection, position))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}

@@ -1,0 +1,516 @@
+//! Reading everything again and comparing it with what should be there; making it again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rayon::prelude::*;
+use rusqlite::Connection;
+use talaria_cert::{Cert, Fingerprint, Summary, Terms, Verdict, Verification, verdicts};
+
+use crate::build::{failed, fill_text};
+use crate::derive::{Derived, Failure};
+use crate::ingest::{Prepared, numbers};
+use crate::schema::{self, TextIndex};
+use crate::store::RawRow;
+use crate::{Store, StoreError, sums};
+
+/// Certificates that are checked at a time.
+const BATCH: i64 = 2000;
+
+/// Bytes that sorted index rows may take in memory before they go to disk: 256 MiB.
+const MEMORY_BYTES: usize = 256 << 20;
+
+/// Findings that are kept; beyond that they are only counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// Whether a check computes signatures again.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Depth {
+    /// All self-signatures are computed, and compared with the verdicts.
+    #[default]
+    Signatures,
+    /// The verdicts are believed.
+    Structure,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// The object: a certificate, a row, a table.
+    pub object: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// Whether `rebuild` makes it good.
+    pub derived: bool,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Report {
+    /// Certificates that were read.
+    pub certs: u64,
+    /// Signatures that were computed.
+    pub signatures: u64,
+    /// What was found, the first thousand.
+    pub findings: Vec<Finding>,
+    /// How much was found.
+    pub count: u64,
+}
+
+impl Report {
+    fn add(&mut self, object: impl Into<String>, what: impl Into<String>, derived: bool) {
+        self.count += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            let finding = Finding { object: object.into(), what: what.into(), derived };
+            if self.findings.contains(&finding) {
+                self.count -= 1;
+            } else {
+                self.findings.push(finding);
+            }
+        }
+    }
+
+    /// Nothing was found.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// A certificate as it lies in the store, not yet believed.
+struct Entry {
+    id: i64,
+    verdicts: Vec<u8>,
+    bytes: Vec<u8>,
+    row: Option<RawRow>,
+}
+
+/// What reading an entry gave.
+struct Read {
+    id: i64,
+    name: String,
+    /// The certificate could be read.
+    readable: bool,
+    terms: Terms,
+    digest: [u8; 16],
+    problems: Vec<(String, bool)>,
+    computed: u64,
+}
+
+impl Store {
+    /// Reads everything, computes everything that is derived again, and compares. `progress` gets
+    /// the number of certificates done so far.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read at all. What is wrong within it is in the [`Report`].
+    pub fn check(&self, depth: Depth, mut progress: impl FnMut(u64)) -> Result<Report, StoreError> {
+        let mut report = Report::default();
+        let mut run = || -> Result<(), Failure> {
+            // One moment is checked, whatever others write meanwhile.
+            self.connection.execute_batch("BEGIN")?;
+            structure(&self.connection, &mut report)?;
+            definitions(&self.connection, &mut report)?;
+            rows(&self.connection, &mut report)?;
+            self.certificates(depth, &mut report, &mut progress)
+        };
+        let result = run();
+        let _ = self.connection.execute_batch("ROLLBACK");
+        match result {
+            Ok(()) => Ok(report),
+            Err(Failure::Engine(error))
+                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
+                    || report.count > 0
+                    || matches!(
+                        error,
+                        rusqlite::Error::InvalidColumnType(..)
+                            | rusqlite::Error::FromSqlConversionFailure(..)
+                            | rusqlite::Error::IntegralValueOutOfRange(..)
+                    ) =>
+            {
+                report.add("the file", error.to_string(), false);
+                Ok(report)
+            }
+            Err(failure) => Err(failed(&self.path, failure)),
+        }
+    }
+
+    fn certificates(
+        &self,
+        depth: Depth,
+        report: &mut Report,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<(), Failure> {
+        let folder = std::env::temp_dir();
+        let mut derived = Derived::new(&folder, MEMORY_BYTES);
+        let texts = Connection::open("")?;
+        texts.execute_batch("PRAGMA journal_mode = OFF; BEGIN")?;
+        let mut indexes = Vec::new();
+        for index in TextIndex::ALL {
+            if index.exists(&self.connection)? {
+                index.create(&texts)?;
+                indexes.push(index);
+            }
+        }
+        let mut after = 0;
+        loop {
+            let entries = self.entries(after)?;
+            let Some(last) = entries.last() else { break };
+            after = last.id;
+            for read in read_entries(entries, depth) {
+                for (what, is_derived) in read.problems {
+                    report.add(&read.name, what, is_derived);
+                }
+                report.certs += 1;
+                report.signatures += read.computed;
+                if read.readable {
+                    derived.add(read.id, &read.terms, read.digest)?;
+                }
+                for index in &indexes {
+                    if !read.terms.text.is_empty() {
+                        let table = index.table();
+                        texts
+                            .prepare_cached(&format!(
+                                "INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"
+                            ))?
+                            .execute((read.id, &read.terms.text))?;
+                    }
+                }
+            }
+            progress(report.certs);
+        }
+        derived.compare(&self.connection, |table, id| {
+            report.add(
+                format!("table {table}"),
+                format!("does not fit certificate number {id}"),
+                true,
+            );
+        })?;
+        let orphans: i64 = self.connection.query_row(
+            "SELECT count(*) FROM cert WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
+            [],
+            |row| row.get(0),
+        )?;
+        if orphans > 0 {
+            report.add("table cert", format!("{orphans} rows without a certificate"), true);
+        }
+        for index in indexes {
+            if vocabulary(&self.connection, index)? != vocabulary(&texts, index)? {
+                report.add(
+                    format!("index {}", index.table()),
+                    "does not fit the certificates",
+                    true,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self, after: i64) -> rusqlite::Result<Vec<Entry>> {
+        self.connection
+            .prepare_cached(
+                "SELECT blob.id, blob.verdicts, blob.bytes, cert.fingerprint, cert.change, \
+                 cert.summary FROM blob LEFT JOIN cert ON cert.id = blob.id \
+                 WHERE blob.id > ?1 ORDER BY blob.id LIMIT ?2",
+            )?
+            .query_map((after, BATCH), |row| {
+                let id = row.get(0)?;
+                let fingerprint: Option<Vec<u8>> = row.get(3)?;
+                let raw = match fingerprint {
+                    Some(fingerprint) => {
+                        Some(RawRow { id, fingerprint, change: row.get(4)?, summary: row.get(5)? })
+                    }
+                    None => None,
+                };
+                Ok(Entry { id, verdicts: row.get(1)?, bytes: row.get(2)?, row: raw })
+            })?
+            .collect()
+    }
+
+    /// Makes all derived tables again from the certificates, in one transaction. Certificates that
+    /// cannot be read are taken out and reported; their bytes are in the finding.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] if even the certificates cannot be read; what a write can meet. The
+    /// store is as it was before.
+    pub fn rebuild(&mut self, now: u32) -> Result<Report, StoreError> {
+        self.writable()?;
+        let mut report = Report::default();
+        let path = self.path.clone();
+        let folder = path.parent().map_or_else(|| Path::new(".").to_owned(), Path::to_owned);
+        let result = {
+            let run = |store: &Self, report: &mut Report| -> Result<(), Failure> {
+                store.connection.execute_batch("BEGIN IMMEDIATE")?;
+                store.rebuild_rows(now, &folder, report)?;
+                store.connection.execute_batch("COMMIT")?;
+                Ok(())
+            };
+            run(self, &mut report)
+        };
+        if let Err(failure) = result {
+            let _ = self.connection.execute_batch("ROLLBACK");
+            return Err(failed(&path, failure));
+        }
+        Ok(report)
+    }
+
+    fn rebuild_rows(&self, now: u32, folder: &Path, report: &mut Report) -> Result<(), Failure> {
+        let connection = &self.connection;
+        let mut indexes = Vec::new();
+        for index in TextIndex::ALL {
+            if index.exists(connection)? {
+                indexes.push(index);
+            }
+        }
+        schema::drop_derived(connection)?;
+        schema::create_derived(connection, &indexes)?;
+        let mut derived = Derived::new(folder, MEMORY_BYTES);
+        let mut after = 0;
+        loop {
+            let entries: Vec<(i64, Vec<u8>)> = connection
+                .prepare_cached("SELECT id, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2")?
+                .query_map((after, BATCH), |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            let Some(&(last, _)) = entries.last() else { break };
+            after = last;
+            let parsed: Vec<_> =
+                entries.into_par_iter().map(|(id, bytes)| (id, Cert::parse(&bytes))).collect();
+            let good: Vec<&Cert> =
+                parsed.iter().filter_map(|(_, cert)| cert.as_ref().ok()).collect();
+            let mut checked = verdicts(&good, Verification::Full).into_iter();
+            for (id, cert) in parsed {
+                let cert = match cert {
+                    Ok(cert) => cert,
+                    Err(reason) => {
+                        report.add(
+                            format!("certificate number {id}"),
+                            format!("{reason}; taken out"),
+                            false,
+                        );
+                        connection.execute("DELETE FROM blob WHERE id = ?1", [id])?;
+                        continue;
+                    }
+                };
+                let prepared = Prepared::new(cert, checked.next().unwrap_or_default(), now);
+                derived.add(id, &prepared.terms, prepared.digest)?;
+                let change: i64 = connection
+                    .prepare_cached("SELECT coalesce(max(number), 0) FROM change WHERE cert = ?1")?
+                    .query_row([id], |row| row.get(0))?;
+                let mut summary = Vec::new();
+                prepared.summary.write(&mut summary);
+                connection
+                    .prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4)")?
+                    .execute((id, prepared.cert.fingerprint().to_stored(), change, summary))?;
+                connection
+                    .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
+                    .execute((id, numbers(&prepared.verdicts), prepared.cert.as_bytes()))?;
+                report.certs += 1;
+            }
+        }
+        derived.fill(connection)?;
+        indexes.into_iter().try_for_each(|index| fill_text(connection, index))
+    }
+}
+
+/// The engine's own check of its pages and trees.
+fn structure(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("PRAGMA integrity_check(100)")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            report.add("the file", line, false);
+        }
+    }
+    Ok(())
+}
+
+/// The definitions of tables and indexes, against those of a new store.
+fn definitions(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+    let mut indexes = Vec::new();
+    for index in TextIndex::ALL {
+        if index.exists(connection)? {
+            indexes.push(index);
+        }
+    }
+    let fresh = Connection::open_in_memory()?;
+    schema::create(&fresh, &indexes)?;
+    let list = |connection: &Connection| -> rusqlite::Result<BTreeMap<String, String>> {
+        connection
+            .prepare(
+                "SELECT type || ' ' || name, tbl_name || ' ' || ifnull(sql, '') FROM sqlite_schema",
+            )?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect()
+    };
+    let (mut ours, expected) = (list(connection)?, list(&fresh)?);
+    for (name, definition) in expected {
+        match ours.remove(&name) {
+            Some(found) if found == definition => {}
+            Some(_) => report.add(name, "its definition is not that of this format", false),
+            None => report.add(name, "is missing", false),
+        }
+    }
+    // The engine's own notes, and what somebody added for questions of his own, do no harm.
+    Ok(())
+}
+
+/// Rows that bear their own checksum, and how they fit together.
+fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+    let name: Option<String> = connection
+        .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
+        .ok();
+    if !name.is_some_and(|name| name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit())) {
+        report.add("table meta", "the name of the store is damaged", false);
+    }
+    let mut statement = connection.prepare("SELECT number, time, cert, kind, sum FROM change")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let number: i64 = row.get(0)?;
+        if sums::of_change(number, row.get(1)?, row.get(2)?, row.get(3)?) != row.get::<_, i64>(4)? {
+            report.add(format!("change {number}"), "its checksum does not fit", false);
+        }
+    }
+    let mut statement =
+        connection.prepare("SELECT fingerprint, change, blocked, sum FROM tombstone")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let stored: Vec<u8> = row.get(0)?;
+        let sum = sums::of_tombstone(&stored, row.get(1)?, row.get(2)?);
+        if sum != row.get::<_, i64>(3)? {
+            report.add("a tombstone", "its checksum does not fit", false);
+        }
+    }
+    let mut statement = connection.prepare("SELECT fingerprint, value, sum FROM ownertrust")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (stored, value): (Vec<u8>, u8) = (row.get(0)?, row.get(1)?);
+        if sums::of(&[&stored, &[value]]) != row.get::<_, i64>(2)? {
+            report.add("an ownertrust", "its checksum does not fit", false);
+        }
+    }
+    let stale: i64 = connection.query_row(
+        "SELECT count(*) FROM cert WHERE NOT EXISTS \
+         (SELECT 1 FROM change WHERE change.number = cert.change AND change.cert = cert.id)",
+        [],
+        |row| row.get(0),
+    )?;
+    if stale > 0 {
+        report.add("table cert", format!("{stale} rows name a change that is not theirs"), true);
+    }
+    Ok(())
+}
+
+/// Reads entries on all cores.
+fn read_entries(entries: Vec<Entry>, depth: Depth) -> Vec<Read> {
+    let parsed: Vec<(Entry, Result<Cert, String>)> = entries
+        .into_par_iter()
+        .map(|entry| {
+            let cert = Cert::parse(&entry.bytes).map_err(|reason| reason.to_string());
+            let cert = cert.and_then(|cert| {
+                if cert.as_bytes() == entry.bytes {
+                    Ok(cert)
+                } else {
+                    Err("its bytes are not in canonical form".to_owned())
+                }
+            });
+            (entry, cert)
+        })
+        .collect();
+    let good: Vec<&Cert> = parsed.iter().filter_map(|(_, cert)| cert.as_ref().ok()).collect();
+    let mut computed = match depth {
+        Depth::Signatures => verdicts(&good, Verification::Full),
+        Depth::Structure => Vec::new(),
+    }
+    .into_iter();
+    let work: Vec<_> = parsed
+        .into_iter()
+        .map(|(entry, cert)| {
+            let fresh = if cert.is_ok() { computed.next() } else { None };
+            (entry, cert, fresh)
+        })
+        .collect();
+    work.into_par_iter().map(|(entry, cert, fresh)| read_entry(&entry, cert, fresh)).collect()
+}
+
+fn read_entry(entry: &Entry, cert: Result<Cert, String>, fresh: Option<Vec<Verdict>>) -> Read {
+    let mut read = Read {
+        id: entry.id,
+        name: format!("certificate number {}", entry.id),
+        readable: false,
+        terms: Terms::default(),
+        digest: [0; 16],
+        problems: Vec::new(),
+        computed: 0,
+    };
+    let cert = match cert {
+        Ok(cert) => cert,
+        Err(what) => {
+            read.problems.push((what, false));
+            return read;
+        }
+    };
+    read.name = format!("certificate {}", cert.fingerprint());
+    read.readable = true;
+    let stored: Option<Vec<Verdict>> =
+        entry.verdicts.iter().map(|&verdict| Verdict::from_number(verdict)).collect();
+    let stored = stored.filter(|stored| stored.len() == cert.signature_count());
+    if stored.is_none() {
+        read.problems.push(("its verdicts are damaged".into(), true));
+    }
+    let stored = stored.unwrap_or_default();
+    if let Some(fresh) = fresh {
+        read.computed = fresh.iter().filter(|&&verdict| verdict == Verdict::Good).count() as u64;
+        // What was put off is not wrong.
+        let differs =
+            stored.iter().zip(&fresh).any(|(old, new)| old != new && *old != Verdict::Unchecked);
+        if differs {
+            read.problems.push(("its verdicts are not those of its signatures".into(), true));
+        }
+    }
+    let row = entry.row.as_ref().and_then(|row| {
+        let (fingerprint, rest) = Fingerprint::from_stored(&row.fingerprint)?;
+        let fits = rest.is_empty() && fingerprint == cert.fingerprint();
+        let summary = Summary::read(fingerprint, &row.summary)?;
+        fits.then_some(summary)
+    });
+    match row {
+        None => read.problems.push(("its row in table cert is damaged or missing".into(), true)),
+        Some(summary) => {
+            // Within the span for which it holds, a summary is the same at any time.
+            let again = Summary::evaluate(&cert, &stored, summary.holds.from);
+            if again != summary {
+                read.problems.push(("its summary is not that of its packets".into(), true));
+            }
+        }
+    }
+    let summary = Summary::evaluate(&cert, &stored, 0);
+    read.terms = Terms::of(&cert, &summary);
+    read.digest = cert.sks_digest();
+    read
+}
+
+/// All postings of a full-text index, as one digest of what it contains.
+fn vocabulary(connection: &Connection, index: TextIndex) -> rusqlite::Result<(u64, u64)> {
+    let table = index.table();
+    connection.execute_batch(&format!(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.{table}_instance \
+         USING fts5vocab(main, {table}, instance)"
+    ))?;
+    let mut sum = (0, 0);
+    {
+        let mut statement =
+            connection.prepare(&format!("SELECT term, doc FROM temp.{table}_instance"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let term = row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec();
+            let doc: i64 = row.get(1)?;
+            // Order does not matter to a sum.
+            let handle = talaria_cert::Handle::of_bytes(&[&term, &doc.to_be_bytes()]);
+            sum = (sum.0 + 1, handle.0.wrapping_add(sum.1));
+        }
+    }
+    connection.execute_batch(&format!("DROP TABLE temp.{table}_instance"))?;
+    Ok(sum)
+}

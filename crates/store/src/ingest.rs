@@ -1,0 +1,555 @@
+//! The one way in: certificates are joined with what is there, and everything that follows from them
+//! moves in the same transaction.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{
+    CERT_BYTES_MAX, Cert, Fingerprint, Handle, Summary, Terms, Verdict, Verification, carried_over,
+    complete, verdicts,
+};
+
+use crate::schema::{POSTINGS, TextIndex, lists};
+use crate::{Store, StoreError, Stored, sums};
+
+/// What became of a certificate that was given to [`Store::ingest`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// It was not in the store before.
+    New,
+    /// Something in it was not in the store before.
+    Updated,
+    /// All of it was there.
+    Unchanged,
+    /// It was not taken.
+    Refused(Refusal),
+}
+
+/// Why a certificate was not taken, although it could be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// It was deleted for good.
+    #[error("it was deleted with --block")]
+    Blocked,
+    /// The store has another primary key with the same fingerprint (possible in version 3, or with
+    /// a collision of SHA-1).
+    #[error("another primary key with the same fingerprint is in the store")]
+    OtherPrimaryKey,
+    /// What is there and what comes is above [`CERT_BYTES_MAX`] together.
+    #[error("joined with the copy in the store it has more than {CERT_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+/// The kinds of change in the log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum ChangeKind {
+    /// A certificate that was not there.
+    New = 1,
+    /// A certificate that got larger.
+    Updated = 2,
+    /// A certificate that was deleted.
+    Deleted = 3,
+}
+
+/// A certificate with everything that is stored about it.
+pub(crate) struct Prepared {
+    pub(crate) cert: Cert,
+    pub(crate) verdicts: Vec<Verdict>,
+    pub(crate) summary: Summary,
+    pub(crate) terms: Terms,
+    pub(crate) digest: [u8; 16],
+}
+
+impl Prepared {
+    pub(crate) fn new(cert: Cert, verdicts: Vec<Verdict>, now: u32) -> Self {
+        let summary = Summary::evaluate(&cert, &verdicts, now);
+        let terms = Terms::of(&cert, &summary);
+        let digest = cert.sks_digest();
+        Self { cert, verdicts, summary, terms, digest }
+    }
+}
+
+/// Finds a certificate by its fingerprint.
+pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change FROM cert \
+    WHERE id IN (SELECT cert FROM fingerprint WHERE handle = ?1) AND fingerprint = ?2";
+
+/// The parameters of [`BY_FINGERPRINT`].
+pub(crate) fn by_fingerprint(fingerprint: Fingerprint) -> (i64, Vec<u8>) {
+    (Handle::of_fingerprint(fingerprint).0.cast_signed(), fingerprint.to_stored())
+}
+
+/// What is to be done with a certificate, worked out before the store is locked.
+enum Plan {
+    Insert,
+    Update { id: i64, seen_change: i64, before: Stored },
+    Settled(Outcome),
+}
+
+/// A row of an index that waits to be written.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(crate) postings: [Vec<(Handle, i64)>; POSTINGS.len()],
+    pub(crate) digests: Vec<([u8; 16], i64)>,
+}
+
+impl Rows {
+    pub(crate) fn add(&mut self, id: i64, terms: &Terms, digest: [u8; 16]) {
+        for (rows, list) in self.postings.iter_mut().zip(lists(terms)) {
+            rows.extend(list.iter().map(|&handle| (handle, id)));
+        }
+        self.digests.push((digest, id));
+    }
+
+    /// In the order of the tables, so that a batch touches each page once.
+    pub(crate) fn sort(&mut self) {
+        // Handles are signed numbers in the tables.
+        let key = |row: &(Handle, i64)| (row.0.0.cast_signed(), row.1);
+        self.postings.iter_mut().for_each(|rows| rows.sort_unstable_by_key(key));
+        self.digests.sort_unstable();
+    }
+
+    fn write(mut self, connection: &Connection, verb: &str, filter: &str) -> rusqlite::Result<()> {
+        self.sort();
+        for (table, rows) in POSTINGS.iter().zip(&self.postings) {
+            let mut statement = connection.prepare_cached(&format!("{verb} {table} {filter}"))?;
+            for (handle, id) in rows {
+                statement.execute((handle.0.cast_signed(), id))?;
+            }
+        }
+        let filter = filter.replace("handle", "digest");
+        let mut statement = connection.prepare_cached(&format!("{verb} digest {filter}"))?;
+        for (digest, id) in &self.digests {
+            statement.execute((digest, id))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn insert(self, connection: &Connection) -> rusqlite::Result<()> {
+        self.write(connection, "INSERT OR IGNORE INTO", "VALUES (?1, ?2)")
+    }
+
+    pub(crate) fn delete(self, connection: &Connection) -> rusqlite::Result<()> {
+        self.write(connection, "DELETE FROM", "WHERE handle = ?1 AND cert = ?2")
+    }
+}
+
+/// Text that waits to be put into the full-text indexes, or taken out of them.
+#[derive(Default)]
+pub(crate) struct Texts {
+    remove: Vec<(i64, String)>,
+    add: Vec<(i64, String)>,
+}
+
+impl Texts {
+    pub(crate) fn remove(&mut self, id: i64, text: String) {
+        self.remove.push((id, text));
+    }
+
+    pub(crate) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
+        for index in TextIndex::ALL {
+            if !index.exists(connection)? {
+                continue;
+            }
+            let table = index.table();
+            let mut remove = connection.prepare_cached(&format!(
+                "INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?1, ?2)"
+            ))?;
+            for (id, text) in self.remove.iter().filter(|(_, text)| !text.is_empty()) {
+                remove.execute((id, text))?;
+            }
+            let mut add = connection
+                .prepare_cached(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
+            for (id, text) in self.add.iter().filter(|(_, text)| !text.is_empty()) {
+                add.execute((id, text))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Joins `certs` into the store at `now` (seconds since 1970) and returns what became of each, in
+    /// input order.
+    ///
+    /// Certificates, verdicts, indexes and log move together or not at all. One sync per call, so
+    /// batch. Signatures are checked before the store is locked, on all cores, and only those that are
+    /// new to it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`], [`StoreError::Damaged`];
+    /// the store is as it was before the call.
+    pub fn ingest(
+        &mut self,
+        certs: Vec<Cert>,
+        verification: Verification,
+        now: u32,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        self.writable()?;
+        let (mut unique, places) = join_within(certs);
+        let mut plans = Vec::with_capacity(unique.len());
+        for cert in &mut unique {
+            plans.push(self.plan(cert)?);
+        }
+        let fresh: Vec<&Cert> = unique
+            .iter()
+            .zip(&plans)
+            .filter_map(|(cert, plan)| matches!(plan, Plan::Insert).then_some(cert))
+            .collect();
+        let mut fresh = verdicts(&fresh, verification).into_iter();
+        let mut verdicts_of = |plan: &Plan| match plan {
+            Plan::Insert => fresh.next().unwrap_or_default(),
+            Plan::Update { .. } | Plan::Settled(_) => Vec::new(),
+        };
+        let work: Vec<_> = unique
+            .into_iter()
+            .zip(plans)
+            .map(|(cert, plan)| {
+                let verdicts = verdicts_of(&plan);
+                (cert, plan, verdicts)
+            })
+            .collect();
+        let work: Vec<(Option<Prepared>, Plan)> = work
+            .into_par_iter()
+            .map(|(cert, plan, fresh)| {
+                let verdicts = match &plan {
+                    Plan::Insert => fresh,
+                    Plan::Update { before, .. } => {
+                        let carried = carried_over(&cert, &before.cert, &before.verdicts);
+                        complete(&cert, carried, verification)
+                    }
+                    Plan::Settled(_) => return (None, plan),
+                };
+                (Some(Prepared::new(cert, verdicts, now)), plan)
+            })
+            .collect();
+        let outcomes = self.write(work, verification, now)?;
+        let mut seen = vec![false; outcomes.len()];
+        Ok(places
+            .into_iter()
+            .map(|(at, grew)| match (std::mem::replace(&mut seen[at], true), outcomes[at]) {
+                (false, outcome) | (true, outcome @ Outcome::Refused(_)) => outcome,
+                (true, _) if grew => Outcome::Updated,
+                (true, _) => Outcome::Unchanged,
+            })
+            .collect())
+    }
+
+    /// Compares `cert` with the copy in the store, and joins it with that.
+    fn plan(&self, cert: &mut Cert) -> Result<Plan, StoreError> {
+        let found: Option<(i64, i64)> = self.run(|connection| {
+            connection
+                .prepare_cached(BY_FINGERPRINT)?
+                .query_row(by_fingerprint(cert.fingerprint()), |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })?;
+        let Some((id, seen_change)) = found else {
+            return Ok(if self.is_blocked(cert.fingerprint())? {
+                Plan::Settled(Outcome::Refused(Refusal::Blocked))
+            } else {
+                Plan::Insert
+            });
+        };
+        let same = self.run(|connection| {
+            connection
+                .prepare_cached("SELECT bytes = ?2 FROM blob WHERE id = ?1")?
+                .query_row((id, cert.as_bytes()), |row| row.get::<_, bool>(0))
+        })?;
+        if same {
+            return Ok(Plan::Settled(Outcome::Unchanged));
+        }
+        let before = self.stored(id)?.ok_or_else(|| {
+            self.damaged(format!("no bytes of certificate {}", cert.fingerprint()))
+        })?;
+        Ok(match joined(&before.cert, cert) {
+            Ok(None) => Plan::Settled(Outcome::Unchanged),
+            Ok(Some(joined)) => {
+                *cert = joined;
+                Plan::Update { id, seen_change, before }
+            }
+            Err(refusal) => Plan::Settled(Outcome::Refused(refusal)),
+        })
+    }
+
+    /// Writes what was planned. What another process has changed since is planned again.
+    fn write(
+        &mut self,
+        work: Vec<(Option<Prepared>, Plan)>,
+        verification: Verification,
+        now: u32,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        if work.iter().all(|(_, plan)| matches!(plan, Plan::Settled(_))) {
+            return Ok(work
+                .into_iter()
+                .map(|(_, plan)| match plan {
+                    Plan::Settled(outcome) => outcome,
+                    Plan::Insert | Plan::Update { .. } => unreachable!("all are settled"),
+                })
+                .collect());
+        }
+        let path = self.path.clone();
+        let mut overtaken = Vec::new();
+        let mut outcomes = self.transaction(|connection, last| {
+            let mut writer = Writer::new(connection, last, now)?;
+            let mut outcomes = Vec::with_capacity(work.len());
+            for (at, (prepared, plan)) in work.into_iter().enumerate() {
+                let Some(prepared) = prepared else {
+                    if let Plan::Settled(outcome) = plan {
+                        outcomes.push(outcome);
+                    }
+                    continue;
+                };
+                let current = writer.current(prepared.cert.fingerprint())?;
+                match (plan, current) {
+                    (Plan::Insert, None) => {
+                        writer.insert(&prepared)?;
+                        outcomes.push(Outcome::New);
+                    }
+                    (Plan::Update { id, seen_change, before }, Some((_, change)))
+                        if change == seen_change =>
+                    {
+                        writer.update(id, &prepared, &before, now)?;
+                        outcomes.push(Outcome::Updated);
+                    }
+                    _ => {
+                        overtaken.push((at, prepared.cert));
+                        outcomes.push(Outcome::Unchanged);
+                    }
+                }
+            }
+            writer.finish()?;
+            Ok(outcomes)
+        })?;
+        debug_assert_eq!(path, self.path);
+        // Rare, and each round the other writer has made progress.
+        let (places, again): (Vec<usize>, Vec<Cert>) = overtaken.into_iter().unzip();
+        if !again.is_empty() {
+            for (at, outcome) in places.into_iter().zip(self.ingest(again, verification, now)?) {
+                outcomes[at] = outcome;
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Computes the self-signatures that an ingest or build left unchecked, a batch of `batch`
+    /// certificates at a time, and returns how many certificates were completed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ingest`].
+    pub fn verify_unchecked(&mut self, batch: u32, now: u32) -> Result<u64, StoreError> {
+        self.writable()?;
+        let (mut after, mut completed) = (0, 0);
+        loop {
+            let ids: Vec<i64> = self.run(|connection| {
+                // The second octet of a summary says whether all signatures were checked.
+                connection
+                    .prepare_cached(
+                        "SELECT id FROM cert WHERE id > ?1 AND substr(summary, 2, 1) = x'00' \
+                         ORDER BY id LIMIT ?2",
+                    )?
+                    .query_map((after, batch), |row| row.get(0))?
+                    .collect()
+            })?;
+            let Some(&last) = ids.last() else { return Ok(completed) };
+            after = last;
+            let mut stored = Vec::with_capacity(ids.len());
+            for id in &ids {
+                let change = self.row_by_id(*id)?.map_or(0, |row| row.change);
+                stored.extend(self.stored(*id)?.map(|stored| (*id, change, stored)));
+            }
+            let certs: Vec<&Cert> = stored.iter().map(|(_, _, stored)| &stored.cert).collect();
+            let checked = verdicts(&certs, Verification::Full);
+            completed += ids.len() as u64;
+            self.transaction(|connection, _| {
+                for ((id, change, stored), verdicts) in stored.iter().zip(checked) {
+                    let mut summary = Vec::new();
+                    Summary::evaluate(&stored.cert, &verdicts, now).write(&mut summary);
+                    // A certificate that was changed meanwhile keeps what the other writer found.
+                    let updated = connection
+                        .prepare_cached(
+                            "UPDATE cert SET summary = ?3 WHERE id = ?1 AND change = ?2",
+                        )?
+                        .execute((id, change, summary))?;
+                    if updated == 1 {
+                        connection
+                            .prepare_cached("UPDATE blob SET verdicts = ?2 WHERE id = ?1")?
+                            .execute((id, numbers(&verdicts)))?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+    }
+}
+
+/// Joins copies of one certificate within a batch. Returns each certificate once, and for each input
+/// where it went and whether it added something to the copies before it.
+fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
+    let mut unique: Vec<Cert> = Vec::with_capacity(certs.len());
+    let mut places = Vec::with_capacity(certs.len());
+    let mut known: HashMap<Fingerprint, Vec<usize>> = HashMap::with_capacity(certs.len());
+    for cert in certs {
+        let copies = known.entry(cert.fingerprint()).or_default();
+        let place = copies.iter().find_map(|&at| match joined(&unique[at], &cert) {
+            Ok(joined) => Some((at, joined)),
+            // Written as another certificate of its own, it meets its refusal there.
+            Err(_) => None,
+        });
+        if let Some((at, larger)) = place {
+            places.push((at, larger.is_some()));
+            unique[at] = larger.unwrap_or_else(|| unique[at].clone());
+        } else {
+            copies.push(unique.len());
+            places.push((unique.len(), true));
+            unique.push(cert);
+        }
+    }
+    (unique, places)
+}
+
+/// The union of a copy that is there with one that comes; `None` if nothing is new.
+fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, Refusal> {
+    if ours.packets().next() != theirs.packets().next() {
+        return Err(Refusal::OtherPrimaryKey);
+    }
+    let joined = ours.union(theirs);
+    if joined.as_bytes().len() > CERT_BYTES_MAX {
+        return Err(Refusal::TooLarge);
+    }
+    Ok((joined.as_bytes() != ours.as_bytes()).then_some(joined))
+}
+
+/// Verdicts as they are stored: one octet each.
+pub(crate) fn numbers(verdicts: &[Verdict]) -> Vec<u8> {
+    verdicts.iter().map(|&verdict| verdict as u8).collect()
+}
+
+/// The rows of one transaction.
+struct Writer<'a> {
+    connection: &'a Connection,
+    last_change: i64,
+    last_id: i64,
+    now: u32,
+    insert: Rows,
+    delete: Rows,
+    texts: Texts,
+    summary: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(connection: &'a Connection, last_change: i64, now: u32) -> rusqlite::Result<Self> {
+        // A number is never given twice, so that a cursor never skips a certificate.
+        let last_id =
+            connection.query_row("SELECT coalesce(max(cert), 0) FROM change", [], |row| row.get(0));
+        let last_blob: i64 =
+            connection.query_row("SELECT coalesce(max(id), 0) FROM blob", [], |row| row.get(0))?;
+        Ok(Self {
+            connection,
+            last_change,
+            last_id: last_id.unwrap_or(0i64).max(last_blob),
+            now,
+            insert: Rows::default(),
+            delete: Rows::default(),
+            texts: Texts::default(),
+            summary: Vec::new(),
+        })
+    }
+
+    fn current(&self, fingerprint: Fingerprint) -> rusqlite::Result<Option<(i64, i64)>> {
+        self.connection
+            .prepare_cached(BY_FINGERPRINT)?
+            .query_row(by_fingerprint(fingerprint), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+    }
+
+    fn log(&mut self, id: i64, kind: ChangeKind) -> rusqlite::Result<()> {
+        self.last_change += 1;
+        log(self.connection, self.last_change, self.now, id, kind)
+    }
+
+    fn insert(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.log(id, ChangeKind::New)?;
+        let fingerprint = prepared.cert.fingerprint().to_stored();
+        self.connection
+            .prepare_cached("DELETE FROM tombstone WHERE fingerprint = ?1")?
+            .execute([&fingerprint])?;
+        self.summary.clear();
+        prepared.summary.write(&mut self.summary);
+        self.connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4)")?.execute((
+            id,
+            fingerprint,
+            self.last_change,
+            &self.summary,
+        ))?;
+        // At once, so that the same name within this batch is found.
+        let handle = Handle::of_fingerprint(prepared.cert.fingerprint()).0.cast_signed();
+        self.connection
+            .prepare_cached("INSERT INTO fingerprint VALUES (?1, ?2)")?
+            .execute((handle, id))?;
+        self.connection.prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?.execute((
+            id,
+            numbers(&prepared.verdicts),
+            prepared.cert.as_bytes(),
+        ))?;
+        self.insert.add(id, &prepared.terms, prepared.digest);
+        self.texts.add.push((id, prepared.terms.text.clone()));
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        id: i64,
+        prepared: &Prepared,
+        before: &Stored,
+        now: u32,
+    ) -> rusqlite::Result<()> {
+        self.log(id, ChangeKind::Updated)?;
+        self.summary.clear();
+        prepared.summary.write(&mut self.summary);
+        self.connection
+            .prepare_cached("UPDATE cert SET change = ?2, summary = ?3 WHERE id = ?1")?
+            .execute((id, self.last_change, &self.summary))?;
+        self.connection
+            .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
+            .execute((id, numbers(&prepared.verdicts), prepared.cert.as_bytes()))?;
+        let before = Prepared::new(before.cert.clone(), before.verdicts.clone(), now);
+        self.delete.digests.push((before.digest, id));
+        self.insert.add(id, &prepared.terms, prepared.digest);
+        // Terms of a certificate only ever grow, so nothing else is to be taken out.
+        if before.terms.text != prepared.terms.text {
+            self.texts.remove(id, before.terms.text);
+            self.texts.add.push((id, prepared.terms.text.clone()));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> rusqlite::Result<()> {
+        self.delete.delete(self.connection)?;
+        self.insert.insert(self.connection)?;
+        self.texts.write(self.connection)
+    }
+}
+
+/// Appends to the change log.
+pub(crate) fn log(
+    connection: &Connection,
+    number: i64,
+    now: u32,
+    id: i64,
+    kind: ChangeKind,
+) -> rusqlite::Result<()> {
+    let (time, kind) = (i64::from(now), kind as i64);
+    connection.prepare_cached("INSERT INTO change VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
+        number,
+        time,
+        id,
+        kind,
+        sums::of_change(number, time, id, kind),
+    ))?;
+    Ok(())
+}

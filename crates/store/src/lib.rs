@@ -1,0 +1,27 @@
+//! A set of OpenPGP certificates on disk: one write path, one query path, indexes that are derived
+//! from the certificates, and a log of changes.
+//!
+//! The engine is SQLite; the layout of the file is described in `docs/formats/store.md`.
+
+mod build;
+mod check;
+mod derive;
+mod error;
+mod ingest;
+mod maintain;
+mod query;
+mod schema;
+mod select;
+mod sorter;
+mod store;
+mod sums;
+
+pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
+pub use check::{Depth, Finding, Report};
+pub use error::StoreError;
+pub use ingest::{ChangeKind, Outcome, Refusal};
+pub use maintain::{Pages, Return, Tombstone};
+pub use query::{Query, QueryError};
+pub use schema::TextIndex;
+pub use select::{Cursor, CursorError, Order, Selection};
+pub use store::{Access, Layout, Row, Store, Stored};

@@ -1,0 +1,334 @@
+//! Deleting, compacting, changing the layout, and counting.
+
+use rusqlite::OptionalExtension as _;
+use talaria_cert::Fingerprint;
+
+use crate::build::{failed, fill_text};
+use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
+use crate::schema::TextIndex;
+use crate::{Store, StoreError, sums};
+
+/// Whether a deleted certificate may come back.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Return {
+    /// It may be imported again.
+    #[default]
+    Allowed,
+    /// It is refused from now on.
+    Blocked,
+}
+
+/// A certificate that was deleted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Tombstone {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The number of the change that deleted it.
+    pub change: i64,
+    /// Whether it may come back.
+    pub returning: Return,
+}
+
+/// The size of a store on disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pages {
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages in the file.
+    pub total: u64,
+    /// Pages that are free.
+    pub free: u64,
+}
+
+impl Store {
+    /// Deletes certificates, all or nothing, and leaves a tombstone for each. Those that are not in
+    /// the store are only blocked, if that was asked for. Returns how many were there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn delete(
+        &mut self,
+        fingerprints: &[Fingerprint],
+        returning: Return,
+        now: u32,
+    ) -> Result<u64, StoreError> {
+        let mut found = Vec::new();
+        for &fingerprint in fingerprints {
+            if let Some(row) = self.row(fingerprint)? {
+                found.push((fingerprint, row.change, self.stored(row.id)?));
+            }
+        }
+        let blocked = returning == Return::Blocked;
+        let mut overtaken = Vec::new();
+        let mut deleted = 0;
+        self.transaction(|connection, last| {
+            let mut last = last;
+            let mut rows = Rows::default();
+            let mut texts = Texts::default();
+            for (fingerprint, change, stored) in found {
+                let stored_fingerprint = fingerprint.to_stored();
+                let current: Option<(i64, i64)> = connection
+                    .prepare_cached(BY_FINGERPRINT)?
+                    .query_row(by_fingerprint(fingerprint), |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()?;
+                let (Some((id, now_change)), Some(stored)) = (current, stored) else { continue };
+                if now_change != change {
+                    overtaken.push(fingerprint);
+                    continue;
+                }
+                let gone = Prepared::new(stored.cert, stored.verdicts, now);
+                rows.add(id, &gone.terms, gone.digest);
+                texts.remove(id, gone.terms.text);
+                for sql in ["DELETE FROM cert WHERE id = ?1", "DELETE FROM blob WHERE id = ?1"] {
+                    connection.prepare_cached(sql)?.execute([id])?;
+                }
+                last += 1;
+                log(connection, last, now, id, ChangeKind::Deleted)?;
+                bury(connection, &stored_fingerprint, last, blocked)?;
+                deleted += 1;
+            }
+            rows.delete(connection)?;
+            texts.write(connection)?;
+            if blocked {
+                for &fingerprint in fingerprints {
+                    let stored = fingerprint.to_stored();
+                    let here: Option<i64> = connection
+                        .prepare_cached(BY_FINGERPRINT)?
+                        .query_row(by_fingerprint(fingerprint), |row| row.get(0))
+                        .optional()?;
+                    let buried: Option<i64> = connection
+                        .prepare_cached("SELECT change FROM tombstone WHERE fingerprint = ?1")?
+                        .query_row([&stored], |row| row.get(0))
+                        .optional()?;
+                    if here.is_none() {
+                        bury(connection, &stored, buried.unwrap_or(last), true)?;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        if !overtaken.is_empty() {
+            deleted += self.delete(&overtaken, returning, now)?;
+        }
+        Ok(deleted)
+    }
+
+    /// Lets blocked certificates come back. Returns how many were blocked.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::delete`].
+    pub fn unblock(&mut self, fingerprints: &[Fingerprint]) -> Result<u64, StoreError> {
+        self.transaction(|connection, _| {
+            let mut count = 0;
+            for fingerprint in fingerprints {
+                let stored = fingerprint.to_stored();
+                let change: Option<i64> = connection
+                    .query_row(
+                        "SELECT change FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
+                        [&stored],
+                        |row| row.get(0),
+                    )
+                    .optional()?;
+                if let Some(change) = change {
+                    bury(connection, &stored, change, false)?;
+                    count += 1;
+                }
+            }
+            Ok(count)
+        })
+    }
+
+    /// Whether a certificate was deleted for good.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn is_blocked(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT count(*) FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
+                )?
+                .query_row([fingerprint.to_stored()], |row| row.get::<_, i64>(0).map(|n| n > 0))
+        })
+    }
+
+    /// The certificates deleted after change number `after` that did not come back, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn tombstones(&self, after: i64) -> Result<Vec<Tombstone>, StoreError> {
+        let rows: Vec<(Vec<u8>, i64, bool)> = self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT fingerprint, change, blocked FROM tombstone WHERE change > ?1 \
+                     ORDER BY change",
+                )?
+                .query_map([after], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .collect()
+        })?;
+        rows.into_iter()
+            .map(|(stored, change, blocked)| {
+                let (fingerprint, _) = Fingerprint::from_stored(&stored)
+                    .ok_or_else(|| self.damaged("a row of table tombstone"))?;
+                let returning = if blocked { Return::Blocked } else { Return::Allowed };
+                Ok(Tombstone { fingerprint, change, returning })
+            })
+            .collect()
+    }
+
+    /// Adds a full-text index, filled from the certificates, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn add_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
+        if self.has_index(index)? {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        let mut failure = None;
+        let result = self.transaction(|connection, _| {
+            index.create(connection)?;
+            match fill_text(connection, index) {
+                Ok(()) => Ok(()),
+                Err(crate::derive::Failure::Engine(error)) => Err(error),
+                Err(other) => {
+                    failure = Some(failed(&path, other));
+                    Err(rusqlite::Error::QueryReturnedNoRows)
+                }
+            }
+        });
+        failure.map_or(result, Err)
+    }
+
+    /// Leaves a full-text index out of the store. Searches go on without it, slower.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn drop_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
+        self.transaction(|connection, _| {
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", index.table()))
+        })
+    }
+
+    /// Drops changes that a later one replaced, merges the full-text indexes, gives free pages back,
+    /// and lays the file out in order; with `page_bytes`, in pages of that size.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] if another process uses the store while its page size is changed;
+    /// [`StoreError::Full`] if there is no room for a second copy. The store is as it was before.
+    pub fn compact(&mut self, page_bytes: Option<u32>) -> Result<(), StoreError> {
+        self.transaction(|connection, last| {
+            connection.execute(
+                "DELETE FROM change WHERE number < ?1 AND NOT EXISTS \
+                 (SELECT 1 FROM cert WHERE cert.id = change.cert AND cert.change = change.number) \
+                 AND NOT EXISTS (SELECT 1 FROM tombstone WHERE tombstone.change = change.number)",
+                [last],
+            )?;
+            for index in TextIndex::ALL {
+                if index.exists(connection)? {
+                    let table = index.table();
+                    connection.execute(
+                        &format!("INSERT INTO {table} ({table}) VALUES ('optimize')"),
+                        [],
+                    )?;
+                }
+            }
+            Ok(())
+        })?;
+        let change_size = match page_bytes {
+            Some(bytes) => u64::from(bytes) != self.pages()?.page_bytes,
+            None => false,
+        };
+        let busy = StoreError::Busy { path: self.path.clone() };
+        if change_size {
+            // The size of pages cannot change under a write-ahead log.
+            let mode: String = self.run(|connection| {
+                connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
+            })?;
+            if mode != "delete" {
+                return Err(busy);
+            }
+        }
+        let result = self.run(|connection| {
+            if let (true, Some(bytes)) = (change_size, page_bytes) {
+                connection.execute_batch(&format!("PRAGMA page_size = {bytes}"))?;
+            }
+            connection.execute_batch("VACUUM")
+        });
+        self.run(|connection| {
+            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_checkpoint(TRUNCATE)")
+        })?;
+        result
+    }
+
+    /// The size of the store on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn pages(&self) -> Result<Pages, StoreError> {
+        let pragma = |name: &str| {
+            self.run(|connection| {
+                connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            })
+            .map(i64::cast_unsigned)
+        };
+        Ok(Pages {
+            page_bytes: pragma("page_size")?,
+            total: pragma("page_count")?,
+            free: pragma("freelist_count")?,
+        })
+    }
+
+    /// Bytes of a certificate, by its number within the store. The certificate is not read.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn cert_length(&self, id: i64) -> Result<u64, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT length(bytes) FROM blob WHERE id = ?1")?
+                .query_row([id], |row| row.get::<_, i64>(0))
+        })
+        .map(i64::cast_unsigned)
+    }
+
+    /// Bytes of all certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn cert_bytes(&self) -> Result<u64, StoreError> {
+        self.run(|connection| {
+            connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| {
+                row.get::<_, i64>(0)
+            })
+        })
+        .map(i64::cast_unsigned)
+    }
+}
+
+fn bury(
+    connection: &rusqlite::Connection,
+    fingerprint: &[u8],
+    change: i64,
+    blocked: bool,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO tombstone VALUES (?1, ?2, ?3, ?4)")?
+        .execute((
+            fingerprint,
+            change,
+            blocked,
+            sums::of_tombstone(fingerprint, change, blocked),
+        ))?;
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! How a certificate is named: the forms that gpg accepts, parsed once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use talaria_cert::{KeyId, user_id};
+
+/// A well-formed search.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Query {
+    /// The fingerprint of a primary key or subkey: 16, 20 or 32 bytes.
+    Fingerprint(Vec<u8>),
+    /// A 64-bit key ID.
+    KeyId(KeyId),
+    /// The low 32 bits of a key ID.
+    ShortKeyId(u32),
+    /// `&` and 40 digits: a keygrip.
+    Keygrip([u8; 20]),
+    /// `=text`: a whole user ID.
+    Exact(String),
+    /// `<mail@address>`: a whole e-mail address.
+    Email(String),
+    /// `@part`: a part of an e-mail address.
+    EmailPart(String),
+    /// `.end`: the end of an e-mail address.
+    EmailEnd(String),
+    /// `*text`, or anything else: a part of a user ID.
+    Substring(String),
+    /// `+words`: user IDs in which all of the words occur.
+    Words(Vec<String>),
+}
+
+/// Why a text is no search.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{text:?} is not a search: {why}")]
+pub struct QueryError {
+    /// What was given.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl FromStr for Query {
+    type Err = QueryError;
+
+    fn from_str(text: &str) -> Result<Self, QueryError> {
+        let error = |why| QueryError { text: text.to_owned(), why };
+        let trimmed = text.trim();
+        let rest = || -> Result<String, QueryError> {
+            let rest = &trimmed[1..];
+            if rest.trim().is_empty() { Err(error("nothing to look for")) } else { Ok(rest.into()) }
+        };
+        Ok(match trimmed.as_bytes().first() {
+            None => return Err(error("it is empty")),
+            Some(b'=') => Self::Exact(rest()?),
+            Some(b'<') => {
+                Self::Email(address(&rest()?).ok_or_else(|| error("nothing to look for"))?)
+            }
+            Some(b'@') => Self::EmailPart(user_id::folded(&rest()?)),
+            Some(b'.') => Self::EmailEnd(user_id::folded(&rest()?)),
+            Some(b'*') => Self::Substring(user_id::folded(&rest()?)),
+            Some(b'+') => {
+                let words: Vec<String> = user_id::words(&rest()?).collect();
+                if words.is_empty() {
+                    return Err(error("there is no word in it"));
+                }
+                Self::Words(words)
+            }
+            Some(b'&') => match hex(&rest()?).and_then(|bytes| bytes.try_into().ok()) {
+                Some(keygrip) => Self::Keygrip(keygrip),
+                None => return Err(error("a keygrip has 40 hexadecimal digits")),
+            },
+            Some(_) => match identifier(trimmed) {
+                Some(query) => query,
+                None if trimmed.starts_with("0x") && hex(&trimmed[2..]).is_some() => {
+                    return Err(error("a key ID has 8 or 16 digits, a fingerprint 32, 40 or 64"));
+                }
+                None => Self::Substring(user_id::folded(trimmed)),
+            },
+        })
+    }
+}
+
+/// What is between the angle brackets, in lower case; `None` if there is nothing.
+fn address(rest: &str) -> Option<String> {
+    let address = rest.trim_end_matches(|c: char| c == '>' || c.is_whitespace()).trim_start();
+    (!address.is_empty()).then(|| address.to_lowercase())
+}
+
+/// A key ID or fingerprint, with or without `0x`, in groups of digits or not, `!` behind it or not.
+fn identifier(text: &str) -> Option<Query> {
+    let digits = text.strip_suffix('!').unwrap_or(text);
+    let (prefixed, digits) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(digits) => (true, digits),
+        None => (false, digits),
+    };
+    let joined: String = digits.chars().filter(|c| *c != ' ').collect();
+    if joined.len() != digits.len() && joined.len() < 32 {
+        return None;
+    }
+    let bytes = hex(&joined)?;
+    match bytes.len() {
+        4 => Some(Query::ShortKeyId(u32::from_be_bytes(bytes.try_into().ok()?))),
+        8 => Some(Query::KeyId(KeyId(u64::from_be_bytes(bytes.try_into().ok()?)))),
+        16 | 20 | 32 => Some(Query::Fingerprint(bytes)),
+        // gpg takes a leading zero before an ID as well.
+        _ if prefixed => None,
+        _ => None,
+    }
+}
+
+fn hex(digits: &str) -> Option<Vec<u8>> {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+        return None;
+    }
+    (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok())
+        .collect::<Option<Vec<u8>>>()
+        .filter(|_| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+        };
+        match self {
+            Self::Fingerprint(bytes) => hex(f, bytes),
+            Self::KeyId(id) => write!(f, "0x{id}"),
+            Self::ShortKeyId(id) => write!(f, "0x{id:08X}"),
+            Self::Keygrip(bytes) => {
+                f.write_str("&")?;
+                hex(f, bytes)
+            }
+            Self::Exact(text) => write!(f, "={text}"),
+            Self::Email(text) => write!(f, "<{text}>"),
+            Self::EmailPart(text) => write!(f, "@{text}"),
+            Self::EmailEnd(text) => write!(f, ".{text}"),
+            Self::Substring(text) => write!(f, "*{text}"),
+            Self::Words(words) => write!(f, "+{}", words.join(" ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_form_of_gpg_is_told_apart() {
+        let cases = [
+            ("DEADBEEF", Query::ShortKeyId(0xdead_beef)),
+            ("0xdeadbeef", Query::ShortKeyId(0xdead_beef)),
+            ("0x00000000DEADBEEF!", Query::KeyId(KeyId(0xdead_beef))),
+            ("=Alice <a@b>", Query::Exact("Alice <a@b>".into())),
+            ("<A@B.org>", Query::Email("a@b.org".into())),
+            ("< a@b.org> >", Query::Email("a@b.org".into())),
+            ("@b.org", Query::EmailPart("b.org".into())),
+            (".org", Query::EmailEnd("org".into())),
+            ("*Ali", Query::Substring("ali".into())),
+            ("Alice", Query::Substring("alice".into())),
+            ("+Alice smith", Query::Words(vec!["alice".into(), "smith".into()])),
+            ("beef cafe", Query::Substring("beef cafe".into())),
+            ("+İz", Query::Words(vec!["i".into(), "z".into()])),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text.parse::<Query>().as_ref(), Ok(&expected), "{text}");
+        }
+        let grouped = "0123 4567 89AB CDEF 0123  4567 89AB CDEF 0123 4567";
+        assert!(matches!(grouped.parse(), Ok(Query::Fingerprint(bytes)) if bytes.len() == 20));
+        for bad in ["", "  ", "=", "*", "<", "< >", "+ - ", "&1234", "0x123456"] {
+            assert!(bad.parse::<Query>().is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        /// What a search is printed as is read as the same search.
+        #[test]
+        fn searches_read_back(text in "\\PC{1,40}") {
+            if let Ok(query) = text.parse::<Query>() {
+                prop_assert_eq!(query.to_string().parse::<Query>().unwrap(), query);
+            }
+        }
+    }
+}

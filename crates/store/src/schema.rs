@@ -1,0 +1,128 @@
+//! The tables of a store, and how an older format becomes the current one.
+//!
+//! `docs/formats/store.md` says what each column means; a test holds the two together.
+
+use rusqlite::Connection;
+use talaria_cert::{Handle, Terms};
+
+/// The format that this version writes (`PRAGMA user_version`).
+pub(crate) const FORMAT: i64 = 1;
+
+/// Marks the file as ours (`PRAGMA application_id`): "TALA".
+pub(crate) const APPLICATION: i64 = 0x5441_4c41;
+
+/// The tables that are not derived from others.
+const AUTHORITATIVE: &str = "
+CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+CREATE TABLE blob (id INTEGER PRIMARY KEY, verdicts BLOB NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE change (
+    number INTEGER PRIMARY KEY, time INTEGER NOT NULL, cert INTEGER NOT NULL,
+    kind INTEGER NOT NULL, sum INTEGER NOT NULL);
+CREATE TABLE tombstone (
+    fingerprint BLOB PRIMARY KEY, change INTEGER NOT NULL, blocked INTEGER NOT NULL,
+    sum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE ownertrust (
+    fingerprint BLOB PRIMARY KEY, value INTEGER NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
+";
+
+/// The tables that can be made again from the certificates.
+const DERIVED: &str = "
+CREATE TABLE cert (
+    id INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL, change INTEGER NOT NULL,
+    summary BLOB NOT NULL);
+CREATE TABLE fingerprint (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
+CREATE TABLE key (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
+CREATE TABLE keygrip (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
+CREATE TABLE address (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
+CREATE TABLE digest (digest BLOB, cert INTEGER, PRIMARY KEY (digest, cert)) WITHOUT ROWID;
+";
+
+/// The tables of postings, by name, in the order of [`lists`].
+pub(crate) const POSTINGS: [&str; 4] = ["fingerprint", "key", "keygrip", "address"];
+
+/// The terms that go into [`POSTINGS`].
+pub(crate) fn lists(terms: &Terms) -> [&[Handle]; 4] {
+    [&terms.fingerprint, &terms.keys, &terms.keygrips, &terms.addresses]
+}
+
+/// A full-text index over user IDs. Each can be left out of a store and added later.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum TextIndex {
+    /// Whole words.
+    Words,
+    /// Runs of three characters: any substring.
+    Trigrams,
+}
+
+impl TextIndex {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Words, Self::Trigrams];
+
+    /// The name of its table.
+    #[must_use]
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Words => "words",
+            Self::Trigrams => "trigrams",
+        }
+    }
+
+    /// Makes its table. Only postings are kept (`detail=none`): what is found is a candidate, and is
+    /// compared with the user IDs in the summary.
+    pub(crate) fn create(self, connection: &Connection) -> rusqlite::Result<()> {
+        let tokenizer = match self {
+            Self::Words => "unicode61 remove_diacritics 0",
+            Self::Trigrams => "trigram",
+        };
+        connection.execute_batch(&format!(
+            "CREATE VIRTUAL TABLE {} USING fts5 \
+             (text, content='', columnsize=0, detail=none, tokenize='{tokenizer}')",
+            self.table()
+        ))
+    }
+
+    /// Whether the store has it.
+    pub(crate) fn exists(self, connection: &Connection) -> rusqlite::Result<bool> {
+        connection
+            .prepare_cached(
+                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1",
+            )?
+            .query_row([self.table()], |row| row.get::<_, i64>(0).map(|n| n > 0))
+    }
+}
+
+/// Makes the tables of an empty store.
+pub(crate) fn create(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
+    connection.execute_batch(AUTHORITATIVE)?;
+    create_derived(connection, text)?;
+    mark(connection)
+}
+
+/// Makes the derived tables.
+pub(crate) fn create_derived(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
+    connection.execute_batch(DERIVED)?;
+    text.iter().try_for_each(|index| index.create(connection))
+}
+
+/// Drops the derived tables.
+pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
+    let tables = ["cert", "digest"].into_iter().chain(POSTINGS);
+    let tables = tables.chain(TextIndex::ALL.map(TextIndex::table));
+    for table in tables {
+        connection.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
+    }
+    Ok(())
+}
+
+/// Makes the tables of a bulk build: everything but what is filled at the end.
+pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(AUTHORITATIVE)
+}
+
+/// Marks the file as a store of the current format.
+pub(crate) fn mark(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};
+         INSERT OR IGNORE INTO meta VALUES ('store', lower(hex(randomblob(16))));"
+    ))
+}

@@ -1,0 +1,410 @@
+//! Finding certificates: by name, and by walking through all of them.
+//!
+//! Indexes select candidates; every candidate is compared with the summary itself, so a collision of
+//! handles costs a look and never gives a wrong answer.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+
+use rusqlite::OptionalExtension as _;
+use talaria_cert::{Fingerprint, Handle, KeyId, Summary, user_id};
+
+use crate::schema::TextIndex;
+use crate::store::RawRow;
+use crate::{Query, Row, Store, StoreError};
+
+/// Rows that a cursor reads within one transaction.
+const PAGE_ROWS: i64 = 1000;
+
+/// Trigrams of a search that are looked up in the index: the rarest ones leave so few candidates that
+/// more would cost more than they save.
+const TRIGRAMS_MAX: usize = 6;
+
+/// Certificates that are looked at to tell how rare a trigram is.
+const SAMPLE_ROWS: i64 = 24;
+
+/// Certificates that were found.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// At most as many as were asked for, in the order of their numbers in the store.
+    pub rows: Vec<Row>,
+    /// There are more.
+    pub more: bool,
+}
+
+/// The order in which a cursor walks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Order {
+    /// As they were added; the fastest.
+    #[default]
+    Insertion,
+    /// By fingerprint (its first 63 bits; among equal ones as they were added).
+    Key,
+    /// By their last change.
+    Change,
+}
+
+/// A place in a walk, to go on from: after a restart, or in another process.
+///
+/// Its text form is `i:NUMBER`, `k:HANDLE:NUMBER` or `c:NUMBER`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Cursor {
+    /// Behind the certificate with this number.
+    Insertion(i64),
+    /// Behind this handle of a fingerprint, and among equal ones behind this certificate.
+    Key(i64, i64),
+    /// Behind this change.
+    Change(i64),
+}
+
+impl Cursor {
+    /// Before the first certificate.
+    #[must_use]
+    pub fn start(order: Order) -> Self {
+        match order {
+            Order::Insertion => Self::Insertion(0),
+            Order::Key => Self::Key(-1, 0),
+            Order::Change => Self::Change(0),
+        }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Insertion(number) => write!(f, "i:{number}"),
+            Self::Change(number) => write!(f, "c:{number}"),
+            Self::Key(handle, number) => write!(f, "k:{handle}:{number}"),
+        }
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        let error = || CursorError(text.to_owned());
+        let (order, rest) = text.split_once(':').ok_or_else(error)?;
+        match order {
+            "i" => rest.parse().map(Self::Insertion).map_err(|_| error()),
+            "c" => rest.parse().map(Self::Change).map_err(|_| error()),
+            "k" => {
+                let (handle, id) = rest.split_once(':').ok_or_else(error)?;
+                let number = |text: &str| text.parse().map_err(|_| error());
+                Ok(Self::Key(number(handle)?, number(id)?))
+            }
+            _ => Err(error()),
+        }
+    }
+}
+
+/// Why a text is no cursor.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0:?} is not a cursor (i:NUMBER, k:HANDLE:NUMBER or c:NUMBER)")]
+pub struct CursorError(String);
+
+impl Store {
+    /// The certificates that `query` names, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn select(&self, query: &Query, limit: usize) -> Result<Selection, StoreError> {
+        let mut rows = Vec::new();
+        let mut more = false;
+        self.for_each_match(query, |row| {
+            if rows.len() == limit {
+                more = true;
+                return ControlFlow::Break(());
+            }
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        Ok(Selection { rows, more })
+    }
+
+    /// Calls `found` with each certificate that `query` names, until it breaks off.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn for_each_match(
+        &self,
+        query: &Query,
+        mut found: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let mut candidate = |id: i64| -> Result<ControlFlow<()>, StoreError> {
+            match self.row_by_id(id)? {
+                Some(row) if self.matches(query, &row)? => Ok(found(row)),
+                _ => Ok(ControlFlow::Continue(())),
+            }
+        };
+        let mut each = |ids: Vec<i64>| -> Result<(), StoreError> {
+            for id in ids {
+                if candidate(id)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        match query {
+            Query::KeyId(id) => each(self.postings("key", id.rotated(), id.rotated())?),
+            Query::ShortKeyId(id) => {
+                let low = u64::from(*id) << 32;
+                each(self.postings("key", low, low | 0xffff_ffff)?)
+            }
+            Query::Fingerprint(bytes) => {
+                let ids = match key_id(bytes) {
+                    Some(id) => self.postings("key", id.rotated(), id.rotated())?,
+                    None => self.version_3(bytes)?,
+                };
+                each(ids)
+            }
+            Query::Keygrip(grip) => {
+                let handle = Handle::first_octets(grip).0;
+                each(self.postings("keygrip", handle, handle)?)
+            }
+            Query::Email(email) => {
+                let handle = Handle::of_text(email).0;
+                each(self.postings("address", handle, handle)?)
+            }
+            Query::Exact(text) => {
+                let handle = Handle::of_address(text.as_bytes()).0;
+                each(self.postings("address", handle, handle)?)
+            }
+            Query::EmailPart(part) => self.scan_text(query, part, found),
+            Query::EmailEnd(part) => self.scan_text(query, part, found),
+            Query::Substring(part) => self.scan_text(query, part, found),
+            Query::Words(words) if self.has_index(TextIndex::Words)? => {
+                let terms: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                self.text_candidates(TextIndex::Words, &terms.join(" AND "), candidate)
+            }
+            Query::Words(_) => self.filter_all(query, found),
+        }
+    }
+
+    /// Whether `row` is really what `query` names.
+    fn matches(&self, query: &Query, row: &Row) -> Result<bool, StoreError> {
+        let summary = &row.summary;
+        let key = |which: &dyn Fn(&[u8], KeyId) -> bool| {
+            summary.keys().any(|key| which(key.fingerprint.as_bytes(), key.fingerprint.key_id()))
+        };
+        Ok(match query {
+            Query::Fingerprint(bytes) => key(&|fingerprint, _| fingerprint == bytes),
+            Query::KeyId(id) => key(&|_, key_id| key_id == *id),
+            Query::ShortKeyId(id) => key(&|_, key_id| key_id.short() == *id),
+            Query::Keygrip(grip) => match self.stored(row.id)? {
+                Some(stored) => {
+                    stored.cert.keys().any(|key| key.keygrip().is_some_and(|k| k.0 == *grip))
+                }
+                None => false,
+            },
+            _ => summary.texts().any(|text| text_matches(query, text)),
+        })
+    }
+
+    fn postings(&self, table: &str, low: u64, high: u64) -> Result<Vec<i64>, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT cert FROM {table} WHERE handle BETWEEN ?1 AND ?2 ORDER BY cert"
+                ))?
+                .query_map((low.cast_signed(), high.cast_signed()), |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// The certificates of version 3 with this fingerprint, which does not give the key ID.
+    fn version_3(&self, fingerprint: &[u8]) -> Result<Vec<i64>, StoreError> {
+        let Ok(octets) = fingerprint.try_into() else { return Ok(Vec::new()) };
+        let handle = Handle::of_fingerprint(Fingerprint::V3(octets, KeyId(0))).0;
+        self.postings("fingerprint", handle, handle)
+    }
+
+    /// User IDs with `part` in them, by trigrams where the store has them and `part` is long enough.
+    fn scan_text(
+        &self,
+        query: &Query,
+        part: &str,
+        mut found: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let characters: Vec<char> = part.chars().collect();
+        if characters.len() < 3 || !self.has_index(TextIndex::Trigrams)? {
+            return self.filter_all(query, found);
+        }
+        let mut trigrams: Vec<String> = characters
+            .windows(3)
+            .map(|three| format!("\"{}\"", three.iter().collect::<String>().replace('"', "\"\"")))
+            .collect();
+        trigrams.sort_unstable();
+        trigrams.dedup();
+        if trigrams.len() > TRIGRAMS_MAX {
+            trigrams = self.rarest(trigrams)?;
+        }
+        self.text_candidates(TextIndex::Trigrams, &trigrams.join(" AND "), |id| {
+            match self.row_by_id(id)? {
+                Some(row) if self.matches(query, &row)? => Ok(found(row)),
+                _ => Ok(ControlFlow::Continue(())),
+            }
+        })
+    }
+
+    /// The [`TRIGRAMS_MAX`] rarest of some trigrams.
+    ///
+    /// Certificates are numbered in no order that has to do with their names, so the number of the
+    /// [`SAMPLE_ROWS`]th one with a trigram says how rare it is, without counting the others.
+    fn rarest(&self, trigrams: Vec<String>) -> Result<Vec<String>, StoreError> {
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT rowid FROM trigrams WHERE trigrams MATCH ?1 ORDER BY rowid LIMIT 1 OFFSET ?2",
+            )
+            .map_err(|source| StoreError::engine(&self.path, source))?;
+        let mut sampled = Vec::with_capacity(trigrams.len());
+        for trigram in trigrams {
+            let reached: Option<i64> = statement
+                .query_row((&trigram, SAMPLE_ROWS - 1), |row| row.get(0))
+                .optional()
+                .map_err(|source| StoreError::engine(&self.path, source))?;
+            sampled.push((reached.unwrap_or(i64::MAX), trigram));
+        }
+        sampled.sort_unstable();
+        Ok(sampled.into_iter().rev().take(TRIGRAMS_MAX).map(|(_, trigram)| trigram).collect())
+    }
+
+    fn text_candidates(
+        &self,
+        index: TextIndex,
+        expression: &str,
+        mut candidate: impl FnMut(i64) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let table = index.table();
+        let engine = |source| StoreError::engine(&self.path, source);
+        let mut statement = self
+            .connection
+            .prepare_cached(&format!(
+                "SELECT rowid FROM {table} WHERE {table} MATCH ?1 ORDER BY rowid"
+            ))
+            .map_err(engine)?;
+        let mut ids = statement.query([expression]).map_err(engine)?;
+        while let Some(row) = ids.next().map_err(engine)? {
+            if candidate(row.get(0).map_err(engine)?)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at every certificate: for searches without an index.
+    fn filter_all(
+        &self,
+        query: &Query,
+        mut found: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.walk(&mut Cursor::start(Order::Insertion), |row| {
+            if row.summary.texts().any(|text| text_matches(query, text)) {
+                return found(row);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Walks on from `cursor` to the end, or until `visit` breaks off; `cursor` is then behind the
+    /// last certificate that was visited.
+    ///
+    /// Pages of a thousand are read as of one moment each; a certificate that is changed during a
+    /// walk is visited once in any order but that of changes. No writer is kept waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn walk(
+        &self,
+        cursor: &mut Cursor,
+        mut visit: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let engine = |source| StoreError::engine(&self.path, source);
+        loop {
+            let sql = match cursor {
+                Cursor::Insertion(_) => {
+                    "SELECT id, fingerprint, change, summary FROM cert WHERE id > ?1 \
+                     ORDER BY id LIMIT ?2"
+                }
+                Cursor::Key(..) => {
+                    "SELECT cert.id, cert.fingerprint, cert.change, cert.summary, handle \
+                     FROM fingerprint JOIN cert ON cert.id = fingerprint.cert \
+                     WHERE (handle, fingerprint.cert) > (?1, ?3) \
+                     ORDER BY handle, fingerprint.cert LIMIT ?2"
+                }
+                Cursor::Change(_) => {
+                    "SELECT cert.id, cert.fingerprint, cert.change, cert.summary FROM change \
+                     JOIN cert ON cert.id = change.cert AND cert.change = change.number \
+                     WHERE change.number > ?1 ORDER BY change.number LIMIT ?2"
+                }
+            };
+            let mut statement = self.connection.prepare_cached(sql).map_err(engine)?;
+            let mut rows = match cursor {
+                Cursor::Insertion(n) | Cursor::Change(n) => statement.query((*n, PAGE_ROWS)),
+                Cursor::Key(handle, id) => statement.query((*handle, PAGE_ROWS, *id)),
+            }
+            .map_err(engine)?;
+            let mut read = 0;
+            while let Some(row) = rows.next().map_err(engine)? {
+                let raw = RawRow::read(row).map_err(engine)?;
+                read += 1;
+                match cursor {
+                    Cursor::Insertion(n) => *n = raw.id,
+                    Cursor::Key(handle, id) => {
+                        (*handle, *id) = (row.get(4).map_err(engine)?, raw.id);
+                    }
+                    Cursor::Change(n) => *n = raw.change,
+                }
+                if visit(self.decode(&raw)?).is_break() {
+                    return Ok(());
+                }
+            }
+            if read < PAGE_ROWS {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The certificate of which `id` is the primary key or a subkey, for naming who signed: the first
+    /// if there are several.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn holder(&self, id: KeyId) -> Result<Option<Summary>, StoreError> {
+        Ok(self.select(&Query::KeyId(id), 1)?.rows.pop().map(|row| row.summary))
+    }
+}
+
+/// The key ID that follows from a fingerprint, `None` in version 3.
+fn key_id(fingerprint: &[u8]) -> Option<KeyId> {
+    let octets = match fingerprint.len() {
+        20 => &fingerprint[12..],
+        32 => &fingerprint[..8],
+        _ => return None,
+    };
+    Some(KeyId(octets.iter().fold(0, |id, &octet| id << 8 | u64::from(octet))))
+}
+
+/// Whether a user ID is what a search by text names.
+fn text_matches(query: &Query, text: &[u8]) -> bool {
+    let folded = || user_id::folded(&user_id::text(text));
+    match query {
+        Query::Exact(exact) => user_id::text(text) == exact.as_str(),
+        Query::Email(email) => user_id::email(text).as_ref() == Some(email),
+        Query::EmailPart(part) => user_id::email(text).is_some_and(|email| email.contains(part)),
+        Query::EmailEnd(end) => user_id::email(text).is_some_and(|email| email.ends_with(end)),
+        Query::Substring(part) => folded().contains(part),
+        Query::Words(wanted) => {
+            let text = folded();
+            let words: Vec<String> = user_id::words(&text).collect();
+            wanted.iter().all(|word| words.contains(word))
+        }
+        Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_) | Query::Keygrip(_) => false,
+    }
+}

@@ -1,0 +1,533 @@
+//! Opening a store, and reading single certificates and the change log from it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+use talaria_cert::{Cert, Fingerprint, Summary, Verdict};
+
+use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::schema::{self, TextIndex};
+use crate::{StoreError, sums};
+
+/// How long a writer waits for another one: 60 s.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What readers map into memory: 1 GiB.
+const MMAP_BYTES: i64 = 1 << 30;
+
+/// Page cache of a connection, in KiB: 64 MiB.
+const CACHE_KIB: i64 = 64 << 10;
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Access {
+    /// To read. A store on a read-only file system is opened as it lies there.
+    Read,
+    /// To read and write a store that exists.
+    Write,
+    /// To read and write; made if it does not exist.
+    Create,
+}
+
+/// How a new store is made.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Layout {
+    /// Bytes of a page, a power of two from 4 to 64 KiB. 16 KiB is the balance between bulk work and
+    /// single commits; `talaria tune` measures it.
+    pub page_bytes: u32,
+    /// The full-text indexes to keep.
+    pub text: Vec<TextIndex>,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { page_bytes: 16 << 10, text: TextIndex::ALL.to_vec() }
+    }
+}
+
+/// A set of certificates on disk, with indexes and a log of changes.
+///
+/// Several processes may read and write one store at once: a writer waits for the other, readers see
+/// the last committed state and wait for nobody.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
+    pub(crate) access: Access,
+}
+
+/// A row of the certificate table: what a listing needs.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The number of the certificate within the store.
+    pub id: i64,
+    /// The number of the change that wrote it last.
+    pub change: i64,
+    /// What is said about it. Still to be held against the time, see [`Store::current`].
+    pub summary: Summary,
+}
+
+/// A certificate with the verdicts on its signatures.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// The certificate.
+    pub cert: Cert,
+    /// One verdict per signature packet, in canonical order.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Store {
+    /// Opens the store at `path`, with the default layout if it is to be made.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Missing`], [`StoreError::Foreign`], [`StoreError::Format`],
+    /// [`StoreError::ReadOnly`], [`StoreError::Damaged`]; the file is untouched by any of them.
+    pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
+        Self::open_with(path, access, &Layout::default())
+    }
+
+    /// Opens the store at `path`; `layout` is for a store that is to be made.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_with(path: &Path, access: Access, layout: &Layout) -> Result<Self, StoreError> {
+        let missing = !path.exists();
+        if missing {
+            if access != Access::Create {
+                return Err(StoreError::Missing { path: path.to_owned() });
+            }
+            make(path, layout)?;
+        }
+        if access != Access::Read && !is_writable(path) {
+            return Err(StoreError::ReadOnly { path: path.to_owned() });
+        }
+        let store = Self { connection: connect(path, access)?, path: path.to_owned(), access };
+        store.run(|connection| {
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.set_prepared_statement_cache_capacity(64);
+            connection.execute_batch(&format!(
+                "PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = {MMAP_BYTES}; \
+                 PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;"
+            ))
+        })?;
+        store.identify()?;
+        if missing {
+            // The first commit to a new log syncs the header of the log on its own, against old
+            // frames in it. There are none, so this one goes without; the next one syncs all of it.
+            store.run(|connection| {
+                connection.execute_batch(
+                    "PRAGMA synchronous = OFF; INSERT OR IGNORE INTO meta \
+                     VALUES ('created', CAST(strftime('%s') AS INTEGER)); \
+                     PRAGMA synchronous = FULL;",
+                )
+            })?;
+        }
+        Ok(store)
+    }
+
+    /// A store that lives in memory and ends with the value.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory.
+    pub fn in_memory(name: &Path) -> Result<Self, StoreError> {
+        let connection =
+            Connection::open_in_memory().map_err(|source| StoreError::engine(name, source))?;
+        let store = Self { connection, path: name.to_owned(), access: Access::Create };
+        store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
+        Ok(store)
+    }
+
+    /// Looks at what the file is.
+    fn identify(&self) -> Result<(), StoreError> {
+        let pragma = |name| {
+            self.run(|connection| {
+                connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            })
+        };
+        match (pragma("application_id")?, pragma("user_version")?) {
+            (schema::APPLICATION, 1..=schema::FORMAT) => Ok(()),
+            (schema::APPLICATION, found) => {
+                Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
+            }
+            _ => Err(StoreError::Foreign { path: self.path.clone() }),
+        }
+    }
+
+    /// Runs `work`, with its errors sorted.
+    pub(crate) fn run<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        work(&self.connection).map_err(|source| StoreError::engine(&self.path, source))
+    }
+
+    /// Whether the store ends with this value.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.connection.path().is_none_or(str::is_empty)
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses to write to a store that was opened for reading.
+    pub(crate) fn writable(&self) -> Result<(), StoreError> {
+        match self.access {
+            Access::Read => Err(StoreError::ReadOnly { path: self.path.clone() }),
+            Access::Write | Access::Create => Ok(()),
+        }
+    }
+
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), what: what.into() }
+    }
+
+    /// The number of certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn count(&self) -> Result<u64, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT count(*) FROM fingerprint")?
+                .query_row([], |row| row.get::<_, i64>(0))
+        })
+        .map(i64::cast_unsigned)
+    }
+
+    /// Whether the store keeps a full-text index.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn has_index(&self, index: TextIndex) -> Result<bool, StoreError> {
+        self.run(|connection| index.exists(connection))
+    }
+
+    /// The row of the certificate whose primary key has this fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn row(&self, fingerprint: Fingerprint) -> Result<Option<Row>, StoreError> {
+        let found = self.run(|connection| {
+            connection
+                .prepare_cached(BY_FINGERPRINT)?
+                .query_row(by_fingerprint(fingerprint), |row| row.get(0))
+                .optional()
+        })?;
+        found.map(|id| self.row_by_id(id)).transpose().map(Option::flatten)
+    }
+
+    /// The row of a certificate by its number within the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn row_by_id(&self, id: i64) -> Result<Option<Row>, StoreError> {
+        let raw = self.run(|connection| {
+            connection
+                .prepare_cached("SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1")?
+                .query_row([id], RawRow::read)
+                .optional()
+        })?;
+        raw.map(|raw| self.decode(&raw)).transpose()
+    }
+
+    pub(crate) fn decode(&self, raw: &RawRow) -> Result<Row, StoreError> {
+        let summary = Fingerprint::from_stored(&raw.fingerprint)
+            .filter(|(_, rest)| rest.is_empty())
+            .and_then(|(fingerprint, _)| Summary::read(fingerprint, &raw.summary));
+        match summary {
+            Some(summary) => Ok(Row { id: raw.id, change: raw.change, summary }),
+            None => Err(self.damaged(format!("summary of certificate number {}", raw.id))),
+        }
+    }
+
+    /// The summary of `row` as it is at `now` (seconds since 1970): worked out again from the
+    /// certificate if the stored one no longer holds.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn current(&self, row: Row, now: u32) -> Result<Row, StoreError> {
+        if row.summary.holds.contains(now) {
+            return Ok(row);
+        }
+        let summary = match self.stored(row.id)? {
+            Some(stored) => Summary::evaluate(&stored.cert, &stored.verdicts, now),
+            None => row.summary,
+        };
+        Ok(Row { summary, ..row })
+    }
+
+    /// A certificate by its number within the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn stored(&self, id: i64) -> Result<Option<Stored>, StoreError> {
+        let raw = self.run(|connection| {
+            connection
+                .prepare_cached("SELECT verdicts, bytes FROM blob WHERE id = ?1")?
+                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })?;
+        raw.map(|(verdicts, bytes): (Vec<u8>, _)| self.decode_stored(id, &verdicts, bytes))
+            .transpose()
+    }
+
+    pub(crate) fn decode_stored(
+        &self,
+        id: i64,
+        verdicts: &[u8],
+        bytes: Vec<u8>,
+    ) -> Result<Stored, StoreError> {
+        let cert = Cert::from_canonical(bytes)
+            .map_err(|reason| self.damaged(format!("certificate number {id}: {reason}")))?;
+        let verdicts: Option<Vec<_>> = verdicts.iter().map(|&v| Verdict::from_number(v)).collect();
+        let verdicts = verdicts.filter(|verdicts| verdicts.len() == cert.signature_count());
+        let verdicts = verdicts.ok_or_else(|| {
+            self.damaged(format!("verdicts of certificate {}", cert.fingerprint()))
+        })?;
+        Ok(Stored { cert, verdicts })
+    }
+
+    /// The certificate whose primary key has this fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn get(&self, fingerprint: Fingerprint) -> Result<Option<Stored>, StoreError> {
+        match self.row(fingerprint)? {
+            Some(row) => self.stored(row.id),
+            None => Ok(None),
+        }
+    }
+
+    /// The number of the newest change, 0 in an empty store: a token that says whether anything has
+    /// changed, at the price of one look into the last page of the log.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn last_change(&self) -> Result<i64, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT coalesce(max(number), 0) FROM change")?
+                .query_row([], |row| row.get(0))
+        })
+    }
+
+    /// The name of the store, drawn at random when it was made: change numbers of two stores have
+    /// nothing to do with each other.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn name(&self) -> Result<String, StoreError> {
+        self.run(|connection| {
+            connection
+                .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
+        })
+    }
+
+    /// What the owner of the store trusts a certificate with, in GnuPG's numbers
+    /// (0 unknown, 2 undefined, 3 never, 4 marginal, 5 full, 6 ultimate; 128 added: disabled).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn ownertrust(&self, fingerprint: Fingerprint) -> Result<Option<u8>, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
+                .query_row([fingerprint.to_stored()], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// Records what the owner of the store trusts certificates with, all or nothing. Certificates
+    /// need not be in the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn set_ownertrust(&mut self, entries: &[(Fingerprint, u8)]) -> Result<(), StoreError> {
+        self.transaction(|connection, _| {
+            let mut insert = connection
+                .prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?;
+            for (fingerprint, value) in entries {
+                let stored = fingerprint.to_stored();
+                let sum = sums::of(&[&stored, &[*value]]);
+                insert.execute((stored, value, sum))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Everything that [`Self::set_ownertrust`] recorded, in key order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn ownertrusts(&self) -> Result<Vec<(Fingerprint, u8)>, StoreError> {
+        let rows: Vec<(Vec<u8>, u8)> = self.run(|connection| {
+            connection
+                .prepare("SELECT fingerprint, value FROM ownertrust ORDER BY fingerprint")?
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })?;
+        rows.into_iter()
+            .map(|(stored, value)| match Fingerprint::from_stored(&stored) {
+                Some((fingerprint, _)) => Ok((fingerprint, value)),
+                None => Err(self.damaged("a row of table ownertrust")),
+            })
+            .collect()
+    }
+
+    /// Runs `work` as one transaction, with the number of the last change before it.
+    pub(crate) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.writable()?;
+        let path = self.path.clone();
+        let run = |connection: &mut Connection| {
+            let transaction =
+                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let last = transaction.query_row(
+                "SELECT coalesce(max(number), 0) FROM change",
+                [],
+                |row| row.get(0),
+            )?;
+            let result = work(&transaction, last)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run(&mut self.connection).map_err(|source| StoreError::engine(&path, source))
+    }
+}
+
+/// A row of the certificate table as it is stored.
+pub(crate) struct RawRow {
+    pub(crate) id: i64,
+    pub(crate) fingerprint: Vec<u8>,
+    pub(crate) change: i64,
+    pub(crate) summary: Vec<u8>,
+}
+
+impl RawRow {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            fingerprint: row.get(1)?,
+            change: row.get(2)?,
+            summary: row.get(3)?,
+        })
+    }
+}
+
+/// Makes an empty store, which appears at `path` complete. If another process is faster, its store
+/// stays.
+fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
+    let engine = |source| StoreError::engine(path, source);
+    let io = |source: io::Error| match source.kind() {
+        io::ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            StoreError::ReadOnly { path: path.to_owned() }
+        }
+        _ => StoreError::Io { action: "make", path: path.to_owned(), source },
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let new = tempfile::Builder::new()
+        .prefix(".new-store")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(io)?;
+    {
+        let connection = Connection::open(new.path()).map_err(engine)?;
+        connection
+            .execute_batch(&format!(
+                "PRAGMA page_size = {}; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;",
+                layout.page_bytes
+            ))
+            .and_then(|()| schema::create(&connection, &layout.text))
+            .and_then(|()| connection.execute_batch("PRAGMA journal_mode = WAL"))
+            .map_err(engine)?;
+    }
+    new.as_file().sync_all().map_err(io)?;
+    match new.into_temp_path().persist_noclobber(path) {
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(io(error.error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Opens the file. Readers of a file system that cannot be written open it as immutable, which is
+/// sound as long as no log lies beside it.
+fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
+    let engine = |source| StoreError::engine(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    match access {
+        Access::Create => Connection::open_with_flags(
+            path,
+            flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        )
+        .map_err(engine),
+        Access::Write => {
+            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)
+                .map_err(engine)
+        }
+        Access::Read => {
+            let plain = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)
+                .and_then(|connection| {
+                    connection.pragma_query_value(None, "user_version", |_| Ok(()))?;
+                    Ok(connection)
+                });
+            match plain {
+                Ok(connection) => Ok(connection),
+                Err(error) if !has_log(path) && is_open_error(&error) => {
+                    let text = path.to_string_lossy();
+                    let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+                    Connection::open_with_flags(
+                        format!("file:{escaped}?immutable=1"),
+                        flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI,
+                    )
+                    .map_err(engine)
+                }
+                Err(error) => Err(engine(error)),
+            }
+        }
+    }
+}
+
+fn is_open_error(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly, SystemIoFailure};
+    matches!(
+        error.sqlite_error_code(),
+        Some(CannotOpen | PermissionDenied | ReadOnly | SystemIoFailure)
+    )
+}
+
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|meta| meta.len() > 0)
+}
+
+/// Asked of the system without opening the file: closing it again would drop the locks that other
+/// connections of this process have on it.
+fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}

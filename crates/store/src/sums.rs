@@ -1,0 +1,20 @@
+//! Checksums on rows that nothing else can confirm.
+
+/// A 32-bit sum over `parts`, stored beside them: the first octets of their SHA-256.
+///
+/// It is for flipped bits, not for malice.
+#[expect(clippy::cast_possible_truncation, reason = "a handle of octets has 32 bits")]
+pub(crate) fn of(parts: &[&[u8]]) -> i64 {
+    let handle = talaria_cert::Handle::of_bytes(parts);
+    i64::from((handle.0 as u32).cast_signed())
+}
+
+/// The sum of a row of the change log.
+pub(crate) fn of_change(number: i64, time: i64, cert: i64, kind: i64) -> i64 {
+    of(&[&number.to_be_bytes(), &time.to_be_bytes(), &cert.to_be_bytes(), &kind.to_be_bytes()])
+}
+
+/// The sum of a tombstone.
+pub(crate) fn of_tombstone(fingerprint: &[u8], change: i64, blocked: bool) -> i64 {
+    of(&[fingerprint, &change.to_be_bytes(), &[u8::from(blocked)]])
+}
