@@ -1,0 +1,117 @@
+//! What can go wrong with a file of GnuPG, and what found no room in one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use talaria_cert::Fingerprint;
+
+/// Why a file could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GnupgError {
+    /// The bytes do not start like a trust database of a version that is known.
+    #[error("not a trust database of version 3")]
+    NotTrustdb,
+    /// The database is something else than keyboxd's.
+    #[error("{} is not a database of keyboxd", path.display())]
+    NotKeyboxd {
+        /// The database.
+        path: PathBuf,
+    },
+    /// Bytes are not what they should be.
+    #[error("damaged at offset {offset}: {what}")]
+    Damaged {
+        /// What is wrong there.
+        what: String,
+        /// Bytes from the start of the file.
+        offset: u64,
+    },
+    /// A line of an ownertrust list has not the form `FINGERPRINT:VALUE:`.
+    #[error("line {line} of the ownertrust list: {what}")]
+    Ownertrust {
+        /// Number of the line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Another process holds the lock for longer than the time limit.
+    #[error("{} is locked by process {holder}", path.display())]
+    Locked {
+        /// The file that is locked.
+        path: PathBuf,
+        /// Process and machine, as the lock names them.
+        holder: String,
+    },
+    /// GnuPG keeps the keys of this folder in keyboxd and would not look at a file.
+    #[error("{} uses keyboxd: import the certificates with gpg", path.display())]
+    UsesKeyboxd {
+        /// The home directory.
+        path: PathBuf,
+    },
+    /// SQLite refused.
+    #[error("cannot read {}", path.display())]
+    Database {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// An operation on a file failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl GnupgError {
+    /// For `map_err`: names the file and what was tried.
+    pub(crate) fn io<'a>(
+        action: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(io::Error) -> Self + 'a {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// A certificate that was not written because the format, or GnuPG, has no room for it.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{fingerprint}: {reason}")]
+pub struct LeftOut {
+    /// The certificate.
+    pub fingerprint: Fingerprint,
+    /// Why.
+    pub reason: LeftOutReason,
+}
+
+/// Why a certificate was not written.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeftOutReason {
+    /// Larger than GnuPG reads from a keybox.
+    #[error("{bytes} bytes, GnuPG reads up to {max}")]
+    TooLarge {
+        /// Bytes of the entry.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A key of a version that the format has no place for.
+    #[error("keys of version {version} cannot be written there")]
+    Version {
+        /// The version.
+        version: u8,
+    },
+    /// What is there already cannot be read, and was left alone.
+    #[error("{} is damaged and was left alone: {reason}", path.display())]
+    Damaged {
+        /// The file that is there.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: talaria_cert::Reason,
+    },
+}

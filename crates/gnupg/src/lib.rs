@@ -1,0 +1,25 @@
+//! The files of GnuPG and its neighbours: keybox, trust database, keyboxd, ownertrust lists,
+//! certificate directories; and the listing of `gpg --with-colons`.
+//!
+//! Readers give out raw keyblocks, each with the place it was found in, and leave parsing to
+//! [`talaria_cert`]. An old `pubring.gpg` needs no reader of its own: it is a stream of packets,
+//! and the trust packets in it are dropped by [`talaria_cert::Cert::parse`].
+
+mod certd;
+mod colons;
+mod dotlock;
+mod error;
+mod home;
+mod keybox;
+mod keyboxd;
+mod ownertrust;
+mod trustdb;
+
+pub use certd::{CertdReader, is_certd, read_certd, write_certd};
+pub use colons::{Colons, NO_USER_ID, write_cert, write_cert_with_signatures, write_signature};
+pub use error::{GnupgError, LeftOut, LeftOutReason};
+pub use home::{Home, Source};
+pub use keybox::{BLOB_BYTES_MAX, GNUPG_BLOB_BYTES_MAX, Keybox, is_keybox, write_keybox};
+pub use keyboxd::{is_keyboxd, read_keyboxd};
+pub use ownertrust::{is_ownertrust, read_ownertrust, write_ownertrust};
+pub use trustdb::{is_trustdb, read_trustdb};
