@@ -1,0 +1,226 @@
+//! Bulk build of a store from dumps: reading, parsing and checking on one side, appending on the
+//! other, at the same time.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+
+use talaria_cert::{Armor, Batch, Item, Reject, Splitter};
+use talaria_store::{BuildOptions, Builder, Built, Draft, Position, Step, TextIndex};
+
+use crate::import::Rejected;
+use crate::{Error, Input, Monitor, Progress};
+
+/// Bytes that are read, parsed and committed at a time: 16 MiB.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Batches that wait to be appended at most.
+const QUEUE: usize = 2;
+
+/// Rejected certificates that a report names; beyond that they are only counted.
+const REJECTED_MAX: usize = 1000;
+
+/// What a build did.
+#[derive(Debug, Default)]
+pub struct BuildReport {
+    /// Certificates in the store, and how many came more than once.
+    pub built: Built,
+    /// Where an earlier build was taken up, in bytes of the inputs; 0 if it is a new one.
+    pub resumed: u64,
+    /// What was not taken, the first thousand: the input and the reason.
+    pub rejected: Vec<(Input, Rejected)>,
+    /// How much was not taken.
+    pub rejected_count: u64,
+}
+
+/// One batch on its way from the reader to the store.
+struct Parcel {
+    drafts: Vec<Draft>,
+    rejected: Vec<(usize, Reject)>,
+    reached: Position,
+}
+
+/// Builds a store at `target` from `inputs`: files, folders of dump files, or standard input.
+///
+/// # Errors
+///
+/// [`Error::Io`] if `target` exists or an input cannot be read; [`Error::Interrupted`]. The same call
+/// takes the build up where it was left.
+pub fn build(
+    target: &Path,
+    inputs: &[Input],
+    options: &BuildOptions,
+    monitor: &mut Monitor<'_>,
+) -> Result<BuildReport, Error> {
+    let inputs = expand(inputs)?;
+    let sizes: Vec<u64> = inputs.iter().map(crate::source::size).collect();
+    let mut builder = Builder::start(target, &describe(&inputs)?, options.clone())?;
+    let from = builder.position();
+    let done_before =
+        |position: Position| sizes.iter().take(position.input).sum::<u64>() + position.offset;
+    let mut report = BuildReport { resumed: done_before(from), ..BuildReport::default() };
+    let mut progress = Progress {
+        bytes: report.resumed,
+        bytes_total: if sizes.contains(&0) { 0 } else { sizes.iter().sum() },
+        certs: builder.appended(),
+        step: None,
+    };
+    (monitor.report)(progress);
+    thread::scope(|scope| -> Result<(), Error> {
+        let (sender, receiver) = mpsc::sync_channel(QUEUE);
+        let reader = scope.spawn({
+            let inputs = &inputs;
+            move || produce(inputs, from, options, &sender)
+        });
+        for parcel in receiver {
+            let Parcel { drafts, rejected, reached } = parcel;
+            report.rejected_count += rejected.len() as u64;
+            for (input, reject) in rejected {
+                if report.rejected.len() < REJECTED_MAX {
+                    let rejected = Rejected {
+                        place: format!("offset {}", reject.offset),
+                        fingerprint: None,
+                        reason: reject.reason.to_string(),
+                    };
+                    report.rejected.push((inputs[input].clone(), rejected));
+                }
+            }
+            builder.append(&drafts, reached)?;
+            progress.bytes = done_before(reached);
+            progress.certs = builder.appended();
+            (monitor.report)(progress);
+            // Dropping the receiver ends the reader.
+            monitor.check()?;
+        }
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    report.built = builder.finish(|step| {
+        progress.step = Some(match step {
+            Step::Indexes => "filling indexes",
+            Step::Text(TextIndex::Words) => "indexing words",
+            Step::Text(TextIndex::Trigrams) => "indexing trigrams",
+            Step::Joining => "joining certificates that came twice",
+            Step::Syncing => "syncing",
+        });
+        (monitor.report)(progress);
+    })?;
+    Ok(report)
+}
+
+/// Reads the inputs from a position on, until they end or nobody listens.
+fn produce(
+    inputs: &[Input],
+    from: Position,
+    options: &BuildOptions,
+    sender: &mpsc::SyncSender<Parcel>,
+) -> Result<(), Error> {
+    for (number, input) in inputs.iter().enumerate().skip(from.input) {
+        let start = if number == from.input { from.offset } else { 0 };
+        let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+        let stream = open(input, start).map_err(io)?;
+        let mut splitter = Splitter::new(stream, BATCH_BYTES);
+        while let Some(batch) = splitter.next_batch().map_err(io)? {
+            let end = start + batch.offset + batch.bytes.len() as u64;
+            let parcel = parcel(number, start, &batch, options, end);
+            if sender.send(parcel).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parcel(input: usize, start: u64, batch: &Batch, options: &BuildOptions, end: u64) -> Parcel {
+    let raw: Vec<(u64, &[u8])> = batch.certs().collect();
+    let bytes: Vec<&[u8]> = raw.iter().map(|(_, bytes)| *bytes).collect();
+    let mut drafts = Vec::with_capacity(raw.len());
+    let mut rejected = Vec::new();
+    for item in &batch.items {
+        if let Item::Rejected(reject) = item {
+            rejected.push((input, Reject { offset: start + reject.offset, ..reject.clone() }));
+        }
+    }
+    for ((offset, _), draft) in raw.iter().zip(Builder::prepare(options, &bytes)) {
+        match draft {
+            Ok(draft) => drafts.push(draft),
+            Err(reason) => rejected.push((input, Reject { offset: start + offset, reason })),
+        }
+    }
+    Parcel { drafts, rejected, reached: Position { input, offset: end } }
+}
+
+/// Opens an input, `start` bytes of its packets passed over.
+fn open(input: &Input, start: u64) -> io::Result<Box<dyn Read>> {
+    let mut stream: Box<dyn Read> = match input {
+        Input::Stdin => Box::new(io::stdin().lock()),
+        Input::Url(_) => {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "import reads from servers"));
+        }
+        Input::Path(path) => {
+            let mut file = File::open(path)?;
+            let mut first = [0];
+            let binary = file.read(&mut first)? == 0 || first[0] & 0x80 != 0;
+            file.seek(SeekFrom::Start(if binary { start } else { 0 }))?;
+            if binary {
+                return Ok(Box::new(file));
+            }
+            Box::new(Armor::new(BufReader::new(file)))
+        }
+    };
+    io::copy(&mut stream.by_ref().take(start), &mut io::sink())?;
+    Ok(stream)
+}
+
+/// Puts the dump files of a folder in its place, in the order of their names.
+fn expand(inputs: &[Input]) -> Result<Vec<Input>, Error> {
+    let mut all = Vec::new();
+    for input in inputs {
+        match input {
+            Input::Path(path) if path.is_dir() => {
+                let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+                let mut files = Vec::new();
+                for entry in fs::read_dir(path).map_err(io)? {
+                    let path = entry.map_err(io)?.path();
+                    let dump = |end: &std::ffi::OsStr| {
+                        ["pgp", "gpg", "asc", "key"].iter().any(|known| end == *known)
+                    };
+                    if path.is_file() && path.extension().is_some_and(dump) {
+                        files.push(path);
+                    }
+                }
+                if files.is_empty() {
+                    return Err(Error::Unrecognised {
+                        name: input.to_string(),
+                        what: "a folder without dump files (.pgp, .gpg, .asc or .key)",
+                    });
+                }
+                files.sort();
+                all.extend(files.into_iter().map(Input::Path));
+            }
+            _ => all.push(input.clone()),
+        }
+    }
+    Ok(all)
+}
+
+/// The inputs by name, size and time, so that a build is only taken up if they are the same.
+fn describe(inputs: &[Input]) -> Result<String, Error> {
+    let mut text = String::new();
+    for input in inputs {
+        let line = match input {
+            Input::Path(path) => {
+                let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+                let meta = fs::metadata(path).map_err(io)?;
+                let time = meta.modified().map_err(io)?;
+                let full: PathBuf = path.canonicalize().map_err(io)?;
+                format!("{} {} {time:?}\n", full.display(), meta.len())
+            }
+            // What came through a pipe does not come again.
+            Input::Stdin | Input::Url(_) => format!("- {:?}\n", std::time::SystemTime::now()),
+        };
+        text.push_str(&line);
+    }
+    Ok(text)
+}

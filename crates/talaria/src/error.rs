@@ -1,0 +1,85 @@
+//! What can go wrong with an operation.
+
+use std::io;
+use std::path::PathBuf;
+
+use talaria_gnupg::GnupgError;
+use talaria_store::{QueryError, StoreError};
+
+/// Why an operation could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file of GnuPG could not be read or written.
+    #[error(transparent)]
+    Gnupg(#[from] GnupgError),
+    /// A search is malformed.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// An operation on a file failed.
+    #[error("cannot {action} {name}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        name: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The input is nothing that talaria knows.
+    #[error("{name}: {what}")]
+    Unrecognised {
+        /// The input.
+        name: String,
+        /// What it looks like.
+        what: &'static str,
+    },
+    /// Nothing in the stores is called that.
+    #[error("nothing found for {query}")]
+    NotFound {
+        /// What was looked for.
+        query: String,
+    },
+    /// A server did not answer as it should.
+    #[error("{url}: {source}")]
+    Http {
+        /// What was asked for.
+        url: String,
+        /// What went wrong.
+        source: Box<ureq::Error>,
+    },
+    /// An address has no web key directory form.
+    #[error("{address} is not an e-mail address")]
+    Address {
+        /// What was given.
+        address: String,
+    },
+    /// All stores were opened for reading.
+    #[error("{} is a keyring file, which is only read; import it into a store to change it", path.display())]
+    Keyring {
+        /// The first of them.
+        path: PathBuf,
+    },
+    /// The caller asked to stop. What was reported as done is done.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// An error with its causes, in one line; what a cause only repeats is left out.
+#[must_use]
+pub fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,260 @@
+//! Import: any number of inputs into a store.
+
+use std::path::Path;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use talaria_cert::{Cert, Fingerprint, Reason, Signature, Verdict, Verification};
+use talaria_store::{Outcome, Query, Store};
+
+use crate::error::describe;
+use crate::source::{self, Input, Kind, Piece, Place};
+use crate::{Error, Monitor, Progress};
+
+/// Bytes of certificates that go into one transaction: 64 MiB, so a keyring of a distribution is one.
+const TRANSACTION_BYTES: usize = 64 << 20;
+
+/// Rejected certificates that a report names; beyond that they are only counted.
+const REJECTED_MAX: usize = 1000;
+
+/// Certificates with the key ID that a revocation names, of which each is tried.
+const REVOKED_MAX: usize = 16;
+
+/// How certificates are imported.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportOptions {
+    /// Whether self-signatures are computed.
+    pub verification: Verification,
+    /// The present, in seconds since 1970.
+    pub now: u32,
+}
+
+/// What became of one input.
+#[derive(Clone, Debug)]
+pub struct FileReport {
+    /// The input.
+    pub input: Input,
+    /// What it turned out to be, `None` if it could not be read at all.
+    pub kind: Option<Kind>,
+    /// Certificates that were read.
+    pub read: u64,
+    /// Certificates that were not in the store before.
+    pub new: u64,
+    /// Certificates to which something was added.
+    pub updated: u64,
+    /// Certificates that were there already, all of them.
+    pub unchanged: u64,
+    /// Ownertrust values that were recorded.
+    pub ownertrusts: u64,
+    /// What was not taken, the first thousand.
+    pub rejected: Vec<Rejected>,
+    /// How much was not taken.
+    pub rejected_count: u64,
+    /// Why the rest of the input was not read.
+    pub error: Option<String>,
+}
+
+/// A certificate that was not taken.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rejected {
+    /// Where it was.
+    pub place: String,
+    /// Its fingerprint, if it got that far.
+    pub fingerprint: Option<String>,
+    /// What was wrong.
+    pub reason: String,
+}
+
+impl FileReport {
+    fn new(input: Input) -> Self {
+        Self {
+            input,
+            kind: None,
+            read: 0,
+            new: 0,
+            updated: 0,
+            unchanged: 0,
+            ownertrusts: 0,
+            rejected: Vec::new(),
+            rejected_count: 0,
+            error: None,
+        }
+    }
+
+    fn reject(&mut self, place: &Place, fingerprint: Option<Fingerprint>, reason: &dyn ToString) {
+        self.rejected_count += 1;
+        if self.rejected.len() < REJECTED_MAX {
+            self.rejected.push(Rejected {
+                place: place.to_string(),
+                fingerprint: fingerprint.map(|fingerprint| fingerprint.to_string()),
+                reason: reason.to_string(),
+            });
+        }
+    }
+}
+
+/// Imports `inputs` into `store`, one report each. What is small goes into one transaction together.
+///
+/// An input that cannot be read is named in its report and does not stop the others.
+///
+/// # Errors
+///
+/// When the store cannot be written, or [`Error::Interrupted`]; what earlier transactions wrote stays.
+pub fn import(
+    store: &mut Store,
+    inputs: &[Input],
+    options: ImportOptions,
+    monitor: &mut Monitor<'_>,
+) -> Result<Vec<FileReport>, Error> {
+    let total = inputs.iter().map(source::size).sum();
+    let mut work = Import {
+        store,
+        options,
+        reports: Vec::new(),
+        pending: Vec::new(),
+        held: 0,
+        progress: Progress { bytes_total: total, ..Progress::default() },
+    };
+    let mut before = 0;
+    for input in inputs {
+        work.reports.push(FileReport::new(input.clone()));
+        if !work.store.is_in_memory() && is_same_file(input, work.store.path()) {
+            let report = work.reports.last_mut().expect("pushed above");
+            report.error = Some("is the store itself".to_owned());
+            continue;
+        }
+        let result = source::read(input, &mut |pieces, bytes| {
+            monitor.check()?;
+            work.take(pieces)?;
+            work.progress.bytes = work.progress.bytes.max(before + bytes);
+            (monitor.report)(work.progress);
+            Ok(())
+        });
+        before += source::size(input);
+        let report = work.reports.last_mut().expect("pushed above");
+        match result {
+            Ok(kind) => report.kind = Some(kind),
+            Err(error @ (Error::Store(_) | Error::Interrupted)) => return Err(error),
+            Err(error) => report.error = Some(describe(&error)),
+        }
+    }
+    work.flush()?;
+    (monitor.report)(work.progress);
+    Ok(work.reports)
+}
+
+/// Whether an input is the store that is written to.
+fn is_same_file(input: &Input, store: &Path) -> bool {
+    let Input::Path(path) = input else { return false };
+    matches!((path.canonicalize(), store.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+struct Import<'a> {
+    store: &'a mut Store,
+    options: ImportOptions,
+    reports: Vec<FileReport>,
+    /// Parsed, not yet written: with the number of the report and the place.
+    pending: Vec<(usize, Place, Cert)>,
+    held: usize,
+    progress: Progress,
+}
+
+impl Import<'_> {
+    fn take(&mut self, pieces: Vec<Piece>) -> Result<(), Error> {
+        let at = self.reports.len() - 1;
+        let mut raw = Vec::with_capacity(pieces.len());
+        let mut ownertrusts = Vec::new();
+        let mut revocations = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Cert(place, bytes) => raw.push((place, bytes)),
+                Piece::Rejected(place, reason) => {
+                    self.reports[at].reject(&place, None, &reason);
+                }
+                Piece::Revocation(place, body) => revocations.push((place, body)),
+                Piece::Ownertrust(fingerprint, value) => ownertrusts.push((fingerprint, value)),
+            }
+        }
+        if !ownertrusts.is_empty() {
+            self.store.set_ownertrust(&ownertrusts)?;
+            self.reports[at].ownertrusts += ownertrusts.len() as u64;
+        }
+        let parsed: Vec<(Place, Result<Cert, Reason>)> =
+            raw.into_par_iter().map(|(place, bytes)| (place, Cert::parse(&bytes))).collect();
+        for (place, cert) in parsed {
+            self.reports[at].read += 1;
+            self.progress.certs += 1;
+            match cert {
+                Ok(cert) => {
+                    self.held += cert.as_bytes().len();
+                    self.pending.push((at, place, cert));
+                }
+                Err(reason) => self.reports[at].reject(&place, None, &reason),
+            }
+        }
+        if self.held >= TRANSACTION_BYTES || !revocations.is_empty() {
+            self.flush()?;
+        }
+        revocations.into_iter().try_for_each(|(place, body)| self.revoke(&place, &body))
+    }
+
+    /// Joins a revocation that came alone to the certificate that made it.
+    fn revoke(&mut self, place: &Place, body: &[u8]) -> Result<(), Error> {
+        let ImportOptions { now, .. } = self.options;
+        let at = self.reports.len() - 1;
+        self.reports[at].read += 1;
+        let issuer = Signature::parse(body).and_then(|signature| signature.issuer);
+        let rows = match issuer {
+            Some(id) => self.store.select(&Query::KeyId(id), REVOKED_MAX)?.rows,
+            None => Vec::new(),
+        };
+        for row in rows.iter().filter(|row| Some(row.summary.fingerprint().key_id()) == issuer) {
+            let Some(stored) = self.store.stored(row.id)? else { continue };
+            let revoked = stored.cert.with_direct_signature(body);
+            // Only what the owner of the key made is taken.
+            let good =
+                |verdicts: &[Verdict]| verdicts.iter().filter(|v| **v == Verdict::Good).count();
+            let verdicts = talaria_cert::verdicts(&[&stored.cert, &revoked], Verification::Full);
+            if revoked != stored.cert && good(&verdicts[1]) == good(&verdicts[0]) {
+                continue;
+            }
+            let outcome = self.store.ingest(vec![revoked], Verification::Full, now)?;
+            match outcome[0] {
+                Outcome::Unchanged => self.reports[at].unchanged += 1,
+                _ => self.reports[at].updated += 1,
+            }
+            return Ok(());
+        }
+        let name = issuer.map_or_else(|| "an unknown key".to_owned(), |id| id.to_string());
+        let reason =
+            format!("a revocation by {name}, of which the store has no certificate that made it");
+        self.reports[at].reject(place, None, &reason);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.held = 0;
+        let pending = std::mem::take(&mut self.pending);
+        let mut places = Vec::with_capacity(pending.len());
+        let mut certs = Vec::with_capacity(pending.len());
+        for (at, place, cert) in pending {
+            places.push((at, place, cert.fingerprint()));
+            certs.push(cert);
+        }
+        if certs.is_empty() {
+            return Ok(());
+        }
+        let ImportOptions { verification, now } = self.options;
+        let outcomes = self.store.ingest(certs, verification, now)?;
+        for ((at, place, fingerprint), outcome) in places.into_iter().zip(outcomes) {
+            let report = &mut self.reports[at];
+            match outcome {
+                Outcome::New => report.new += 1,
+                Outcome::Updated => report.updated += 1,
+                Outcome::Unchanged => report.unchanged += 1,
+                Outcome::Refused(refusal) => report.reject(&place, Some(fingerprint), &refusal),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! talaria as a library: the operations that need more than the store alone.
+//!
+//! What stands under the command line, and what a program embeds. It prints nothing.
+
+mod build;
+mod error;
+mod export;
+mod import;
+mod source;
+mod stats;
+mod stores;
+
+pub use build::{BuildReport, build};
+pub use error::{Error, describe};
+pub use export::{ExportOptions, Exported, Format, Signatures, export};
+pub use import::{FileReport, ImportOptions, Rejected, import};
+pub use source::{Input, Kind, Place};
+pub use stats::{Statistics, algorithm, date, statistics};
+pub use stores::{Opened, Stores};
+
+pub use talaria_cert as cert;
+pub use talaria_gnupg as gnupg;
+pub use talaria_store as store;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How far long work has come. All numbers grow.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Progress {
+    /// Bytes of input that are done.
+    pub bytes: u64,
+    /// Bytes of input in all, 0 if nobody knows.
+    pub bytes_total: u64,
+    /// Certificates that are done.
+    pub certs: u64,
+    /// What is going on, if it is not reading.
+    pub step: Option<&'static str>,
+}
+
+/// What a caller hands to long work: a place to report to, and a flag that asks it to stop.
+pub struct Monitor<'a> {
+    /// Called now and then, at least once per batch.
+    pub report: &'a mut dyn FnMut(Progress),
+    /// Set from a signal handler or another thread.
+    pub stop: &'a AtomicBool,
+}
+
+impl Monitor<'_> {
+    /// [`Error::Interrupted`] if work is to stop.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,476 @@
+//! Where certificates come from: any file, folder, stream or server, recognised by its content.
+//!
+//! A source pushes what it reads into a sink, a batch at a time, so that memory stays bounded
+//! whatever the size of the input.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use talaria_cert::{
+    Armor, BATCH_BYTES, Batch, Fingerprint, Item, Reason, Reject, Signature, Splitter, Tag,
+    first_packet, kind,
+};
+use talaria_gnupg as gnupg;
+use talaria_store::{Access, Cursor, Order, Store};
+
+use crate::Error;
+
+/// Bytes that are read at most of what is held in memory as a whole (the answer of a server, a trust
+/// database, a list of ownertrust): 64 MiB.
+const WHOLE_BYTES_MAX: u64 = 64 << 20;
+
+/// Something to import.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Input {
+    /// A file or folder.
+    Path(PathBuf),
+    /// Standard input.
+    Stdin,
+    /// An address that answers with certificates.
+    Url(String),
+}
+
+impl Input {
+    /// What a user typed: a path, `-`, or an `http`, `https`, `hkp` or `hkps` address.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "-" => Self::Stdin,
+            _ if text.starts_with("http://") || text.starts_with("https://") => {
+                Self::Url(text.to_owned())
+            }
+            _ => Self::Path(text.into()),
+        }
+    }
+
+    /// The certificate or certificates that an HKP keyserver has for a search.
+    #[must_use]
+    pub fn keyserver(server: &str, search: &str) -> Self {
+        let base = match server.split_once("://") {
+            Some(("hkps", rest)) => format!("https://{rest}"),
+            Some(("hkp", rest)) => {
+                let host = rest.trim_end_matches('/');
+                let port = if host.rsplit(']').next().is_some_and(|h| h.contains(':')) {
+                    ""
+                } else {
+                    ":11371"
+                };
+                format!("http://{host}{port}")
+            }
+            Some(_) => server.to_owned(),
+            None => format!("https://{server}"),
+        };
+        let digits = search.strip_prefix("0x").unwrap_or(search);
+        let id = matches!(digits.len(), 8 | 16 | 32 | 40 | 64)
+            && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        let search = if id { format!("0x{digits}") } else { percent(search) };
+        let base = base.trim_end_matches('/');
+        Self::Url(format!("{base}/pks/lookup?op=get&options=mr&search={search}"))
+    }
+
+    /// What the web key directory of a mail address's domain has for it, by the direct method
+    /// (draft-koch-openpgp-webkey-service, section 3.1), then by the advanced one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Address`] if it is no mail address.
+    pub fn wkd(address: &str) -> Result<[Self; 2], Error> {
+        let error = || Error::Address { address: address.to_owned() };
+        let (local, domain) = address.rsplit_once('@').ok_or_else(error)?;
+        if local.is_empty() || domain.is_empty() {
+            return Err(error());
+        }
+        let domain = domain.to_lowercase();
+        let hash = talaria_cert::user_id::web_key_hash(local);
+        let local = percent(local);
+        Ok([
+            Self::Url(format!(
+                "https://openpgpkey.{domain}/.well-known/openpgpkey/{domain}/hu/{hash}?l={local}"
+            )),
+            Self::Url(format!("https://{domain}/.well-known/openpgpkey/hu/{hash}?l={local}")),
+        ])
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Stdin => f.write_str("standard input"),
+            Self::Url(url) => f.write_str(url),
+        }
+    }
+}
+
+fn percent(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte.into());
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// What an input turned out to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Packets, one certificate after the other: a keyring, an SKS dump, `pubring.gpg`.
+    Keyring,
+    /// The same in ASCII armor, in one or more blocks.
+    Armor,
+    /// GnuPG's keybox.
+    Keybox,
+    /// The database of keyboxd.
+    Keyboxd,
+    /// The text that `gpg --export-ownertrust` writes.
+    Ownertrust,
+    /// GnuPG's trust database.
+    Trustdb,
+    /// A GnuPG home directory.
+    Home,
+    /// A shared certificate directory (pgp.cert.d).
+    CertDirectory,
+    /// Another store of talaria.
+    Store,
+    /// Nothing at all.
+    Empty,
+}
+
+impl Kind {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keyring => "keyring",
+            Self::Armor => "armored keyring",
+            Self::Keybox => "keybox",
+            Self::Keyboxd => "keyboxd database",
+            Self::Ownertrust => "ownertrust",
+            Self::Trustdb => "trust database",
+            Self::Home => "GnuPG home directory",
+            Self::CertDirectory => "certificate directory",
+            Self::Store => "talaria store",
+            Self::Empty => "empty",
+        }
+    }
+}
+
+/// Where in an input something was.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// Bytes from the start.
+    Offset(u64),
+    /// A line of a text, from 1.
+    Line(u64),
+    /// A file of a folder.
+    File(PathBuf),
+    /// A certificate of a database.
+    Cert(Fingerprint),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Offset(offset) => write!(f, "offset {offset}"),
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Cert(fingerprint) => write!(f, "{fingerprint}"),
+        }
+    }
+}
+
+/// One thing that was read.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// The packets of a certificate.
+    Cert(Place, Vec<u8>),
+    /// Something that is none.
+    Rejected(Place, Reason),
+    /// The body of a signature that stands alone and revokes the certificate it names as its maker.
+    Revocation(Place, Vec<u8>),
+    /// What an owner trusts a certificate with.
+    Ownertrust(Fingerprint, u8),
+}
+
+/// Takes what a source reads. `bytes` is how much of the input has been read so far.
+pub(crate) type Sink<'a> = dyn FnMut(Vec<Piece>, u64) -> Result<(), Error> + 'a;
+
+/// Reads `input` to its end.
+pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    match input {
+        Input::Stdin => read_stream(input, io::stdin().lock(), sink),
+        Input::Url(url) => {
+            let answer = ureq::get(url)
+                .call()
+                .map_err(|source| Error::Http { url: url.clone(), source: Box::new(source) })?;
+            read_stream(input, answer.into_body().into_reader().take(WHOLE_BYTES_MAX), sink)
+        }
+        Input::Path(path) if path.is_dir() => read_folder(path, sink),
+        Input::Path(path) => {
+            let mut file = File::open(path).map_err(io)?;
+            let mut head = [0; 4096];
+            let n = fill(&mut file, &mut head).map_err(io)?;
+            if head[..n].starts_with(b"SQLite format 3\0") {
+                return read_database(path, &head[..n], sink);
+            }
+            read_stream(input, head[..n].chain(file), sink)
+        }
+    }
+}
+
+/// Bytes of all files that an input consists of, 0 if that cannot be told beforehand.
+pub(crate) fn size(input: &Input) -> u64 {
+    match input {
+        Input::Path(path) => {
+            fs::metadata(path).map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 })
+        }
+        Input::Stdin | Input::Url(_) => 0,
+    }
+}
+
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut n = 0;
+    while n < buffer.len() {
+        match input.read(&mut buffer[n..]) {
+            Ok(0) => break,
+            Ok(read) => n += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n)
+}
+
+/// Reads a stream, of which the first bytes tell what it is.
+fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let unrecognised = |what| Error::Unrecognised { name: input.to_string(), what };
+    let mut head = vec![0; 4096];
+    let n = fill(&mut stream, &mut head).map_err(io)?;
+    head.truncate(n);
+    let whole = head.clone();
+    let mut stream = io::Cursor::new(whole).chain(stream);
+    match head.first() {
+        None => Ok(Kind::Empty),
+        _ if gnupg::is_keybox(&head) => {
+            read_keybox(input, &mut stream, sink)?;
+            Ok(Kind::Keybox)
+        }
+        _ if gnupg::is_trustdb(&head) => {
+            let mut bytes = Vec::new();
+            stream.take(WHOLE_BYTES_MAX).read_to_end(&mut bytes).map_err(io)?;
+            push_ownertrusts(gnupg::read_trustdb(&bytes)?, sink)?;
+            Ok(Kind::Trustdb)
+        }
+        Some(first) if first & 0x80 != 0 => {
+            read_packets(input, stream, Place::Offset, sink)?;
+            Ok(Kind::Keyring)
+        }
+        _ if gnupg::is_ownertrust(&head) => {
+            let mut text = String::new();
+            stream.take(WHOLE_BYTES_MAX).read_to_string(&mut text).map_err(io)?;
+            push_ownertrusts(gnupg::read_ownertrust(&text)?, sink)?;
+            Ok(Kind::Ownertrust)
+        }
+        _ if head.starts_with(b"SQLite format 3\0") => {
+            Err(unrecognised("a database can only be read from a file, not from a stream"))
+        }
+        _ => {
+            read_armor(input, stream, sink)?;
+            Ok(Kind::Armor)
+        }
+    }
+}
+
+fn push_ownertrusts(entries: Vec<(Fingerprint, u8)>, sink: &mut Sink<'_>) -> Result<(), Error> {
+    sink(entries.into_iter().map(|(f, value)| Piece::Ownertrust(f, value)).collect(), 0)
+}
+
+fn read_packets(
+    input: &Input,
+    stream: impl Read,
+    place: impl Fn(u64) -> Place,
+    sink: &mut Sink<'_>,
+) -> Result<(), Error> {
+    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let mut splitter = Splitter::new(stream, BATCH_BYTES);
+    while let Some(batch) = splitter.next_batch().map_err(io)? {
+        let pieces = batch.items.iter().map(|item| match item {
+            Item::Cert(at) => {
+                Piece::Cert(place(batch.offset + at.start as u64), batch.bytes[at.clone()].to_vec())
+            }
+            Item::Rejected(reject) => match revocation(&batch, reject) {
+                Some(body) => Piece::Revocation(place(reject.offset), body.to_vec()),
+                None => Piece::Rejected(place(reject.offset), reject.reason.clone()),
+            },
+        });
+        let pieces = pieces.collect();
+        sink(pieces, batch.offset + batch.bytes.len() as u64)?;
+    }
+    Ok(())
+}
+
+/// The revocation that stands where a primary key was expected, as `gpg --gen-revoke` writes it.
+fn revocation<'a>(batch: &'a Batch, reject: &Reject) -> Option<&'a [u8]> {
+    if reject.reason != (Reason::NoPrimary { tag: Tag::SIGNATURE.0 }) {
+        return None;
+    }
+    let at = usize::try_from(reject.offset - batch.offset).ok()?;
+    let packet = first_packet(batch.bytes.get(at..)?)?;
+    let signature = Signature::parse(packet.body)?;
+    (signature.kind == kind::KEY_REVOCATION).then_some(packet.body)
+}
+
+/// Reads armored blocks; what is in them is named by the line its block starts in.
+fn read_armor(input: &Input, stream: impl Read, sink: &mut Sink<'_>) -> Result<(), Error> {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// The armor is asked for its blocks while the splitter reads from it.
+    struct Shared<R>(Rc<RefCell<Armor<R>>>);
+    impl<R: io::BufRead> Read for Shared<R> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            self.0.borrow_mut().read(out)
+        }
+    }
+
+    let armor = Rc::new(RefCell::new(Armor::new(BufReader::with_capacity(1 << 16, stream))));
+    let line = |offset: u64| {
+        let armor = armor.borrow();
+        let blocks = armor.blocks();
+        let behind = blocks.partition_point(|block| block.decoded <= offset);
+        Place::Line(behind.checked_sub(1).map_or(1, |at| blocks[at].line))
+    };
+    read_packets(input, Shared(Rc::clone(&armor)), line, sink)?;
+    let armor = armor.borrow();
+    if armor.blocks().is_empty() {
+        return Err(Error::Unrecognised {
+            name: input.to_string(),
+            what: "no OpenPGP data in it: neither packets nor ASCII armor nor a keybox",
+        });
+    }
+    let damage = armor.damage().iter();
+    let damage = damage.map(|&line| Piece::Rejected(Place::Line(line), Reason::Armor { line }));
+    sink(damage.collect(), 0)
+}
+
+fn read_keybox(input: &Input, stream: &mut dyn Read, sink: &mut Sink<'_>) -> Result<(), Error> {
+    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let mut pieces = Vec::new();
+    let mut held = 0;
+    for entry in gnupg::Keybox::new(stream) {
+        let (offset, entry) = entry.map_err(io)?;
+        let place = Place::Offset(offset);
+        pieces.push(match entry {
+            Ok(keyblock) => {
+                held += keyblock.len();
+                Piece::Cert(place, keyblock)
+            }
+            Err(reason) => Piece::Rejected(place, reason),
+        });
+        if held >= BATCH_BYTES {
+            sink(std::mem::take(&mut pieces), offset)?;
+            held = 0;
+        }
+    }
+    sink(pieces, 0)
+}
+
+/// Collects pieces and hands them on by the batch.
+struct Collector<'a, 'b> {
+    pieces: Vec<Piece>,
+    held: usize,
+    read: u64,
+    sink: &'a mut Sink<'b>,
+}
+
+impl<'a, 'b> Collector<'a, 'b> {
+    fn new(sink: &'a mut Sink<'b>) -> Self {
+        Self { pieces: Vec::new(), held: 0, read: 0, sink }
+    }
+
+    fn push(&mut self, place: Place, keyblock: Vec<u8>) -> Result<(), Error> {
+        self.held += keyblock.len();
+        self.read += keyblock.len() as u64;
+        self.pieces.push(Piece::Cert(place, keyblock));
+        if self.held >= BATCH_BYTES { self.finish() } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.held = 0;
+        (self.sink)(std::mem::take(&mut self.pieces), self.read)
+    }
+}
+
+/// A file of SQLite: a store of ours, or keyboxd's.
+fn read_database(path: &Path, head: &[u8], sink: &mut Sink<'_>) -> Result<Kind, Error> {
+    let mut collector = Collector::new(sink);
+    let ours = head.get(68..72).is_some_and(|id| id == b"TALA");
+    if ours {
+        let store = Store::open(path, Access::Read)?;
+        let mut ids = Vec::new();
+        store.walk(&mut Cursor::start(Order::Insertion), |row| {
+            ids.push((row.id, row.summary.fingerprint()));
+            std::ops::ControlFlow::Continue(())
+        })?;
+        for (id, fingerprint) in ids {
+            if let Some(stored) = store.stored(id)? {
+                collector.push(Place::Cert(fingerprint), stored.cert.into_bytes())?;
+            }
+        }
+        collector.finish()?;
+        push_ownertrusts(store.ownertrusts()?, sink)?;
+        return Ok(Kind::Store);
+    }
+    if !gnupg::is_keyboxd(path) {
+        return Err(Error::Unrecognised {
+            name: path.display().to_string(),
+            what: "a SQLite database, but neither keyboxd's nor a store of talaria",
+        });
+    }
+    let mut number = 0;
+    let mut failed = None;
+    gnupg::read_keyboxd(path, |keyblock| {
+        number += 1;
+        let place = Place::Offset(number - 1);
+        match collector.push(place, keyblock) {
+            Ok(()) => std::ops::ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                std::ops::ControlFlow::Break(())
+            }
+        }
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    collector.finish()?;
+    Ok(Kind::Keyboxd)
+}
+
+fn read_folder(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+    if let Some(home) = gnupg::Home::open(path)? {
+        for file in home.files() {
+            read(&Input::Path(file), sink)?;
+        }
+        return Ok(Kind::Home);
+    }
+    if gnupg::is_certd(path) {
+        let mut collector = Collector::new(sink);
+        for entry in gnupg::read_certd(path)? {
+            let (file, bytes) = entry?;
+            collector.push(Place::File(file), bytes)?;
+        }
+        collector.finish()?;
+        return Ok(Kind::CertDirectory);
+    }
+    Err(Error::Unrecognised {
+        name: path.display().to_string(),
+        what: "a folder, but neither a GnuPG home directory nor a certificate directory",
+    })
+}

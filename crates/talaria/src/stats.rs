@@ -1,0 +1,143 @@
+//! What kinds of certificates a store holds.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use talaria_cert::{KeySummary, Validity};
+use talaria_store::Order;
+
+use crate::{Error, Stores};
+
+/// Counts over all certificates.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Statistics {
+    /// Certificates.
+    pub certificates: u64,
+    /// User IDs.
+    pub user_ids: u64,
+    /// User attributes.
+    pub attributes: u64,
+    /// Subkeys.
+    pub subkeys: u64,
+    /// Signature packets.
+    pub signatures: u64,
+    /// Bytes of all packets.
+    pub bytes: u64,
+    /// Bytes of the stores on disk.
+    pub bytes_on_disk: u64,
+    /// Certificates by validity.
+    pub by_validity: BTreeMap<&'static str, u64>,
+    /// Primary keys by algorithm and size.
+    pub by_algorithm: BTreeMap<String, u64>,
+    /// Subkeys by algorithm and size.
+    pub by_subkey_algorithm: BTreeMap<String, u64>,
+    /// Primary keys by version.
+    pub by_version: BTreeMap<u8, u64>,
+    /// Primary keys by the year they were made.
+    pub by_year: BTreeMap<i32, u64>,
+    /// Certificates by size: the key is the power of two of bytes that is not reached.
+    pub by_bytes: BTreeMap<u64, u64>,
+}
+
+/// Counts what the stores hold at `now` (seconds since 1970).
+///
+/// # Errors
+///
+/// What reading can meet.
+pub fn statistics(stores: &Stores, now: u32) -> Result<Statistics, Error> {
+    let mut counts = Statistics::default();
+    stores.visit(&[], Order::Insertion, now, |opened, row| {
+        let summary = &row.summary;
+        let attributes = summary.user_ids.len() as u64 - summary.texts().count() as u64;
+        counts.certificates += 1;
+        counts.user_ids += summary.user_ids.len() as u64 - attributes;
+        counts.attributes += attributes;
+        counts.subkeys += summary.subkeys.len() as u64;
+        counts.signatures += u64::from(summary.signatures);
+        let validity = if summary.checked { name(summary.validity(now)) } else { "unchecked" };
+        *counts.by_validity.entry(validity).or_default() += 1;
+        *counts.by_algorithm.entry(algorithm(&summary.primary)).or_default() += 1;
+        for subkey in &summary.subkeys {
+            *counts.by_subkey_algorithm.entry(algorithm(subkey)).or_default() += 1;
+        }
+        *counts.by_version.entry(summary.fingerprint().version()).or_default() += 1;
+        *counts.by_year.entry(year(summary.primary.created)).or_default() += 1;
+        let bytes = opened.store.cert_length(row.id)?;
+        counts.bytes += bytes;
+        *counts.by_bytes.entry((bytes + 1).next_power_of_two()).or_default() += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for opened in stores.iter().filter(|opened| !opened.keyring) {
+        let pages = opened.store.pages()?;
+        counts.bytes_on_disk += pages.page_bytes * pages.total;
+    }
+    Ok(counts)
+}
+
+fn name(validity: Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Expired => "expired",
+        Validity::Revoked => "revoked",
+        Validity::Invalid => "invalid",
+    }
+}
+
+/// The algorithm and size of a key, as people write it: `rsa4096`, `ed25519`, `dsa1024`.
+#[must_use]
+pub fn algorithm(key: &KeySummary) -> String {
+    match (key.curve, key.algorithm) {
+        (Some(curve), _) => curve.name().to_owned(),
+        (None, 1..=3) => format!("rsa{}", key.bits),
+        (None, 16 | 20) => format!("elg{}", key.bits),
+        (None, 17) => format!("dsa{}", key.bits),
+        (None, other) => format!("algorithm {other}"),
+    }
+}
+
+/// The year of a time in seconds since 1970, in UTC.
+fn year(time: u32) -> i32 {
+    date(time).0
+}
+
+/// Year, month and day of a time in seconds since 1970, in UTC.
+///
+/// The proleptic Gregorian calendar by counting days from 1 March of year 0, as usual.
+#[must_use]
+pub fn date(time: u32) -> (i32, u32, u32) {
+    let days = i64::from(time / 86_400) + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year_of_era + era * 400 + carry;
+    (
+        i32::try_from(year).unwrap_or_default(),
+        u32::try_from(month).unwrap_or_default(),
+        u32::try_from(day).unwrap_or_default(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let cases = [
+            (0, (1970, 1, 1)),
+            (951_782_400, (2000, 2, 29)),
+            (951_868_800, (2000, 3, 1)),
+            (1_795_223_179, (2026, 11, 21)),
+            (u32::MAX, (2106, 2, 7)),
+        ];
+        for (time, expected) in cases {
+            assert_eq!(date(time), expected);
+        }
+    }
+}
