@@ -1,0 +1,61 @@
+//! Why a measurement could not be made.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use talaria_store::StoreError;
+
+/// Why a measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// A program that is measured did not start.
+    #[error("cannot run {program}")]
+    Start {
+        /// What was to be run.
+        program: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A program that is measured failed, so its time means nothing.
+    #[error("{command} failed ({status}): {stderr}")]
+    Failed {
+        /// The program and its arguments.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last of what it said.
+        stderr: String,
+    },
+    /// There is nothing in the input to measure with.
+    #[error("{} has no certificate with a user ID, an address and a subkey", path.display())]
+    Empty {
+        /// The keyring.
+        path: PathBuf,
+    },
+    /// An operation on a file failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The results could not be printed.
+    #[error("cannot write the results")]
+    Output(#[source] io::Error),
+}
+
+impl BenchError {
+    /// Says what was done to which file.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl Fn(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path: path.clone(), source }
+    }
+}

@@ -1,0 +1,30 @@
+//! The project's measurements: the tables of the reports that it answers, and the data for them.
+//!
+//! Each measurement is a function of its options that prints a table and returns it, and can leave
+//! the same figures as CSV and as a plot. Other programs are measured as processes, from start to
+//! end; of this project both the program and the library.
+
+mod error;
+mod generate;
+pub mod keydb;
+mod lookups;
+mod measure;
+mod plot;
+mod results;
+pub mod scale;
+pub mod storage;
+mod table;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use error::BenchError;
+pub use generate::{Generate, Generated, Profile, certs, generate, generate_files};
+pub use measure::{Cost, Run, daemon_cpu_s, in_process};
+pub use plot::{Form, Plot, Scale};
+pub use table::{Cell, Table};
+
+/// The present, in seconds since 1970.
+fn now() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    u32::try_from(since).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,261 @@
+//! What a program or a piece of this one costs: time on the clock, time on the CPU, memory.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use wait4::Wait4 as _;
+
+use crate::BenchError;
+
+/// How often the memory of a running program is looked at.
+const WATCH: Duration = Duration::from_millis(5);
+
+/// What one run cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Seconds on the clock.
+    pub wall_s: f64,
+    /// Seconds of CPU in the program itself.
+    pub user_s: f64,
+    /// Seconds of CPU in the kernel.
+    pub system_s: f64,
+    /// The most memory that was resident at a time, in bytes. 0 within this process.
+    pub peak_bytes: u64,
+}
+
+impl Cost {
+    /// Seconds of CPU, in the program and in the kernel.
+    #[must_use]
+    pub fn cpu_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+}
+
+/// A program with its arguments, to be measured.
+#[derive(Clone, Debug)]
+pub struct Run {
+    program: std::ffi::OsString,
+    args: Vec<std::ffi::OsString>,
+    accepted: Vec<i32>,
+}
+
+impl Run {
+    /// A run of `program`; it must end with status 0.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        Self { program: program.as_ref().to_owned(), args: Vec::new(), accepted: vec![0] }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Takes this status for success as well: a search that finds nothing.
+    #[must_use]
+    pub fn accept(mut self, status: i32) -> Self {
+        self.accepted.push(status);
+        self
+    }
+
+    /// Runs it once, output thrown away.
+    ///
+    /// # Errors
+    ///
+    /// [`BenchError::Start`] or [`BenchError::Failed`].
+    pub fn measure(&self) -> Result<Cost, BenchError> {
+        let start_error = |source| BenchError::Start {
+            program: self.program.to_string_lossy().into_owned(),
+            source,
+        };
+        let mut stderr = tempfile::tempfile().map_err(start_error)?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.args)
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove("TALARIA_STORE")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr.try_clone().map_err(start_error)?);
+        let start = Instant::now();
+        let mut child = command.spawn().map_err(start_error)?;
+        let (id, done) = (child.id(), AtomicBool::new(false));
+        let (used, peak, wall) = thread::scope(|scope| {
+            // What the kernel keeps of a child's peak begins with the memory of its parent, so it
+            // is looked at while the child runs.
+            let watch = scope.spawn(|| {
+                let mut peak = 0;
+                while !done.load(Ordering::Relaxed) {
+                    peak = resident_peak(id).unwrap_or(peak);
+                    thread::sleep(WATCH);
+                }
+                peak
+            });
+            let used = child.wait4();
+            let wall = start.elapsed();
+            done.store(true, Ordering::Relaxed);
+            (used, watch.join().unwrap_or(0), wall)
+        });
+        let used = used.map_err(start_error)?;
+        if !used.status.code().is_some_and(|code| self.accepted.contains(&code)) {
+            let mut bytes = Vec::new();
+            let _ = stderr.seek(SeekFrom::Start(0)).and_then(|_| stderr.read_to_end(&mut bytes));
+            let said = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(400)..]);
+            return Err(BenchError::Failed {
+                command: self.command(),
+                status: used.status,
+                stderr: said.trim().to_owned(),
+            });
+        }
+        Ok(Cost {
+            wall_s: wall.as_secs_f64(),
+            user_s: used.rusage.utime.as_secs_f64(),
+            system_s: used.rusage.stime.as_secs_f64(),
+            peak_bytes: if peak > 0 { peak } else { used.rusage.maxrss },
+        })
+    }
+
+    /// Runs it `runs` times and returns the median of each figure.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::measure`].
+    pub fn median(&self, runs: usize) -> Result<Cost, BenchError> {
+        let costs: Result<Vec<Cost>, _> = (0..runs.max(1)).map(|_| self.measure()).collect();
+        Ok(median(&costs?))
+    }
+
+    /// The command line, for messages.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.args);
+        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// How often it asks for data to be put on the disk, as strace counts it; `None` without it.
+    #[must_use]
+    pub fn syncs(&self) -> Option<u64> {
+        let report = tempfile::NamedTempFile::new().ok()?;
+        Self::new("strace")
+            .args(["-c", "-f", "--seccomp-bpf", "-e"])
+            .arg("trace=fsync,fdatasync,sync_file_range,msync,syncfs,sync")
+            .arg("-o")
+            .arg(report.path())
+            .arg("--")
+            .arg(&self.program)
+            .args(&self.args)
+            .measure()
+            .ok()?;
+        // % time, seconds, usecs/call, calls, errors (mostly empty), syscall.
+        let text = fs::read_to_string(report.path()).ok()?;
+        let calls = text.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words.last()?.contains("sync")).then(|| words.get(3)?.parse::<u64>().ok())?
+        });
+        Some(calls.sum())
+    }
+}
+
+/// The peak of a running process, in bytes.
+fn resident_peak(id: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// The median of each figure, of at least one cost.
+fn median(costs: &[Cost]) -> Cost {
+    let middle = |figure: fn(&Cost) -> f64| {
+        let mut all: Vec<f64> = costs.iter().map(figure).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let mut peaks: Vec<u64> = costs.iter().map(|cost| cost.peak_bytes).collect();
+    peaks.sort_unstable();
+    Cost {
+        wall_s: middle(|cost| cost.wall_s),
+        user_s: middle(|cost| cost.user_s),
+        system_s: middle(|cost| cost.system_s),
+        peak_bytes: peaks[peaks.len() / 2],
+    }
+}
+
+/// What `work` costs in this process, all threads together. System time is counted as user time.
+pub fn in_process<T>(work: impl FnOnce() -> T) -> (T, Cost) {
+    let (start, cpu) = (Instant::now(), cpu_time());
+    let result = work();
+    let user_s = cpu_time().saturating_sub(cpu).as_secs_f64();
+    (result, Cost { wall_s: start.elapsed().as_secs_f64(), user_s, ..Cost::default() })
+}
+
+/// CPU time of this process until now.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// CPU seconds that daemons have used whose command line has `name` and `home` in it. They are no
+/// children of ours, so that [`Run::measure`] does not see them.
+#[must_use]
+pub fn daemon_cpu_s(name: &str, home: &Path) -> f64 {
+    /// Kernel ticks in a second, as the interface of /proc has them on all machines.
+    const TICKS: f64 = 100.0;
+    let Ok(processes) = fs::read_dir("/proc") else { return 0.0 };
+    let home = home.to_string_lossy();
+    processes
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let line = fs::read(path.join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if !(line.contains(name) && line.contains(&*home)) {
+                return None;
+            }
+            let stat = fs::read_to_string(path.join("stat")).ok()?;
+            // The name in brackets may have spaces in it; 14 and 15 are user and system time.
+            let (_, rest) = stat.rsplit_once(')')?;
+            let mut ticks = rest.split_whitespace().skip(11).map_while(|word| word.parse().ok());
+            Some((ticks.next().unwrap_or(0.0) + ticks.next().unwrap_or(0.0)) / TICKS)
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_charged_with_its_own_time_and_memory() {
+        let ballast = vec![1u8; 200 << 20];
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+        let cost = Run::new("sh").args(["-c", script]).median(1).unwrap();
+        assert!(cost.cpu_s() > 0.02, "{cost:?}");
+        assert!(cost.wall_s >= 0.9 * cost.cpu_s(), "{cost:?}");
+        assert!(cost.peak_bytes < 100 << 20, "the parent's memory is not the child's: {cost:?}");
+        assert_eq!(ballast[ballast.len() / 2], 1);
+    }
+
+    #[test]
+    fn a_failure_is_an_error_with_what_was_said() {
+        let run = Run::new("sh").args(["-c", "echo so it is >&2; exit 3"]);
+        match run.measure() {
+            Err(BenchError::Failed { stderr, .. }) => assert_eq!(stderr, "so it is"),
+            other => panic!("{other:?}"),
+        }
+        assert!(run.accept(3).measure().is_ok());
+    }
+}
