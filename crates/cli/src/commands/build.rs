@@ -1,0 +1,89 @@
+//! `talaria build`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use talaria::cert::Verification;
+use talaria::store::{BuildOptions, Layout, TextIndex};
+use talaria::{Input, build};
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Build a new store from dumps, as fast as the machine can
+///
+/// The store must not exist yet; it is renamed into place when it is complete. A build that was
+/// interrupted goes on where it was when it is called again with the same files.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Keyrings, SKS or Hockeypuck dump files, folders of them, or - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// Memory for sorting, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..1_000_000))]
+    memory: u32,
+    /// Do not compute self-signatures now; `talaria check --verify` does it later
+    #[arg(long)]
+    no_verify: bool,
+    /// Page size of the store in KiB
+    #[arg(long, value_name = "KIB", default_value = "16", value_parser = ["4", "8", "16", "32", "64"])]
+    page_size: String,
+    /// Leave out the index of words
+    #[arg(long)]
+    no_words: bool,
+    /// Leave out the index of trigrams
+    #[arg(long)]
+    no_trigrams: bool,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let inputs: Vec<Input> = args.files.iter().map(|file| Input::parse(file)).collect();
+    let mut text = Vec::new();
+    if !args.no_words {
+        text.push(TextIndex::Words);
+    }
+    if !args.no_trigrams {
+        text.push(TextIndex::Trigrams);
+    }
+    let kib: u32 = args.page_size.parse().unwrap_or(16);
+    let options = BuildOptions {
+        layout: Layout { page_bytes: kib << 10, text },
+        memory_bytes: args.memory as usize * (1 << 20),
+        verification: if args.no_verify { Verification::Deferred } else { Verification::Full },
+        now: cx.now,
+    };
+    let target = cx.path().clone();
+    let report = cx.long(|monitor| build(&target, &inputs, &options, monitor))?;
+    let mut out = std::io::stdout().lock();
+    if cx.json {
+        let rejects: Vec<_> = report
+            .rejected
+            .iter()
+            .map(|(input, reject)| {
+                serde_json::json!({
+                    "file": input.to_string(), "place": reject.place, "reason": reject.reason,
+                })
+            })
+            .collect();
+        let json = serde_json::json!({
+            "store": target.display().to_string(), "certificates": report.built.certs,
+            "joined": report.built.joined, "resumed_at": report.resumed,
+            "rejected": report.rejected_count, "rejects": rejects,
+        });
+        writeln!(out, "{json}")?;
+    } else {
+        for (input, reject) in &report.rejected {
+            eprintln!("talaria: {input}: {}: {}", reject.place, reject.reason);
+        }
+        writeln!(
+            out,
+            "{}: {} certificates, {} came more than once and were joined, {} rejected",
+            target.display(),
+            report.built.certs,
+            report.built.joined,
+            report.rejected_count
+        )?;
+    }
+    Ok(if report.rejected_count > 0 { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,110 @@
+//! `talaria changes`
+
+use std::fmt;
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use talaria::store::{Access, Cursor, Store};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::render::printable;
+
+/// Tell what has changed since a token
+///
+/// Without a token, prints the token of now. With one, prints the certificates that were added,
+/// changed or deleted since it was printed, and the next token. Asking costs next to nothing, however
+/// large the store is: a mail program may do it at every prompt.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to start, as printed by an earlier call
+    #[arg(long, value_name = "TOKEN")]
+    since: Option<Token>,
+}
+
+/// A place in the change log of a store: its name and a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    store: String,
+    number: i64,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.store, self.number)
+    }
+}
+
+impl FromStr for Token {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (store, number) = text.split_once(':').ok_or("a token is STORE:NUMBER")?;
+        let number = number.parse().map_err(|_| "a token ends with a number")?;
+        Ok(Self { store: store.to_owned(), number })
+    }
+}
+
+impl Token {
+    /// The change number, if the token is one of `store`.
+    pub(crate) fn number_in(&self, store: &Store) -> Result<i64, CliError> {
+        if store.name()? == self.store {
+            return Ok(self.number);
+        }
+        Err(CliError::Usage(format!("the token is not one of {}", store.path().display())))
+    }
+}
+
+/// The token of now.
+pub(crate) fn token(store: &Store) -> Result<String, CliError> {
+    Ok(Token { store: store.name()?, number: store.last_change()? }.to_string())
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let Some(opened) = stores.iter().next() else { return Ok(ExitCode::SUCCESS) };
+    let store = &opened.store;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let next = token(store)?;
+    if let Some(since) = &args.since {
+        let since = since.number_in(store)?;
+        let mut failed = None;
+        store.walk(&mut Cursor::Change(since), |row| {
+            let summary = &row.summary;
+            let user_id = summary.primary_user_id().map(printable);
+            let fingerprint = summary.fingerprint();
+            let written = if cx.json {
+                let json = serde_json::json!({
+                    "change": row.change, "fingerprint": fingerprint.to_string(),
+                    "kind": "changed", "user_id": user_id,
+                });
+                writeln!(out, "{json}")
+            } else {
+                writeln!(out, "changed {fingerprint} {}", user_id.unwrap_or_default())
+            };
+            failed = written.err();
+            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        failed.map_or(Ok(()), Err)?;
+        for gone in store.tombstones(since)? {
+            if cx.json {
+                let json = serde_json::json!({
+                    "change": gone.change, "fingerprint": gone.fingerprint.to_string(),
+                    "kind": "deleted",
+                });
+                writeln!(out, "{json}")?;
+            } else {
+                writeln!(out, "deleted {}", gone.fingerprint)?;
+            }
+        }
+    }
+    if cx.json {
+        writeln!(out, "{}", serde_json::json!({ "token": next }))?;
+    } else {
+        writeln!(out, "token {next}")?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

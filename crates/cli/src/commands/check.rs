@@ -1,0 +1,104 @@
+//! `talaria check`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use serde_json::json;
+use talaria::Progress;
+use talaria::store::{Access, Depth};
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Read the whole store again and verify it
+///
+/// Every certificate is read, its self-signatures are computed, its digest and all index entries are
+/// compared with the tables, and what is damaged is named. Exit status 4 if anything is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Make all derived tables and indexes again from the certificates
+    #[arg(long)]
+    rebuild: bool,
+    /// Believe the recorded verdicts instead of computing signatures
+    #[arg(long, conflicts_with = "rebuild")]
+    quick: bool,
+    /// Compute the self-signatures that an import or build with --no-verify left out
+    #[arg(long, conflicts_with_all = ["rebuild", "quick"])]
+    verify: bool,
+}
+
+/// Certificates whose signatures are computed per transaction.
+const VERIFY_BATCH: u32 = 10_000;
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let access = if args.rebuild || args.verify { Access::Write } else { Access::Read };
+    let mut stores = cx.stores(access)?;
+    if args.verify {
+        let verified = stores.writable()?.verify_unchecked(VERIFY_BATCH, cx.now)?;
+        cx.status(format_args!("Computed the self-signatures of {verified} certificates."));
+    }
+    let mut damaged = false;
+    if args.rebuild {
+        let report = stores.writable()?.rebuild(cx.now)?;
+        damaged |= print(cx, "rebuilt", &stores.writable()?.path().display().to_string(), &report)?;
+    }
+    for opened in stores.iter() {
+        let depth = if args.quick { Depth::Structure } else { Depth::Signatures };
+        let report = cx.long(|monitor| {
+            opened.store.check(depth, |certs| {
+                (monitor.report)(Progress { certs, step: Some("checking"), ..Progress::default() });
+            })
+        })?;
+        damaged |= print(cx, "checked", &opened.path.display().to_string(), &report)?;
+    }
+    Ok(if damaged { ExitCode::from(4) } else { ExitCode::SUCCESS })
+}
+
+/// Prints a report, and says whether something is damaged.
+fn print(
+    cx: &Context,
+    verb: &str,
+    path: &str,
+    report: &talaria::store::Report,
+) -> Result<bool, CliError> {
+    let mut out = std::io::stdout().lock();
+    if cx.json {
+        let findings: Vec<_> = report
+            .findings
+            .iter()
+            .map(|f| json!({ "object": f.object, "what": f.what, "rebuild_helps": f.derived }))
+            .collect();
+        let json = json!({
+            "store": path, "action": verb, "certificates": report.certs,
+            "good_self_signatures": report.signatures, "damaged": report.count, "findings": findings,
+        });
+        writeln!(out, "{json}")?;
+        return Ok(!report.is_clean());
+    }
+    for finding in &report.findings {
+        writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
+    }
+    writeln!(
+        out,
+        "{path}: {verb} {} certificates, {} good self-signatures, {}",
+        report.certs,
+        report.signatures,
+        match report.count {
+            0 => "no damage".to_owned(),
+            n => format!("{n} damaged"),
+        }
+    )?;
+    if !report.is_clean() {
+        if report.findings.iter().all(|finding| finding.derived) {
+            cx.status(format_args!(
+                "All of it follows from the certificates: `talaria check --rebuild` makes it again."
+            ));
+        } else {
+            cx.status(format_args!(
+                "Restore the store from a backup, or save what can be read: `talaria export \
+                 --output ring.pgp`, then `talaria build` a new one from it."
+            ));
+        }
+    }
+    Ok(!report.is_clean())
+}

@@ -1,0 +1,32 @@
+//! `talaria compact`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use talaria::store::Access;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Give free space back and lay the store out in order
+///
+/// Drops replaced entries of the change log, merges the full-text indexes and rewrites the file. Needs
+/// room for a second copy meanwhile. Other programs can go on reading.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Write)?;
+    let store = stores.writable()?;
+    let size = |store: &talaria::store::Store| store.pages().map(|p| p.page_bytes * p.total);
+    let before = size(store)?;
+    store.compact(None)?;
+    let after = size(store)?;
+    let mut out = std::io::stdout().lock();
+    if cx.json {
+        writeln!(out, "{}", serde_json::json!({ "bytes_before": before, "bytes_after": after }))?;
+    } else {
+        writeln!(out, "{}: {before} bytes before, {after} now", store.path().display())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

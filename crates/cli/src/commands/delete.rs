@@ -1,0 +1,97 @@
+//! `talaria delete`
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use talaria::store::{Access, Order, Query, Return};
+
+use super::parse_query;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::render::printable;
+
+/// Delete certificates from the store
+///
+/// A search must name one certificate, unless --all-matches is given. The change log keeps a note of
+/// what was deleted, for those who follow it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Certificates to delete
+    #[arg(value_name = "CERT", required = true, value_parser = parse_query)]
+    queries: Vec<Query>,
+    /// Refuse to import them ever again, also if they are not there now
+    #[arg(long)]
+    block: bool,
+    /// Delete nothing; allow certificates back that were deleted with --block
+    #[arg(long, conflicts_with = "block")]
+    unblock: bool,
+    /// Delete all that a search names
+    #[arg(long)]
+    all_matches: bool,
+    /// Only say what would be deleted
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(if args.dry_run { Access::Read } else { Access::Write })?;
+    if !args.dry_run {
+        stores.writable()?;
+    }
+    let mut named = Vec::new();
+    let mut fingerprints = Vec::new();
+    for query in &args.queries {
+        let by_name = match query {
+            Query::Fingerprint(bytes) => bytes.as_slice().try_into().ok(),
+            _ => None,
+        };
+        if let Some(bytes) = by_name.filter(|_| args.block || args.unblock) {
+            // A certificate need not be there to be blocked.
+            let fingerprint = talaria::cert::Fingerprint::V4(bytes);
+            named.push(fingerprint.to_string());
+            fingerprints.push(fingerprint);
+            continue;
+        }
+        let before = named.len();
+        let queries = std::slice::from_ref(query);
+        let first = stores.iter().next().map(|opened| opened.path.clone());
+        stores.visit(queries, Order::Insertion, cx.now, |opened, row| {
+            if Some(&opened.path) == first.as_ref() {
+                let summary = &row.summary;
+                let user_id = summary.primary_user_id().map(printable).unwrap_or_default();
+                named.push(format!("{} {user_id}", summary.fingerprint()));
+                fingerprints.push(summary.fingerprint());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if named.len() - before > 1 && !args.all_matches {
+            let candidates: Vec<String> = named[before..].iter().take(20).cloned().collect();
+            return Err(CliError::Ambiguous {
+                query: query.to_string(),
+                count: (named.len() - before).to_string(),
+                candidates,
+            });
+        }
+    }
+    let (count, verb) = if args.dry_run {
+        (fingerprints.len() as u64, "would be deleted")
+    } else if args.unblock {
+        (stores.writable()?.unblock(&fingerprints)?, "allowed back")
+    } else {
+        let returning = if args.block { Return::Blocked } else { Return::Allowed };
+        let deleted = stores.writable()?.delete(&fingerprints, returning, cx.now)?;
+        (deleted, if args.block { "deleted and blocked" } else { "deleted" })
+    };
+    let mut out = std::io::stdout().lock();
+    if cx.json {
+        let names: Vec<String> = fingerprints.iter().map(ToString::to_string).collect();
+        let json = serde_json::json!({ "action": verb, "count": count, "fingerprints": names });
+        writeln!(out, "{json}")?;
+    } else {
+        for name in &named {
+            writeln!(out, "{verb}: {name}")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

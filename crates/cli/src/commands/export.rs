@@ -1,0 +1,149 @@
+//! `talaria export`
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use talaria::store::{Access, Query};
+use talaria::{ExportOptions, Format, Signatures, export};
+
+use super::changes::{Token, token};
+use super::parse_query;
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Write certificates from the store
+///
+/// To standard output, a file, a GnuPG home directory, a certificate directory or SKS dump files.
+/// Several stores are joined on the way out.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Certificates to export [default: all]
+    #[arg(value_name = "CERT", value_parser = parse_query)]
+    queries: Vec<Query>,
+    /// Write ASCII armor
+    #[arg(long, short)]
+    armor: bool,
+    /// Write to a file, which is complete or not there
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Signatures to include
+    #[arg(long, value_enum, default_value_t = Include::Exportable)]
+    signatures: Include,
+    /// Only what was added or changed since a token (see `talaria changes`)
+    #[arg(long, value_name = "TOKEN", conflicts_with = "queries")]
+    changed_since: Option<Token>,
+    /// Write pubring.kbx in a GnuPG home directory, joining what is there
+    #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
+    to_gnupg: Option<PathBuf>,
+    /// Write to a certificate directory (pgp.cert.d), joining what is there
+    #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
+    to_certd: Option<PathBuf>,
+    /// Write SKS dump files (sks-dump-NNNN.pgp) into a folder
+    #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
+    to_dump: Option<PathBuf>,
+    /// Certificates per dump file
+    #[arg(long, value_name = "N", default_value_t = 15_000, requires = "to_dump")]
+    per_file: usize,
+}
+
+/// Which signatures go along.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Include {
+    /// All, also those marked as local
+    All,
+    /// All that may leave a ring
+    Exportable,
+    /// The newest self-signatures and revocations only
+    Minimal,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let changed_since = match &args.changed_since {
+        Some(token) => {
+            let first = stores.iter().next().map(|opened| &opened.store);
+            Some(first.map_or(Ok(0), |store| token.number_in(store))?)
+        }
+        None => None,
+    };
+    let format = match (&args.to_gnupg, &args.to_certd, &args.to_dump) {
+        (Some(path), _, _) => Format::GnupgHome(path.clone()),
+        (_, Some(path), _) => Format::CertDirectory(path.clone()),
+        (_, _, Some(folder)) => Format::SksDump { folder: folder.clone(), per_file: args.per_file },
+        _ if args.armor => Format::Armor,
+        _ => Format::Binary,
+    };
+    let to_stdout = matches!(format, Format::Armor | Format::Binary) && args.output.is_none();
+    if to_stdout && format == Format::Binary && io::stdout().is_terminal() {
+        return Err(CliError::Usage(
+            "not writing binary data to a terminal; use --armor, --output FILE or a pipe".into(),
+        ));
+    }
+    let signatures = match args.signatures {
+        Include::All => Signatures::All,
+        Include::Exportable => Signatures::Exportable,
+        Include::Minimal => Signatures::Minimal,
+    };
+    let options = ExportOptions {
+        queries: args.queries.clone(),
+        changed_since,
+        signatures,
+        format,
+        now: cx.now,
+    };
+    let next = stores.iter().next().map(|opened| token(&opened.store)).transpose()?;
+    let work = |out: &mut dyn Write| cx.long(|monitor| export(&stores, &options, out, monitor));
+    let exported = match &args.output {
+        Some(path) => {
+            let named = |source| talaria::Error::Io {
+                action: "write",
+                name: path.display().to_string(),
+                source,
+            };
+            // Under another name until it is complete.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(".".as_ref()));
+            let mut file = BufWriter::with_capacity(1 << 16, temporary.map_err(named)?);
+            let exported = work(&mut file)?;
+            let file = file.into_inner().map_err(|error| named(error.into_error()))?;
+            file.as_file().sync_all().map_err(named)?;
+            publish(file.as_file()).map_err(named)?;
+            file.persist(path).map_err(|error| named(error.error))?;
+            exported
+        }
+        None => work(&mut BufWriter::with_capacity(1 << 16, io::stdout().lock()))?,
+    };
+    for left_out in &exported.left_out {
+        eprintln!("talaria: left out: {left_out}");
+    }
+    let next = next.unwrap_or_default();
+    if cx.json && !to_stdout {
+        let deleted: Vec<String> = exported.deleted.iter().map(ToString::to_string).collect();
+        let json = serde_json::json!({
+            "certificates": exported.certs, "bytes": exported.bytes,
+            "left_out": exported.left_out, "deleted": deleted, "token": next,
+        });
+        writeln!(io::stdout(), "{json}")?;
+    } else {
+        cx.status(format_args!(
+            "Exported {} certificates ({} bytes).",
+            exported.certs, exported.bytes
+        ));
+        if args.changed_since.is_some() {
+            for fingerprint in &exported.deleted {
+                cx.status(format_args!("Deleted since then: {fingerprint}"));
+            }
+            cx.status(format_args!("Next token: {next}"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Temporary files are private; a keyring is as readable as any file of the user.
+fn publish(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}

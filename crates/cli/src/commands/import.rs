@@ -1,0 +1,131 @@
+//! `talaria import`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use talaria::cert::Verification;
+use talaria::store::Access;
+use talaria::{FileReport, ImportOptions, Input, import};
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Add certificates to the store
+///
+/// Files are recognised by their content: keyrings (binary or armored, any number of blocks), SKS
+/// dumps, GnuPG's pubring.kbx, pubring.gpg, pubring.db, exported ownertrust and whole home
+/// directories, certificate directories (pgp.cert.d), other stores, and a revocation that comes alone.
+/// What is there already is joined, never replaced. One bad certificate does not stop the rest.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Files, folders or http(s) addresses; - for standard input
+    #[arg(value_name = "FILE", required_unless_present_any = ["keyserver", "wkd"])]
+    files: Vec<String>,
+    /// Ask a keyserver (hkps://…, hkp://…) for the certificates named after it
+    #[arg(long, value_name = "SERVER", requires = "files")]
+    keyserver: Option<String>,
+    /// Ask the web key directory of its domain for an e-mail address
+    #[arg(long, value_name = "ADDRESS")]
+    wkd: Vec<String>,
+    /// Do not compute self-signatures now; `talaria check --verify` does it later
+    #[arg(long)]
+    no_verify: bool,
+}
+
+#[derive(Serialize)]
+struct ReportJson<'a> {
+    file: String,
+    kind: Option<&'static str>,
+    read: u64,
+    new: u64,
+    updated: u64,
+    unchanged: u64,
+    ownertrusts: u64,
+    rejected: u64,
+    rejects: &'a [talaria::Rejected],
+    error: Option<&'a str>,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut inputs: Vec<Input> = match &args.keyserver {
+        Some(server) => args.files.iter().map(|name| Input::keyserver(server, name)).collect(),
+        None => args.files.iter().map(|file| Input::parse(file)).collect(),
+    };
+    let verification = if args.no_verify { Verification::Deferred } else { Verification::Full };
+    let options = ImportOptions { verification, now: cx.now };
+    let mut stores = cx.stores(Access::Create)?;
+    let store = stores.writable()?;
+    let mut reports = Vec::new();
+    for address in &args.wkd {
+        // The direct method is for domains where the advanced one does not answer.
+        let [advanced, direct] = Input::wkd(address)?;
+        let mut tried = cx.long(|monitor| import(store, &[advanced], options, monitor))?;
+        if tried[0].error.is_some() {
+            tried = cx.long(|monitor| import(store, &[direct], options, monitor))?;
+        }
+        reports.append(&mut tried);
+    }
+    inputs.dedup();
+    reports.extend(cx.long(|monitor| import(store, &inputs, options, monitor))?);
+    for report in &reports {
+        print(report, cx)?;
+    }
+    if reports.len() > 1 && !cx.json {
+        let sum = |count: fn(&FileReport) -> u64| reports.iter().map(count).sum::<u64>();
+        cx.status(format_args!(
+            "total: {} read, {} new, {} updated, {} unchanged, {} rejected",
+            sum(|r| r.read),
+            sum(|r| r.new),
+            sum(|r| r.updated),
+            sum(|r| r.unchanged),
+            sum(|r| r.rejected_count),
+        ));
+    }
+    let bad = reports.iter().any(|report| report.error.is_some() || report.rejected_count > 0);
+    Ok(if bad { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
+    let kind = report.kind.map(talaria::Kind::name);
+    if cx.json {
+        let json = ReportJson {
+            file: report.input.to_string(),
+            kind,
+            read: report.read,
+            new: report.new,
+            updated: report.updated,
+            unchanged: report.unchanged,
+            ownertrusts: report.ownertrusts,
+            rejected: report.rejected_count,
+            rejects: &report.rejected,
+            error: report.error.as_deref(),
+        };
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer(&mut out, &json).map_err(std::io::Error::from)?;
+        return Ok(writeln!(out)?);
+    }
+    let input = &report.input;
+    for reject in &report.rejected {
+        let name = reject.fingerprint.as_deref().map_or(String::new(), |f| format!(" {f}"));
+        eprintln!("talaria: {input}: {}{name}: {}", reject.place, reject.reason);
+    }
+    let unnamed = report.rejected_count - report.rejected.len() as u64;
+    if unnamed > 0 {
+        eprintln!("talaria: {input}: {unnamed} more rejected");
+    }
+    if let Some(error) = &report.error {
+        let error = error.strip_prefix(&format!("{input}: ")).unwrap_or(error);
+        eprintln!("talaria: {input}: {error}");
+    }
+    let Some(kind) = kind else { return Ok(()) };
+    let mut line = format!(
+        "{input} ({kind}): {} read, {} new, {} updated, {} unchanged, {} rejected",
+        report.read, report.new, report.updated, report.unchanged, report.rejected_count
+    );
+    if report.ownertrusts > 0 {
+        line.push_str(&format!(", {} ownertrust values", report.ownertrusts));
+    }
+    writeln!(std::io::stdout(), "{line}")?;
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! The subcommands, one file each, named as they are typed.
+
+pub(crate) mod bench;
+pub(crate) mod build;
+pub(crate) mod changes;
+pub(crate) mod check;
+pub(crate) mod compact;
+pub(crate) mod completions;
+pub(crate) mod delete;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod index;
+pub(crate) mod list;
+pub(crate) mod man;
+pub(crate) mod show;
+pub(crate) mod stats;
+pub(crate) mod tune;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Import(import::Args),
+    Export(export::Args),
+    List(list::Args),
+    Show(show::Args),
+    Delete(delete::Args),
+    Stats(stats::Args),
+    Changes(changes::Args),
+    Check(check::Args),
+    Compact(compact::Args),
+    Index(index::Args),
+    Tune(tune::Args),
+    Build(build::Args),
+    Bench(bench::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
+    match command {
+        Command::Import(args) => import::run(args, cx),
+        Command::Export(args) => export::run(args, cx),
+        Command::List(args) => list::run(args, cx),
+        Command::Show(args) => show::run(args, cx),
+        Command::Delete(args) => delete::run(args, cx),
+        Command::Stats(args) => stats::run(args, cx),
+        Command::Changes(args) => changes::run(args, cx),
+        Command::Check(args) => check::run(args, cx),
+        Command::Compact(args) => compact::run(args, cx),
+        Command::Index(args) => index::run(args, cx),
+        Command::Tune(args) => tune::run(args, cx),
+        Command::Build(args) => build::run(args, cx),
+        Command::Bench(args) => bench::run(args, cx),
+        Command::Completions(args) => completions::run(args, cx),
+        Command::Man(args) => man::run(args, cx),
+    }
+}
+
+/// What a user calls a certificate.
+pub(crate) fn parse_query(text: &str) -> Result<talaria::store::Query, String> {
+    text.parse().map_err(|error: talaria::store::QueryError| error.why.to_owned())
+}

@@ -1,0 +1,140 @@
+//! What every command needs: where the stores are, the time, and how to talk to the user.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use talaria::store::Access;
+use talaria::{Monitor, Progress, Stores};
+
+use crate::cli::Global;
+use crate::error::CliError;
+
+/// The surroundings of a command.
+pub(crate) struct Context {
+    paths: Vec<PathBuf>,
+    pub(crate) json: bool,
+    quiet: bool,
+    /// Seconds since 1970.
+    pub(crate) now: u32,
+    stop: Arc<AtomicBool>,
+}
+
+impl Context {
+    pub(crate) fn new(global: &Global) -> Self {
+        let clock = || {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
+        };
+        let paths =
+            if global.store.is_empty() { vec![default_store()] } else { global.store.clone() };
+        Self {
+            paths,
+            json: global.json,
+            quiet: global.quiet,
+            now: global.faked_time.unwrap_or_else(clock),
+            stop: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// The path of the store that is written to.
+    pub(crate) fn path(&self) -> &PathBuf {
+        &self.paths[0]
+    }
+
+    /// Opens the stores.
+    pub(crate) fn stores(&self, access: Access) -> Result<Stores, CliError> {
+        if access == Access::Create
+            && let Some(folder) = self.path().parent()
+            && !folder.as_os_str().is_empty()
+        {
+            std::fs::create_dir_all(folder).map_err(|source| talaria::Error::Io {
+                action: "make",
+                name: folder.display().to_string(),
+                source,
+            })?;
+        }
+        Ok(Stores::open(&self.paths, access, self.now)?)
+    }
+
+    /// Says something that is not a result.
+    pub(crate) fn status(&self, message: fmt::Arguments<'_>) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{message}");
+        }
+    }
+
+    /// Runs long work with a progress display; the first interrupt asks it to stop, the second ends
+    /// the process.
+    pub(crate) fn long<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        for signal in [SIGINT, SIGTERM] {
+            let stop = Arc::clone(&self.stop);
+            let _ =
+                signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
+            let _ = signal_hook::flag::register(signal, stop);
+        }
+        let mut display = Display::new(self.quiet);
+        let mut report = |progress| display.show(progress);
+        let result = work(&mut Monitor { report: &mut report, stop: &self.stop });
+        display.bar.finish_and_clear();
+        result
+    }
+}
+
+/// A bar on a terminal, nothing in a pipe.
+struct Display {
+    bar: ProgressBar,
+    started: SystemTime,
+}
+
+impl Display {
+    fn new(quiet: bool) -> Self {
+        let target = if quiet || !io::stderr().is_terminal() {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(10)
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self { bar, started: SystemTime::now() }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        let seconds = self.started.elapsed().unwrap_or_default().as_secs_f64().max(0.001);
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let rate = progress.certs as f64 / seconds;
+        let what = progress.step.unwrap_or("reading");
+        if progress.bytes_total > 0 {
+            self.bar.set_length(progress.bytes_total);
+            self.bar.set_style(style("{bar:30} {bytes}/{total_bytes}  {msg}  {eta} left"));
+        } else {
+            self.bar.set_style(style("{spinner} {bytes}  {msg}"));
+        }
+        self.bar.set_position(progress.bytes);
+        self.bar.set_message(format!("{what}: {} certificates, {rate:.0}/s", progress.certs));
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// The store of a user who names none.
+fn default_store() -> PathBuf {
+    let data = std::env::var_os("XDG_DATA_HOME").filter(|path| !path.is_empty()).map_or_else(
+        || {
+            let home = std::env::var_os("HOME").unwrap_or_default();
+            PathBuf::from(home).join(".local/share")
+        },
+        PathBuf::from,
+    );
+    data.join("talaria").join("certs.db")
+}

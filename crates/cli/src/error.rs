@@ -1,0 +1,122 @@
+//! The one place where errors become text, a hint and an exit status.
+
+use std::io;
+use std::process::ExitCode;
+
+use talaria::gnupg::GnupgError;
+use talaria::store::StoreError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Operation(#[from] talaria::Error),
+    /// Writing to standard output or standard error.
+    #[error("cannot write the output")]
+    Output(#[from] io::Error),
+    /// Arguments that do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// A benchmark could not be run.
+    #[error("{0}")]
+    Bench(String),
+    #[error("{query} is ambiguous: {count} certificates match")]
+    Ambiguous { query: String, count: String, candidates: Vec<String> },
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        Self::Operation(error.into())
+    }
+}
+
+impl CliError {
+    /// Prints the error with its causes and what can be done, and gives the exit status.
+    pub(crate) fn report(&self) -> ExitCode {
+        if self.is_broken_pipe() {
+            // Whoever read the output has seen enough.
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("talaria: {}", talaria::describe(self));
+        if let Self::Ambiguous { candidates, .. } = self {
+            candidates.iter().for_each(|line| eprintln!("  {line}"));
+        }
+        if let Some(hint) = self.hint() {
+            eprintln!("  {hint}");
+        }
+        ExitCode::from(self.status())
+    }
+
+    fn is_broken_pipe(&self) -> bool {
+        match self {
+            Self::Output(error) | Self::Operation(talaria::Error::Io { source: error, .. }) => {
+                error.kind() == io::ErrorKind::BrokenPipe
+            }
+            _ => false,
+        }
+    }
+
+    fn status(&self) -> u8 {
+        use talaria::Error as E;
+        match self {
+            Self::Usage(_) => 2,
+            Self::Output(_) | Self::Bench(_) => 5,
+            Self::Ambiguous { .. } => 1,
+            Self::Operation(error) => match error {
+                E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
+                E::Query(_) | E::Address { .. } | E::Keyring { .. } => 2,
+                E::Unrecognised { .. } => 3,
+                E::Gnupg(GnupgError::Io { .. }) => 5,
+                E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
+                E::Gnupg(_) => 3,
+                E::Store(StoreError::Io { .. } | StoreError::Full { .. }) => 5,
+                E::Store(_) => 4,
+                E::Interrupted => 130,
+                _ => 5,
+            },
+        }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        use talaria::Error as E;
+        Some(match self {
+            Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
+            Self::Operation(error) => match error {
+                E::Store(StoreError::Missing { .. }) => {
+                    "Make one with `talaria import FILE…` or `talaria build FILE…`."
+                }
+                E::Store(StoreError::Foreign { .. }) => {
+                    "Name another file with --store, or import this one: `talaria import FILE`."
+                }
+                E::Store(StoreError::Format { .. }) => {
+                    "Use a newer talaria. The file is untouched."
+                }
+                E::Store(StoreError::Damaged { .. }) => {
+                    "`talaria check` names all that is damaged; `talaria check --rebuild` makes the \
+                     indexes again."
+                }
+                E::Store(StoreError::Busy { .. }) => {
+                    "Another program is writing to it. Try again when it is done."
+                }
+                E::Store(StoreError::Full { .. }) => {
+                    "Free some space and try again. What was there is unharmed."
+                }
+                E::Store(StoreError::ReadOnly { .. }) => {
+                    "Check the permissions of the file and its folder, or use another --store."
+                }
+                E::Store(StoreError::Io { action: "build", .. }) => {
+                    "It exists already. Build to another path, or add to it with `talaria import`."
+                }
+                E::Interrupted => {
+                    "What was reported as done is done. The same command again does the rest."
+                }
+                E::Unrecognised { .. } => {
+                    "talaria reads keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx, \
+                     pubring.gpg, pubring.db and ownertrust, certificate directories and its own stores."
+                }
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+}
