@@ -1,0 +1,169 @@
+//! Writes what each fuzz target starts from: `seed FOLDER` makes `FOLDER/TARGET/…`.
+//!
+//! Generated certificates and small ones of the system's keyrings, in the form the target reads.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use talaria_bench::{Generate, Profile, certs};
+use talaria_cert::{
+    BATCH_BYTES, Cert, Splitter, Summary, Tag, Verdict, Verification, enarmor, verdicts,
+};
+use talaria_gnupg::{write_keybox, write_ownertrust};
+
+/// A time within the life of the generated certificates.
+const NOW: u32 = 1_740_000_000;
+
+/// The longest certificate of a keyring that is taken.
+const CERT_BYTES_MAX: usize = 2500;
+
+/// Certificates taken from each keyring.
+const CERTS_PER_RING: usize = 3;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: seed FOLDER")?);
+    let mut all = Vec::new();
+    let native = Profile { native_per_mille: 1000, ..Profile::small() };
+    for profile in [Profile::small(), Profile::ed25519(), native] {
+        all.extend(certs(&Generate { seed: 7, first: 0, count: 6, profile }));
+    }
+    all.extend(system_certs()?);
+    for (number, cert) in all.iter().enumerate() {
+        let seed = |target: &str, bytes: &[u8]| write(&folder, target, number, bytes);
+        let next = &all[(number + 1) % all.len()];
+        let verdicts = verdicts(&[cert], Verification::Full).remove(0);
+        seed("keyring", cert.as_bytes())?;
+        // Two copies of one certificate, and another one.
+        let minimal = cert.minimal(&verdicts);
+        let ring = [minimal.as_bytes(), cert.as_bytes(), next.as_bytes()].concat();
+        seed("keyring", &ring)?;
+        seed("pubring", &with_trust_packets(cert))?;
+        seed("pubring", &[with_trust_packets(cert), with_trust_packets(next)].concat())?;
+        let armored = enarmor(cert.as_bytes());
+        seed("armor", armored.as_bytes())?;
+        let text = format!("Subject: key\n\n{armored}\nand\n{}", enarmor(minimal.as_bytes()));
+        seed("armor", text.as_bytes())?;
+        let mut keybox = Vec::new();
+        write_keybox(&mut keybox, [cert, next], NOW)?;
+        seed("keybox", &keybox)?;
+        seed("keyboxd", &keyboxd(&[cert, next])?)?;
+        let ownertrusts = [(cert.fingerprint(), 6), (next.fingerprint(), 132)];
+        seed("trust", write_ownertrust(&ownertrusts).as_bytes())?;
+        seed("trust", &trustdb(&[cert, next]))?;
+        let good = vec![Verdict::Good; verdicts.len()];
+        for verdicts in [verdicts, good] {
+            let mut stored = Vec::new();
+            Summary::evaluate(cert, &verdicts, NOW).write(&mut stored);
+            seed("summary", &stored)?;
+        }
+        let user_id = String::from_utf8_lossy(cert.user_ids().next().unwrap_or(b"A <a@b.org>"));
+        let (name, fingerprint) =
+            (user_id.split(" <").next().unwrap_or_default(), cert.fingerprint());
+        for search in [
+            format!("0x{fingerprint}!"),
+            format!("{}", fingerprint.key_id()),
+            format!("={user_id}"),
+            format!("<{}", user_id.split('<').next_back().unwrap_or_default()),
+            format!("+{name}"),
+            format!("@{name}"),
+            format!("&{fingerprint}"),
+            format!("k:04{fingerprint}"),
+            format!("c:{number}"),
+        ] {
+            seed("query", search.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn write(folder: &Path, target: &str, number: usize, bytes: &[u8]) -> io::Result<()> {
+    let folder = folder.join(target);
+    fs::create_dir_all(&folder)?;
+    let length = bytes.len();
+    let sum = bytes.iter().fold(0u32, |sum, &b| sum.wrapping_mul(31).wrapping_add(b.into()));
+    fs::write(folder.join(format!("seed-{number:02}-{length}-{sum:08x}")), bytes)
+}
+
+/// Small certificates from the keyrings of the system, where there are any.
+fn system_certs() -> io::Result<Vec<Cert>> {
+    let Ok(entries) = fs::read_dir("/usr/share/keyrings") else { return Ok(Vec::new()) };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    let mut found = Vec::new();
+    for path in paths.iter().filter(|path| path.extension().is_some_and(|end| end == "gpg")) {
+        let mut splitter = Splitter::new(fs::File::open(path)?, BATCH_BYTES);
+        let Some(batch) = splitter.next_batch()? else { continue };
+        let small = batch.certs().filter(|(_, raw)| raw.len() <= CERT_BYTES_MAX);
+        found.extend(small.filter_map(|(_, raw)| Cert::parse(raw).ok()).take(CERTS_PER_RING));
+    }
+    Ok(found)
+}
+
+/// A certificate as it lies in `pubring.gpg`: a trust packet behind each packet, old headers.
+fn with_trust_packets(cert: &Cert) -> Vec<u8> {
+    let mut out = Vec::new();
+    for packet in cert.packets() {
+        let length = u32::try_from(packet.body.len()).expect("packets are small");
+        match packet.tag {
+            // The old header has room for the types up to 15.
+            Tag(tag @ 0..16) => out.push(0x80 | tag << 2 | 2),
+            Tag(tag) => out.extend([0xc0 | tag, 255]),
+        }
+        out.extend(length.to_be_bytes());
+        out.extend_from_slice(packet.body);
+        out.extend([0xb0, 2, 0, 3]);
+    }
+    out
+}
+
+/// The version record and one trust record for each certificate.
+fn trustdb(certs: &[&Cert]) -> Vec<u8> {
+    let mut out = vec![0; 40];
+    out[..5].copy_from_slice(b"\x01gpg\x03");
+    for cert in certs {
+        let mut record = [0; 40];
+        record[0] = 12;
+        record[2..22].copy_from_slice(&cert.fingerprint().as_bytes()[..20]);
+        record[22] = 6;
+        out.extend_from_slice(&record);
+    }
+    out
+}
+
+/// A database of keyboxd with the columns that are read, in pages as small as they can be.
+fn keyboxd(certs: &[&Cert]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("pubring.db");
+    let connection = rusqlite::Connection::open(&path)?;
+    connection.execute_batch(
+        "PRAGMA page_size = 512;
+         CREATE TABLE pubkey (ubid BLOB NOT NULL PRIMARY KEY, type INTEGER NOT NULL,
+             ephemeral INTEGER NOT NULL DEFAULT 0, revoked INTEGER NOT NULL DEFAULT 0,
+             keyblob BLOB NOT NULL);
+         CREATE TABLE fingerprint (fpr BLOB NOT NULL PRIMARY KEY);
+         CREATE TABLE userid (uid TEXT NOT NULL);",
+    )?;
+    for cert in certs {
+        connection.execute(
+            "INSERT OR IGNORE INTO pubkey (ubid, type, keyblob) VALUES (?1, 1, ?2)",
+            (&cert.fingerprint().as_bytes()[..20], cert.as_bytes()),
+        )?;
+    }
+    drop(connection);
+    Ok(fs::read(path)?)
+}
+
+/// What the coverage of libFuzzer calls: this program is compiled with it as the targets are, and
+/// does not use it.
+#[cfg(fuzzing)]
+mod coverage {
+    #[unsafe(no_mangle)]
+    extern "C" fn __sanitizer_cov_8bit_counters_init(_start: *mut u8, _end: *mut u8) {}
+
+    #[unsafe(no_mangle)]
+    extern "C" fn __sanitizer_cov_pcs_init(_start: *const usize, _end: *const usize) {}
+
+    #[unsafe(no_mangle)]
+    extern "C" fn __sanitizer_cov_trace_pc_indir(_callee: usize) {}
+}
