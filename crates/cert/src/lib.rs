@@ -19,6 +19,7 @@ mod summary;
 mod terms;
 pub mod user_id;
 mod verify;
+mod view;
 
 pub use armor::{Armor, Block, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
@@ -34,3 +35,4 @@ pub use summary::{
 pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
 pub use verify::{Verdict, Verification, carried_over, complete, verdicts};
+pub use view::{UnknownView, View};
