@@ -38,6 +38,13 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     words.map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
+/// Names a user ID or attribute where its text is not to be kept: the SHA-256 digest of its packet
+/// body.
+#[must_use]
+pub fn digest(body: &[u8]) -> [u8; 32] {
+    crate::hash::sha256(&[body])
+}
+
 /// The name of a mailbox in a web key directory: SHA-1 of its local part in lower case, in z-base-32
 /// (draft-koch-openpgp-webkey-service, section 3.1).
 #[must_use]
