@@ -8,7 +8,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use talaria_cert::{Cert, Verification};
+use talaria_cert::{Cert, Verification, View};
 use talaria_store::{
     Access, BuildOptions, Builder, Cursor, Draft, Layout, Order, Position, Query, Store,
     StoreError, TextIndex,
@@ -111,6 +111,7 @@ pub fn measure_page_size(
         layout,
         memory_bytes: 256 << 20,
         verification: Verification::Deferred,
+        views: vec![View::Sks],
         now: mix.now,
     };
     let (done, build_cost) = in_process(|| build(&path, built, &options));

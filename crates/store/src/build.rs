@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Cert, Handle, Reason, Summary, Terms, Verification, verdicts};
+use talaria_cert::{Cert, Handle, Reason, Summary, Terms, Verdict, Verification, View, verdicts};
 
 use crate::derive::{Derived, Failure};
-use crate::ingest::{ChangeKind, Outcome, Prepared, log, numbers};
+use crate::ingest::{ChangeKind, Outcome, Prepared, digests, log, numbers};
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
 
@@ -28,6 +28,8 @@ pub struct BuildOptions {
     pub memory_bytes: usize,
     /// Whether self-signatures are computed.
     pub verification: Verification,
+    /// The views to keep digests of, that of SKS in any case.
+    pub views: Vec<View>,
     /// The present, in seconds since 1970.
     pub now: u32,
 }
@@ -155,7 +157,9 @@ impl Builder {
             .collect();
         work.into_par_iter()
             .map(|work| {
-                work.map(|(cert, verdicts)| Draft(Prepared::new(cert, verdicts, options.now)))
+                work.map(|(cert, verdicts)| {
+                    Draft(Prepared::new(cert, verdicts, options.now, &options.views))
+                })
             })
             .collect()
     }
@@ -198,7 +202,7 @@ impl Builder {
             }
             for (id, _, draft) in &fresh {
                 log(&transaction, *id, self.options.now, *id, ChangeKind::New)?;
-                self.derived.add(*id, &draft.terms, draft.digest)?;
+                self.derived.add(*id, &draft.terms, &draft.digests)?;
             }
             transaction
                 .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('building', ?1)")?
@@ -213,7 +217,7 @@ impl Builder {
     fn gather_again(&mut self) -> Result<(), StoreError> {
         let result = || -> Result<(), Failure> {
             let mut statement = self.connection.prepare(
-                "SELECT cert.id, cert.fingerprint, cert.summary, blob.bytes FROM cert \
+                "SELECT cert.id, cert.fingerprint, cert.summary, blob.bytes, blob.verdicts FROM cert \
                  JOIN blob ON blob.id = cert.id ORDER BY cert.id",
             )?;
             let mut rows = statement.query([])?;
@@ -226,7 +230,11 @@ impl Builder {
                 let summary = Summary::read(fingerprint, &summary).ok_or_else(damaged)?;
                 let cert = Cert::from_canonical(row.get(3)?).map_err(|_| damaged())?;
                 let terms = Terms::of(&cert, &summary);
-                self.derived.add(id, &terms, cert.sks_digest())?;
+                let verdicts: Vec<u8> = row.get(4)?;
+                let verdicts: Option<Vec<Verdict>> =
+                    verdicts.iter().map(|&verdict| Verdict::from_number(verdict)).collect();
+                let digests = digests(&cert, &verdicts.ok_or_else(damaged)?, &self.options.views);
+                self.derived.add(id, &terms, &digests)?;
                 self.seen.insert(Handle::of_fingerprint(fingerprint).0);
                 self.last_id = id;
             }
@@ -403,6 +411,7 @@ fn begin(
     schema::create_derived(&connection, &options.layout.text)?;
     connection.execute_batch("CREATE TABLE spool (bytes BLOB NOT NULL)")?;
     connection.execute("INSERT INTO meta VALUES ('inputs', ?1)", [inputs])?;
+    schema::set_views(&connection, &options.views)?;
     connection.execute_batch("COMMIT")?;
     Ok((connection, Position::default()))
 }

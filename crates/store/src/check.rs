@@ -5,11 +5,11 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Cert, Fingerprint, Summary, Terms, Verdict, Verification, verdicts};
+use talaria_cert::{Cert, Fingerprint, Summary, Terms, Verdict, Verification, View, verdicts};
 
 use crate::build::{failed, fill_text};
 use crate::derive::{Derived, Failure};
-use crate::ingest::{Prepared, numbers};
+use crate::ingest::{Prepared, digests, numbers};
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
 use crate::{Store, StoreError, sums};
@@ -92,7 +92,7 @@ struct Read {
     /// The certificate could be read.
     readable: bool,
     terms: Terms,
-    digest: [u8; 16],
+    digests: Vec<(View, [u8; 16])>,
     problems: Vec<(String, bool)>,
     computed: u64,
 }
@@ -152,19 +152,20 @@ impl Store {
                 indexes.push(index);
             }
         }
+        let views = schema::views(&self.connection)?;
         let mut after = 0;
         loop {
             let entries = self.entries(after)?;
             let Some(last) = entries.last() else { break };
             after = last.id;
-            for read in read_entries(entries, depth) {
+            for read in read_entries(entries, depth, &views) {
                 for (what, is_derived) in read.problems {
                     report.add(&read.name, what, is_derived);
                 }
                 report.certs += 1;
                 report.signatures += read.computed;
                 if read.readable {
-                    derived.add(read.id, &read.terms, read.digest)?;
+                    derived.add(read.id, &read.terms, &read.digests)?;
                 }
                 for index in &indexes {
                     if !read.terms.text.is_empty() {
@@ -263,6 +264,7 @@ impl Store {
                 indexes.push(index);
             }
         }
+        let views = schema::views(connection)?;
         schema::drop_derived(connection)?;
         schema::create_derived(connection, &indexes)?;
         let mut derived = Derived::new(folder, MEMORY_BYTES);
@@ -292,8 +294,8 @@ impl Store {
                         continue;
                     }
                 };
-                let prepared = Prepared::new(cert, checked.next().unwrap_or_default(), now);
-                derived.add(id, &prepared.terms, prepared.digest)?;
+                let prepared = Prepared::new(cert, checked.next().unwrap_or_default(), now, &views);
+                derived.add(id, &prepared.terms, &prepared.digests)?;
                 let change: i64 = connection
                     .prepare_cached("SELECT coalesce(max(number), 0) FROM change WHERE cert = ?1")?
                     .query_row([id], |row| row.get(0))?;
@@ -390,6 +392,7 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
             report.add("an ownertrust", "its checksum does not fit", false);
         }
     }
+    keyserver_rows(connection, report)?;
     let stale: i64 = connection.query_row(
         "SELECT count(*) FROM cert WHERE NOT EXISTS \
          (SELECT 1 FROM change WHERE change.number = cert.change AND change.cert = cert.id)",
@@ -402,8 +405,36 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Rows of a keyserver that bear their own checksum.
+fn keyserver_rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+    let mut check =
+        |table: &str, columns: &str, sum: &dyn Fn(&rusqlite::Row<'_>) -> rusqlite::Result<i64>| {
+            let mut statement =
+                connection.prepare(&format!("SELECT sum, {columns} FROM {table}"))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if sum(row)? != row.get::<_, i64>(0)? {
+                    report.add(format!("table {table}"), "a checksum does not fit", false);
+                }
+            }
+            rusqlite::Result::Ok(())
+        };
+    check("peer", "host, port, http_port, view", &|row| {
+        let (host, port): (String, u16) = (row.get(1)?, row.get(2)?);
+        Ok(sums::of_peer(&host, port, row.get(3)?, row.get(4)?))
+    })?;
+    check("redaction", "fingerprint, user_id", &|row| {
+        let (fingerprint, user_id): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
+        Ok(sums::of(&[&fingerprint, &user_id]))
+    })?;
+    check("published", "fingerprint, email, time", &|row| {
+        let (fingerprint, email): (Vec<u8>, String) = (row.get(1)?, row.get(2)?);
+        Ok(sums::of_published(&fingerprint, &email, row.get(3)?))
+    })
+}
+
 /// Reads entries on all cores.
-fn read_entries(entries: Vec<Entry>, depth: Depth) -> Vec<Read> {
+fn read_entries(entries: Vec<Entry>, depth: Depth, views: &[View]) -> Vec<Read> {
     let parsed: Vec<(Entry, Result<Cert, String>)> = entries
         .into_par_iter()
         .map(|entry| {
@@ -431,16 +462,23 @@ fn read_entries(entries: Vec<Entry>, depth: Depth) -> Vec<Read> {
             (entry, cert, fresh)
         })
         .collect();
-    work.into_par_iter().map(|(entry, cert, fresh)| read_entry(&entry, cert, fresh)).collect()
+    work.into_par_iter()
+        .map(|(entry, cert, fresh)| read_entry(&entry, cert, fresh, views))
+        .collect()
 }
 
-fn read_entry(entry: &Entry, cert: Result<Cert, String>, fresh: Option<Vec<Verdict>>) -> Read {
+fn read_entry(
+    entry: &Entry,
+    cert: Result<Cert, String>,
+    fresh: Option<Vec<Verdict>>,
+    views: &[View],
+) -> Read {
     let mut read = Read {
         id: entry.id,
         name: format!("certificate number {}", entry.id),
         readable: false,
         terms: Terms::default(),
-        digest: [0; 16],
+        digests: Vec::new(),
         problems: Vec::new(),
         computed: 0,
     };
@@ -487,7 +525,7 @@ fn read_entry(entry: &Entry, cert: Result<Cert, String>, fresh: Option<Vec<Verdi
     }
     let summary = Summary::evaluate(&cert, &stored, 0);
     read.terms = Terms::of(&cert, &summary);
-    read.digest = cert.sks_digest();
+    read.digests = digests(&cert, &stored, views);
     read
 }
 

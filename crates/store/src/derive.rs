@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use talaria_cert::Terms;
+use talaria_cert::{Terms, View};
 
 use crate::schema::{POSTINGS, lists};
 use crate::sorter::Sorter;
@@ -32,7 +32,8 @@ impl From<rusqlite::Error> for Failure {
 /// The rows of all index tables, sorted outside of the store.
 pub(crate) struct Derived {
     postings: [Sorter<16>; POSTINGS.len()],
-    digests: Sorter<24>,
+    /// View, digest, certificate.
+    digests: Sorter<25>,
 }
 
 impl Derived {
@@ -45,7 +46,12 @@ impl Derived {
         }
     }
 
-    pub(crate) fn add(&mut self, id: i64, terms: &Terms, digest: [u8; 16]) -> std::io::Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        id: i64,
+        terms: &Terms,
+        digests: &[(View, [u8; 16])],
+    ) -> std::io::Result<()> {
         let id = id.to_be_bytes();
         for (sorter, list) in self.postings.iter_mut().zip(lists(terms)) {
             for handle in list {
@@ -56,10 +62,14 @@ impl Derived {
                 sorter.push(record)?;
             }
         }
-        let mut record = [0; 24];
-        record[..16].copy_from_slice(&digest);
-        record[16..].copy_from_slice(&id);
-        self.digests.push(record)
+        for (view, digest) in digests {
+            let mut record = [0; 25];
+            record[0] = view.number();
+            record[1..17].copy_from_slice(digest);
+            record[17..].copy_from_slice(&id);
+            self.digests.push(record)?;
+        }
+        Ok(())
     }
 
     /// Writes the rows into empty tables, in key order.
@@ -72,9 +82,9 @@ impl Derived {
                 Ok::<(), Failure>(())
             })?;
         }
-        let mut insert = connection.prepare("INSERT INTO digest VALUES (?1, ?2)")?;
+        let mut insert = connection.prepare("INSERT INTO digest VALUES (?1, ?2, ?3)")?;
         self.digests.drain(|record| {
-            insert.execute((&record[..16], number(&record[16..])))?;
+            insert.execute((record[0], &record[1..17], number(&record[17..])))?;
             Ok(())
         })
     }
@@ -92,9 +102,13 @@ impl Derived {
             let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
             compare(rows, sorter, posting, |id| differs(table, id))?;
         }
-        let mut statement = connection.prepare("SELECT digest, cert FROM digest ORDER BY 1, 2")?;
-        let rows = statement.query_map([], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?)))?;
-        let digest = |record: &[u8; 24]| (record[..16].to_vec(), number(&record[16..]));
+        let mut statement = connection
+            .prepare("SELECT view, digest, cert FROM digest ORDER BY view, digest, cert")?;
+        let rows = statement.query_map([], |row| {
+            Ok(((row.get::<_, u8>(0)?, row.get::<_, Vec<u8>>(1)?), row.get(2)?))
+        })?;
+        let digest =
+            |record: &[u8; 25]| ((record[0], record[1..17].to_vec()), number(&record[17..]));
         compare(rows, self.digests, digest, |id| differs("digest", id))
     }
 }

@@ -1,13 +1,13 @@
 //! The one way in: certificates are joined with what is there, and everything that follows from them
 //! moves in the same transaction.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Fingerprint, Handle, Summary, Terms, Verdict, Verification, carried_over,
-    complete, verdicts,
+    CERT_BYTES_MAX, Cert, Fingerprint, Handle, Summary, Terms, Verdict, Verification, View,
+    carried_over, complete, verdicts,
 };
 
 use crate::schema::{POSTINGS, TextIndex, lists};
@@ -59,16 +59,21 @@ pub(crate) struct Prepared {
     pub(crate) verdicts: Vec<Verdict>,
     pub(crate) summary: Summary,
     pub(crate) terms: Terms,
-    pub(crate) digest: [u8; 16],
+    pub(crate) digests: Vec<(View, [u8; 16])>,
 }
 
 impl Prepared {
-    pub(crate) fn new(cert: Cert, verdicts: Vec<Verdict>, now: u32) -> Self {
+    pub(crate) fn new(cert: Cert, verdicts: Vec<Verdict>, now: u32, views: &[View]) -> Self {
         let summary = Summary::evaluate(&cert, &verdicts, now);
         let terms = Terms::of(&cert, &summary);
-        let digest = cert.sks_digest();
-        Self { cert, verdicts, summary, terms, digest }
+        let digests = digests(&cert, &verdicts, views);
+        Self { cert, verdicts, summary, terms, digests }
     }
+}
+
+/// The digests of a certificate in the views that have it.
+pub(crate) fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<(View, [u8; 16])> {
+    views.iter().filter_map(|&view| Some((view, view.digest(cert, verdicts)?))).collect()
 }
 
 /// Finds a certificate by its fingerprint.
@@ -87,19 +92,39 @@ enum Plan {
     Settled(Outcome),
 }
 
+/// What becomes of the copy that is there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Joining {
+    Union,
+    Replace,
+}
+
 /// A row of an index that waits to be written.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) postings: [Vec<(Handle, i64)>; POSTINGS.len()],
-    pub(crate) digests: Vec<([u8; 16], i64)>,
+    pub(crate) digests: Vec<(u8, [u8; 16], i64)>,
 }
 
 impl Rows {
-    pub(crate) fn add(&mut self, id: i64, terms: &Terms, digest: [u8; 16]) {
-        for (rows, list) in self.postings.iter_mut().zip(lists(terms)) {
+    pub(crate) fn add(&mut self, id: i64, prepared: &Prepared) {
+        for (rows, list) in self.postings.iter_mut().zip(lists(&prepared.terms)) {
             rows.extend(list.iter().map(|&handle| (handle, id)));
         }
-        self.digests.push((digest, id));
+        let digests = prepared.digests.iter();
+        self.digests.extend(digests.map(|&(view, digest)| (view.number(), digest, id)));
+    }
+
+    /// The rows that `prepared` has and `other` does not.
+    fn add_difference(&mut self, id: i64, prepared: &Prepared, other: &Prepared) {
+        let lists = lists(&prepared.terms).into_iter().zip(lists(&other.terms));
+        for (rows, (list, others)) in self.postings.iter_mut().zip(lists) {
+            let others: HashSet<&Handle> = others.iter().collect();
+            rows.extend(list.iter().filter(|h| !others.contains(h)).map(|&handle| (handle, id)));
+        }
+        for entry in prepared.digests.iter().filter(|entry| !other.digests.contains(entry)) {
+            self.digests.push((entry.0.number(), entry.1, id));
+        }
     }
 
     /// In the order of the tables, so that a batch touches each page once.
@@ -110,28 +135,40 @@ impl Rows {
         self.digests.sort_unstable();
     }
 
-    fn write(mut self, connection: &Connection, verb: &str, filter: &str) -> rusqlite::Result<()> {
+    fn write(
+        mut self,
+        connection: &Connection,
+        posting: impl Fn(&str) -> String,
+        digest: &str,
+    ) -> rusqlite::Result<()> {
         self.sort();
         for (table, rows) in POSTINGS.iter().zip(&self.postings) {
-            let mut statement = connection.prepare_cached(&format!("{verb} {table} {filter}"))?;
+            let mut statement = connection.prepare_cached(&posting(table))?;
             for (handle, id) in rows {
                 statement.execute((handle.0.cast_signed(), id))?;
             }
         }
-        let filter = filter.replace("handle", "digest");
-        let mut statement = connection.prepare_cached(&format!("{verb} digest {filter}"))?;
-        for (digest, id) in &self.digests {
-            statement.execute((digest, id))?;
+        let mut statement = connection.prepare_cached(digest)?;
+        for (view, digest, id) in &self.digests {
+            statement.execute((view, digest, id))?;
         }
         Ok(())
     }
 
     pub(crate) fn insert(self, connection: &Connection) -> rusqlite::Result<()> {
-        self.write(connection, "INSERT OR IGNORE INTO", "VALUES (?1, ?2)")
+        self.write(
+            connection,
+            |table| format!("INSERT OR IGNORE INTO {table} VALUES (?1, ?2)"),
+            "INSERT OR IGNORE INTO digest VALUES (?1, ?2, ?3)",
+        )
     }
 
     pub(crate) fn delete(self, connection: &Connection) -> rusqlite::Result<()> {
-        self.write(connection, "DELETE FROM", "WHERE handle = ?1 AND cert = ?2")
+        self.write(
+            connection,
+            |table| format!("DELETE FROM {table} WHERE handle = ?1 AND cert = ?2"),
+            "DELETE FROM digest WHERE view = ?1 AND digest = ?2 AND cert = ?3",
+        )
     }
 }
 
@@ -187,11 +224,47 @@ impl Store {
         verification: Verification,
         now: u32,
     ) -> Result<Vec<Outcome>, StoreError> {
+        let (unique, places) = join_within(certs);
+        let outcomes = self.settle(unique, Joining::Union, verification, now)?;
+        let mut seen = vec![false; outcomes.len()];
+        Ok(places
+            .into_iter()
+            .map(|(at, grew)| match (std::mem::replace(&mut seen[at], true), outcomes[at]) {
+                (false, outcome) | (true, outcome @ Outcome::Refused(_)) => outcome,
+                (true, _) if grew => Outcome::Updated,
+                (true, _) => Outcome::Unchanged,
+            })
+            .collect())
+    }
+
+    /// Puts `cert` in the place of the copy that is there, whatever that has: for owners who want
+    /// something of theirs gone. The same way in as [`Self::ingest`] otherwise.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ingest`].
+    pub fn replace(&mut self, cert: Cert, now: u32) -> Result<Outcome, StoreError> {
+        let outcomes = self.settle(vec![cert], Joining::Replace, Verification::Full, now)?;
+        Ok(outcomes.into_iter().next().expect("one outcome for one certificate"))
+    }
+
+    /// Writes certificates, each named once.
+    fn settle(
+        &mut self,
+        mut unique: Vec<Cert>,
+        joining: Joining,
+        verification: Verification,
+        now: u32,
+    ) -> Result<Vec<Outcome>, StoreError> {
         self.writable()?;
-        let (mut unique, places) = join_within(certs);
+        let views = self.views()?;
+        let redacting = self.has_redactions()?;
         let mut plans = Vec::with_capacity(unique.len());
         for cert in &mut unique {
-            plans.push(self.plan(cert)?);
+            if redacting {
+                *cert = self.redacted(cert)?;
+            }
+            plans.push(self.plan(cert, joining)?);
         }
         let fresh: Vec<&Cert> = unique
             .iter()
@@ -211,6 +284,7 @@ impl Store {
                 (cert, plan, verdicts)
             })
             .collect();
+        let limits = &self.limits;
         let work: Vec<(Option<Prepared>, Plan)> = work
             .into_par_iter()
             .map(|(cert, plan, fresh)| {
@@ -222,23 +296,21 @@ impl Store {
                     }
                     Plan::Settled(_) => return (None, plan),
                 };
-                (Some(Prepared::new(cert, verdicts, now)), plan)
+                let (cert, verdicts) = cert.without_noise(limits, verdicts);
+                match &plan {
+                    Plan::Update { before, .. } if before.cert == cert => {
+                        (None, Plan::Settled(Outcome::Unchanged))
+                    }
+                    _ => (Some(Prepared::new(cert, verdicts, now, &views)), plan),
+                }
             })
             .collect();
-        let outcomes = self.write(work, verification, now)?;
-        let mut seen = vec![false; outcomes.len()];
-        Ok(places
-            .into_iter()
-            .map(|(at, grew)| match (std::mem::replace(&mut seen[at], true), outcomes[at]) {
-                (false, outcome) | (true, outcome @ Outcome::Refused(_)) => outcome,
-                (true, _) if grew => Outcome::Updated,
-                (true, _) => Outcome::Unchanged,
-            })
-            .collect())
+        self.write(work, joining, verification, now)
     }
 
-    /// Compares `cert` with the copy in the store, and joins it with that.
-    fn plan(&self, cert: &mut Cert) -> Result<Plan, StoreError> {
+    /// Compares `cert` with the copy in the store, joins it with that, and keeps it within limits.
+    fn plan(&self, cert: &mut Cert, joining: Joining) -> Result<Plan, StoreError> {
+        const TOO_LARGE: Plan = Plan::Settled(Outcome::Refused(Refusal::TooLarge));
         let found: Option<(i64, i64)> = self.run(|connection| {
             connection
                 .prepare_cached(BY_FINGERPRINT)?
@@ -246,11 +318,12 @@ impl Store {
                 .optional()
         })?;
         let Some((id, seen_change)) = found else {
-            return Ok(if self.is_blocked(cert.fingerprint())? {
-                Plan::Settled(Outcome::Refused(Refusal::Blocked))
-            } else {
-                Plan::Insert
-            });
+            if self.is_blocked(cert.fingerprint())? {
+                return Ok(Plan::Settled(Outcome::Refused(Refusal::Blocked)));
+            }
+            let Some(bounded) = cert.within(&self.limits, None) else { return Ok(TOO_LARGE) };
+            *cert = bounded;
+            return Ok(Plan::Insert);
         };
         let same = self.run(|connection| {
             connection
@@ -263,13 +336,24 @@ impl Store {
         let before = self.stored(id)?.ok_or_else(|| {
             self.damaged(format!("no bytes of certificate {}", cert.fingerprint()))
         })?;
-        Ok(match joined(&before.cert, cert) {
-            Ok(None) => Plan::Settled(Outcome::Unchanged),
-            Ok(Some(joined)) => {
-                *cert = joined;
+        let joined = match joining {
+            Joining::Replace => Ok(Some(cert.clone())),
+            Joining::Union => joined(&before.cert, cert),
+        };
+        let joined = match joined {
+            Ok(None) => return Ok(Plan::Settled(Outcome::Unchanged)),
+            Ok(Some(joined)) => joined,
+            Err(refusal) => return Ok(Plan::Settled(Outcome::Refused(refusal))),
+        };
+        let bounded = joined.within(&self.limits, Some((&before.cert, &before.verdicts)));
+        let bounded = bounded.or_else(|| before.cert.with_revocations_of(cert, &self.limits));
+        Ok(match bounded {
+            None => TOO_LARGE,
+            Some(bounded) if bounded == before.cert => Plan::Settled(Outcome::Unchanged),
+            Some(bounded) => {
+                *cert = bounded;
                 Plan::Update { id, seen_change, before }
             }
-            Err(refusal) => Plan::Settled(Outcome::Refused(refusal)),
         })
     }
 
@@ -277,6 +361,7 @@ impl Store {
     fn write(
         &mut self,
         work: Vec<(Option<Prepared>, Plan)>,
+        joining: Joining,
         verification: Verification,
         now: u32,
     ) -> Result<Vec<Outcome>, StoreError> {
@@ -289,10 +374,10 @@ impl Store {
                 })
                 .collect());
         }
-        let path = self.path.clone();
+        let views = self.views()?;
         let mut overtaken = Vec::new();
         let mut outcomes = self.transaction(|connection, last| {
-            let mut writer = Writer::new(connection, last, now)?;
+            let mut writer = Writer::new(connection, last, now, &views)?;
             let mut outcomes = Vec::with_capacity(work.len());
             for (at, (prepared, plan)) in work.into_iter().enumerate() {
                 let Some(prepared) = prepared else {
@@ -322,13 +407,11 @@ impl Store {
             writer.finish()?;
             Ok(outcomes)
         })?;
-        debug_assert_eq!(path, self.path);
         // Rare, and each round the other writer has made progress.
         let (places, again): (Vec<usize>, Vec<Cert>) = overtaken.into_iter().unzip();
         if !again.is_empty() {
-            for (at, outcome) in places.into_iter().zip(self.ingest(again, verification, now)?) {
-                outcomes[at] = outcome;
-            }
+            let again = self.settle(again, joining, verification, now)?;
+            places.into_iter().zip(again).for_each(|(at, outcome)| outcomes[at] = outcome);
         }
         Ok(outcomes)
     }
@@ -433,6 +516,7 @@ struct Writer<'a> {
     last_change: i64,
     last_id: i64,
     now: u32,
+    views: &'a [View],
     insert: Rows,
     delete: Rows,
     texts: Texts,
@@ -440,7 +524,12 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(connection: &'a Connection, last_change: i64, now: u32) -> rusqlite::Result<Self> {
+    fn new(
+        connection: &'a Connection,
+        last_change: i64,
+        now: u32,
+        views: &'a [View],
+    ) -> rusqlite::Result<Self> {
         // A number is never given twice, so that a cursor never skips a certificate.
         let last_id =
             connection.query_row("SELECT coalesce(max(cert), 0) FROM change", [], |row| row.get(0));
@@ -451,6 +540,7 @@ impl<'a> Writer<'a> {
             last_change,
             last_id: last_id.unwrap_or(0i64).max(last_blob),
             now,
+            views,
             insert: Rows::default(),
             delete: Rows::default(),
             texts: Texts::default(),
@@ -496,7 +586,7 @@ impl<'a> Writer<'a> {
             numbers(&prepared.verdicts),
             prepared.cert.as_bytes(),
         ))?;
-        self.insert.add(id, &prepared.terms, prepared.digest);
+        self.insert.add(id, prepared);
         self.texts.add.push((id, prepared.terms.text.clone()));
         Ok(())
     }
@@ -517,10 +607,9 @@ impl<'a> Writer<'a> {
         self.connection
             .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
             .execute((id, numbers(&prepared.verdicts), prepared.cert.as_bytes()))?;
-        let before = Prepared::new(before.cert.clone(), before.verdicts.clone(), now);
-        self.delete.digests.push((before.digest, id));
-        self.insert.add(id, &prepared.terms, prepared.digest);
-        // Terms of a certificate only ever grow, so nothing else is to be taken out.
+        let before = Prepared::new(before.cert.clone(), before.verdicts.clone(), now, self.views);
+        self.delete.add_difference(id, &before, prepared);
+        self.insert.add_difference(id, prepared, &before);
         if before.terms.text != prepared.terms.text {
             self.texts.remove(id, before.terms.text);
             self.texts.add.push((id, prepared.terms.text.clone()));

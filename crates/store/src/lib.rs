@@ -6,8 +6,10 @@
 mod build;
 mod check;
 mod derive;
+mod digests;
 mod error;
 mod ingest;
+mod keyserver;
 mod maintain;
 mod query;
 mod schema;
@@ -20,6 +22,7 @@ pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
 pub use check::{Depth, Finding, Report};
 pub use error::StoreError;
 pub use ingest::{ChangeKind, Outcome, Refusal};
+pub use keyserver::{Peer, Redaction, Unobtainable};
 pub use maintain::{Pages, Return, Tombstone};
 pub use query::{Query, QueryError};
 pub use schema::TextIndex;

@@ -60,6 +60,7 @@ impl Store {
             }
         }
         let blocked = returning == Return::Blocked;
+        let views = self.views()?;
         let mut overtaken = Vec::new();
         let mut deleted = 0;
         self.transaction(|connection, last| {
@@ -77,8 +78,8 @@ impl Store {
                     overtaken.push(fingerprint);
                     continue;
                 }
-                let gone = Prepared::new(stored.cert, stored.verdicts, now);
-                rows.add(id, &gone.terms, gone.digest);
+                let gone = Prepared::new(stored.cert, stored.verdicts, now, &views);
+                rows.add(id, &gone);
                 texts.remove(id, gone.terms.text);
                 for sql in ["DELETE FROM cert WHERE id = ?1", "DELETE FROM blob WHERE id = ?1"] {
                     connection.prepare_cached(sql)?.execute([id])?;

@@ -2,11 +2,11 @@
 //!
 //! `docs/formats/store.md` says what each column means; a test holds the two together.
 
-use rusqlite::Connection;
-use talaria_cert::{Handle, Terms};
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{Handle, Terms, View};
 
 /// The format that this version writes (`PRAGMA user_version`).
-pub(crate) const FORMAT: i64 = 1;
+pub(crate) const FORMAT: i64 = 2;
 
 /// Marks the file as ours (`PRAGMA application_id`): "TALA".
 pub(crate) const APPLICATION: i64 = 0x5441_4c41;
@@ -25,6 +25,30 @@ CREATE TABLE ownertrust (
     fingerprint BLOB PRIMARY KEY, value INTEGER NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
+/// The tables of a keyserver, new in format 2: what its operator decided, and what it remembers.
+const KEYSERVER: &str = "
+CREATE TABLE peer (
+    host TEXT, port INTEGER, http_port INTEGER NOT NULL, view INTEGER NOT NULL,
+    sum INTEGER NOT NULL, PRIMARY KEY (host, port)) WITHOUT ROWID;
+CREATE TABLE redaction (
+    fingerprint BLOB, user_id BLOB, sum INTEGER NOT NULL,
+    PRIMARY KEY (fingerprint, user_id)) WITHOUT ROWID;
+CREATE TABLE published (
+    fingerprint BLOB, email TEXT, time INTEGER NOT NULL, sum INTEGER NOT NULL,
+    PRIMARY KEY (fingerprint, email)) WITHOUT ROWID;
+CREATE TABLE unobtainable (
+    view INTEGER, digest BLOB, tries INTEGER NOT NULL, time INTEGER NOT NULL,
+    PRIMARY KEY (view, digest)) WITHOUT ROWID;
+CREATE TABLE tally (
+    day INTEGER, name TEXT, count INTEGER NOT NULL, PRIMARY KEY (day, name)) WITHOUT ROWID;
+";
+
+/// The digests by which peers name certificates, by view.
+const DIGEST: &str = "
+CREATE TABLE digest (
+    view INTEGER, digest BLOB, cert INTEGER, PRIMARY KEY (view, digest, cert)) WITHOUT ROWID;
+";
+
 /// The tables that can be made again from the certificates.
 const DERIVED: &str = "
 CREATE TABLE cert (
@@ -34,7 +58,6 @@ CREATE TABLE fingerprint (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cer
 CREATE TABLE key (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE keygrip (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE address (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
-CREATE TABLE digest (digest BLOB, cert INTEGER, PRIMARY KEY (digest, cert)) WITHOUT ROWID;
 ";
 
 /// The tables of postings, by name, in the order of [`lists`].
@@ -91,9 +114,17 @@ impl TextIndex {
     }
 }
 
+/// Records the views that a store keeps digests of.
+pub(crate) fn set_views(connection: &Connection, views: &[View]) -> rusqlite::Result<()> {
+    let names: Vec<&str> = views.iter().map(|view| view.name()).collect();
+    connection
+        .execute("INSERT OR REPLACE INTO meta VALUES ('views', ?1)", [names.join(" ")])
+        .map(drop)
+}
+
 /// Makes the tables of an empty store.
 pub(crate) fn create(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
-    connection.execute_batch(AUTHORITATIVE)?;
+    create_bare(connection)?;
     create_derived(connection, text)?;
     mark(connection)
 }
@@ -101,6 +132,7 @@ pub(crate) fn create(connection: &Connection, text: &[TextIndex]) -> rusqlite::R
 /// Makes the derived tables.
 pub(crate) fn create_derived(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
     connection.execute_batch(DERIVED)?;
+    connection.execute_batch(DIGEST)?;
     text.iter().try_for_each(|index| index.create(connection))
 }
 
@@ -116,7 +148,33 @@ pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Makes the tables of a bulk build: everything but what is filled at the end.
 pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(AUTHORITATIVE)
+    connection.execute_batch(AUTHORITATIVE)?;
+    connection.execute_batch(KEYSERVER)
+}
+
+/// Makes a store of an older format one of this format, within a transaction of the caller.
+pub(crate) fn migrate(connection: &Connection, from: i64) -> rusqlite::Result<()> {
+    if from < 2 {
+        connection.execute_batch(KEYSERVER)?;
+        connection.execute_batch("ALTER TABLE digest RENAME TO digest_1")?;
+        connection.execute_batch(DIGEST)?;
+        connection.execute_batch(
+            "INSERT INTO digest SELECT 0, digest, cert FROM digest_1 ORDER BY digest, cert; \
+             DROP TABLE digest_1;",
+        )?;
+    }
+    connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))
+}
+
+/// The views that a store keeps digests of. That of SKS is always among them.
+pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
+    let names: Option<String> = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = 'views'")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let names = names.unwrap_or_default();
+    let further = names.split(' ').filter_map(|name| name.parse().ok());
+    Ok([View::Sks].into_iter().chain(further.filter(|&view| view != View::Sks)).collect())
 }
 
 /// Marks the file as a store of the current format.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, Summary, Verdict};
+use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
 
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::schema::{self, TextIndex};
@@ -56,6 +56,7 @@ pub struct Store {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
+    pub(crate) limits: Limits,
 }
 
 /// A row of the certificate table: what a listing needs.
@@ -105,7 +106,12 @@ impl Store {
         if access != Access::Read && !is_writable(path) {
             return Err(StoreError::ReadOnly { path: path.to_owned() });
         }
-        let store = Self { connection: connect(path, access)?, path: path.to_owned(), access };
+        let store = Self {
+            connection: connect(path, access)?,
+            path: path.to_owned(),
+            access,
+            limits: Limits::default(),
+        };
         store.run(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.set_prepared_statement_cache_capacity(64);
@@ -137,7 +143,12 @@ impl Store {
     pub fn in_memory(name: &Path) -> Result<Self, StoreError> {
         let connection =
             Connection::open_in_memory().map_err(|source| StoreError::engine(name, source))?;
-        let store = Self { connection, path: name.to_owned(), access: Access::Create };
+        let store = Self {
+            connection,
+            path: name.to_owned(),
+            access: Access::Create,
+            limits: Limits::default(),
+        };
         store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
         Ok(store)
     }
@@ -150,12 +161,34 @@ impl Store {
             })
         };
         match (pragma("application_id")?, pragma("user_version")?) {
-            (schema::APPLICATION, 1..=schema::FORMAT) => Ok(()),
+            (schema::APPLICATION, schema::FORMAT) => Ok(()),
+            (schema::APPLICATION, 1..schema::FORMAT) => self.migrate(),
             (schema::APPLICATION, found) => {
                 Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
             }
             _ => Err(StoreError::Foreign { path: self.path.clone() }),
         }
+    }
+
+    /// Makes a store of an older format one of this format, also where it was opened for reading.
+    fn migrate(&self) -> Result<(), StoreError> {
+        let mut writer = match self.access {
+            Access::Read => connect(&self.path, Access::Write)?,
+            Access::Write | Access::Create => connect(&self.path, self.access)?,
+        };
+        let run = || -> rusqlite::Result<()> {
+            writer.busy_timeout(BUSY_TIMEOUT)?;
+            let transaction =
+                writer.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            // Another process may have been faster.
+            let found = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            if found < schema::FORMAT {
+                schema::migrate(&transaction, found)?;
+            }
+            transaction.commit()
+        };
+        let mut run = run;
+        run().map_err(|source| StoreError::engine(&self.path, source))
     }
 
     /// Runs `work`, with its errors sorted.
@@ -393,6 +426,26 @@ impl Store {
                 None => Err(self.damaged("a row of table ownertrust")),
             })
             .collect()
+    }
+
+    /// Keeps what is written through this value within `limits`: for certificates that anybody may
+    /// send. What is in the store already stays as it is until it is written again.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Bounds what this value uses of memory: pages it keeps, and bytes of the file it maps.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn set_memory(&self, cache_bytes: u64, map_bytes: u64) -> Result<(), StoreError> {
+        self.run(|connection| {
+            connection.execute_batch(&format!(
+                "PRAGMA cache_size = -{}; PRAGMA mmap_size = {map_bytes};",
+                cache_bytes / 1024
+            ))
+        })
     }
 
     /// Runs `work` as one transaction, with the number of the last change before it.

@@ -18,3 +18,13 @@ pub(crate) fn of_change(number: i64, time: i64, cert: i64, kind: i64) -> i64 {
 pub(crate) fn of_tombstone(fingerprint: &[u8], change: i64, blocked: bool) -> i64 {
     of(&[fingerprint, &change.to_be_bytes(), &[u8::from(blocked)]])
 }
+
+/// The sum of a gossip peer.
+pub(crate) fn of_peer(host: &str, port: u16, http_port: u16, view: u8) -> i64 {
+    of(&[host.as_bytes(), &port.to_be_bytes(), &http_port.to_be_bytes(), &[view]])
+}
+
+/// The sum of a confirmed address.
+pub(crate) fn of_published(fingerprint: &[u8], email: &str, time: u32) -> i64 {
+    of(&[fingerprint, email.as_bytes(), &time.to_be_bytes()])
+}

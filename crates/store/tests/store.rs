@@ -8,7 +8,7 @@ use std::thread;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_bench::{Generate, Profile, certs};
-use talaria_cert::{Cert, Fingerprint, Tag, Verification};
+use talaria_cert::{Cert, Fingerprint, Tag, Verification, View};
 use talaria_store::{
     Access, BuildOptions, Builder, Cursor, Depth, Layout, Order, Outcome, Position, Query, Refusal,
     Return, Store, StoreError, TextIndex,
@@ -308,7 +308,7 @@ fn a_store_of_a_newer_format_is_refused_by_name_and_left_alone() {
     let before = std::fs::read(folder.path()).unwrap();
     for access in [Access::Read, Access::Write, Access::Create] {
         match Store::open(&folder.path(), access) {
-            Err(StoreError::Format { path, found: 77, known: 1 }) => {
+            Err(StoreError::Format { path, found: 77, known: 2 }) => {
                 assert_eq!(path, folder.path());
             }
             other => panic!("{other:?}"),
@@ -396,6 +396,7 @@ fn build_options() -> BuildOptions {
         layout: Layout::default(),
         memory_bytes: 4096,
         verification: Verification::Full,
+        views: vec![View::Sks],
         now: NOW,
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use talaria::cert::Verification;
+use talaria::cert::{Verification, View};
 use talaria::store::{BuildOptions, Layout, TextIndex};
 use talaria::{Input, build};
 
@@ -26,6 +26,9 @@ pub(crate) struct Args {
     /// Do not compute self-signatures now; `talaria check --verify` does it later
     #[arg(long)]
     no_verify: bool,
+    /// Keep the digests of this view, too, for gossip with such peers (can be repeated)
+    #[arg(long, value_name = "VIEW")]
+    view: Vec<View>,
     /// Page size of the store in KiB
     #[arg(long, value_name = "KIB", default_value = "16", value_parser = ["4", "8", "16", "32", "64"])]
     page_size: String,
@@ -51,6 +54,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         layout: Layout { page_bytes: kib << 10, text },
         memory_bytes: args.memory as usize * (1 << 20),
         verification: if args.no_verify { Verification::Deferred } else { Verification::Full },
+        views: [View::Sks].into_iter().chain(args.view.iter().copied()).collect(),
         now: cx.now,
     };
     let target = cx.path().clone();

@@ -1,0 +1,134 @@
+//! The digests by which gossip peers name certificates, one set per view.
+
+use rusqlite::OptionalExtension as _;
+use talaria_cert::{Verdict, View};
+
+use crate::ingest::digests;
+use crate::{Store, StoreError, schema};
+
+/// Certificates that are read at a time where all get a digest.
+const BATCH: i64 = 1000;
+
+impl Store {
+    /// The views that the store keeps digests of. That of SKS is always among them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn views(&self) -> Result<Vec<View>, StoreError> {
+        self.run(schema::views)
+    }
+
+    /// Adds the digests of a view, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn add_view(&mut self, view: View) -> Result<(), StoreError> {
+        let mut views = self.views()?;
+        if views.contains(&view) {
+            return Ok(());
+        }
+        views.push(view);
+        self.transaction(|connection, _| {
+            schema::set_views(connection, &views)?;
+            let mut select = connection.prepare(
+                "SELECT id, verdicts, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2",
+            )?;
+            let mut insert = connection.prepare("INSERT INTO digest VALUES (?1, ?2, ?3)")?;
+            let mut after = 0;
+            loop {
+                let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = select
+                    .query_map((after, BATCH), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                    .collect::<rusqlite::Result<_>>()?;
+                let Some(&(last, ..)) = rows.last() else { return Ok(()) };
+                after = last;
+                for (id, verdicts, bytes) in rows {
+                    let verdicts: Option<Vec<Verdict>> =
+                        verdicts.into_iter().map(Verdict::from_number).collect();
+                    let cert = talaria_cert::Cert::from_canonical(bytes).ok();
+                    let digest = cert
+                        .zip(verdicts)
+                        .and_then(|(cert, verdicts)| view.digest(&cert, &verdicts));
+                    if let Some(digest) = digest {
+                        insert.execute((view.number(), digest, id))?;
+                    }
+                }
+            }
+        })
+    }
+
+    /// Leaves out the digests of a view; that of SKS stays.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn drop_view(&mut self, view: View) -> Result<(), StoreError> {
+        let mut views = self.views()?;
+        views.retain(|&kept| kept != view || kept == View::Sks);
+        self.transaction(|connection, _| {
+            schema::set_views(connection, &views)?;
+            if view != View::Sks {
+                connection.execute("DELETE FROM digest WHERE view = ?1", [view.number()])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `each` with all digests of a view and the number of the certificate, in ascending order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn for_each_digest(
+        &self,
+        view: View,
+        mut each: impl FnMut([u8; 16], i64),
+    ) -> Result<(), StoreError> {
+        self.run(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT digest, cert FROM digest WHERE view = ?1 ORDER BY digest",
+            )?;
+            let mut rows = statement.query([view.number()])?;
+            while let Some(row) = rows.next()? {
+                each(row.get(0)?, row.get(1)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// The certificate that a digest names, and in which view.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, i64)>, StoreError> {
+        for view in self.views()? {
+            let found = self.run(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT cert FROM digest WHERE view = ?1 AND digest = ?2 LIMIT 1",
+                    )?
+                    .query_row((view.number(), digest), |row| row.get(0))
+                    .optional()
+            })?;
+            if let Some(id) = found {
+                return Ok(Some((view, id)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The digests of a certificate, by view; none if it is not in the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn digests_of(&self, id: i64) -> Result<Vec<(View, [u8; 16])>, StoreError> {
+        let views = self.views()?;
+        Ok(match self.stored(id)? {
+            Some(stored) => digests(&stored.cert, &stored.verdicts, &views),
+            None => Vec::new(),
+        })
+    }
+}
