@@ -1,0 +1,239 @@
+//! One comparison with one peer, from the first message to the last.
+//!
+//! The [`Role::Acceptor`] of the connection asks: it walks down its tree, each time with the values
+//! or the digests of a node, and the [`Role::Initiator`] answers. In the end each knows what it has
+//! to fetch from the other.
+
+mod answer;
+mod ask;
+mod greet;
+mod outbox;
+
+pub use answer::{REPLY_DIGESTS_MAX, SENT_DIGESTS_MAX};
+pub use ask::OUTSTANDING_MAX;
+pub use greet::{FilterRule, Settings};
+pub use outbox::Outbox;
+
+use std::collections::BTreeSet;
+
+use answer::Answer;
+use ask::Ask;
+use greet::{Agree, Greet};
+
+use crate::digest::Digest;
+use crate::message::Message;
+use crate::prefix::Prefix;
+use crate::tree::{Subtree, Tree};
+
+/// Nodes with fewer digests are compared by digests instead of values, as in SKS.
+pub const FULL_BELOW: usize = 150;
+
+/// How many requests there are in one exchange at most; a walk through the whole tree of 10 million
+/// digests needs fewer.
+pub const REQUESTS_MAX: u64 = 1 << 20;
+
+/// Which end of the connection we are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// The peer connected to us. We ask.
+    Acceptor,
+    /// We connected to the peer. We answer.
+    Initiator,
+}
+
+/// The state of an exchange.
+///
+/// Sockets, deadlines and the tree are the caller's. The tree may change between two steps: what
+/// changed is then found or not, and is found the next time.
+#[derive(Debug)]
+pub enum Exchange {
+    /// Our configuration is sent, theirs is due.
+    Greet(Greet),
+    /// We accepted their configuration, their verdict on ours is due.
+    Agree(Agree),
+    /// We are the acceptor; answers are due.
+    Ask(Ask),
+    /// We are the initiator; requests are due.
+    Answer(Answer),
+    /// Nothing more to say: write what is in the outbox and close the connection.
+    Done(Outcome),
+}
+
+/// What an exchange found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Outcome {
+    /// What the peer has and we have not, in order.
+    pub wanted: Vec<Digest>,
+    /// Whether that is all.
+    pub ending: Ending,
+    /// Where the peer serves certificates, at the address we talked to.
+    pub peer_http_port: u16,
+    /// The version that the peer said it has.
+    pub peer_version: String,
+    /// How many requests were answered, by us or by the peer.
+    pub requests: u64,
+}
+
+/// How far an exchange came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ending {
+    /// The difference is known.
+    Complete,
+    /// A bound was reached or the connection ended; there may be more.
+    Cut,
+}
+
+/// Why an exchange failed. The connection can only be closed, after what is in the outbox.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The peer's version is not three numbers, or is too old.
+    #[error("the peer has version {0:?}, at least 0.1.5 is needed")]
+    Version(String),
+    /// The peer's tree is built otherwise.
+    #[error("the peer has {name} {theirs}, not {ours}")]
+    Parameter {
+        /// What it is called in the configuration.
+        name: &'static str,
+        /// The peer's number.
+        theirs: u32,
+        /// Ours, the only one we know.
+        ours: u32,
+    },
+    /// The peer makes its digests from other data.
+    #[error("the peer has filters {theirs:?}, not {ours:?}")]
+    Filters {
+        /// As the peer said.
+        theirs: String,
+        /// As set for this peer.
+        ours: String,
+    },
+    /// The peer does not like our configuration, and why.
+    #[error("the peer refuses: {0}")]
+    Refused(String),
+    /// The peer gave up, and why.
+    #[error("the peer reports: {0}")]
+    Peer(String),
+    /// The message is known but makes no sense here.
+    #[error("{found} while {due} was due")]
+    Unexpected {
+        /// What was received.
+        found: &'static str,
+        /// What would have made sense.
+        due: &'static str,
+    },
+}
+
+impl Exchange {
+    /// Begins an exchange: our configuration goes to `out`.
+    ///
+    /// `seed` may be anything that varies. It decides the order of requests, so that an exchange
+    /// that is cut does not always begin with the same part.
+    #[must_use]
+    pub fn start(role: Role, settings: Settings, seed: u64, out: &mut Outbox) -> Self {
+        Self::Greet(Greet::start(role, settings, seed, out))
+    }
+
+    /// Takes one message, appends what is to say to `out`, and returns the next state.
+    ///
+    /// # Errors
+    ///
+    /// [`ExchangeError`]; the peer is told in the outbox where the protocol has words for it.
+    pub fn step(self, got: Message, tree: &Tree, out: &mut Outbox) -> Result<Self, ExchangeError> {
+        match (self, got) {
+            (_, Message::Error(text)) => Err(ExchangeError::Peer(text)),
+            (Self::Greet(state), Message::Config(theirs)) => state.config(theirs, out),
+            (Self::Agree(state), Message::Passed) => Ok(state.passed(tree, out)),
+            (Self::Agree(_), Message::Failed(reason)) => Err(ExchangeError::Refused(reason)),
+            (Self::Ask(state), Message::Elements(digests)) => state.elements(&digests, tree, out),
+            (Self::Ask(state), Message::FullElements(digests)) => {
+                state.full_elements(digests, tree, out)
+            }
+            (Self::Ask(state), Message::SyncFail) => state.sync_fail(tree, out),
+            (Self::Answer(state), Message::Poly { prefix, len, values }) => {
+                Ok(state.poly(prefix, len, &values, tree, out))
+            }
+            (Self::Answer(state), Message::Full { prefix, digests }) => {
+                Ok(state.full(prefix, digests, tree, out))
+            }
+            (Self::Answer(state), Message::Elements(digests)) => state.elements(&digests, tree),
+            (Self::Answer(state), Message::Flush) => Ok(state.flush(out)),
+            (Self::Answer(state), Message::Done) => Ok(state.done(out)),
+            (state, got) => Err(ExchangeError::Unexpected { found: got.name(), due: state.due() }),
+        }
+    }
+
+    /// What was found so far, for a connection that ended early; `None` before both agreed to talk.
+    #[must_use]
+    pub fn into_outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Greet(_) | Self::Agree(_) => None,
+            Self::Ask(state) => Some(state.found().outcome(Ending::Cut)),
+            Self::Answer(state) => Some(state.found().outcome(Ending::Cut)),
+            Self::Done(outcome) => Some(outcome),
+        }
+    }
+
+    fn due(&self) -> &'static str {
+        match self {
+            Self::Greet(_) => "a configuration",
+            Self::Agree(_) => "a verdict",
+            Self::Ask(state) => state.due(),
+            Self::Answer(_) => "a request",
+            Self::Done(_) => "nothing",
+        }
+    }
+}
+
+/// What is known so far, in both roles.
+#[derive(Debug)]
+struct Found {
+    wanted: BTreeSet<Digest>,
+    wanted_max: usize,
+    /// Something was left out.
+    cut: bool,
+    requests: u64,
+    peer_http_port: u16,
+    peer_version: String,
+}
+
+impl Found {
+    /// Notes what the peer has and we have not, as far as it belongs to the node in question: a peer
+    /// that tells anything else is not worth an error, since nothing follows from it.
+    fn learn<'a>(
+        &mut self,
+        digests: impl IntoIterator<Item = &'a Digest>,
+        prefix: Prefix,
+        tree: &Tree,
+    ) {
+        for digest in digests {
+            if !prefix.contains(digest) || tree.contains(digest) {
+                continue;
+            }
+            if self.is_full() && !self.wanted.contains(digest) {
+                self.cut = true;
+                break;
+            }
+            self.wanted.insert(*digest);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.wanted.len() >= self.wanted_max
+    }
+
+    fn outcome(self, ending: Ending) -> Outcome {
+        Outcome {
+            wanted: self.wanted.into_iter().collect(),
+            ending: if self.cut { Ending::Cut } else { ending },
+            peer_http_port: self.peer_http_port,
+            peer_version: self.peer_version,
+            requests: self.requests,
+        }
+    }
+}
+
+/// What of ours is not in `theirs`, which is in order; at most `max`.
+fn missing(ours: Subtree<'_>, theirs: &[Digest], max: usize) -> Vec<Digest> {
+    ours.iter().filter(|digest| theirs.binary_search(digest).is_err()).take(max).collect()
+}

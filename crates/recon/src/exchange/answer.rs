@@ -1,0 +1,131 @@
+//! The initiator: answers what it is asked.
+
+use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
+use crate::digest::Digest;
+use crate::field::{POINTS, Values, Zp};
+use crate::message::Message;
+use crate::poly::{Difference, reconcile};
+use crate::prefix::Prefix;
+use crate::random::Random;
+use crate::tree::{Subtree, Tree};
+
+/// How many digests one answer has at most, 1.7 MB. A peer that lacks more asks again another day.
+pub const REPLY_DIGESTS_MAX: usize = 100_000;
+
+/// How many digests all answers of an exchange have at most.
+pub const SENT_DIGESTS_MAX: usize = 1_000_000;
+
+/// The state of the initiator.
+#[derive(Debug)]
+pub struct Answer {
+    found: Found,
+    random: Random,
+    /// To how many sets of all digests the peer may still say what it lacks.
+    invited: u64,
+    sent: usize,
+}
+
+impl Answer {
+    pub(super) fn new(found: Found, random: Random) -> Self {
+        Self { found, random, invited: 0, sent: 0 }
+    }
+
+    pub(super) fn poly(
+        mut self,
+        prefix: Prefix,
+        len: u32,
+        values: &Values,
+        tree: &Tree,
+        out: &mut Outbox,
+    ) -> Exchange {
+        let ours = tree.at(prefix);
+        let answer = if let Some((wanted, offered)) = self.compare(prefix, len, values, ours, tree)
+        {
+            self.found.learn(&wanted, prefix, tree);
+            Message::Elements(offered)
+        } else if ours.is_leaf() || ours.len() < FULL_BELOW {
+            self.invited += 1;
+            Message::FullElements(ours.iter().collect())
+        } else {
+            Message::SyncFail
+        };
+        self.reply(&answer, out)
+    }
+
+    pub(super) fn full(
+        mut self,
+        prefix: Prefix,
+        mut theirs: Vec<Digest>,
+        tree: &Tree,
+        out: &mut Outbox,
+    ) -> Exchange {
+        theirs.sort_unstable();
+        let offered = missing(tree.at(prefix), &theirs, REPLY_DIGESTS_MAX);
+        self.found.learn(&theirs, prefix, tree);
+        self.reply(&Message::Elements(offered), out)
+    }
+
+    /// The peer's answer to a set of all digests.
+    pub(super) fn elements(
+        mut self,
+        digests: &[Digest],
+        tree: &Tree,
+    ) -> Result<Exchange, ExchangeError> {
+        let Some(invited) = self.invited.checked_sub(1) else {
+            let (found, due) = ("set of missing digests", "a request");
+            return Err(ExchangeError::Unexpected { found, due });
+        };
+        self.invited = invited;
+        self.found.learn(digests, Prefix::ROOT, tree);
+        Ok(Exchange::Answer(self))
+    }
+
+    pub(super) fn flush(self, out: &mut Outbox) -> Exchange {
+        out.flush();
+        Exchange::Answer(self)
+    }
+
+    pub(super) fn done(self, out: &mut Outbox) -> Exchange {
+        out.flush();
+        Exchange::Done(self.found.outcome(Ending::Complete))
+    }
+
+    pub(super) fn found(self) -> Found {
+        self.found
+    }
+
+    /// What only the peer has and what only we have, if values are enough to know and it is true as
+    /// far as we can tell.
+    fn compare(
+        &mut self,
+        prefix: Prefix,
+        len: u32,
+        values: &Values,
+        ours: Subtree<'_>,
+        tree: &Tree,
+    ) -> Option<(Vec<Digest>, Vec<Digest>)> {
+        let surplus = i64::from(len) - i64::try_from(ours.len()).ok()?;
+        let mut random = || self.random.next_u128();
+        let Difference { remote_only, local_only } =
+            reconcile(&POINTS, values, &ours.values(), surplus, &mut random)?;
+        let digests = |elements: Vec<_>, ours: bool| -> Option<Vec<Digest>> {
+            let digests: Vec<_> = elements.into_iter().map(Zp::digest).collect::<Option<_>>()?;
+            let fits = |d: &Digest| prefix.contains(d) && tree.contains(d) == ours;
+            digests.iter().all(fits).then_some(digests)
+        };
+        Some((digests(remote_only, false)?, digests(local_only, true)?))
+    }
+
+    fn reply(mut self, answer: &Message, out: &mut Outbox) -> Exchange {
+        if let Message::Elements(digests) | Message::FullElements(digests) = answer {
+            self.sent += digests.len();
+        }
+        out.push(answer);
+        self.found.requests += 1;
+        if self.found.requests >= REQUESTS_MAX || self.sent > SENT_DIGESTS_MAX {
+            out.flush();
+            return Exchange::Done(self.found.outcome(Ending::Cut));
+        }
+        Exchange::Answer(self)
+    }
+}

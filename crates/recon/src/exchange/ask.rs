@@ -1,0 +1,157 @@
+//! The acceptor: walks its tree and asks.
+
+use std::collections::VecDeque;
+
+use super::answer::REPLY_DIGESTS_MAX;
+use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
+use crate::digest::Digest;
+use crate::message::Message;
+use crate::prefix::Prefix;
+use crate::random::Random;
+use crate::tree::Tree;
+
+/// How many requests wait for an answer at most.
+pub const OUTSTANDING_MAX: usize = 100;
+
+/// Nodes with shorter prefixes are compared by values even if we have few digests: the peer may have
+/// millions, and would have to put all of them into one message. Equal sets cost the same either way.
+const FULL_BITS_MIN: u32 = 6;
+
+/// The state of the acceptor: questions still to ask, and questions asked.
+#[derive(Debug)]
+pub struct Ask {
+    found: Found,
+    random: Random,
+    /// Last in, first out, which keeps it short.
+    queue: Vec<Prefix>,
+    /// Answers come in the order of the requests.
+    outstanding: VecDeque<Asked>,
+    /// How many of `outstanding` the peer was told to answer.
+    flushed: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    prefix: Prefix,
+    by: By,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum By {
+    Values,
+    Digests,
+}
+
+impl Ask {
+    pub(super) fn start(found: Found, random: Random, tree: &Tree, out: &mut Outbox) -> Exchange {
+        let (queue, outstanding) = (vec![Prefix::ROOT], VecDeque::new());
+        Self { found, random, queue, outstanding, flushed: 0 }.ask(tree, out)
+    }
+
+    pub(super) fn elements(
+        mut self,
+        digests: &[Digest],
+        tree: &Tree,
+        out: &mut Outbox,
+    ) -> Result<Exchange, ExchangeError> {
+        let asked = self.answered("set of missing digests")?;
+        self.found.learn(digests, asked.prefix, tree);
+        Ok(self.ask(tree, out))
+    }
+
+    pub(super) fn full_elements(
+        mut self,
+        mut theirs: Vec<Digest>,
+        tree: &Tree,
+        out: &mut Outbox,
+    ) -> Result<Exchange, ExchangeError> {
+        let asked = self.answered_by_values("set of all digests")?;
+        theirs.sort_unstable();
+        let ours = missing(tree.at(asked.prefix), &theirs, REPLY_DIGESTS_MAX);
+        out.push(&Message::Elements(ours));
+        self.found.learn(&theirs, asked.prefix, tree);
+        Ok(self.ask(tree, out))
+    }
+
+    pub(super) fn sync_fail(
+        mut self,
+        tree: &Tree,
+        out: &mut Outbox,
+    ) -> Result<Exchange, ExchangeError> {
+        let found = "failure to compare";
+        let asked = self.answered_by_values(found)?;
+        let Some(children) = asked.prefix.children() else {
+            return Err(ExchangeError::Unexpected { found, due: self.due() });
+        };
+        // In an order that differs from exchange to exchange.
+        let order = usize::from(self.random.next().to_le_bytes()[0] % 4);
+        self.queue.extend((0..4).map(|child| children[child ^ order]));
+        Ok(self.ask(tree, out))
+    }
+
+    pub(super) fn due(&self) -> &'static str {
+        match self.outstanding.front() {
+            Some(Asked { by: By::Values, .. }) => "an answer",
+            Some(Asked { by: By::Digests, .. }) => "a set of missing digests",
+            None => "nothing",
+        }
+    }
+
+    pub(super) fn found(self) -> Found {
+        self.found
+    }
+
+    /// The request that this is the answer to.
+    fn answered(&mut self, found: &'static str) -> Result<Asked, ExchangeError> {
+        let due = self.due();
+        let asked = self.outstanding.pop_front();
+        self.flushed = self.flushed.saturating_sub(1);
+        asked.ok_or(ExchangeError::Unexpected { found, due })
+    }
+
+    /// The same, if the answer would make no sense for a request by digests.
+    fn answered_by_values(&mut self, found: &'static str) -> Result<Asked, ExchangeError> {
+        let due = self.due();
+        let asked = self.answered(found)?;
+        match asked.by {
+            By::Values => Ok(asked),
+            By::Digests => Err(ExchangeError::Unexpected { found, due }),
+        }
+    }
+
+    /// Asks as much as may be asked at once.
+    fn ask(mut self, tree: &Tree, out: &mut Outbox) -> Exchange {
+        if self.found.is_full() || self.found.requests >= REQUESTS_MAX {
+            self.found.cut |= !self.queue.is_empty();
+            self.queue.clear();
+        }
+        while self.outstanding.len() < OUTSTANDING_MAX
+            && let Some(prefix) = self.queue.pop()
+        {
+            let (request, by) = request(prefix, tree);
+            out.push(&request);
+            self.outstanding.push_back(Asked { prefix, by });
+            self.found.requests += 1;
+        }
+        if self.outstanding.is_empty() {
+            out.push(&Message::Done);
+            out.flush();
+            return Exchange::Done(self.found.outcome(Ending::Complete));
+        }
+        if self.flushed == 0 {
+            out.push(&Message::Flush);
+            out.flush();
+            self.flushed = self.outstanding.len();
+        }
+        Exchange::Ask(self)
+    }
+}
+
+fn request(prefix: Prefix, tree: &Tree) -> (Message, By) {
+    let ours = tree.at(prefix);
+    if prefix.bits() >= FULL_BITS_MIN && (ours.is_leaf() || ours.len() < FULL_BELOW) {
+        return (Message::Full { prefix, digests: ours.iter().collect() }, By::Digests);
+    }
+    let len = u32::try_from(ours.len()).expect("more digests than there are certificates");
+    (Message::Poly { prefix, len, values: Box::new(ours.values()) }, By::Values)
+}

@@ -1,0 +1,119 @@
+//! Messages from a stream of bytes.
+
+use super::{DecodeError, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Message, Reader};
+
+/// How long the parts of a verdict are at most.
+const VERDICT_BYTES_MAX: usize = 4096;
+
+/// Cuts bytes, in whatever pieces they come, into the messages of one peer.
+///
+/// Holds what has arrived of one message besides what the caller fed at once, and never reserves
+/// room for what is only announced. The first message is limited to [`HANDSHAKE_BYTES_MAX`], those
+/// after the handshake to [`MESSAGE_BYTES_MAX`].
+#[derive(Debug, Default)]
+pub struct Decoder {
+    bytes: Vec<u8>,
+    /// How many of `bytes` belong to messages given out.
+    taken: usize,
+    due: Due,
+    damaged: Option<DecodeError>,
+}
+
+/// What comes next depends on what came before: a verdict has no frame.
+#[derive(Clone, Copy, Debug, Default)]
+enum Due {
+    #[default]
+    Config,
+    Verdict,
+    Dialogue,
+}
+
+impl Decoder {
+    /// At the beginning of a connection.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes what has arrived.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.damaged.is_none() {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Whether the peer stopped within a message.
+    #[must_use]
+    pub fn is_amid(&self) -> bool {
+        self.taken < self.bytes.len()
+    }
+
+    /// The next message; `None` until more bytes come.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`]; then there is no telling where the next message begins, and every later call
+    /// fails as well.
+    pub fn next_message(&mut self) -> Result<Option<Message>, DecodeError> {
+        if let Some(error) = self.damaged {
+            return Err(error);
+        }
+        let rest = &self.bytes[self.taken..];
+        let next = match self.due {
+            Due::Verdict => verdict(rest),
+            Due::Config => frame(rest, HANDSHAKE_BYTES_MAX),
+            Due::Dialogue => frame(rest, MESSAGE_BYTES_MAX),
+        };
+        match next {
+            Ok(Some((message, len))) => {
+                self.taken += len;
+                self.due = match (self.due, &message) {
+                    (Due::Config, Message::Config(_)) => Due::Verdict,
+                    _ => Due::Dialogue,
+                };
+                Ok(Some(message))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.damaged = Some(error);
+                self.bytes = Vec::new();
+                self.taken = 0;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A message with its length before it; and how many bytes that was.
+fn frame(bytes: &[u8], max: usize) -> Result<Option<(Message, usize)>, DecodeError> {
+    let Some((body, len)) = string(bytes, max)? else { return Ok(None) };
+    Ok(Some((Message::decode(body)?, len)))
+}
+
+/// One string, or two if the first is not the good news.
+fn verdict(bytes: &[u8]) -> Result<Option<(Message, usize)>, DecodeError> {
+    let Some((word, len)) = string(bytes, VERDICT_BYTES_MAX)? else { return Ok(None) };
+    match word {
+        b"passed" => Ok(Some((Message::Passed, len))),
+        b"failed" => {
+            let Some((reason, more)) = string(&bytes[len..], VERDICT_BYTES_MAX)? else {
+                return Ok(None);
+            };
+            let reason = String::from_utf8_lossy(reason).into_owned();
+            Ok(Some((Message::Failed(reason), len + more)))
+        }
+        _ => Err(DecodeError::Malformed("verdict")),
+    }
+}
+
+/// A length and so many bytes, if they are there; and the length of both.
+fn string(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, DecodeError> {
+    let Ok(announced) = Reader::new(bytes).int() else { return Ok(None) };
+    let len = announced as usize;
+    if len > max {
+        return Err(DecodeError::TooMany { announced: announced.into(), max });
+    }
+    Ok(bytes.get(4..4 + len).map(|body| (body, 4 + len)))
+}
