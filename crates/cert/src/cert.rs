@@ -266,13 +266,7 @@ impl Cert {
     /// by tag and body, each with tag and length as 32-bit big-endian numbers before it.
     #[must_use]
     pub fn sks_digest(&self) -> [u8; 16] {
-        let mut sorted: Vec<PacketRef<'_>> = self.packets().collect();
-        sorted.sort_unstable();
-        let lengths: Vec<[u8; 8]> = sorted
-            .iter()
-            .map(|packet| (u64::from(packet.tag.0) << 32 | packet.body.len() as u64).to_be_bytes())
-            .collect();
-        md5(sorted.iter().zip(&lengths).flat_map(|(packet, length)| [&length[..], packet.body]))
+        sks_digest(self.packets().collect())
     }
 
     /// The certificate with the packets for which `keep` says so; a component takes the signatures
@@ -296,6 +290,16 @@ impl Cert {
         }
         out
     }
+}
+
+/// The digest of [`Cert::sks_digest`] over some packets.
+pub(crate) fn sks_digest(mut packets: Vec<PacketRef<'_>>) -> [u8; 16] {
+    packets.sort_unstable();
+    let lengths: Vec<[u8; 8]> = packets
+        .iter()
+        .map(|packet| (u64::from(packet.tag.0) << 32 | packet.body.len() as u64).to_be_bytes())
+        .collect();
+    md5(packets.iter().zip(&lengths).flat_map(|(packet, length)| [&length[..], packet.body]))
 }
 
 /// Merges two ascending lists; `join` makes one of two equal items.

@@ -208,14 +208,14 @@ impl<'a> Signature<'a> {
 }
 
 /// A signature subpacket (RFC 9580, section 5.2.3.7).
-struct Subpacket<'a> {
-    kind: u8,
-    critical: bool,
-    body: &'a [u8],
+pub(crate) struct Subpacket<'a> {
+    pub(crate) kind: u8,
+    pub(crate) critical: bool,
+    pub(crate) body: &'a [u8],
 }
 
 /// The subpackets of an area; a last `None` if one does not fit.
-struct Subpackets<'a>(&'a [u8]);
+pub(crate) struct Subpackets<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Subpackets<'a> {
     type Item = Option<Subpacket<'a>>;

@@ -13,6 +13,10 @@ use std::collections::HashMap;
 use aws_lc_rs::digest::{self, Context};
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{self, RsaParameters};
+use openssl::bn::{BigNum, BigNumContext};
+use openssl::ec::{EcGroup, EcKey, EcPoint};
+use openssl::ecdsa::EcdsaSig;
+use openssl::nid::Nid;
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
@@ -189,8 +193,8 @@ fn check(cert: &Cert, verification: Verification, at: usize, batch: &mut Batch) 
         .collect()
 }
 
-/// The primary key, set up for checking.
-struct Verifier<'a> {
+/// A key, set up for checking.
+pub(crate) struct Verifier<'a> {
     primary: Key<'a>,
     /// RSA keys by hash algorithm, each parsed at most once.
     rsa: [Option<Option<signature::ParsedPublicKey>>; 11],
@@ -267,7 +271,7 @@ impl Digest {
 }
 
 impl<'a> Verifier<'a> {
-    fn new(primary: Key<'a>) -> Self {
+    pub(crate) fn new(primary: Key<'a>) -> Self {
         Self {
             primary,
             rsa: Default::default(),
@@ -292,18 +296,71 @@ impl<'a> Verifier<'a> {
         if digest.as_bytes()[..2] != signature.digest_prefix {
             return Verdict::Bad;
         }
+        self.verify_digest(&digest, body, signature, defer)
+    }
+
+    /// Whether the digest of a signature on `component` starts as the signature says, which anybody can
+    /// find out; `None` if it cannot be computed here.
+    pub(crate) fn digest_fits(
+        &mut self,
+        component: PacketRef<'a>,
+        signature: &Signature<'_>,
+    ) -> Option<bool> {
+        let digest = self.digest(component, signature).ok()?;
+        Some(digest.as_bytes()[..2] == signature.digest_prefix)
+    }
+
+    /// Whether `signer` has made a signature on `component` of this key, or this key itself if there is
+    /// no other. What the signature says of its digest is not looked at.
+    pub(crate) fn is_signed_by(
+        &mut self,
+        signer: Option<&mut Self>,
+        component: PacketRef<'a>,
+        body: &[u8],
+        signature: &Signature<'_>,
+    ) -> bool {
+        let Ok(digest) = self.digest(component, signature) else { return false };
+        let mut job = None;
+        let defer = |deferred| job = Some(deferred);
+        let signer = signer.unwrap_or(self);
+        let verdict = signer.verify_digest(&digest, body, signature, defer);
+        match (job, signer.primary.material) {
+            (Some(job), _) => single_is_good(&job),
+            (None, Material::Ec { curve: Some(Curve::Secp256k1), point })
+                if signature.algorithm == 19 =>
+            {
+                secp256k1_is_good(point, digest.as_bytes(), signature.numbers).unwrap_or(false)
+            }
+            (None, _) => verdict == Verdict::Good,
+        }
+    }
+
+    /// Checks what was signed, all but the digest's first bits.
+    fn verify_digest(
+        &mut self,
+        digest: &Digest,
+        body: &[u8],
+        signature: &Signature<'_>,
+        defer: impl FnOnce(Job),
+    ) -> Verdict {
         let Digest::Fast(digest) = digest else {
             return self.verify_slowly(body, digest.as_bytes());
         };
         match (self.primary.material, signature.algorithm) {
             (Material::Rsa { n, e }, 1 | 3) => match self.rsa_key(signature.hash, n, e) {
-                Some(key) => rsa(key, n.len(), &digest, signature.numbers),
+                Some(key) => rsa(key, n.len(), digest, signature.numbers),
                 None => self.verify_slowly(body, digest.as_ref()),
             },
             (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
                 match (point.try_into(), ed25519_legacy(signature.numbers)) {
                     (Ok(public), Some(signature)) => {
-                        defer(Job { public, signed: signature, digest, cert: 0, signature: 0 });
+                        defer(Job {
+                            public,
+                            signed: signature,
+                            digest: *digest,
+                            cert: 0,
+                            signature: 0,
+                        });
                         Verdict::Unchecked
                     }
                     _ => Verdict::Malformed,
@@ -312,7 +369,7 @@ impl<'a> Verifier<'a> {
             (Material::Native(point), 27) => {
                 match (point.try_into(), signature.numbers.try_into()) {
                     (Ok(public), Ok(signed)) => {
-                        defer(Job { public, signed, digest, cert: 0, signature: 0 });
+                        defer(Job { public, signed, digest: *digest, cert: 0, signature: 0 });
                         Verdict::Unchecked
                     }
                     _ => Verdict::Malformed,
@@ -462,6 +519,17 @@ fn rsa(
         Ok(()) => Verdict::Good,
         Err(_) => Verdict::Bad,
     }
+}
+
+/// An ECDSA signature on the one curve that Sequoia does not have.
+fn secp256k1_is_good(point: &[u8], digest: &[u8], numbers: &[u8]) -> Option<bool> {
+    let group = EcGroup::from_curve_name(Nid::SECP256K1).ok()?;
+    let point = EcPoint::from_bytes(&group, point, &mut *BigNumContext::new().ok()?).ok()?;
+    let key = EcKey::from_public_key(&group, &point).ok()?;
+    let (r, rest) = mpi(numbers)?;
+    let (s, _) = mpi(rest)?;
+    let (r, s) = (BigNum::from_slice(r).ok()?, BigNum::from_slice(s).ok()?);
+    EcdsaSig::from_private_components(r, s).ok()?.verify(digest, &key).ok()
 }
 
 fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

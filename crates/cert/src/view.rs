@@ -4,10 +4,13 @@
 //! the peer keeps: each kind of software has its own rules, so each has its own view of our store.
 //! The rules are written down in `docs/formats/views.md`.
 
+mod hockeypuck;
+
 use std::str::FromStr;
 
+use crate::cert::sks_digest;
 use crate::verify::Verdict;
-use crate::{Cert, Tag};
+use crate::{Cert, PacketRef};
 
 /// A data set that gossip peers reconcile: which packets of our certificates are in it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -74,7 +77,13 @@ impl View {
     pub fn digest(self, cert: &Cert, verdicts: &[Verdict]) -> Option<[u8; 16]> {
         match self {
             Self::Sks => Some(cert.sks_digest()),
-            Self::Hockeypuck23 => self.cert(cert, verdicts).map(|cert| cert.sks_digest()),
+            Self::Hockeypuck23 => {
+                let kept = hockeypuck::kept(cert, verdicts)?;
+                let packets = cert.packets().zip(kept);
+                let packets: Vec<PacketRef<'_>> =
+                    packets.filter_map(|(packet, kept)| kept.then_some(packet)).collect();
+                Some(sks_digest(packets))
+            }
         }
     }
 
@@ -83,7 +92,10 @@ impl View {
     pub fn cert(self, cert: &Cert, verdicts: &[Verdict]) -> Option<Cert> {
         match self {
             Self::Sks => Some(cert.clone()),
-            Self::Hockeypuck23 => hockeypuck(cert, verdicts),
+            Self::Hockeypuck23 => {
+                let kept = hockeypuck::kept(cert, verdicts)?;
+                Some(cert.retain(|at, _| kept[at]))
+            }
         }
     }
 }
@@ -95,23 +107,6 @@ impl FromStr for View {
         let found = Self::ALL.into_iter().find(|view| view.name() == name);
         found.ok_or_else(|| UnknownView { name: name.to_owned() })
     }
-}
-
-/// Provisional: user attributes go, and self-signatures that are not good.
-#[expect(clippy::unnecessary_wraps, reason = "the rules to come leave certificates out")]
-fn hockeypuck(cert: &Cert, verdicts: &[Verdict]) -> Option<Cert> {
-    let mut verdicts = verdicts.iter();
-    Some(cert.retain(|_, packet| match packet.tag {
-        Tag::USER_ATTRIBUTE => {
-            // Its signatures are passed over below all the same.
-            false
-        }
-        Tag::SIGNATURE => !matches!(
-            verdicts.next(),
-            Some(Verdict::Bad | Verdict::Malformed | Verdict::Misplaced)
-        ),
-        _ => true,
-    }))
 }
 
 #[cfg(test)]

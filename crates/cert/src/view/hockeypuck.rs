@@ -1,0 +1,495 @@
+//! What Hockeypuck 2.2.1 to 2.3.3 keep of a certificate: `docs/formats/views.md`, step by step.
+//!
+//! Our verdicts are used where its arithmetic is the same as ours. Where it is not (signatures that it
+//! takes for the owner's and we do not, digests whose first bits are wrong, signing subkeys that must
+//! sign back), the work is done here.
+
+use openssl::bn::BigNumContext;
+use openssl::ec::{EcGroup, EcPoint};
+use openssl::nid::Nid;
+
+use crate::fields::Fields;
+use crate::packet::{PacketRef, Tag};
+use crate::signature::{Subpacket, Subpackets, kind};
+use crate::verify::{Verdict, Verifier};
+use crate::{Cert, Key, Signature};
+
+/// Longer packets are passed over when a certificate is read.
+const PACKET_BYTES_MAX: usize = 8192;
+
+/// Longer certificates are refused. It is the bodies of the packets that count.
+const CERT_BYTES_MAX: usize = 1 << 20;
+
+/// Which packets are kept, by their place in the certificate; `None` if it is left out.
+pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
+    let primary = cert.packets().next()?;
+    let public = PublicKey::read(primary)?;
+    if public.version < 4 {
+        // The digest of such a key is begun with a length that is 2 too small: no signature fits.
+        return None;
+    }
+    let mut selection = Selection {
+        id: cert.fingerprint().key_id().0,
+        fingerprint: cert.fingerprint(),
+        primary: public,
+        verifier: Verifier::new(Key::parse(primary).ok()?),
+        keep: vec![false; cert.packets().len()],
+        hard_revoked: false,
+        bound: false,
+    };
+    let mut component: Option<Component<'_>> = None;
+    let mut verdicts = verdicts.iter().copied();
+    for (at, packet) in cert.packets().enumerate() {
+        if packet.tag != Tag::SIGNATURE {
+            selection.close(component.take());
+            component = selection.open(at, packet);
+            continue;
+        }
+        let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
+        if let Some(component) = &mut component {
+            selection.signature(component, at, packet.body, verdict);
+        }
+    }
+    selection.close(component);
+    let bytes = cert.packets().zip(&selection.keep).filter(|(_, keep)| **keep);
+    let bytes: usize = bytes.map(|(packet, _)| packet.body.len()).sum();
+    (selection.bound && bytes <= CERT_BYTES_MAX).then_some(selection.keep)
+}
+
+/// The work on one certificate.
+struct Selection<'a> {
+    id: u64,
+    fingerprint: crate::Fingerprint,
+    primary: PublicKey,
+    verifier: Verifier<'a>,
+    keep: Vec<bool>,
+    /// The key is revoked in a way that says nothing it ever signed is to be believed.
+    hard_revoked: bool,
+    /// There is a valid self-signature.
+    bound: bool,
+}
+
+/// A component that can be read, with what is known of the signatures on it so far.
+struct Component<'a> {
+    at: usize,
+    packet: PacketRef<'a>,
+    /// The key, if it is a subkey.
+    subkey: Option<PublicKey>,
+    /// The owner has signed it.
+    bound: bool,
+    /// Signatures of others. They are looked at last, since most work is in them.
+    others: Vec<(usize, Signature<'a>)>,
+}
+
+impl<'a> Selection<'a> {
+    fn open(&self, at: usize, packet: PacketRef<'a>) -> Option<Component<'a>> {
+        if packet.body.len() > PACKET_BYTES_MAX {
+            return None;
+        }
+        let mut subkey = None;
+        match packet.tag {
+            Tag::PUBLIC_KEY => {}
+            Tag::USER_ID if self.hard_revoked || packet.body.contains(&0) => return None,
+            Tag::USER_ID => {}
+            Tag::PUBLIC_SUBKEY => {
+                subkey = Some(PublicKey::read(packet).filter(|key| key.version >= 4)?);
+            }
+            _ => return None,
+        }
+        Some(Component { at, packet, subkey, bound: false, others: Vec::new() })
+    }
+
+    fn signature(
+        &mut self,
+        component: &mut Component<'a>,
+        at: usize,
+        body: &'a [u8],
+        verdict: Verdict,
+    ) {
+        if body.len() > PACKET_BYTES_MAX {
+            return;
+        }
+        let Some(read) = Read::from(body) else { return };
+        let own =
+            read.issuer == self.id || read.issuer_fingerprint == Some(self.fingerprint.as_bytes());
+        if !own {
+            component.others.push((at, read.signature));
+        } else if self.is_valid(component, body, &read, verdict) {
+            let reason = read.signature.revocation_reason.map(|(code, _)| code);
+            self.hard_revoked |=
+                read.signature.kind == kind::KEY_REVOCATION && matches!(reason, None | Some(0 | 2));
+            self.keep[at] = true;
+            component.bound = true;
+        }
+    }
+
+    /// Keeps a component and the signatures of others on it, or neither.
+    fn close(&mut self, component: Option<Component<'a>>) {
+        let Some(component) = component else { return };
+        self.bound |= component.bound;
+        let is_primary = component.packet.tag == Tag::PUBLIC_KEY;
+        if !component.bound && !is_primary {
+            return;
+        }
+        self.keep[component.at] = true;
+        if self.hard_revoked {
+            return;
+        }
+        for (at, signature) in component.others {
+            self.keep[at] = self.is_plausible(&component.packet, &signature)
+                && self.verifier.digest_fits(component.packet, &signature) == Some(true);
+        }
+    }
+
+    /// Whether a signature of another key may stand where it does.
+    fn is_plausible(&self, component: &PacketRef<'_>, signature: &Signature<'_>) -> bool {
+        match component.tag {
+            Tag::PUBLIC_KEY => self.may_be_direct(signature),
+            Tag::USER_ID => is_on_user_id(signature),
+            // Another key has no say in what belongs to this one.
+            _ => signature.kind == kind::SUBKEY_REVOCATION,
+        }
+    }
+
+    fn may_be_direct(&self, signature: &Signature<'_>) -> bool {
+        match signature.kind {
+            kind::KEY_REVOCATION => signature.version > 3 || self.primary.version == 4,
+            kind::DIRECT_KEY => signature.version > 3,
+            _ => false,
+        }
+    }
+
+    /// Whether a signature is one of the owner, in its place and right.
+    fn is_valid(
+        &mut self,
+        component: &Component<'a>,
+        body: &[u8],
+        read: &Read<'_>,
+        verdict: Verdict,
+    ) -> bool {
+        let signature = &read.signature;
+        let in_place = match &component.subkey {
+            None if component.packet.tag == Tag::PUBLIC_KEY => self.may_be_direct(signature),
+            None => is_on_user_id(signature),
+            Some(key) => {
+                matches!(signature.kind, kind::SUBKEY_BINDING | kind::SUBKEY_REVOCATION)
+                    && (signature.version > 3 || (key.version == 4 && !key.can_sign()))
+            }
+        };
+        if !in_place || !self.primary.can_sign() || self.primary.algorithm != signature.algorithm {
+            return false;
+        }
+        let packet = component.packet;
+        let right = match verdict {
+            Verdict::Good => true,
+            Verdict::Malformed | Verdict::Misplaced => false,
+            // In version 4 the first bits of the digest are not compared.
+            _ => match self.verifier.digest_fits(packet, signature) {
+                None => false,
+                Some(true) if verdict == Verdict::Bad => false,
+                Some(false) if signature.version != 4 => false,
+                Some(_) => self.verifier.is_signed_by(None, packet, body, signature),
+            },
+        };
+        right && (!read.says_signing || self.is_signed_back(component, read))
+    }
+
+    /// Whether a subkey that is to sign has signed its primary key.
+    fn is_signed_back(&mut self, component: &Component<'a>, read: &Read<'_>) -> bool {
+        let Some(subkey) = &component.subkey else { return true };
+        let Some(back) = read.embedded else { return false };
+        let Some(signature) = Signature::parse(back) else { return false };
+        let Ok(key) = Key::parse(component.packet) else { return false };
+        if !subkey.can_sign() || subkey.algorithm != signature.algorithm {
+            return false;
+        }
+        if signature.version > 4
+            && self.verifier.digest_fits(component.packet, &signature) != Some(true)
+        {
+            return false;
+        }
+        let mut signer = Verifier::new(key);
+        self.verifier.is_signed_by(Some(&mut signer), component.packet, back, &signature)
+    }
+}
+
+fn is_on_user_id(signature: &Signature<'_>) -> bool {
+    kind::CERTIFICATION.contains(&signature.kind)
+        || signature.kind == kind::CERTIFICATION_REVOCATION
+}
+
+/// A key packet that Hockeypuck can read.
+struct PublicKey {
+    version: u8,
+    algorithm: u8,
+}
+
+impl PublicKey {
+    fn read(packet: PacketRef<'_>) -> Option<Self> {
+        if packet.body.len() > PACKET_BYTES_MAX {
+            return None;
+        }
+        let mut fields = Fields(packet.body);
+        let version = fields.byte()?;
+        fields.take(4)?;
+        if version < 4 {
+            fields.take(2)?;
+        }
+        let algorithm = fields.byte()?;
+        match version {
+            2 | 3 if matches!(algorithm, 1..=3) => {}
+            4 => {}
+            5 | 6 => drop(fields.take(4)?),
+            _ => return None,
+        }
+        match algorithm {
+            1..=3 => {
+                mpi(&mut fields)?;
+                if mpi(&mut fields)?.len() > 3 {
+                    return None;
+                }
+            }
+            16 => (0..3).try_for_each(|_| mpi(&mut fields).map(drop))?,
+            17 => (0..4).try_for_each(|_| mpi(&mut fields).map(drop))?,
+            18 | 19 | 22 => on_curve(&mut fields, version, algorithm)?,
+            25 | 27 => drop(fields.take(32)?),
+            26 => drop(fields.take(56)?),
+            28 => drop(fields.take(57)?),
+            _ => return None,
+        }
+        // What follows would be cut off before hashing.
+        fields.0.is_empty().then_some(Self { version, algorithm })
+    }
+
+    fn can_sign(&self) -> bool {
+        !matches!(self.algorithm, 2 | 16 | 18)
+    }
+}
+
+/// A multiprecision integer with its leading zeros.
+fn mpi<'a>(fields: &mut Fields<'a>) -> Option<&'a [u8]> {
+    let bits = fields.take(2)?;
+    fields.take(usize::from(u16::from_be_bytes([bits[0], bits[1]])).div_ceil(8))
+}
+
+/// Reads a curve and a point on it.
+fn on_curve(fields: &mut Fields<'_>, version: u8, algorithm: u8) -> Option<()> {
+    let len = fields.byte()?;
+    let oid = fields.take(usize::from(len))?;
+    let curve = Curve::from_oid(oid)?;
+    let point = mpi(fields)?;
+    match (algorithm, curve) {
+        (18, _) => {
+            let len = fields.byte().filter(|&len| len != 255)?;
+            let [1, hash, cipher, ..] = *fields.take(usize::from(len))? else { return None };
+            let fits = match curve {
+                Curve::Cv25519 => version != 6 && point.len() == 33,
+                Curve::X448 => point.len() == 57,
+                Curve::Weierstrass(_) => true,
+                Curve::Ed25519 | Curve::Ed448 => false,
+            };
+            let known = matches!(hash, 8..=12 | 14) && matches!(cipher, 2 | 3 | 7..=9);
+            (fits && known).then_some(())
+        }
+        (19, Curve::Weierstrass(nid)) => {
+            let group = EcGroup::from_curve_name(nid).ok()?;
+            let octets = usize::try_from(group.degree()).ok()?.div_ceil(8);
+            let whole = point.first() == Some(&4) && point.len() == 1 + 2 * octets;
+            let mut context = BigNumContext::new().ok()?;
+            (whole && EcPoint::from_bytes(&group, point, &mut context).is_ok()).then_some(())
+        }
+        (22, Curve::Ed25519) => (version != 6 && is_prefixed(point, 33)).then_some(()),
+        (22, Curve::Ed448) => (version != 6 && is_prefixed(point, 58)).then_some(()),
+        _ => None,
+    }
+}
+
+fn is_prefixed(point: &[u8], len: usize) -> bool {
+    point.len() == len && point[0] == 0x40
+}
+
+/// The curves that Hockeypuck knows, each by one object identifier only.
+#[derive(Clone, Copy)]
+enum Curve {
+    Weierstrass(Nid),
+    Cv25519,
+    X448,
+    Ed25519,
+    Ed448,
+}
+
+impl Curve {
+    fn from_oid(oid: &[u8]) -> Option<Self> {
+        Some(match oid {
+            [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => {
+                Self::Weierstrass(Nid::X9_62_PRIME256V1)
+            }
+            [0x2b, 0x81, 0x04, 0x00, 0x22] => Self::Weierstrass(Nid::SECP384R1),
+            [0x2b, 0x81, 0x04, 0x00, 0x23] => Self::Weierstrass(Nid::SECP521R1),
+            [0x2b, 0x81, 0x04, 0x00, 0x0a] => Self::Weierstrass(Nid::SECP256K1),
+            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x07] => {
+                Self::Weierstrass(Nid::BRAINPOOL_P256R1)
+            }
+            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0b] => {
+                Self::Weierstrass(Nid::BRAINPOOL_P384R1)
+            }
+            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0d] => {
+                Self::Weierstrass(Nid::BRAINPOOL_P512R1)
+            }
+            [0x2b, 0x06, 0x01, 0x04, 0x01, 0x97, 0x55, 0x01, 0x05, 0x01] => Self::Cv25519,
+            [0x2b, 0x65, 0x6f] => Self::X448,
+            [0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01] => Self::Ed25519,
+            [0x2b, 0x65, 0x71] => Self::Ed448,
+            _ => return None,
+        })
+    }
+}
+
+/// A signature packet that Hockeypuck can read.
+struct Read<'a> {
+    signature: Signature<'a>,
+    /// The last issuer that is named, by key ID or fingerprint, the unhashed area after the hashed.
+    issuer: u64,
+    issuer_fingerprint: Option<&'a [u8]>,
+    /// The key flags say that the subkey is for signing.
+    says_signing: bool,
+    /// The signature that is embedded, without header.
+    embedded: Option<&'a [u8]>,
+}
+
+impl<'a> Read<'a> {
+    /// Reads a signature that names its issuer.
+    fn from(body: &'a [u8]) -> Option<Self> {
+        let (read, issuer) = Self::embedded(body)?;
+        Some(Self { issuer: issuer?, ..read })
+    }
+
+    /// Reads a signature that need not name an issuer.
+    fn embedded(body: &'a [u8]) -> Option<(Self, Option<u64>)> {
+        let signature = Signature::parse(body)?;
+        let mut read = Self {
+            signature,
+            issuer: 0,
+            issuer_fingerprint: None,
+            says_signing: false,
+            embedded: None,
+        };
+        if signature.version == 3 {
+            let known = matches!(signature.algorithm, 1 | 3 | 17)
+                && matches!(signature.hash, 1 | 2 | 8..=12 | 14);
+            numbers_fit(&signature).filter(|()| known)?;
+            return Some((read, signature.issuer.map(|id| id.0)));
+        }
+        let hash_known = matches!(signature.hash, 8..=12 | 14)
+            || (signature.hash == 2 && signature.version == 4);
+        if !hash_known {
+            return None;
+        }
+        let salt_bytes = match signature.hash {
+            9 => 24,
+            10 | 14 => 32,
+            _ => 16,
+        };
+        if signature.version == 6 && signature.salt.len() != salt_bytes {
+            return None;
+        }
+        numbers_fit(&signature)?;
+        let wide = if signature.version == 6 { 4 } else { 2 };
+        let hashed = &signature.hashed[4 + wide..];
+        let (len, unhashed) = body[signature.hashed.len()..].split_at_checked(wide)?;
+        let len = len.iter().fold(0, |len, &b| len << 8 | usize::from(b));
+        let mut issuer = None;
+        let mut has_time = false;
+        for subpacket in Subpackets(hashed) {
+            read.subpacket(&subpacket?, true, &mut issuer, &mut has_time)?;
+        }
+        for subpacket in Subpackets(unhashed.get(..len)?) {
+            read.subpacket(&subpacket?, false, &mut issuer, &mut has_time)?;
+        }
+        has_time.then_some((read, issuer))
+    }
+
+    /// Takes in one subpacket, `None` if it makes the signature unreadable.
+    fn subpacket(
+        &mut self,
+        subpacket: &Subpacket<'a>,
+        hashed: bool,
+        issuer: &mut Option<u64>,
+        has_time: &mut bool,
+    ) -> Option<()> {
+        let Subpacket { kind, critical, body } = *subpacket;
+        if !hashed && !matches!(kind, 16 | 32 | 33) {
+            return Some(());
+        }
+        let fits = match kind {
+            2 => {
+                *has_time = true;
+                body.len() == 4
+            }
+            3 | 9 => body.len() == 4,
+            // A signature that is not to leave its ring.
+            4 => *body.first()? != 0,
+            5 => body.len() == 2,
+            6 => body.last() == Some(&0),
+            16 => {
+                let id = u64::from_be_bytes(body.try_into().ok()?);
+                if self.signature.version == 4 {
+                    *issuer = Some(id);
+                }
+                self.signature.version == 4 || !hashed
+            }
+            20 => {
+                let len = |at: usize| {
+                    Some(usize::from(*body.get(at)?) << 8 | usize::from(*body.get(at + 1)?))
+                };
+                body.len() == len(4)? + len(6)? + 8
+            }
+            25 => body.len() == 1,
+            27 => {
+                self.says_signing |= body.first().is_some_and(|flags| flags & 2 != 0);
+                true
+            }
+            29 => !body.is_empty(),
+            32 => {
+                let (back, _) = Self::embedded(body)?;
+                let once = self.embedded.replace(body).is_none();
+                once && back.signature.kind == PRIMARY_KEY_BINDING && back.signature.version > 3
+            }
+            33 => {
+                let (&version, fingerprint) = body.split_first()?;
+                let id = if version >= 5 { fingerprint.get(..8) } else { fingerprint.get(12..) };
+                *issuer = Some(u64::from_be_bytes(id?.try_into().ok()?));
+                self.issuer_fingerprint = Some(fingerprint);
+                fingerprint.len() == fingerprint_bytes(version)
+            }
+            35 => {
+                let (&version, fingerprint) = body.split_first()?;
+                fingerprint.len() == fingerprint_bytes(version)
+            }
+            39 => body.len() % 2 == 0,
+            11 | 21..=24 | 26 | 28 | 30 => true,
+            _ => !critical,
+        };
+        fits.then_some(())
+    }
+}
+
+/// A subkey signs its primary key (RFC 9580, section 5.2.1.9).
+const PRIMARY_KEY_BINDING: u8 = 0x19;
+
+fn fingerprint_bytes(version: u8) -> usize {
+    if version >= 5 { 32 } else { 20 }
+}
+
+/// The numbers of the algorithm are all there, and the algorithm is known.
+fn numbers_fit(signature: &Signature<'_>) -> Option<()> {
+    let mut fields = Fields(signature.numbers);
+    match signature.algorithm {
+        1 | 3 => drop(mpi(&mut fields)?),
+        17 | 19 | 22 => (0..2).try_for_each(|_| mpi(&mut fields).map(drop))?,
+        27 => drop(fields.take(64)?),
+        28 => drop(fields.take(114)?),
+        _ => return None,
+    }
+    Some(())
+}
