@@ -289,3 +289,193 @@ fn put_set(out: &mut Vec<u8>, digests: &[Digest]) {
         out.push(0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text() -> impl Strategy<Value = String> {
+        prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
+    }
+
+    fn digests() -> impl Strategy<Value = Vec<Digest>> {
+        prop::collection::vec(any::<[u8; 16]>().prop_map(Digest), 0..9)
+    }
+
+    fn prefix() -> impl Strategy<Value = Prefix> {
+        (any::<[u8; 16]>(), 0..=128u32)
+            .prop_map(|(bytes, bits)| Prefix::new(Digest(bytes), bits).unwrap())
+    }
+
+    prop_compose! {
+        fn config()(
+            version in text(), http_port: u16, bit_quantum: u32, m_bar: u32, filters in text(),
+        ) -> Config {
+            Config { version, http_port, bit_quantum, m_bar, filters }
+        }
+    }
+
+    fn message() -> impl Strategy<Value = Message> {
+        let values = any::<[u128; 6]>().prop_map(|numbers| Box::new(numbers.map(Zp::from_u128)));
+        prop_oneof![
+            config().prop_map(Message::Config),
+            (prefix(), any::<u32>(), values).prop_map(|(prefix, len, values)| Message::Poly {
+                prefix,
+                len,
+                values
+            }),
+            (prefix(), digests()).prop_map(|(prefix, digests)| Message::Full { prefix, digests }),
+            digests().prop_map(Message::Elements),
+            digests().prop_map(Message::FullElements),
+            Just(Message::SyncFail),
+            Just(Message::Done),
+            Just(Message::Flush),
+            text().prop_map(Message::Error),
+            any::<Vec<u8>>().prop_map(Message::DbRequest),
+            any::<Vec<u8>>().prop_map(Message::DbReply),
+        ]
+    }
+
+    /// What one side says in an exchange.
+    fn dialogue() -> impl Strategy<Value = Vec<Message>> {
+        let verdict = prop_oneof![Just(Message::Passed), text().prop_map(Message::Failed)];
+        (config(), verdict, prop::collection::vec(message(), 0..9)).prop_map(
+            |(config, verdict, messages)| {
+                [Message::Config(config), verdict].into_iter().chain(messages).collect()
+            },
+        )
+    }
+
+    fn encoded(messages: &[Message]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        messages.iter().for_each(|message| message.encode(&mut bytes));
+        bytes
+    }
+
+    /// The messages in bytes that come in pieces of these lengths, in turn.
+    fn decoded(bytes: &[u8], pieces: &[usize]) -> (Vec<Message>, Option<DecodeError>) {
+        let mut decoder = Decoder::new();
+        let (mut messages, mut rest) = (Vec::new(), bytes);
+        for len in pieces.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let piece;
+            (piece, rest) = rest.split_at(rest.len().min(*len));
+            decoder.feed(piece);
+            loop {
+                match decoder.next_message() {
+                    Ok(Some(message)) => messages.push(message),
+                    Ok(None) => break,
+                    Err(error) => return (messages, Some(error)),
+                }
+            }
+        }
+        (messages, None)
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_document() {
+        let prefix = Prefix::new(Digest([0xb4; 16]), 6).unwrap();
+        let frame = |message: Message| encoded(&[message]);
+        assert_eq!(frame(Message::Flush), [0, 0, 0, 1, 6]);
+        let full = Message::Full { prefix, digests: vec![Digest([7; 16])] };
+        let mut expected = vec![0, 0, 0, 31, 1, 0, 0, 0, 6, 0, 0, 0, 1, 0xb4, 0, 0, 0, 1];
+        expected.extend([7; 16]);
+        expected.push(0);
+        assert_eq!(frame(full), expected);
+        let poly = Message::Poly { prefix: Prefix::ROOT, len: 3, values: Box::new(POINTS) };
+        let bytes = frame(poly);
+        assert_eq!(bytes[..21], [0, 0, 0, 119, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 6]);
+        assert_eq!(bytes.len(), 4 + 119);
+        assert_eq!(frame(Message::Passed), *b"\0\0\0\x06passed");
+        assert_eq!(frame(Message::Failed("no".into())), *b"\0\0\0\x06failed\0\0\0\x02no");
+        let config = Config {
+            version: "1.1.6".into(),
+            http_port: 11371,
+            bit_quantum: 2,
+            m_bar: 5,
+            filters: "a,b".into(),
+        };
+        let expected = b"\0\0\0\x66\x0a\0\0\0\x05\
+            \0\0\0\x0abitquantum\0\0\0\x04\0\0\0\x02\
+            \0\0\0\x07filters\0\0\0\x03a,b\
+            \0\0\0\x09http port\0\0\0\x04\0\0\x2c\x6b\
+            \0\0\0\x04mbar\0\0\0\x04\0\0\0\x05\
+            \0\0\0\x07version\0\0\0\x051.1.6";
+        assert_eq!(frame(Message::Config(config)), *expected);
+    }
+
+    #[test]
+    fn lengths_are_refused_before_the_bytes_come() {
+        let too_many =
+            |announced: usize, max| Some(DecodeError::TooMany { announced: announced as u64, max });
+        let longer = int(HANDSHAKE_BYTES_MAX + 1);
+        let expected = too_many(HANDSHAKE_BYTES_MAX + 1, HANDSHAKE_BYTES_MAX);
+        assert_eq!(decoded(&longer, &[9]).1, expected);
+
+        let config = b"\0\0\0\x02\x07\0".to_vec();
+        assert_eq!(decoded(&config, &[9]).1, Some(DecodeError::Malformed("number")));
+        let hello = encoded(&[Message::Done]);
+        let after = [&hello[..], &int(MESSAGE_BYTES_MAX)].concat();
+        assert_eq!(decoded(&after, &[9]), (vec![Message::Done], None));
+        let after = [&hello[..], &int(MESSAGE_BYTES_MAX + 1)].concat();
+        assert_eq!(decoded(&after, &[9]).1, too_many(MESSAGE_BYTES_MAX + 1, MESSAGE_BYTES_MAX));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for (frame, expected) in [
+            (&b"\0\0\0\0"[..], DecodeError::Malformed("empty message")),
+            (b"\0\0\0\x01\x0b", DecodeError::Kind(11)),
+            (b"\0\0\0\x02\x05\0", DecodeError::Malformed("end of a message")),
+            // Announces four thousand million digests.
+            (b"\0\0\0\x05\x02\xff\xff\xff\xff", DecodeError::Malformed("set")),
+            // Nine bits in one byte, and 129 bits.
+            (b"\0\0\0\x0a\x01\0\0\0\x09\0\0\0\x01\0", DecodeError::Malformed("prefix")),
+            (
+                b"\0\0\0\x1a\x01\0\0\0\x81\0\0\0\x1112345678901234567",
+                DecodeError::Malformed("prefix"),
+            ),
+            // A number of 129 bits is no digest.
+            (
+                b"\0\0\0\x16\x02\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01",
+                DecodeError::Malformed("set"),
+            ),
+        ] {
+            assert_eq!(decoded(frame, &[99]).1, Some(expected));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn messages_are_read_back_from_any_pieces(
+            dialogue in dialogue(), pieces in prop::collection::vec(1..50usize, 1..5),
+        ) {
+            prop_assert_eq!(decoded(&encoded(&dialogue), &pieces), (dialogue, None));
+        }
+
+        #[test]
+        fn damaged_bytes_read_the_same_in_any_pieces(
+            dialogue in dialogue(),
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            pieces in prop::collection::vec(1..50usize, 1..5),
+        ) {
+            let mut bytes = encoded(&dialogue);
+            for (at, byte) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            let whole = decoded(&bytes, &[bytes.len()]);
+            prop_assert_eq!(decoded(&bytes, &pieces), whole);
+        }
+
+        #[test]
+        fn any_bytes_are_messages_or_an_error(bytes in prop::collection::vec(any::<u8>(), 1..200)) {
+            let whole = decoded(&bytes, &[bytes.len()]);
+            prop_assert_eq!(decoded(&bytes, &[1]), whole);
+        }
+    }
+}

@@ -389,3 +389,112 @@ fn sorted(digests: impl IntoIterator<Item = Digest>) -> Vec<Digest> {
     digests.dedup();
     digests
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Digests of which many have long prefixes in common.
+    fn digest() -> impl Strategy<Value = Digest> {
+        let crowded = (0..300u128, 0..4u32, 0..3u32).prop_map(|(number, spread, place)| {
+            (number << (8 * spread) ^ 0x1234_5678 << (40 * place)).to_be_bytes()
+        });
+        prop_oneof![crowded, any::<[u8; 16]>()].prop_map(Digest)
+    }
+
+    fn digests(max: usize) -> impl Strategy<Value = Vec<Digest>> {
+        prop::collection::vec(digest(), 0..max)
+    }
+
+    #[test]
+    fn a_leaf_splits_at_fifty_one_and_joins_again() {
+        let digest = |n: u8| Digest([n; 16]);
+        let mut tree = Tree::build((0..50).map(digest));
+        assert!(tree.at(Prefix::ROOT).is_leaf());
+        assert!(tree.insert(digest(50)));
+        assert!(!tree.insert(digest(50)));
+        assert!(!tree.at(Prefix::ROOT).is_leaf());
+        assert_eq!(tree.check(), Ok(()));
+        assert!(tree.remove(&digest(7)));
+        assert!(!tree.remove(&digest(7)));
+        assert!(tree.at(Prefix::ROOT).is_leaf());
+        assert_eq!(tree, Tree::build((0..51).filter(|n| *n != 7).map(digest)));
+    }
+
+    #[test]
+    fn digests_that_differ_in_the_last_bit_only_are_told_apart() {
+        let tree = Tree::build((0..51u128).map(|n| Digest(n.to_be_bytes())));
+        assert_eq!(tree.check(), Ok(()));
+        let two = Digest(2u128.to_be_bytes());
+        for (bits, expected) in [(0, 51), (122, 51), (123, 32), (126, 4), (127, 2), (128, 1)] {
+            assert_eq!(tree.at(Prefix::new(two, bits).unwrap()).len(), expected, "{bits}");
+        }
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let mut tree = Tree::build((0..=255).map(|n| Digest([n; 16])));
+        let Below::Inner(children) = &mut tree.root.below else { panic!("256 in a leaf") };
+        children[2].values[3] += crate::Zp::ONE;
+        assert_eq!(tree.check().map_err(Prefix::to_bytes), Err(vec![0b1000_0000]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_way_to_a_set_leaves_no_trace(
+            keep in digests(400), drop in digests(400), more in digests(100), cut in 0..400usize,
+        ) {
+            let drop: BTreeSet<_> = drop.into_iter().filter(|d| !keep.contains(d)).collect();
+            let built = Tree::build(keep.iter().copied());
+            prop_assert_eq!(built.check(), Ok(()));
+            let set: BTreeSet<_> = keep.iter().copied().collect();
+            prop_assert!(built.iter().eq(set.iter().copied()));
+            prop_assert_eq!(built.len(), set.len());
+
+            // One after the other, with visitors.
+            let mut tree = Tree::default();
+            drop.iter().for_each(|digest| assert!(tree.insert(*digest)));
+            let new = keep.iter().filter(|digest| tree.insert(**digest)).count();
+            prop_assert_eq!(new, set.len());
+            prop_assert_eq!(tree.check(), Ok(()));
+            drop.iter().for_each(|digest| assert!(tree.remove(digest)));
+            prop_assert_eq!(&tree, &built);
+
+            // Many at once.
+            let (first, second) = keep.split_at(cut.min(keep.len()));
+            let mut tree = Tree::build(first.iter().copied());
+            tree.insert_many(drop.iter().copied());
+            tree.extend(second.iter().copied());
+            prop_assert_eq!(tree.len(), set.len() + drop.len());
+            let absent = more.iter().filter(|digest| !set.contains(digest));
+            tree.remove_many(drop.iter().chain(absent).copied());
+            prop_assert_eq!(tree.check(), Ok(()));
+            prop_assert_eq!(&tree, &built);
+            for digest in more {
+                prop_assert_eq!(tree.contains(&digest), set.contains(&digest));
+            }
+        }
+
+        #[test]
+        fn any_prefix_is_a_subtree(digests in digests(500), other in digest(), bits in 0..=128u32) {
+            let tree = Tree::build(digests.iter().copied());
+            for digest in digests.first().copied().into_iter().chain([other]) {
+                let prefix = Prefix::new(digest, bits).unwrap();
+                let set: BTreeSet<_> =
+                    digests.iter().filter(|digest| prefix.contains(digest)).copied().collect();
+                let within: Vec<_> = set.into_iter().collect();
+                let subtree = tree.at(prefix);
+                prop_assert!(subtree.iter().eq(within.iter().copied()));
+                prop_assert_eq!(subtree.len(), within.len());
+                prop_assert_eq!(subtree.values(), field::product(&within));
+                prop_assert!(within.len() <= LEAF_MAX || !subtree.is_leaf());
+            }
+        }
+    }
+}
