@@ -48,8 +48,15 @@ impl Context {
 
     /// Opens the stores.
     pub(crate) fn stores(&self, access: Access) -> Result<Stores, CliError> {
-        if access == Access::Create
-            && let Some(folder) = self.path().parent()
+        if access == Access::Create {
+            self.make_folder()?;
+        }
+        Ok(Stores::open(&self.paths, access, self.now)?)
+    }
+
+    /// Makes the folder of the store that is written to, if it is missing.
+    pub(crate) fn make_folder(&self) -> Result<(), CliError> {
+        if let Some(folder) = self.path().parent()
             && !folder.as_os_str().is_empty()
         {
             std::fs::create_dir_all(folder).map_err(|source| talaria::Error::Io {
@@ -58,7 +65,7 @@ impl Context {
                 source,
             })?;
         }
-        Ok(Stores::open(&self.paths, access, self.now)?)
+        Ok(())
     }
 
     /// Says something that is not a result.

@@ -17,6 +17,12 @@ pub(crate) enum CliError {
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),
+    /// The configuration of a server.
+    #[error(transparent)]
+    Config(#[from] talaria_server::ConfigError),
+    /// A server could not be started.
+    #[error(transparent)]
+    Serve(talaria_server::ServeError),
     /// A benchmark could not be run.
     #[error("{0}")]
     Bench(String),
@@ -27,6 +33,16 @@ pub(crate) enum CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         Self::Operation(error.into())
+    }
+}
+
+impl From<talaria_server::ServeError> for CliError {
+    fn from(error: talaria_server::ServeError) -> Self {
+        match error {
+            talaria_server::ServeError::Config(error) => Self::Config(error),
+            talaria_server::ServeError::Store(error) => error.into(),
+            other => Self::Serve(other),
+        }
     }
 }
 
@@ -60,7 +76,8 @@ impl CliError {
         use talaria::Error as E;
         match self {
             Self::Usage(_) => 2,
-            Self::Output(_) | Self::Bench(_) => 5,
+            Self::Config(_) => 3,
+            Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Ambiguous { .. } => 1,
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
@@ -81,6 +98,7 @@ impl CliError {
         use talaria::Error as E;
         Some(match self {
             Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
+            Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Operation(error) => match error {
                 E::Store(StoreError::Missing { .. }) => {
                     "Make one with `talaria import FILE…` or `talaria build FILE…`."

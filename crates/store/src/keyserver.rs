@@ -2,11 +2,19 @@
 //! that were confirmed, what peers have and cannot give, and counts by day.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, Tag, View};
+use talaria_cert::{Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
 use crate::{Store, StoreError, sums};
+
+/// Pages that a backup copies between two calls for progress.
+const BACKUP_PAGES: i32 = 1024;
 
 /// A gossip peer.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -42,6 +50,34 @@ impl Redaction {
             Self::All => &[],
             Self::One(digest) => digest,
         }
+    }
+}
+
+/// The user IDs that are not to be kept of one certificate.
+pub(crate) struct Redacted(Vec<Vec<u8>>);
+
+/// Reads what is not to be kept of `cert`.
+pub(crate) fn redaction(connection: &Connection, cert: &Cert) -> rusqlite::Result<Redacted> {
+    let digests = connection
+        .prepare_cached("SELECT user_id FROM redaction WHERE fingerprint = ?1")?
+        .query_map([cert.fingerprint().to_stored()], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Redacted(digests))
+}
+
+impl Redacted {
+    /// Whether a packet is one of them.
+    fn names(&self, packet: PacketRef<'_>) -> bool {
+        if self.0.is_empty() || !matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE) {
+            return false;
+        }
+        let digest = talaria_cert::user_id::digest(packet.body);
+        self.0.iter().any(|gone| gone.is_empty() || **gone == digest)
+    }
+
+    /// Whether a certificate has one of them.
+    pub(crate) fn touches(&self, cert: &Cert) -> bool {
+        !self.0.is_empty() && cert.packets().any(|packet| self.names(packet))
     }
 }
 
@@ -108,8 +144,10 @@ impl Store {
         })
     }
 
-    /// Takes user IDs of a certificate out, for good: they are left out of whatever comes later, too.
-    /// The key, its revocations and its subkeys stay. Returns whether the certificate was there.
+    /// Takes user IDs of a certificate out, for good: they are left out of whatever comes later, too,
+    /// and confirmed addresses go with them. The key, its revocations and its subkeys stay. Returns
+    /// whether the certificate was there. Their octets are overwritten by and by, and at once by
+    /// [`Self::compact`].
     ///
     /// # Errors
     ///
@@ -131,12 +169,21 @@ impl Store {
                 )
                 .map(drop)
         })?;
-        let Some(here) = self.get(fingerprint)? else { return Ok(false) };
-        let redacted = self.redacted(&here.cert)?;
-        if redacted != here.cert {
-            self.replace(redacted, now)?;
+        let here = self.get(fingerprint)?;
+        let is_here = here.is_some();
+        let mut emails: Vec<String> = Vec::new();
+        if let Some(here) = here {
+            // Joined with itself, it loses what is not to be kept.
+            let redacted = self.redacted(&here.cert)?;
+            emails.extend(redacted.user_ids().filter_map(talaria_cert::user_id::email));
+            self.ingest(vec![redacted], Verification::Full, now)?;
         }
-        Ok(true)
+        for email in self.published(fingerprint)? {
+            if !emails.contains(&email) {
+                self.unpublish(fingerprint, &email)?;
+            }
+        }
+        Ok(is_here)
     }
 
     /// Lets user IDs come back. Returns how many redactions there were.
@@ -175,20 +222,8 @@ impl Store {
 
     /// `cert` without what is not to be kept of it.
     pub(crate) fn redacted(&self, cert: &Cert) -> Result<Cert, StoreError> {
-        let gone: Vec<Vec<u8>> = self.run(|connection| {
-            connection
-                .prepare_cached("SELECT user_id FROM redaction WHERE fingerprint = ?1")?
-                .query_map([cert.fingerprint().to_stored()], |row| row.get(0))?
-                .collect()
-        })?;
-        if gone.is_empty() {
-            return Ok(cert.clone());
-        }
-        Ok(cert.retain(|_, packet| {
-            let names = matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
-            let digest = talaria_cert::user_id::digest(packet.body);
-            !names || !gone.iter().any(|gone| gone.is_empty() || **gone == digest)
-        }))
+        let gone = self.run(|connection| redaction(connection, cert))?;
+        Ok(cert.retain(|_, packet| !gone.names(packet)))
     }
 
     /// Records that the owner of a certificate confirmed an e-mail address.
@@ -341,18 +376,68 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn changes_by_day(&self, since: u32) -> Result<Vec<(u32, [u64; 3])>, StoreError> {
+        let start = self.first_change_at(i64::from(since) * 86400)?;
         self.run(|connection| {
             connection
                 .prepare_cached(
                     "SELECT time / 86400, sum(kind = 1), sum(kind = 2), sum(kind = 3) \
-                     FROM change WHERE time >= ?1 * 86400 GROUP BY 1 ORDER BY 1",
+                     FROM change WHERE number >= ?1 GROUP BY 1 ORDER BY 1",
                 )?
-                .query_map([since], |row| {
+                .query_map([start], |row| {
                     let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
                     Ok((row.get(0)?, [count(1)?, count(2)?, count(3)?]))
                 })?
                 .collect()
         })
+    }
+
+    /// The fingerprints of the certificates that changed on a day (days since 1970), also those that
+    /// were deleted then.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
+        let start = self.first_change_at(i64::from(day) * 86400)?;
+        let end = self.first_change_at((i64::from(day) + 1) * 86400)?;
+        let rows: Vec<Vec<u8>> = self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT fingerprint FROM cert WHERE id IN \
+                     (SELECT cert FROM change WHERE number >= ?1 AND number < ?2) \
+                     UNION SELECT fingerprint FROM tombstone WHERE change >= ?1 AND change < ?2",
+                )?
+                .query_map((start, end), |row| row.get(0))?
+                .collect()
+        })?;
+        rows.into_iter()
+            .map(|stored| match Fingerprint::from_stored(&stored) {
+                Some((fingerprint, _)) => Ok(fingerprint),
+                None => Err(self.damaged("the fingerprint of a certificate")),
+            })
+            .collect()
+    }
+
+    /// The number of the first change that was made at `time` or later, one more than the last if there
+    /// is none. The log is in the order of time but for clocks that were set back.
+    fn first_change_at(&self, time: i64) -> Result<i64, StoreError> {
+        let (mut low, mut high) = (1, self.last_change()? + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let found: Option<(i64, i64)> = self.run(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT number, time FROM change WHERE number >= ?1 ORDER BY number LIMIT 1",
+                    )?
+                    .query_row([middle], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()
+            })?;
+            match found {
+                Some((number, then)) if then < time => low = number + 1,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
     }
 
     /// A secret that belongs to the store, drawn at random when it is first asked for: for tokens that
@@ -397,56 +482,73 @@ impl Store {
     }
 
     /// Copies the store to a new file while it is in use, as of one moment, and calls `progress` with
-    /// pages done and pages in all.
+    /// pages done and pages in all. Others go on writing; what they write stays in the log beside the
+    /// store until the copy is done.
+    ///
+    /// The copy appears at `target` complete; until then it is `target` with `.partial` behind its name.
     ///
     /// # Errors
     ///
     /// [`StoreError::Io`] if `target` exists; what a write can meet.
-    pub fn backup(
-        &self,
-        target: &std::path::Path,
-        mut progress: impl FnMut(u64, u64),
-    ) -> Result<(), StoreError> {
+    pub fn backup(&self, target: &Path, progress: impl FnMut(u64, u64)) -> Result<(), StoreError> {
+        let io = |source| StoreError::Io { action: "back up to", path: target.to_owned(), source };
         if target.exists() {
-            let source = std::io::ErrorKind::AlreadyExists.into();
-            return Err(StoreError::Io { action: "back up to", path: target.to_owned(), source });
+            return Err(io(io::ErrorKind::AlreadyExists.into()));
         }
-        let engine = |source| StoreError::engine(target, source);
-        let partial = {
+        let partial = |suffix: &str| {
             let mut name = target.as_os_str().to_owned();
             name.push(".partial");
-            std::path::PathBuf::from(name)
+            name.push(suffix);
+            PathBuf::from(name)
         };
-        let _ = std::fs::remove_file(&partial);
-        let copied = (|| {
-            let mut out = Connection::open(&partial)?;
-            let backup = rusqlite::backup::Backup::new(&self.connection, &mut out)?;
-            loop {
-                let step = backup.step(1024)?;
-                let pages = backup.progress();
-                let total = u64::try_from(pages.pagecount).unwrap_or(0);
-                progress(total - u64::try_from(pages.remaining).unwrap_or(0), total);
-                if step == rusqlite::backup::StepResult::Done {
-                    break;
-                }
-            }
-            drop(backup);
-            out.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-        })();
-        let result = copied.map_err(engine).and_then(|()| {
-            let moved = || -> std::io::Result<()> {
-                std::fs::File::open(&partial)?.sync_all()?;
-                std::fs::rename(&partial, target)
-            };
-            moved().map_err(|source| StoreError::Io {
-                action: "back up to",
-                path: target.to_owned(),
-                source,
-            })
-        });
-        if result.is_err() {
-            let _ = std::fs::remove_file(&partial);
+        // What a copy that was broken off has left.
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            let _ = fs::remove_file(partial(suffix));
         }
-        result
+        let new = partial("");
+        // A page that another process writes would start the copy again: one moment is held on to.
+        self.run(|connection| connection.execute_batch("BEGIN"))?;
+        let copied = copy(&self.connection, &new, progress);
+        let _ = self.connection.execute_batch("ROLLBACK");
+        let moved = copied.map_err(|source| StoreError::engine(target, source)).and_then(|()| {
+            let moved = || -> io::Result<()> {
+                File::open(&new)?.sync_all()?;
+                // Not a rename: that would replace what somebody else put there meanwhile.
+                fs::hard_link(&new, target)?;
+                let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+                File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            };
+            moved().map_err(io)
+        });
+        let _ = fs::remove_file(&new);
+        moved
     }
+}
+
+/// Copies all pages of a database into a new file.
+fn copy(
+    connection: &Connection,
+    new: &Path,
+    mut progress: impl FnMut(u64, u64),
+) -> rusqlite::Result<()> {
+    connection.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
+    let mut out = Connection::open(new)?;
+    // It is synced once, when it is complete.
+    out.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
+    {
+        let backup = Backup::new(connection, &mut out)?;
+        loop {
+            let step = backup.step(BACKUP_PAGES)?;
+            let pages = backup.progress();
+            let count = |pages: i32| u64::try_from(pages).unwrap_or(0);
+            progress(count(pages.pagecount - pages.remaining), count(pages.pagecount));
+            match step {
+                StepResult::Done => break,
+                StepResult::More => {}
+                // Nothing is waited for: readers of a write-ahead log stand in nobody's way.
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+    out.execute_batch("PRAGMA journal_mode = WAL")
 }

@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stats;
 pub(crate) mod tune;
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Index(index::Args),
     Tune(tune::Args),
     Build(build::Args),
+    Serve(serve::Args),
     Bench(bench::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -56,6 +58,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Index(args) => index::run(args, cx),
         Command::Tune(args) => tune::run(args, cx),
         Command::Build(args) => build::run(args, cx),
+        Command::Serve(args) => serve::run(args, cx),
         Command::Bench(args) => bench::run(args, cx),
         Command::Completions(args) => completions::run(args, cx),
         Command::Man(args) => man::run(args, cx),

@@ -1,0 +1,155 @@
+//! Answers, and the errors that become one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use talaria_store::StoreError;
+
+use crate::writer::WriteError;
+
+/// An answer whose body is known.
+pub(crate) type Answer = Response<Bytes>;
+
+/// Media types.
+pub(crate) mod media {
+    pub(crate) const ARMORED: &str = "application/pgp-keys";
+    pub(crate) const BINARY: &str = "application/pgp-keys;armor=no";
+    pub(crate) const JSON: &str = "application/json";
+    pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+    pub(crate) const HTML: &str = "text/html; charset=utf-8";
+    pub(crate) const OCTETS: &str = "application/octet-stream";
+    pub(crate) const SVG: &str = "image/svg+xml";
+    pub(crate) const CSS: &str = "text/css; charset=utf-8";
+    pub(crate) const SCRIPT: &str = "text/javascript; charset=utf-8";
+}
+
+/// Why a request gets no other answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// The request makes no sense.
+    #[error("{0}")]
+    BadRequest(String),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// There is something, and it is not given out or done here.
+    #[error("{0}")]
+    Forbidden(String),
+    /// What was submitted is not what it should be.
+    #[error("{0}")]
+    Malformed(String),
+    /// The method is not for this path.
+    #[error("this is not done by {method} here; allowed: {allow}")]
+    Method { method: String, allow: &'static str },
+    /// Too much was sent or would have to be given.
+    #[error("{0}")]
+    TooLarge(String),
+    /// Too often.
+    #[error("too many requests from your network; try again in {seconds} s")]
+    TooMany { seconds: u64 },
+    /// It is not done by this server.
+    #[error("{0}")]
+    NotImplemented(String),
+    /// Not now.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The store failed.
+    #[error("the store of this server cannot be used just now")]
+    Store(Arc<StoreError>),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Arc::new(error))
+    }
+}
+
+impl From<WriteError> for Refusal {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Store(error) => Self::Store(error),
+            WriteError::Closed => Self::Unavailable("the server is going down".into()),
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            Self::Malformed(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Store(error) => match **error {
+                StoreError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
+                StoreError::Busy { .. } | StoreError::ReadOnly { .. } => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            },
+        }
+    }
+
+    /// Headers that go with it.
+    pub(crate) fn decorate(&self, mut answer: Answer) -> Answer {
+        let headers = answer.headers_mut();
+        match self {
+            Self::Method { allow, .. } => {
+                headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+            }
+            Self::TooMany { seconds } => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(*seconds));
+            }
+            Self::Unavailable(_) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(30));
+            }
+            Self::Store(error) => tracing::error!(%error, "a request failed"),
+            _ => {}
+        }
+        answer
+    }
+
+    /// As plain text, which is what programs get.
+    pub(crate) fn text(&self) -> Answer {
+        self.decorate(answer(self.status(), media::TEXT, format!("{self}\n")))
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> Answer {
+        let body = serde_json::json!({ "error": self.to_string() }).to_string();
+        self.decorate(answer(self.status(), media::JSON, body))
+    }
+}
+
+/// An answer with a body.
+pub(crate) fn answer(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(body.into());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    answer
+}
+
+/// An answer with what was asked for.
+pub(crate) fn ok(media: &'static str, body: impl Into<Bytes>) -> Answer {
+    answer(StatusCode::OK, media, body)
+}
+
+/// JSON of a value that can be written as such.
+pub(crate) fn json(value: &impl serde::Serialize) -> Answer {
+    ok(media::JSON, serde_json::to_vec(value).expect("a value of ours"))
+}
+
+/// Adds a header.
+pub(crate) fn with(mut answer: Answer, name: header::HeaderName, value: &str) -> Answer {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        answer.headers_mut().insert(name, value);
+    }
+    answer
+}

@@ -1,0 +1,77 @@
+//! The OpenPGP HTTP Keyserver Protocol: what is common to its versions.
+
+pub(crate) mod machine;
+pub(crate) mod v1;
+pub(crate) mod v2;
+
+use serde::Serialize;
+use talaria_cert::Fingerprint;
+use talaria_store::Outcome;
+
+use crate::answer::Refusal;
+use crate::state::State;
+use crate::submission::Submission;
+
+/// A certificate in the report on a submission.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Named {
+    pub(crate) version: u8,
+    pub(crate) fingerprint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) comment: Option<String>,
+}
+
+impl Named {
+    pub(crate) fn new(fingerprint: Fingerprint) -> Self {
+        Self {
+            version: fingerprint.version(),
+            fingerprint: fingerprint.to_string().to_ascii_lowercase(),
+            comment: None,
+        }
+    }
+}
+
+/// What became of a submission (draft-ietf-openpgp-hkp, "submission response").
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Report {
+    pub(crate) inserted: Vec<Named>,
+    pub(crate) updated: Vec<Named>,
+    pub(crate) deleted: Vec<Named>,
+    pub(crate) ignored: Vec<Named>,
+    pub(crate) invalid: Vec<Named>,
+}
+
+impl Report {
+    /// Certificates that are on the server now.
+    pub(crate) fn taken(&self) -> usize {
+        self.inserted.len() + self.updated.len() + self.ignored.len()
+    }
+}
+
+/// Adds what was submitted, durably, and says what became of it.
+pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Report, Refusal> {
+    if !state.config.load().policy.uploads {
+        return Err(Refusal::Forbidden("this server takes no uploads".into()));
+    }
+    let names: Vec<Named> =
+        submission.certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
+    let outcomes = state.add(submission.certs).await?;
+    let mut report = Report::default();
+    for (mut name, outcome) in names.into_iter().zip(outcomes) {
+        match outcome {
+            Outcome::New => report.inserted.push(name),
+            Outcome::Updated => report.updated.push(name),
+            Outcome::Unchanged => report.ignored.push(name),
+            Outcome::Refused(refusal) => {
+                name.comment = Some(refusal.to_string());
+                report.invalid.push(name);
+            }
+        }
+    }
+    report.invalid.extend(submission.rejected.into_iter().map(|why| Named {
+        version: 0,
+        fingerprint: String::new(),
+        comment: Some(why),
+    }));
+    Ok(report)
+}

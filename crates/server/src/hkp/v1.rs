@@ -1,0 +1,347 @@
+//! Version 1 of HKP: `/pks/lookup`, `/pks/add`, `/pks/hashquery`.
+
+use std::sync::Arc;
+
+use http::{Method, header};
+use talaria_cert::{View, enarmor};
+use talaria_recon::{HASHQUERY_DIGESTS_MAX, decode_hashquery, encode_hashreply};
+use talaria_store::{Row, Store};
+
+use super::{Report, machine, submit, v2};
+use crate::answer::{Answer, Refusal, json, media, ok, with};
+use crate::clock;
+use crate::config::Config;
+use crate::metrics::count;
+use crate::page;
+use crate::request::Request;
+use crate::search::{self, Found, HEAVY_SIGNATURES, Search};
+use crate::state::State;
+use crate::submission;
+
+/// Bytes of certificates in one answer to a hash query; the rest is left out and asked for again.
+const HASHQUERY_BYTES: usize = 64 << 20;
+
+/// What `op` asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Op {
+    Get,
+    Index,
+    VerboseIndex,
+    Stats,
+    HashGet,
+}
+
+impl Op {
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        Ok(match text {
+            "get" => Self::Get,
+            "index" => Self::Index,
+            "vindex" => Self::VerboseIndex,
+            "stats" => Self::Stats,
+            "hget" => Self::HashGet,
+            "" => return Err(Refusal::BadRequest("the parameter op is missing".into())),
+            _ => {
+                return Err(Refusal::NotImplemented(
+                    "op is one of get, index, vindex, stats and hget".into(),
+                ));
+            }
+        })
+    }
+}
+
+/// Answers `/pks/lookup`.
+pub(crate) async fn lookup(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let query = request.query();
+    let machine = query.option("mr") || query.option("json");
+    let answer = dispatch(state, request, &query, machine).await;
+    // Pages of the same server need no permission; programs in browsers do.
+    if machine { answer.map(open_to_all) } else { answer }
+}
+
+async fn dispatch(
+    state: &Arc<State>,
+    request: &Request,
+    query: &crate::request::Parameters,
+    machine: bool,
+) -> Result<Answer, Refusal> {
+    let config = state.config.load_full();
+    let op = Op::parse(query.get("op").unwrap_or_default())?;
+    if op == Op::Stats {
+        return if machine { stats(state).await } else { page::statistics(state, request).await };
+    }
+    let text = query.get("search").unwrap_or_default();
+    if op == Op::HashGet {
+        return hash_get(state, text, &config);
+    }
+    let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
+    let wide = search.is_wide();
+    let fingerprints = query.is_on("fingerprint");
+    let options =
+        Options { op, json: query.option("json"), machine, fingerprints, text: text.to_owned() };
+    let work = {
+        let (state, request, config) = (Arc::clone(state), request.clone(), Arc::clone(&config));
+        move |rows: Option<Vec<Row>>| -> Result<Answer, Refusal> {
+            let store = state.readers.get()?;
+            let rows = match rows {
+                Some(rows) => rows,
+                None => search.rows(&store, &config)?,
+            };
+            render(&state, &request, &store, rows, &config, &options)
+        }
+    };
+    if wide {
+        let _turn = state.searches.acquire().await;
+        return blocking(move || work(None)).await;
+    }
+    let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
+    let rows = search.rows(&*state.readers.get()?, &config)?;
+    let heavy = rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
+    if heavy {
+        let _turn = state.searches.acquire().await;
+        return blocking(move || work(Some(rows))).await;
+    }
+    work(Some(rows))
+}
+
+/// Runs work that may take milliseconds off the threads that answer requests.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(Refusal::Unavailable("the request was given up".into())))
+}
+
+/// How an answer is to look.
+struct Options {
+    op: Op,
+    json: bool,
+    machine: bool,
+    fingerprints: bool,
+    text: String,
+}
+
+fn render(
+    state: &Arc<State>,
+    request: &Request,
+    store: &Store,
+    rows: Vec<Row>,
+    config: &Config,
+    options: &Options,
+) -> Result<Answer, Refusal> {
+    let nothing = || Refusal::NotFound("no certificate was found".into());
+    if rows.is_empty() {
+        return Err(nothing());
+    }
+    match options.op {
+        Op::Get => {
+            let found = search::found(store, rows, config)?;
+            if found.is_empty() {
+                return Err(nothing());
+            }
+            if options.machine || !request.wants_page() {
+                return Ok(armored(&found));
+            }
+            page::armored(state, request, &found)
+        }
+        _ if options.json => Ok(json(&v2::entries(store, &rows, config)?)),
+        _ if options.machine || !request.wants_page() => Ok(machine_index(store, &rows, config)?),
+        _ => page::results(
+            state,
+            request,
+            store,
+            rows,
+            &options.text,
+            options.op,
+            options.fingerprints,
+        ),
+    }
+}
+
+/// Certificates in armor. Legacy clients get no others.
+pub(crate) fn armored(found: &[Found]) -> Answer {
+    let length = found.iter().map(|found| found.cert.as_bytes().len()).sum();
+    let mut bytes = Vec::with_capacity(length);
+    found.iter().for_each(|found| bytes.extend_from_slice(found.cert.as_bytes()));
+    let answer = ok(media::ARMORED, enarmor(&bytes));
+    let answer = with(answer, header::CONTENT_DISPOSITION, "attachment; filename=openpgp.asc");
+    let answer = with(answer, COUNT, &found.len().to_string());
+    tagged(answer, found)
+}
+
+const COUNT: header::HeaderName = header::HeaderName::from_static("x-hkp-results-count");
+
+/// Marks an answer with what it depends on, so that a client need not get it twice.
+pub(crate) fn tagged(answer: Answer, found: &[Found]) -> Answer {
+    let answer = with(answer, header::CACHE_CONTROL, "no-cache");
+    match found {
+        [one] => {
+            let tag = format!("\"{:x}-{:x}\"", one.row.id, one.row.change);
+            with(answer, header::ETAG, &tag)
+        }
+        _ => answer,
+    }
+}
+
+fn machine_index(store: &Store, rows: &[Row], config: &Config) -> Result<Answer, Refusal> {
+    let mut confirmed = std::collections::HashMap::new();
+    if config.vks.only_confirmed {
+        for row in rows {
+            let fingerprint = row.summary.fingerprint();
+            confirmed.insert(fingerprint, store.published(fingerprint)?);
+        }
+    }
+    let body = machine::index(rows, clock::now(), |summary, text| {
+        confirmed.get(&summary.fingerprint()).is_none_or(|emails| {
+            talaria_cert::user_id::email(text).is_some_and(|email| emails.contains(&email))
+        })
+    });
+    let answer = with(ok(media::TEXT, body), COUNT, &rows.len().to_string());
+    Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
+}
+
+fn hash_get(state: &State, text: &str, config: &Config) -> Result<Answer, Refusal> {
+    let digest = digest(text).ok_or_else(|| {
+        Refusal::BadRequest("hget looks for a digest of 32 hexadecimal digits".into())
+    })?;
+    let store = state.readers.get()?;
+    let nothing = || Refusal::NotFound("no certificate has this digest".into());
+    let (_, id) = store.by_digest(digest)?.ok_or_else(nothing)?;
+    let row = store.row_by_id(id)?.ok_or_else(nothing)?;
+    let found = search::found(&store, vec![row], config)?;
+    if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
+}
+
+fn digest(text: &str) -> Option<[u8; 16]> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    if digits.len() != 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
+}
+
+/// Answers `/pks/add`.
+pub(crate) async fn add(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    if request.method() == Method::GET && request.wants_page() {
+        return Ok(page::upload_form(state, request));
+    }
+    if request.method() != Method::POST {
+        return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
+    }
+    let (keytext, options) = v2::keytext(request).await?;
+    let submission = blocking(move || submission::read(&keytext)).await?;
+    let nothing = submission.certs.is_empty();
+    let report = submit(state, submission).await?;
+    let as_json = options.option("json")
+        || request.header(header::ACCEPT).is_some_and(|accept| accept.contains(media::JSON));
+    let answer = if as_json {
+        json(&report)
+    } else if request.wants_page() && !options.option("mr") {
+        page::uploaded(state, request, &report)?
+    } else {
+        ok(media::TEXT, said(&report))
+    };
+    if nothing || report.taken() == 0 {
+        let mut answer = answer;
+        *answer.status_mut() = http::StatusCode::UNPROCESSABLE_ENTITY;
+        return Ok(open_to_all(answer));
+    }
+    Ok(open_to_all(answer))
+}
+
+/// A report for people at a terminal.
+fn said(report: &Report) -> String {
+    let mut out = format!("{} key(s) added successfully.\n", report.taken());
+    for (what, list) in [
+        ("new", &report.inserted),
+        ("updated", &report.updated),
+        ("unchanged", &report.ignored),
+        ("refused", &report.invalid),
+    ] {
+        for named in list {
+            let comment = named.comment.as_deref().unwrap_or_default();
+            out += format!("{what}: {} {comment}", named.fingerprint).trim_end();
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Answers `/pks/hashquery`: certificates by digest, as the view of the peer that knows the digest has
+/// them. Unknown digests are left out.
+pub(crate) async fn hash_query(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    if request.method() != Method::POST {
+        return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
+    }
+    let digests = decode_hashquery(&request.body).map_err(|error| {
+        Refusal::BadRequest(format!("no list of at most {HASHQUERY_DIGESTS_MAX} digests: {error}"))
+    })?;
+    let state = Arc::clone(state);
+    blocking(move || {
+        let store = state.readers.get()?;
+        let (mut certs, mut bytes) = (Vec::with_capacity(digests.len()), 0);
+        for digest in digests {
+            let Some((view, id)) = store.by_digest(digest.0)? else { continue };
+            let Some(stored) = store.stored(id)? else { continue };
+            let cert = match view {
+                View::Sks => Some(stored.cert),
+                View::Hockeypuck23 => view.cert(&stored.cert, &stored.verdicts),
+            };
+            let Some(cert) = cert else { continue };
+            bytes += cert.as_bytes().len();
+            if bytes > HASHQUERY_BYTES && !certs.is_empty() {
+                break;
+            }
+            certs.push(cert.into_bytes());
+        }
+        count(&state.metrics.certs_given, certs.len());
+        Ok(ok("pgp/keys", encode_hashreply(&certs)))
+    })
+    .await
+}
+
+/// The statistics for programs.
+async fn stats(state: &Arc<State>) -> Result<Answer, Refusal> {
+    let state = Arc::clone(state);
+    blocking(move || {
+        let config = state.config.load();
+        let store = state.readers.get()?;
+        let day = clock::today();
+        let changes: Vec<serde_json::Value> = store
+            .changes_by_day(day.saturating_sub(30))?
+            .into_iter()
+            .map(|(day, [new, updated, deleted])| {
+                serde_json::json!({
+                    "day": day_text(day), "new": new, "updated": updated, "deleted": deleted,
+                })
+            })
+            .collect();
+        Ok(json(&serde_json::json!({
+            "software": "talaria",
+            "version": env!("CARGO_PKG_VERSION"),
+            "hostname": config.server.hostname,
+            "contact": config.server.contact,
+            "operator": config.server.operator,
+            "numkeys": store.count()?,
+            "last_change": store.last_change()?,
+            "uptime_s": state.started.elapsed().as_secs(),
+            "days": changes,
+            "requests": crate::metrics::Kind::ALL.iter().zip(state.metrics.requests())
+                .map(|(kind, n)| (kind.name().to_owned(), n.into()))
+                .collect::<serde_json::Map<_, _>>(),
+            "peers": state.peer_statuses(),
+        })))
+    })
+    .await
+}
+
+/// A day as it is written: YYYY-MM-DD.
+pub(crate) fn day_text(day: u32) -> String {
+    let (year, month, day) = talaria::date(day.saturating_mul(86400));
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Lets programs in browsers read the answer.
+pub(crate) fn open_to_all(answer: Answer) -> Answer {
+    with(answer, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")
+}

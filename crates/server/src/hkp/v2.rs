@@ -1,0 +1,416 @@
+//! Version 2 of HKP (draft-ietf-openpgp-hkp): binary, exact matches only, open to programs in
+//! browsers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use talaria_cert::{Capabilities, KeyId, KeySummary, UserIdContent, Validity, user_id};
+use talaria_store::{Query, Row, Store};
+
+use super::submit;
+use super::v1::{blocking, open_to_all, tagged};
+use crate::answer::{Answer, Refusal, answer, json, media, ok, with};
+use crate::clock;
+use crate::config::Config;
+use crate::request::{Parameters, Request};
+use crate::search;
+use crate::state::State;
+use crate::submission;
+
+/// What is done below `/pks/v2`.
+const READ: &str = "GET, HEAD, OPTIONS";
+
+/// Answers everything below `/pks/v2`. Every answer is open to programs in browsers.
+pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
+    let answer = route(state, request).await.unwrap_or_else(|refusal| refusal.json());
+    open_to_all(answer)
+}
+
+async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let rest = request.path().strip_prefix("/pks/v2/").unwrap_or_default();
+    let (category, rest) = rest.split_once('/').unwrap_or((rest, ""));
+    let (action, argument) = match category {
+        "certs" if !rest.is_empty() => {
+            let (action, argument) = rest.split_once('/').unwrap_or((rest, ""));
+            (action, argument)
+        }
+        _ => (category, rest),
+    };
+    let argument = percent_decode_str(argument)
+        .decode_utf8()
+        .map_err(|_| Refusal::BadRequest("the path is no UTF-8".into()))?
+        .into_owned();
+    match (category, action) {
+        ("certs", "certs") => match *request.method() {
+            Method::POST => add(state, request).await,
+            Method::OPTIONS => Ok(with(
+                options("POST, OPTIONS"),
+                header::ACCEPT,
+                "application/pgp-keys;armor=no, multipart/form-data",
+            )),
+            Method::GET | Method::HEAD => {
+                Err(Refusal::Forbidden("certificates are not listed; name one".into()))
+            }
+            _ => method(request, "POST, OPTIONS"),
+        },
+        ("certs", "by-vfingerprint" | "by-keyid" | "by-identity")
+        | ("index" | "prefixlog" | "canonical", _) => match *request.method() {
+            Method::OPTIONS => Ok(options(READ)),
+            Method::GET | Method::HEAD if argument.is_empty() => {
+                Err(Refusal::Forbidden("an identifier is missing behind the path".into()))
+            }
+            Method::GET | Method::HEAD => {
+                let (state, action) = (Arc::clone(state), action.to_owned());
+                blocking(move || read(&state, &action, &argument)).await
+            }
+            Method::PUT if action == "canonical" => Err(Refusal::NotImplemented(
+                "addresses are confirmed by mail here: see /vks/v1/request-verify".into(),
+            )),
+            _ => method(request, READ),
+        },
+        ("sendtoken", _) => {
+            Err(Refusal::NotImplemented("tokens are sent by /vks/v1/request-verify".into()))
+        }
+        _ => Err(Refusal::NotImplemented("this server has no such category".into())),
+    }
+}
+
+fn method(request: &Request, allow: &'static str) -> Result<Answer, Refusal> {
+    Err(Refusal::Method { method: request.method().to_string(), allow })
+}
+
+/// An answer to OPTIONS.
+pub(crate) fn options(allow: &'static str) -> Answer {
+    let answer = with(answer(StatusCode::OK, media::TEXT, Bytes::new()), header::ALLOW, allow);
+    let answer = with(answer, header::ACCESS_CONTROL_ALLOW_METHODS, allow);
+    with(answer, header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type")
+}
+
+fn read(state: &State, action: &str, argument: &str) -> Result<Answer, Refusal> {
+    let config = state.config.load();
+    let store = state.readers.get()?;
+    let nothing = || Refusal::NotFound("no certificate was found".into());
+    let rows = match action {
+        "by-vfingerprint" => by_vfingerprint(&store, argument)?,
+        "by-keyid" => by_key_id(&store, argument)?,
+        "by-identity" => by_identity(&store, argument, &config)?,
+        "index" => {
+            let rows = by_identity(&store, argument, &config)?;
+            let entries = entries(&store, &rows, &config)?;
+            return if entries.is_empty() { Err(nothing()) } else { Ok(json(&entries)) };
+        }
+        "canonical" => canonical(&store, argument)?,
+        _ => return prefix_log(&store, argument),
+    };
+    let found = search::found(&store, rows, &config)?;
+    if found.is_empty() {
+        return Err(nothing());
+    }
+    let bytes: Vec<u8> = found.iter().flat_map(|found| found.cert.as_bytes()).copied().collect();
+    Ok(tagged(ok(media::BINARY, bytes), &found))
+}
+
+/// A version octet and a fingerprint, with or without a slash between them.
+fn by_vfingerprint(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
+    let digits: String = argument.chars().filter(|&c| c != '/').collect();
+    let Some((version, fingerprint)) = digits.split_at_checked(2) else { return Ok(Vec::new()) };
+    let length = match version {
+        "03" => 32,
+        "04" => 40,
+        "05" | "06" => 64,
+        _ => return Ok(Vec::new()),
+    };
+    if fingerprint.len() != length || !fingerprint.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(Vec::new());
+    }
+    let Ok(query) = fingerprint.parse::<Query>() else { return Ok(Vec::new()) };
+    let version = version.parse::<u8>().unwrap_or(0);
+    let mut rows = store.select(&query, 10)?.rows;
+    rows.retain(|row| {
+        row.summary.keys().any(|key| {
+            key.fingerprint.version() == version
+                && key.fingerprint.to_string().eq_ignore_ascii_case(fingerprint)
+        })
+    });
+    Ok(rows)
+}
+
+/// By key ID; certificates of a later version than 4 are not found by it.
+fn by_key_id(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
+    if argument.len() != 16 {
+        return Ok(Vec::new());
+    }
+    let Ok(id) = u64::from_str_radix(argument, 16) else { return Ok(Vec::new()) };
+    let mut rows = store.select(&Query::KeyId(KeyId(id)), 100)?.rows;
+    rows.retain(|row| row.summary.fingerprint().version() <= 4);
+    Ok(rows)
+}
+
+/// By a whole address or user ID, in any case.
+fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Vec<Row>, Refusal> {
+    let limit = config.policy.results;
+    let query = match user_id::email(identity.as_bytes()) {
+        Some(email) => Query::Email(email),
+        None => Query::Exact(identity.to_owned()),
+    };
+    let selection = store.select(&query, limit)?;
+    if selection.more {
+        return Err(Refusal::TooLarge(format!("more than {limit} certificates match")));
+    }
+    let now = clock::now();
+    let mut rows = Vec::with_capacity(selection.rows.len());
+    for row in selection.rows {
+        let row = store.current(row, now)?;
+        // What is shown must be what was asked for: bound by its owner.
+        let bound = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
+            UserIdContent::Text(text) => {
+                user_id.created > 0
+                    && match &query {
+                        Query::Email(email) => user_id::email(text).as_ref() == Some(email),
+                        _ => user_id::text(text).eq_ignore_ascii_case(identity),
+                    }
+            }
+            UserIdContent::Attribute { .. } => false,
+        });
+        if bound {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// The certificates whose owner confirmed the address.
+fn canonical(store: &Store, identity: &str) -> Result<Vec<Row>, Refusal> {
+    let Some(email) = user_id::email(identity.as_bytes()) else { return Ok(Vec::new()) };
+    let mut rows = Vec::new();
+    for row in store.select(&Query::Email(email.clone()), 100)?.rows {
+        if store.published(row.summary.fingerprint())?.contains(&email) {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// The leading octets of the certificates that changed on a day.
+fn prefix_log(store: &Store, day: &str) -> Result<Answer, Refusal> {
+    let day = parse_day(day)
+        .ok_or_else(|| Refusal::BadRequest("a day is written as YYYY-MM-DD".into()))?;
+    let mut prefixes = BTreeSet::new();
+    for fingerprint in store.changed_on(day)? {
+        let bytes = fingerprint.as_bytes();
+        prefixes.insert(bytes[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    }
+    let body: String = prefixes.into_iter().map(|prefix| prefix + "\r\n").collect();
+    Ok(ok(media::TEXT, body))
+}
+
+/// Days since 1970 of a date.
+pub(crate) fn parse_day(text: &str) -> Option<u32> {
+    let (year, rest) = text.split_once('-')?;
+    let (month, day) = rest.split_once('-')?;
+    if (year.len(), month.len(), day.len()) != (4, 2, 2) {
+        return None;
+    }
+    let (year, month, day): (i64, i64, i64) =
+        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    // Days from civil, for years from 1970 on.
+    let shifted = if month <= 2 { year - 1 } else { year };
+    let era = shifted.div_euclid(400);
+    let of_era = shifted - era * 400;
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let days = u32::try_from(days).ok()?;
+    (super::v1::day_text(days) == text).then_some(days)
+}
+
+async fn add(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let (keytext, _) = keytext(request).await?;
+    let submission = blocking(move || submission::read(&keytext)).await?;
+    let report = submit(state, submission).await?;
+    let mut answer = json(&report);
+    if report.taken() == 0 {
+        *answer.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+    }
+    Ok(answer)
+}
+
+/// What was submitted: the whole body, the field `keytext` of a form, or the part of that name.
+pub(crate) async fn keytext(request: &Request) -> Result<(Bytes, Parameters), Refusal> {
+    let missing = || Refusal::Malformed("the field keytext is missing or empty".into());
+    match request.media().as_str() {
+        "multipart/form-data" => {
+            let boundary = request
+                .header(header::CONTENT_TYPE)
+                .and_then(|media| multer::parse_boundary(media).ok())
+                .ok_or_else(|| Refusal::Malformed("the parts have no boundary".into()))?;
+            let body = request.body.clone();
+            let stream = http_body_util::BodyStream::new(http_body_util::Full::new(body));
+            let stream = futures_util::StreamExt::filter_map(stream, |frame| async move {
+                frame.ok().and_then(|frame| frame.into_data().ok()).map(Ok::<_, std::io::Error>)
+            });
+            let mut parts = multer::Multipart::new(stream, boundary);
+            let malformed = |error: multer::Error| Refusal::Malformed(error.to_string());
+            let mut text = Bytes::new();
+            while let Some(part) = parts.next_field().await.map_err(malformed)? {
+                // A form may have both, a text field and a file.
+                if matches!(part.name(), Some("keytext" | "keyfile")) && text.is_empty() {
+                    text = part.bytes().await.map_err(malformed)?;
+                }
+            }
+            if text.is_empty() { Err(missing()) } else { Ok((text, Parameters::default())) }
+        }
+        "application/pgp-keys" | "application/octet-stream" => {
+            Ok((request.body.clone(), request.query()))
+        }
+        _ => {
+            let form = request.form();
+            let text = form.get("keytext").filter(|text| !text.trim().is_empty());
+            let text = Bytes::from(text.ok_or_else(missing)?.to_owned());
+            Ok((text, form))
+        }
+    }
+}
+
+/// A certificate in the JSON index.
+#[derive(Debug, Serialize)]
+pub(crate) struct Entry {
+    version: u8,
+    fingerprint: String,
+    #[serde(rename = "isRevoked")]
+    is_revoked: bool,
+    #[serde(flatten)]
+    key: Key,
+    #[serde(rename = "userIDs")]
+    user_ids: Vec<UserId>,
+    subkeys: Vec<Subkey>,
+}
+
+#[derive(Debug, Serialize)]
+struct Key {
+    algorithm: Algorithm,
+    #[serde(rename = "creationDate")]
+    creation_date: String,
+    #[serde(rename = "expirationDate", skip_serializing_if = "Option::is_none")]
+    expiration_date: Option<String>,
+    capabilities: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Algorithm {
+    code: u8,
+    name: String,
+    #[serde(rename = "bitLength")]
+    bit_length: u16,
+}
+
+#[derive(Debug, Serialize)]
+struct UserId {
+    #[serde(rename = "uidString")]
+    uid_string: String,
+    #[serde(rename = "isRevoked")]
+    is_revoked: bool,
+    #[serde(rename = "creationDate")]
+    creation_date: String,
+    #[serde(rename = "expirationDate", skip_serializing_if = "Option::is_none")]
+    expiration_date: Option<String>,
+    confidence: u8,
+}
+
+#[derive(Debug, Serialize)]
+struct Subkey {
+    version: u8,
+    fingerprint: String,
+    #[serde(rename = "isRevoked")]
+    is_revoked: bool,
+    #[serde(flatten)]
+    key: Key,
+}
+
+/// The JSON index of certificates.
+pub(crate) fn entries(store: &Store, rows: &[Row], config: &Config) -> Result<Vec<Entry>, Refusal> {
+    let now = clock::now();
+    let mut entries = Vec::with_capacity(rows.len());
+    for Row { summary, .. } in rows {
+        let fingerprint = summary.fingerprint();
+        let confirmed = store.published(fingerprint)?;
+        let user_ids = summary.user_ids.iter().filter(|user_id| user_id.created > 0);
+        let user_ids = user_ids.filter_map(|user_id| {
+            let UserIdContent::Text(text) = &user_id.content else { return None };
+            let is_confirmed = user_id::email(text).is_some_and(|email| confirmed.contains(&email));
+            (is_confirmed || !config.vks.only_confirmed).then(|| UserId {
+                uid_string: user_id::text(text).into_owned(),
+                is_revoked: user_id.revoked,
+                creation_date: timestamp(user_id.created),
+                expiration_date: (user_id.expires > 0).then(|| timestamp(user_id.expires)),
+                confidence: if is_confirmed { 120 } else { 0 },
+            })
+        });
+        entries.push(Entry {
+            version: fingerprint.version(),
+            fingerprint: fingerprint.to_string().to_ascii_lowercase(),
+            is_revoked: summary.validity(now) == Validity::Revoked,
+            key: key(&summary.primary),
+            user_ids: user_ids.collect(),
+            subkeys: summary
+                .subkeys
+                .iter()
+                .filter(|subkey| subkey.bound)
+                .map(|subkey| Subkey {
+                    version: subkey.fingerprint.version(),
+                    fingerprint: subkey.fingerprint.to_string().to_ascii_lowercase(),
+                    is_revoked: summary.key_validity(subkey, now) == Validity::Revoked,
+                    key: key(subkey),
+                })
+                .collect(),
+        });
+    }
+    Ok(entries)
+}
+
+fn key(key: &KeySummary) -> Key {
+    let capabilities = [
+        (Capabilities::CERTIFY, "certify"),
+        (Capabilities::SIGN, "sign"),
+        (Capabilities::ENCRYPT, "encrypt"),
+        (Capabilities::AUTHENTICATE, "authenticate"),
+    ];
+    Key {
+        algorithm: Algorithm {
+            code: key.algorithm,
+            name: talaria::algorithm(key),
+            bit_length: key.bits,
+        },
+        creation_date: timestamp(key.created),
+        expiration_date: (key.expires > 0).then(|| timestamp(key.expires)),
+        capabilities: capabilities
+            .into_iter()
+            .filter(|&(which, _)| key.capabilities.has(which))
+            .map(|(_, name)| name)
+            .collect(),
+    }
+}
+
+/// A time as RFC 3339 has it.
+pub(crate) fn timestamp(time: u32) -> String {
+    let (hour, minute, second) = (time / 3600 % 24, time / 60 % 60, time % 60);
+    format!("{}T{hour:02}:{minute:02}:{second:02}Z", super::v1::day_text(time / 86400))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_read_as_they_are_written() {
+        for day in [0, 1, 58, 59, 60, 364, 365, 11016, 19_782, 20_000, 40_000] {
+            assert_eq!(parse_day(&super::super::v1::day_text(day)), Some(day));
+        }
+        for wrong in ["", "2026-13-01", "2026-02-30", "26-01-01", "2026-1-1", "x", "1969-12-31"] {
+            assert_eq!(parse_day(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The keyserver: sockets around pure code.
+//!
+//! A request is read whole ([`listen`]), given to its handler ([`service`]), and answered from a
+//! snapshot of the store. What writes goes through one thread, which commits in groups ([`writer`]).
+//! Gossip follows the change log through prefix trees in memory ([`trees`]).
+
+mod admin;
+mod answer;
+mod clock;
+mod config;
+mod hkp;
+mod limiter;
+mod listen;
+mod metrics;
+mod page;
+mod reader;
+mod request;
+mod search;
+mod service;
+mod state;
+mod submission;
+mod trees;
+mod writer;
+
+pub use config::{
+    Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Policy, Push, Rate, Rates, Vks,
+    Wkd,
+};
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use talaria_store::{Access, Store, StoreError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::reader::Readers;
+use crate::state::State;
+use crate::trees::Trees;
+use crate::writer::Writer;
+
+/// How often the change log is looked at for what others have written.
+const FOLLOW: Duration = Duration::from_millis(500);
+
+/// How often the counts of the day are written.
+const TALLY: Duration = Duration::from_secs(300);
+
+/// Starts the log of the process, on standard error. A second call does nothing.
+pub fn start_log(log: &Log) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _ = match log.format.as_str() {
+        "json" => builder.json().flatten_event(true).try_init(),
+        _ => builder.try_init(),
+    };
+}
+
+/// Why a server cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The certificate or key for TLS.
+    #[error("cannot set up TLS: {0}")]
+    Tls(std::io::Error),
+    /// Threads or timers.
+    #[error("cannot start")]
+    Runtime(#[source] std::io::Error),
+}
+
+/// A server that is listening and not yet answering.
+pub struct Server {
+    state: Arc<State>,
+    listeners: Vec<TcpListener>,
+    tls: Option<tokio_rustls::TlsAcceptor>,
+    writer: std::thread::JoinHandle<()>,
+    runtime: tokio::runtime::Runtime,
+    down: watch::Sender<bool>,
+}
+
+/// Tells a server that runs to go down or to read its settings again.
+#[derive(Clone)]
+pub struct Handle {
+    state: Arc<State>,
+    down: watch::Sender<bool>,
+}
+
+impl Handle {
+    /// Lets open requests end, writes what was acknowledged, and ends.
+    pub fn shut_down(&self) {
+        let _ = self.down.send(true);
+    }
+
+    /// Reads the settings again. Addresses and TLS stay as they are until a restart.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`]; the settings in force stay.
+    pub fn reload(&self) -> Result<(), ConfigError> {
+        let Some(path) = &self.state.config_path else { return Ok(()) };
+        let config = Config::read(path)?;
+        let limits = config.policy.limits();
+        self.state.config.store(Arc::new(config));
+        let writer = self.state.writer.clone();
+        tokio::spawn(async move {
+            let _ = writer
+                .run(move |store| {
+                    store.set_limits(limits);
+                    Ok(())
+                })
+                .await;
+        });
+        Ok(())
+    }
+}
+
+impl Server {
+    /// Opens the store at `store` (made if it does not exist), builds what gossip needs, and listens.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`].
+    pub fn start(
+        store: &Path,
+        config: Config,
+        config_path: Option<PathBuf>,
+    ) -> Result<Self, ServeError> {
+        config.validate()?;
+        let mut opened = Store::open(store, Access::Create)?;
+        let trees = Trees::build(&opened)?;
+        let secret = opened.secret()?;
+        let (writer, thread) = Writer::start(opened, config.policy.limits());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("talaria-server")
+            .enable_all()
+            .build()
+            .map_err(ServeError::Runtime)?;
+        let tls = match (&config.http.tls_certificate, &config.http.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(listen::tls(certificate, key).map_err(ServeError::Tls)?)
+            }
+            _ => None,
+        };
+        let mut listeners = Vec::new();
+        for &address in &config.http.listen {
+            let listener = runtime
+                .block_on(TcpListener::bind(address))
+                .map_err(|source| ServeError::Listen { address, source })?;
+            listeners.push(listener);
+        }
+        let readers = Readers::new(store);
+        let store_path = store.to_owned();
+        let state = State::new(config, config_path, store_path, readers, writer, trees, secret);
+        let (down, _) = watch::channel(false);
+        Ok(Self { state: Arc::new(state), listeners, tls, writer: thread, runtime, down })
+    }
+
+    /// The addresses that the server answers on.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// What tells this server to stop.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle { state: Arc::clone(&self.state), down: self.down.clone() }
+    }
+
+    /// Answers until a signal (SIGTERM, SIGINT) or [`Handle::shut_down`] ends it; SIGHUP reads the
+    /// settings again.
+    pub fn run(self) {
+        let Self { state, listeners, tls, writer, runtime, down } = self;
+        let handle = Handle { state: Arc::clone(&state), down: down.clone() };
+        runtime.block_on(async {
+            let mut tasks = tokio::task::JoinSet::new();
+            for listener in listeners {
+                tasks.spawn(listen::serve(
+                    Arc::clone(&state),
+                    listener,
+                    tls.clone(),
+                    down.subscribe(),
+                ));
+            }
+            tasks.spawn(follow(Arc::clone(&state), down.subscribe()));
+            tasks.spawn(tally(Arc::clone(&state), down.subscribe()));
+            tokio::spawn(signals(handle));
+            while tasks.join_next().await.is_some() {}
+        });
+        // What was handed over is written before the last handle of the writer goes.
+        runtime.shutdown_timeout(Duration::from_secs(5));
+        drop(state);
+        let _ = writer.join();
+    }
+}
+
+/// Waits for signals.
+async fn signals(handle: Handle) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let all = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+    );
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = all else { return };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => match handle.reload() {
+                Ok(()) => tracing::info!("settings were read again"),
+                Err(error) => tracing::error!(%error, "the settings in force stay"),
+            },
+        }
+    }
+    tracing::info!("going down");
+    handle.shut_down();
+}
+
+/// Brings the trees to what was written, by whomever.
+async fn follow(state: Arc<State>, mut down: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(FOLLOW) => {}
+            _ = down.wait_for(|down| *down) => return,
+        }
+        let state = Arc::clone(&state);
+        let followed = tokio::task::spawn_blocking(move || {
+            let store = state.readers.get()?;
+            state.trees.follow(&store)
+        });
+        if let Ok(Err(error)) = followed.await {
+            tracing::error!(%error, "cannot follow the change log");
+        }
+    }
+}
+
+/// Writes the counts of the day now and then, and at the end.
+async fn tally(state: Arc<State>, mut down: watch::Receiver<bool>) {
+    loop {
+        let ends = tokio::select! {
+            () = tokio::time::sleep(TALLY) => false,
+            _ = down.wait_for(|down| *down) => true,
+        };
+        let counts = state.metrics.since_last_tally();
+        if !counts.is_empty() {
+            let written =
+                state.writer.run(move |store| store.add_to_tally(clock::today(), &counts)).await;
+            if let Err(error) = written {
+                tracing::warn!(%error, "the counts of the day are not written");
+            }
+        }
+        if ends {
+            return;
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! How much one network may ask: token buckets.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use ipnet::IpNet;
+
+use crate::config::{Rate, Rates};
+
+/// Networks that are remembered; beyond that, those with full buckets are forgotten, then all.
+const NETWORKS_MAX: usize = 65_536;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Class {
+    Lookup,
+    Search,
+    Upload,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Network {
+    Net(IpNet),
+    /// Everybody who comes through an onion service.
+    Onion,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    tokens: f64,
+    filled: Instant,
+}
+
+/// The buckets of all networks.
+#[derive(Debug, Default)]
+pub(crate) struct Limiter {
+    buckets: Mutex<HashMap<(Network, Class), Bucket>>,
+}
+
+impl Rates {
+    pub(crate) fn of(&self, class: Class) -> Rate {
+        match class {
+            Class::Lookup => self.lookups,
+            Class::Search => self.searches,
+            Class::Upload => self.uploads,
+        }
+    }
+
+    /// Whose bucket a request is taken from, `None` if it needs none. An onion service connects from
+    /// this very machine; what gives it away is the name that was asked for.
+    pub(crate) fn network(&self, address: IpAddr, host: Option<&str>) -> Option<Network> {
+        let address = address.to_canonical();
+        let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
+        if address.is_loopback()
+            && name.is_some_and(|name| name.to_ascii_lowercase().ends_with(".onion"))
+        {
+            return Some(Network::Onion);
+        }
+        if self.exempt.iter().any(|net| net.contains(&address)) {
+            return None;
+        }
+        Some(Network::Net(self.net(address)))
+    }
+
+    /// The network of an address.
+    pub(crate) fn net(&self, address: IpAddr) -> IpNet {
+        let address = address.to_canonical();
+        let bits = match address {
+            IpAddr::V4(_) => self.ipv4_bits,
+            IpAddr::V6(_) => self.ipv6_bits,
+        };
+        IpNet::new(address, bits).map_or_else(|_| address.into(), |net| net.trunc())
+    }
+}
+
+impl Limiter {
+    /// Takes one token. `Err` has the seconds after which there is one.
+    pub(crate) fn take(
+        &self,
+        rates: &Rates,
+        network: Network,
+        class: Class,
+        now: Instant,
+    ) -> Result<(), u64> {
+        let Rate { mut per_second, mut burst } = rates.of(class);
+        if network == Network::Onion {
+            per_second *= f64::from(rates.onion_share);
+            burst *= f64::from(rates.onion_share);
+        }
+        let mut buckets = self.buckets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if buckets.len() >= NETWORKS_MAX && !buckets.contains_key(&(network, class)) {
+            // A full bucket is as good as none.
+            buckets.retain(|&(_, class), bucket| {
+                let Rate { per_second, burst } = rates.of(class);
+                let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
+                bucket.tokens + since * per_second < burst
+            });
+            if buckets.len() >= NETWORKS_MAX {
+                buckets.clear();
+            }
+        }
+        let bucket =
+            buckets.entry((network, class)).or_insert(Bucket { tokens: burst, filled: now });
+        let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
+        bucket.tokens = (bucket.tokens + since * per_second).min(burst);
+        bucket.filled = now;
+        if bucket.tokens >= 1.0 {
+            bucket.tokens -= 1.0;
+            return Ok(());
+        }
+        let wait = ((1.0 - bucket.tokens) / per_second).ceil();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a few seconds"
+        )]
+        Err(wait as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn rates() -> Rates {
+        Rates { uploads: Rate { per_second: 2.0, burst: 3.0 }, ..Rates::default() }
+    }
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let (rates, limiter, start) = (rates(), Limiter::default(), Instant::now());
+        let net = rates.network("192.0.2.7".parse().unwrap(), None).unwrap();
+        let mut take = |ms| {
+            limiter.take(&rates, net, Class::Upload, start + Duration::from_millis(ms)).is_ok()
+        };
+        assert!(take(0) && take(0) && take(0) && !take(0));
+        assert!(!take(400) && take(500) && !take(500) && take(1000));
+    }
+
+    #[test]
+    fn neighbours_share_a_network_and_strangers_do_not() {
+        let rates = rates();
+        let net = |text: &str| rates.network(text.parse().unwrap(), Some("keys.example:11371"));
+        assert_eq!(net("2001:db8:1:2:3::4"), net("2001:db8:1:2:ffff::1"));
+        assert_ne!(net("2001:db8:1:2:3::4"), net("2001:db8:2::1"));
+        assert_eq!(net("::ffff:192.0.2.7"), net("192.0.2.7"));
+        assert_eq!(net("127.0.0.1"), None);
+    }
+
+    #[test]
+    fn what_comes_through_an_onion_service_has_one_bucket() {
+        let rates = rates();
+        let onion = |text: &str| rates.network(text.parse().unwrap(), Some("abcdef.onion:80"));
+        assert_eq!(onion("127.0.0.1"), Some(Network::Onion));
+        // From elsewhere, a name proves nothing.
+        assert_ne!(onion("192.0.2.7"), Some(Network::Onion));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (rates, limiter, start) = (rates(), Limiter::default(), Instant::now());
+        for n in 0..100_000u32 {
+            let net = Network::Net(rates.net(IpAddr::from(n.to_be_bytes())));
+            let _ = limiter.take(&rates, net, Class::Lookup, start);
+        }
+        assert!(limiter.buckets.lock().unwrap().len() <= NETWORKS_MAX);
+    }
+}

@@ -1,0 +1,65 @@
+//! Connections to the store for reading: as many as there are threads that read at once.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use talaria_store::{Access, Store, StoreError};
+
+/// Page cache of one connection: 16 MiB.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// Connections that are not in use, at most; more are closed.
+const IDLE_MAX: usize = 32;
+
+/// Hands out connections for reading.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    idle: Arc<Mutex<Vec<Store>>>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), idle: Arc::default() }
+    }
+
+    /// A connection, which goes back when it is dropped.
+    pub(crate) fn get(&self) -> Result<Reader, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let store = match idle {
+            Some(store) => store,
+            None => {
+                let store = Store::open(&self.path, Access::Read)?;
+                // What is read is in the system's cache; mapped pages would be counted as ours.
+                store.set_memory(CACHE_BYTES, 0)?;
+                store
+            }
+        };
+        Ok(Reader { store: Some(store), idle: Arc::clone(&self.idle) })
+    }
+}
+
+/// A store for reading.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    store: Option<Store>,
+    idle: Arc<Mutex<Vec<Store>>>,
+}
+
+impl Deref for Reader {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        self.store.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.extend(self.store.take());
+        }
+    }
+}

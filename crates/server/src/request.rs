@@ -1,0 +1,81 @@
+//! A request, read whole.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::{Method, header};
+
+/// A request with its body, and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) parts: http::request::Parts,
+    pub(crate) body: Bytes,
+    /// The address of the client, also where a proxy stands between.
+    pub(crate) client: IpAddr,
+}
+
+impl Request {
+    pub(crate) fn method(&self) -> &Method {
+        &self.parts.method
+    }
+
+    /// The path as it was sent, percent-encoded.
+    pub(crate) fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    /// The parameters of the query, the first of each name.
+    pub(crate) fn query(&self) -> Parameters {
+        Parameters::parse(self.parts.uri.query().unwrap_or_default().as_bytes())
+    }
+
+    /// The fields of a form in the body.
+    pub(crate) fn form(&self) -> Parameters {
+        Parameters::parse(&self.body)
+    }
+
+    pub(crate) fn header(&self, name: header::HeaderName) -> Option<&str> {
+        self.parts.headers.get(name)?.to_str().ok()
+    }
+
+    /// The name by which the server was asked.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.header(header::HOST).or_else(|| self.parts.uri.authority().map(|a| a.as_str()))
+    }
+
+    /// Whether the client is a browser, or wants a page for another reason.
+    pub(crate) fn wants_page(&self) -> bool {
+        self.header(header::ACCEPT).is_some_and(|accept| accept.contains("text/html"))
+    }
+
+    /// The media type of the body, without parameters, in lower case.
+    pub(crate) fn media(&self) -> String {
+        let media = self.header(header::CONTENT_TYPE).unwrap_or_default();
+        media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+/// Names and values, decoded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    fn parse(bytes: &[u8]) -> Self {
+        Self(form_urlencoded::parse(bytes).into_owned().collect())
+    }
+
+    /// The first value of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a switch is on: `name=on`, as HKP has it.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| matches!(value, "on" | "yes" | "1" | "true"))
+    }
+
+    /// Whether `options` has `option` in its list.
+    pub(crate) fn option(&self, option: &str) -> bool {
+        self.get("options").is_some_and(|list| list.split(',').any(|part| part.trim() == option))
+    }
+}

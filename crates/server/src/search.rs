@@ -1,0 +1,186 @@
+//! What is looked for, and what is found: the one way from a request to certificates.
+
+use talaria_cert::{Cert, Summary, Verdict, Verification, complete, kind, user_id};
+use talaria_store::{Query, Row, Store};
+
+use crate::answer::Refusal;
+use crate::clock;
+use crate::config::{Config, Policy};
+
+/// A certificate that was found, as it is given out.
+pub(crate) struct Found {
+    pub(crate) cert: Cert,
+    pub(crate) row: Row,
+}
+
+/// Signatures beyond which a certificate is not filtered on a thread that answers requests.
+pub(crate) const HEAVY_SIGNATURES: u32 = 400;
+
+/// What was typed into a search.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Search {
+    /// A fingerprint, key ID or address: looked up in an index.
+    Exact(Query),
+    /// An address, or else words.
+    Words(String),
+}
+
+impl Search {
+    /// Reads the `search` parameter of HKP (draft-ietf-openpgp-hkp).
+    pub(crate) fn parse(text: &str, exact: bool, policy: &Policy) -> Result<Self, Refusal> {
+        let text = text.trim();
+        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+        if let Some(digits) = digits {
+            let digits: String = digits.chars().filter(|c| !c.is_whitespace()).collect();
+            let query = format!("0x{digits}").parse();
+            return match query {
+                Ok(Query::ShortKeyId(_)) if !policy.short_key_ids => {
+                    Err(Refusal::BadRequest(format!(
+                        "{text}: key IDs of 32 bits are easily forged and not answered here; ask \
+                         for the fingerprint"
+                    )))
+                }
+                Ok(query @ (Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_))) => {
+                    Ok(Self::Exact(query))
+                }
+                _ => Err(Refusal::BadRequest(format!(
+                    "{}: a key ID has 8 or 16 hexadecimal digits, a fingerprint 32, 40 or 64",
+                    shortened(text)
+                ))),
+            };
+        }
+        if text.is_empty() {
+            return Err(Refusal::BadRequest("the parameter search is missing or empty".into()));
+        }
+        if text.len() > SEARCH_BYTES_MAX {
+            return Err(Refusal::BadRequest(format!(
+                "a search has at most {SEARCH_BYTES_MAX} bytes"
+            )));
+        }
+        if exact {
+            let query = match user_id::email(text.as_bytes()) {
+                Some(email) if text == email || text == format!("<{email}>") => Query::Email(email),
+                _ => Query::Exact(text.to_owned()),
+            };
+            return Ok(Self::Exact(query));
+        }
+        Ok(Self::Words(text.to_owned()))
+    }
+
+    /// Whether it may look at many certificates.
+    pub(crate) fn is_wide(&self) -> bool {
+        match self {
+            Self::Exact(_) => false,
+            Self::Words(text) => user_id::email(text.as_bytes()).is_none(),
+        }
+    }
+
+    /// The rows that it names, none of which is hidden.
+    ///
+    /// A search that finds more than the policy allows is refused: a cut list would look complete.
+    pub(crate) fn rows(&self, store: &Store, config: &Config) -> Result<Vec<Row>, Refusal> {
+        let limit = config.policy.results;
+        let (selection, shown) = match self {
+            Self::Exact(query) => (store.select(query, limit)?, query.clone()),
+            Self::Words(text) => {
+                let email = user_id::email(text.as_bytes()).map(Query::Email);
+                let by_email = match &email {
+                    Some(query) => Some(store.select(query, limit)?),
+                    None => None,
+                };
+                match (by_email, email) {
+                    (Some(found), Some(query)) if !found.rows.is_empty() => (found, query),
+                    _ if !config.policy.word_search => return Ok(Vec::new()),
+                    _ => {
+                        let words: Vec<String> = user_id::words(text).collect();
+                        if words.is_empty() {
+                            return Ok(Vec::new());
+                        }
+                        let query = Query::Words(words);
+                        (store.select(&query, limit)?, query)
+                    }
+                }
+            }
+        };
+        if selection.more {
+            return Err(Refusal::TooLarge(format!(
+                "more than {limit} certificates match; be more specific"
+            )));
+        }
+        drop(shown);
+        let now = clock::now();
+        let mut rows = Vec::with_capacity(selection.rows.len());
+        for row in selection.rows {
+            rows.push(store.current(row, now)?);
+        }
+        Ok(rows)
+    }
+}
+
+/// Bytes of a search.
+const SEARCH_BYTES_MAX: usize = 1024;
+
+/// A text of a client in a message to it.
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// The certificates of `rows` as they are given out. What has nothing to give is left out.
+pub(crate) fn found(store: &Store, rows: Vec<Row>, config: &Config) -> Result<Vec<Found>, Refusal> {
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(cert) = served(store, &row, config)? {
+            all.push(Found { cert, row });
+        }
+    }
+    Ok(all)
+}
+
+/// A certificate as it is given out: `None` if it has no name that may be shown and does not say that
+/// it is revoked either.
+pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
+    let Some(stored) = store.stored(row.id)? else { return Ok(None) };
+    let verdicts = if stored.verdicts.contains(&Verdict::Unchecked) {
+        complete(&stored.cert, stored.verdicts, Verification::Full)
+    } else {
+        stored.verdicts
+    };
+    let served = stored.cert.served(&verdicts, config.policy.serving());
+    let mut cert = served.unwrap_or(stored.cert);
+    if config.vks.only_confirmed {
+        cert = confirmed(store, &cert)?;
+    }
+    Ok(is_useful(&cert, &row.summary).then_some(cert))
+}
+
+/// A certificate with only the user IDs whose address was confirmed, and nothing from others.
+pub(crate) fn confirmed(store: &Store, cert: &Cert) -> Result<Cert, Refusal> {
+    let published = store.published(cert.fingerprint())?;
+    let own = cert.fingerprint().key_id();
+    Ok(cert.retain(|_, packet| match packet.tag {
+        talaria_cert::Tag::USER_ID => {
+            user_id::email(packet.body).is_some_and(|email| published.contains(&email))
+        }
+        talaria_cert::Tag::USER_ATTRIBUTE => false,
+        talaria_cert::Tag::SIGNATURE => {
+            talaria_cert::Signature::parse(packet.body).is_some_and(|s| s.names(own))
+        }
+        _ => true,
+    }))
+}
+
+/// Whether a client can do something with it. GnuPG refuses certificates of version 4 without a user
+/// ID, but takes the revocation of one it knows.
+fn is_useful(cert: &Cert, summary: &Summary) -> bool {
+    cert.user_ids().next().is_some()
+        || cert.fingerprint().version() > 4
+        || summary.primary.revoked
+        || cert
+            .packets()
+            .skip(1)
+            .take_while(|packet| packet.tag == talaria_cert::Tag::SIGNATURE)
+            .any(|packet| {
+                talaria_cert::Signature::parse(packet.body)
+                    .is_some_and(|signature| signature.kind == kind::KEY_REVOCATION)
+            })
+}

@@ -1,0 +1,141 @@
+//! What all parts of the server share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use talaria_cert::Cert;
+use talaria_store::Outcome;
+use tokio::sync::{Semaphore, broadcast};
+
+use crate::config::Config;
+use crate::limiter::Limiter;
+use crate::metrics::{Metrics, count};
+use crate::reader::Readers;
+use crate::trees::Trees;
+use crate::writer::{WriteError, Writer};
+
+/// Searches that run at a time; more wait.
+const SEARCHES: usize = 8;
+
+/// The shared state.
+pub(crate) struct State {
+    /// The settings; replaced as a whole on reload.
+    pub(crate) config: ArcSwap<Config>,
+    /// Where they come from.
+    pub(crate) config_path: Option<PathBuf>,
+    pub(crate) store_path: PathBuf,
+    pub(crate) readers: Readers,
+    pub(crate) writer: Writer,
+    pub(crate) trees: Trees,
+    pub(crate) metrics: Metrics,
+    pub(crate) limiter: Limiter,
+    pub(crate) started: Instant,
+    pub(crate) searches: Semaphore,
+    /// A secret of the store, for tokens.
+    pub(crate) secret: Vec<u8>,
+    /// What was new here, for whoever passes it on.
+    pub(crate) news: broadcast::Sender<Arc<Vec<Cert>>>,
+    /// What is known of the peers.
+    pub(crate) peers: Mutex<Vec<PeerStatus>>,
+}
+
+/// How gossip with a peer goes.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(crate) struct PeerStatus {
+    /// Its name and gossip port.
+    pub(crate) name: String,
+    pub(crate) view: String,
+    /// Where its certificates are fetched.
+    pub(crate) http: Option<String>,
+    /// What it says it is.
+    pub(crate) version: Option<String>,
+    /// When the last exchange that was finished ended, in seconds since 1970.
+    pub(crate) last_exchange: Option<u32>,
+    pub(crate) exchanges: u64,
+    pub(crate) failures: u64,
+    /// Failures since the last success.
+    pub(crate) failing: u32,
+    pub(crate) last_error: Option<String>,
+    /// Digests that it had and we had not, over all exchanges.
+    pub(crate) learnt: u64,
+    pub(crate) fetched: u64,
+    /// The seconds that the last exchange took, with fetching and storing.
+    pub(crate) last_seconds: f64,
+}
+
+impl State {
+    #[expect(clippy::too_many_arguments, reason = "called once")]
+    pub(crate) fn new(
+        config: Config,
+        config_path: Option<PathBuf>,
+        store_path: PathBuf,
+        readers: Readers,
+        writer: Writer,
+        trees: Trees,
+        secret: Vec<u8>,
+    ) -> Self {
+        Self {
+            config: ArcSwap::from_pointee(config),
+            config_path,
+            store_path,
+            readers,
+            writer,
+            trees,
+            metrics: Metrics::default(),
+            limiter: Limiter::default(),
+            started: Instant::now(),
+            searches: Semaphore::new(SEARCHES),
+            secret,
+            news: broadcast::channel(256).0,
+            peers: Mutex::default(),
+        }
+    }
+
+    /// Adds certificates from outside: counted, followed by the trees, passed on. Signatures that are
+    /// marked as local are not taken.
+    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<Outcome>, WriteError> {
+        let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
+        // Somebody listens only where certificates are passed on.
+        let copies = (self.news.receiver_count() > 0).then(|| certs.clone());
+        let outcomes = self.writer.add(certs).await?;
+        let metrics = &self.metrics;
+        for outcome in &outcomes {
+            let counter = match outcome {
+                Outcome::New => &metrics.certs_new,
+                Outcome::Updated => &metrics.certs_updated,
+                Outcome::Unchanged => &metrics.certs_unchanged,
+                Outcome::Refused(_) => &metrics.certs_refused,
+            };
+            count(counter, 1);
+        }
+        if let Some(copies) = copies {
+            let news: Vec<Cert> = copies
+                .into_iter()
+                .zip(&outcomes)
+                .filter(|(_, outcome)| matches!(outcome, Outcome::New | Outcome::Updated))
+                .map(|(cert, _)| cert)
+                .collect();
+            if !news.is_empty() {
+                let _ = self.news.send(Arc::new(news));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Changes what is known of a peer.
+    pub(crate) fn note_peer(&self, name: &str, change: impl FnOnce(&mut PeerStatus)) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = peers.iter().position(|peer| peer.name == name).unwrap_or_else(|| {
+            peers.push(PeerStatus { name: name.to_owned(), ..PeerStatus::default() });
+            peers.len() - 1
+        });
+        change(&mut peers[at]);
+    }
+
+    /// What is known of the peers.
+    pub(crate) fn peer_statuses(&self) -> Vec<PeerStatus> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,62 @@
+//! Certificates that were sent to the server: armored or binary, one or many.
+
+use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter};
+
+use crate::answer::Refusal;
+
+/// Certificates in one submission.
+const CERTS_MAX: usize = 10_000;
+
+/// What a submission has in it.
+#[derive(Debug, Default)]
+pub(crate) struct Submission {
+    pub(crate) certs: Vec<Cert>,
+    /// What is no certificate, and why.
+    pub(crate) rejected: Vec<String>,
+}
+
+/// Reads a submission. At least one certificate or one rejection comes out.
+///
+/// # Errors
+///
+/// [`Refusal::Malformed`] if there is nothing in it, [`Refusal::TooLarge`] if there is too much.
+pub(crate) fn read(bytes: &[u8]) -> Result<Submission, Refusal> {
+    let mut submission = Submission::default();
+    let start = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(bytes.len());
+    let bytes = &bytes[start..];
+    if bytes.first().is_some_and(|first| first & 0x80 != 0) {
+        split(Splitter::new(bytes, BATCH_BYTES), &mut submission)?;
+    } else {
+        split(Splitter::new(Armor::new(bytes), BATCH_BYTES), &mut submission)?;
+    }
+    if submission.certs.is_empty() && submission.rejected.is_empty() {
+        return Err(Refusal::Malformed("there is no OpenPGP certificate in what was sent".into()));
+    }
+    Ok(submission)
+}
+
+fn split(
+    mut splitter: Splitter<impl std::io::Read>,
+    submission: &mut Submission,
+) -> Result<(), Refusal> {
+    loop {
+        let batch = splitter.next_batch().map_err(|error| {
+            Refusal::Malformed(format!("what was sent cannot be read: {error}"))
+        })?;
+        let Some(batch) = batch else { return Ok(()) };
+        for (offset, raw) in batch.certs() {
+            if submission.certs.len() == CERTS_MAX {
+                return Err(Refusal::TooLarge(format!(
+                    "a submission has at most {CERTS_MAX} certificates"
+                )));
+            }
+            match Cert::parse(raw) {
+                Ok(cert) => submission.certs.push(cert),
+                Err(reason) => submission.rejected.push(format!("at byte {offset}: {reason}")),
+            }
+        }
+        submission
+            .rejected
+            .extend(batch.rejects().map(|r| format!("at byte {}: {}", r.offset, r.reason)));
+    }
+}
