@@ -247,7 +247,7 @@ impl Curve {
         Self::ALL.get(usize::from(number).wrapping_sub(1)).copied()
     }
 
-    fn from_oid(oid: &[u8]) -> Option<Self> {
+    pub(crate) fn from_oid(oid: &[u8]) -> Option<Self> {
         Some(match oid {
             [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => Self::NistP256,
             [0x2b, 0x81, 0x04, 0x00, 0x22] => Self::NistP384,

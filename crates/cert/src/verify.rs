@@ -13,10 +13,7 @@ use std::collections::HashMap;
 use aws_lc_rs::digest::{self, Context};
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{self, RsaParameters};
-use openssl::bn::{BigNum, BigNumContext};
-use openssl::ec::{EcGroup, EcKey, EcPoint};
-use openssl::ecdsa::EcdsaSig;
-use openssl::nid::Nid;
+use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
@@ -193,7 +190,7 @@ fn check(cert: &Cert, verification: Verification, at: usize, batch: &mut Batch) 
         .collect()
 }
 
-/// A key, set up for checking.
+/// The primary key, set up for checking.
 pub(crate) struct Verifier<'a> {
     primary: Key<'a>,
     /// RSA keys by hash algorithm, each parsed at most once.
@@ -223,10 +220,12 @@ enum Hasher {
     Fast(Context),
     /// By Sequoia, for algorithms that AWS-LC does not have.
     Slow(openpgp::crypto::hash::Context),
+    /// MD5, which neither has. For views of peers that believe in it.
+    Md5(Md5),
 }
 
 /// A digest.
-enum Digest {
+pub(crate) enum Digest {
     Fast(digest::Digest),
     Slow(Vec<u8>),
 }
@@ -238,6 +237,7 @@ impl Hasher {
             8 => &digest::SHA256,
             9 => &digest::SHA384,
             10 => &digest::SHA512,
+            1 => return Some(Self::Md5(Md5::new())),
             _ => {
                 let slow = openpgp::types::HashAlgorithm::from(algorithm).context().ok()?;
                 return Some(Self::Slow(slow.for_digest()));
@@ -250,6 +250,7 @@ impl Hasher {
         match self {
             Self::Fast(context) => context.update(bytes),
             Self::Slow(context) => context.update(bytes),
+            Self::Md5(context) => context.update(bytes),
         }
     }
 
@@ -257,12 +258,13 @@ impl Hasher {
         Some(match self {
             Self::Fast(context) => Digest::Fast(context.finish()),
             Self::Slow(context) => Digest::Slow(context.into_digest().ok()?),
+            Self::Md5(context) => Digest::Slow(context.finalize().to_vec()),
         })
     }
 }
 
 impl Digest {
-    fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Fast(digest) => digest.as_ref(),
             Self::Slow(digest) => digest,
@@ -296,71 +298,18 @@ impl<'a> Verifier<'a> {
         if digest.as_bytes()[..2] != signature.digest_prefix {
             return Verdict::Bad;
         }
-        self.verify_digest(&digest, body, signature, defer)
-    }
-
-    /// Whether the digest of a signature on `component` starts as the signature says, which anybody can
-    /// find out; `None` if it cannot be computed here.
-    pub(crate) fn digest_fits(
-        &mut self,
-        component: PacketRef<'a>,
-        signature: &Signature<'_>,
-    ) -> Option<bool> {
-        let digest = self.digest(component, signature).ok()?;
-        Some(digest.as_bytes()[..2] == signature.digest_prefix)
-    }
-
-    /// Whether `signer` has made a signature on `component` of this key, or this key itself if there is
-    /// no other. What the signature says of its digest is not looked at.
-    pub(crate) fn is_signed_by(
-        &mut self,
-        signer: Option<&mut Self>,
-        component: PacketRef<'a>,
-        body: &[u8],
-        signature: &Signature<'_>,
-    ) -> bool {
-        let Ok(digest) = self.digest(component, signature) else { return false };
-        let mut job = None;
-        let defer = |deferred| job = Some(deferred);
-        let signer = signer.unwrap_or(self);
-        let verdict = signer.verify_digest(&digest, body, signature, defer);
-        match (job, signer.primary.material) {
-            (Some(job), _) => single_is_good(&job),
-            (None, Material::Ec { curve: Some(Curve::Secp256k1), point })
-                if signature.algorithm == 19 =>
-            {
-                secp256k1_is_good(point, digest.as_bytes(), signature.numbers).unwrap_or(false)
-            }
-            (None, _) => verdict == Verdict::Good,
-        }
-    }
-
-    /// Checks what was signed, all but the digest's first bits.
-    fn verify_digest(
-        &mut self,
-        digest: &Digest,
-        body: &[u8],
-        signature: &Signature<'_>,
-        defer: impl FnOnce(Job),
-    ) -> Verdict {
         let Digest::Fast(digest) = digest else {
             return self.verify_slowly(body, digest.as_bytes());
         };
         match (self.primary.material, signature.algorithm) {
             (Material::Rsa { n, e }, 1 | 3) => match self.rsa_key(signature.hash, n, e) {
-                Some(key) => rsa(key, n.len(), digest, signature.numbers),
+                Some(key) => rsa(key, n.len(), &digest, signature.numbers),
                 None => self.verify_slowly(body, digest.as_ref()),
             },
             (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
                 match (point.try_into(), ed25519_legacy(signature.numbers)) {
                     (Ok(public), Some(signature)) => {
-                        defer(Job {
-                            public,
-                            signed: signature,
-                            digest: *digest,
-                            cert: 0,
-                            signature: 0,
-                        });
+                        defer(Job { public, signed: signature, digest, cert: 0, signature: 0 });
                         Verdict::Unchecked
                     }
                     _ => Verdict::Malformed,
@@ -369,7 +318,7 @@ impl<'a> Verifier<'a> {
             (Material::Native(point), 27) => {
                 match (point.try_into(), signature.numbers.try_into()) {
                     (Ok(public), Ok(signed)) => {
-                        defer(Job { public, signed, digest: *digest, cert: 0, signature: 0 });
+                        defer(Job { public, signed, digest, cert: 0, signature: 0 });
                         Verdict::Unchecked
                     }
                     _ => Verdict::Malformed,
@@ -377,6 +326,16 @@ impl<'a> Verifier<'a> {
             }
             _ => self.verify_slowly(body, digest.as_ref()),
         }
+    }
+
+    /// The digest that a signature on `component` is about, whoever made it; `None` if it cannot be
+    /// computed here.
+    pub(crate) fn digest_of(
+        &mut self,
+        component: PacketRef<'a>,
+        signature: &Signature<'_>,
+    ) -> Option<Digest> {
+        self.digest(component, signature).ok()
     }
 
     /// The digest that a signature is about (RFC 9580, section 5.2.4).
@@ -521,24 +480,13 @@ fn rsa(
     }
 }
 
-/// An ECDSA signature on the one curve that Sequoia does not have.
-fn secp256k1_is_good(point: &[u8], digest: &[u8], numbers: &[u8]) -> Option<bool> {
-    let group = EcGroup::from_curve_name(Nid::SECP256K1).ok()?;
-    let point = EcPoint::from_bytes(&group, point, &mut *BigNumContext::new().ok()?).ok()?;
-    let key = EcKey::from_public_key(&group, &point).ok()?;
-    let (r, rest) = mpi(numbers)?;
-    let (s, _) = mpi(rest)?;
-    let (r, s) = (BigNum::from_slice(r).ok()?, BigNum::from_slice(s).ok()?);
-    EcdsaSig::from_private_components(r, s).ok()?.verify(digest, &key).ok()
-}
-
-fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&bits, rest) = bytes.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(bits)).div_ceil(8))
 }
 
 /// The two MPIs of an `EdDSA` signature in version 4 form, as 64 octets.
-fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
+pub(crate) fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
     let (r, rest) = mpi(numbers)?;
     let (s, _) = mpi(rest)?;
     let mut out = [0; 64];

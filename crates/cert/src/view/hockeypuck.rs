@@ -4,15 +4,12 @@
 //! takes for the owner's and we do not, digests whose first bits are wrong, signing subkeys that must
 //! sign back), the work is done here.
 
-use openssl::bn::BigNumContext;
-use openssl::ec::{EcGroup, EcPoint};
-use openssl::nid::Nid;
-
 use crate::fields::Fields;
 use crate::packet::{PacketRef, Tag};
 use crate::signature::{Subpacket, Subpackets, kind};
 use crate::verify::{Verdict, Verifier};
-use crate::{Cert, Key, Signature};
+use crate::view::arithmetic;
+use crate::{Cert, Curve, Key, Signature};
 
 /// Longer packets are passed over when a certificate is read.
 const PACKET_BYTES_MAX: usize = 8192;
@@ -24,15 +21,18 @@ const CERT_BYTES_MAX: usize = 1 << 20;
 pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
     let primary = cert.packets().next()?;
     let public = PublicKey::read(primary)?;
-    if public.version < 4 {
-        // The digest of such a key is begun with a length that is 2 too small: no signature fits.
+    // In version 3 the digest is begun with a length that is 2 too small: no signature fits. With octets
+    // behind it, the key has another fingerprint there.
+    if public.version < 4 || public.bytes != primary.body.len() {
         return None;
     }
+    let key = Key::parse(primary).ok()?;
     let mut selection = Selection {
         id: cert.fingerprint().key_id().0,
         fingerprint: cert.fingerprint(),
         primary: public,
-        verifier: Verifier::new(Key::parse(primary).ok()?),
+        key,
+        verifier: Verifier::new(key),
         keep: vec![false; cert.packets().len()],
         hard_revoked: false,
         bound: false,
@@ -61,6 +61,7 @@ struct Selection<'a> {
     id: u64,
     fingerprint: crate::Fingerprint,
     primary: PublicKey,
+    key: Key<'a>,
     verifier: Verifier<'a>,
     keep: Vec<bool>,
     /// The key is revoked in a way that says nothing it ever signed is to be believed.
@@ -72,7 +73,10 @@ struct Selection<'a> {
 /// A component that can be read, with what is known of the signatures on it so far.
 struct Component<'a> {
     at: usize,
+    /// What is hashed of it.
     packet: PacketRef<'a>,
+    /// That is all of it, so that our verdicts are about the same.
+    as_stored: bool,
     /// The key, if it is a subkey.
     subkey: Option<PublicKey>,
     /// The owner has signed it.
@@ -87,16 +91,20 @@ impl<'a> Selection<'a> {
             return None;
         }
         let mut subkey = None;
+        let mut hashed = packet;
         match packet.tag {
             Tag::PUBLIC_KEY => {}
             Tag::USER_ID if self.hard_revoked || packet.body.contains(&0) => return None,
             Tag::USER_ID => {}
             Tag::PUBLIC_SUBKEY => {
-                subkey = Some(PublicKey::read(packet).filter(|key| key.version >= 4)?);
+                let key = PublicKey::read(packet).filter(|key| key.version >= 4)?;
+                hashed.body = &packet.body[..key.bytes];
+                subkey = Some(key);
             }
             _ => return None,
         }
-        Some(Component { at, packet, subkey, bound: false, others: Vec::new() })
+        let as_stored = hashed.body.len() == packet.body.len();
+        Some(Component { at, packet: hashed, as_stored, subkey, bound: false, others: Vec::new() })
     }
 
     fn signature(
@@ -114,7 +122,7 @@ impl<'a> Selection<'a> {
             read.issuer == self.id || read.issuer_fingerprint == Some(self.fingerprint.as_bytes());
         if !own {
             component.others.push((at, read.signature));
-        } else if self.is_valid(component, body, &read, verdict) {
+        } else if self.is_valid(component, &read, verdict) {
             let reason = read.signature.revocation_reason.map(|(code, _)| code);
             self.hard_revoked |=
                 read.signature.kind == kind::KEY_REVOCATION && matches!(reason, None | Some(0 | 2));
@@ -137,7 +145,10 @@ impl<'a> Selection<'a> {
         }
         for (at, signature) in component.others {
             self.keep[at] = self.is_plausible(&component.packet, &signature)
-                && self.verifier.digest_fits(component.packet, &signature) == Some(true);
+                && self
+                    .verifier
+                    .digest_of(component.packet, &signature)
+                    .is_some_and(|digest| digest.as_bytes()[..2] == signature.digest_prefix);
         }
     }
 
@@ -160,13 +171,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Whether a signature is one of the owner, in its place and right.
-    fn is_valid(
-        &mut self,
-        component: &Component<'a>,
-        body: &[u8],
-        read: &Read<'_>,
-        verdict: Verdict,
-    ) -> bool {
+    fn is_valid(&mut self, component: &Component<'a>, read: &Read<'_>, verdict: Verdict) -> bool {
         let signature = &read.signature;
         let in_place = match &component.subkey {
             None if component.packet.tag == Tag::PUBLIC_KEY => self.may_be_direct(signature),
@@ -179,37 +184,35 @@ impl<'a> Selection<'a> {
         if !in_place || !self.primary.can_sign() || self.primary.algorithm != signature.algorithm {
             return false;
         }
-        let packet = component.packet;
-        let right = match verdict {
-            Verdict::Good => true,
-            Verdict::Malformed | Verdict::Misplaced => false,
-            // In version 4 the first bits of the digest are not compared.
-            _ => match self.verifier.digest_fits(packet, signature) {
-                None => false,
-                Some(true) if verdict == Verdict::Bad => false,
-                Some(false) if signature.version != 4 => false,
-                Some(_) => self.verifier.is_signed_by(None, packet, body, signature),
-            },
-        };
+        let right = (verdict == Verdict::Good && component.as_stored)
+            || self.verifies(component, signature, None);
         right && (!read.says_signing || self.is_signed_back(component, read))
+    }
+
+    /// Whether a signature is right, by `signer` or by the primary key.
+    fn verifies(
+        &mut self,
+        component: &Component<'a>,
+        signature: &Signature<'_>,
+        signer: Option<Key<'_>>,
+    ) -> bool {
+        let Some(digest) = self.verifier.digest_of(component.packet, signature) else {
+            return false;
+        };
+        let digest = digest.as_bytes();
+        // In version 4 the first bits of the digest are not compared.
+        (signature.version == 4 || digest[..2] == signature.digest_prefix)
+            && arithmetic::is_right(&signer.unwrap_or(self.key), signature, digest)
     }
 
     /// Whether a subkey that is to sign has signed its primary key.
     fn is_signed_back(&mut self, component: &Component<'a>, read: &Read<'_>) -> bool {
         let Some(subkey) = &component.subkey else { return true };
-        let Some(back) = read.embedded else { return false };
-        let Some(signature) = Signature::parse(back) else { return false };
+        let Some(signature) = read.embedded.and_then(Signature::parse) else { return false };
         let Ok(key) = Key::parse(component.packet) else { return false };
-        if !subkey.can_sign() || subkey.algorithm != signature.algorithm {
-            return false;
-        }
-        if signature.version > 4
-            && self.verifier.digest_fits(component.packet, &signature) != Some(true)
-        {
-            return false;
-        }
-        let mut signer = Verifier::new(key);
-        self.verifier.is_signed_by(Some(&mut signer), component.packet, back, &signature)
+        subkey.can_sign()
+            && subkey.algorithm == signature.algorithm
+            && self.verifies(component, &signature, Some(key))
     }
 }
 
@@ -222,6 +225,8 @@ fn is_on_user_id(signature: &Signature<'_>) -> bool {
 struct PublicKey {
     version: u8,
     algorithm: u8,
+    /// What is read. Octets behind that are kept, but not hashed.
+    bytes: usize,
 }
 
 impl PublicKey {
@@ -257,8 +262,7 @@ impl PublicKey {
             28 => drop(fields.take(57)?),
             _ => return None,
         }
-        // What follows would be cut off before hashing.
-        fields.0.is_empty().then_some(Self { version, algorithm })
+        Some(Self { version, algorithm, bytes: packet.body.len() - fields.0.len() })
     }
 
     fn can_sign(&self) -> bool {
@@ -276,73 +280,27 @@ fn mpi<'a>(fields: &mut Fields<'a>) -> Option<&'a [u8]> {
 fn on_curve(fields: &mut Fields<'_>, version: u8, algorithm: u8) -> Option<()> {
     let len = fields.byte()?;
     let oid = fields.take(usize::from(len))?;
-    let curve = Curve::from_oid(oid)?;
+    // Each curve has one object identifier there.
+    let curve = Curve::from_oid(oid).filter(|_| !matches!(oid, [0x2b, 0x65, 0x6e | 0x70]))?;
     let point = mpi(fields)?;
-    match (algorithm, curve) {
+    let fits = match (algorithm, curve) {
         (18, _) => {
             let len = fields.byte().filter(|&len| len != 255)?;
             let [1, hash, cipher, ..] = *fields.take(usize::from(len))? else { return None };
             let fits = match curve {
                 Curve::Cv25519 => version != 6 && point.len() == 33,
                 Curve::X448 => point.len() == 57,
-                Curve::Weierstrass(_) => true,
                 Curve::Ed25519 | Curve::Ed448 => false,
+                _ => true,
             };
-            let known = matches!(hash, 8..=12 | 14) && matches!(cipher, 2 | 3 | 7..=9);
-            (fits && known).then_some(())
+            fits && matches!(hash, 8..=12 | 14) && matches!(cipher, 2 | 3 | 7..=9)
         }
-        (19, Curve::Weierstrass(nid)) => {
-            let group = EcGroup::from_curve_name(nid).ok()?;
-            let octets = usize::try_from(group.degree()).ok()?.div_ceil(8);
-            let whole = point.first() == Some(&4) && point.len() == 1 + 2 * octets;
-            let mut context = BigNumContext::new().ok()?;
-            (whole && EcPoint::from_bytes(&group, point, &mut context).is_ok()).then_some(())
-        }
-        (22, Curve::Ed25519) => (version != 6 && is_prefixed(point, 33)).then_some(()),
-        (22, Curve::Ed448) => (version != 6 && is_prefixed(point, 58)).then_some(()),
-        _ => None,
-    }
-}
-
-fn is_prefixed(point: &[u8], len: usize) -> bool {
-    point.len() == len && point[0] == 0x40
-}
-
-/// The curves that Hockeypuck knows, each by one object identifier only.
-#[derive(Clone, Copy)]
-enum Curve {
-    Weierstrass(Nid),
-    Cv25519,
-    X448,
-    Ed25519,
-    Ed448,
-}
-
-impl Curve {
-    fn from_oid(oid: &[u8]) -> Option<Self> {
-        Some(match oid {
-            [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => {
-                Self::Weierstrass(Nid::X9_62_PRIME256V1)
-            }
-            [0x2b, 0x81, 0x04, 0x00, 0x22] => Self::Weierstrass(Nid::SECP384R1),
-            [0x2b, 0x81, 0x04, 0x00, 0x23] => Self::Weierstrass(Nid::SECP521R1),
-            [0x2b, 0x81, 0x04, 0x00, 0x0a] => Self::Weierstrass(Nid::SECP256K1),
-            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x07] => {
-                Self::Weierstrass(Nid::BRAINPOOL_P256R1)
-            }
-            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0b] => {
-                Self::Weierstrass(Nid::BRAINPOOL_P384R1)
-            }
-            [0x2b, 0x24, 0x03, 0x03, 0x02, 0x08, 0x01, 0x01, 0x0d] => {
-                Self::Weierstrass(Nid::BRAINPOOL_P512R1)
-            }
-            [0x2b, 0x06, 0x01, 0x04, 0x01, 0x97, 0x55, 0x01, 0x05, 0x01] => Self::Cv25519,
-            [0x2b, 0x65, 0x6f] => Self::X448,
-            [0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01] => Self::Ed25519,
-            [0x2b, 0x65, 0x71] => Self::Ed448,
-            _ => return None,
-        })
-    }
+        (19, _) => arithmetic::is_on_curve(curve, point),
+        (22, Curve::Ed25519) => version != 6 && point.len() == 33 && point[0] == 0x40,
+        (22, Curve::Ed448) => version != 6 && point.len() == 58 && point[0] == 0x40,
+        _ => false,
+    };
+    fits.then_some(())
 }
 
 /// A signature packet that Hockeypuck can read.
