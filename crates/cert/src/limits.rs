@@ -2,30 +2,34 @@
 //!
 //! Signatures can be made up by the thousand in the name of anybody, so the number that is kept is
 //! bounded before any of them is computed. What was already known to be good is kept first, then
-//! revocations, then what is newest. A certificate that has reached its limit still takes
-//! revocations.
+//! revocations, then what is newest. What turns out not to be the owner's is bounded more tightly
+//! afterwards, and takes no room from what comes later: once there is as much of it as is kept, more
+//! of it changes nothing. A certificate that has reached its limit still takes revocations.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use crate::verify::{Verdict, signatures};
-use crate::{Cert, PacketRef, Signature, Tag, kind};
+use crate::{Cert, PacketRef, Signature, Tag, Verdict, kind};
 
 /// Bounds on one certificate. The default has none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Bytes of the certificate.
     pub cert_bytes: usize,
-    /// Bytes of one packet.
+    /// Bytes of one packet. The primary key is kept whatever its length.
     pub packet_bytes: usize,
     /// Bytes of one user ID.
     pub user_id_bytes: usize,
-    /// User IDs, attributes, subkeys and unknown components together.
+    /// User IDs, attributes, subkeys and unknown components together. What is known to be without a
+    /// good self-signature does not count, see `bad_signatures`.
     pub components: usize,
     /// Whether user attributes (photos) are kept.
     pub attributes: bool,
-    /// Signatures in the name of the primary key.
+    /// Signatures in the name of the primary key. What is known not to be made by it does not count,
+    /// see `bad_signatures`; revocations may be a few more.
     pub own_signatures: usize,
-    /// Of these, the ones that turn out not to be made by it.
+    /// Of these, the ones that turn out not to be made by it or cannot be computed. As many components
+    /// without a good self-signature are kept.
     pub bad_signatures: usize,
     /// Signatures of one other key on one component; as many revocations come on top.
     pub signatures_per_signer: usize,
@@ -52,8 +56,17 @@ impl Default for Limits {
 /// Bytes that revocations may add to a certificate that has reached its limit.
 const REVOCATION_BYTES: usize = 64 << 10;
 
+/// Revocations that are taken at a time beyond a limit. They are computed afterwards, so what is made
+/// up does not stay.
+const REVOCATIONS: usize = 16;
+
 /// What is weighed to find the signatures to keep: the larger, the sooner it stays.
-type Weight = (bool, bool, u32);
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+struct Weight {
+    good: bool,
+    revokes: bool,
+    created: u32,
+}
 
 /// A signature packet that may have to go.
 struct Candidate {
@@ -65,6 +78,31 @@ struct Candidate {
     bytes: usize,
 }
 
+/// The verdicts on a copy whose signatures were computed, by component and signature. Components can
+/// be large and have many signatures: each is looked up once.
+#[derive(Default)]
+struct Known<'a>(HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>>);
+
+impl<'a> Known<'a> {
+    fn of(cert: &'a Cert, verdicts: &[Verdict]) -> Self {
+        let mut known: HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>> = HashMap::new();
+        let mut verdicts = verdicts.iter().copied();
+        let mut packets = cert.packets().peekable();
+        while let Some(component) = packets.next() {
+            let on_it = known.entry(component).or_default();
+            while let Some(packet) = packets.next_if(|packet| packet.tag == Tag::SIGNATURE) {
+                on_it.insert(packet.body, verdicts.next().unwrap_or(Verdict::Unchecked));
+            }
+        }
+        Self(known)
+    }
+
+    /// Whether a component is there, and without a signature that may be its owner's.
+    fn is_unbound(&self, component: PacketRef<'_>) -> bool {
+        self.0.get(&component).is_some_and(|on_it| !on_it.values().copied().any(binds))
+    }
+}
+
 impl Cert {
     /// The certificate within `limits`, or `None` if even what must stay has too many bytes.
     ///
@@ -74,69 +112,47 @@ impl Cert {
         if self.is_within(limits) {
             return Some(self.clone());
         }
-        let good = known.map(|(cert, verdicts)| good_signatures(cert, verdicts));
-        let good = good.unwrap_or_default();
-        let known_components: HashSet<PacketRef<'_>> =
-            known.into_iter().flat_map(|(cert, _)| components(cert)).collect();
-
+        let known = known.map(|(cert, verdicts)| Known::of(cert, verdicts)).unwrap_or_default();
         let mut keep = vec![true; self.packets().len()];
-        let id = self.fingerprint().key_id();
+        let mut noise = self.choose_components(limits, &known, &mut keep);
         let (mut own, mut foreign) = (Vec::new(), Vec::new());
-        let mut components = Vec::new();
-        let mut dropped = false;
+        let id = self.fingerprint().key_id();
+        let mut component = 0;
+        let mut on_it = None;
+        let mut bad = 0;
         for (at, packet) in self.packets().enumerate() {
             if packet.tag != Tag::SIGNATURE {
-                let too_large = packet.body.len() > limits.packet_bytes
-                    || packet.tag == Tag::USER_ID && packet.body.len() > limits.user_id_bytes
-                    || packet.tag == Tag::USER_ATTRIBUTE && !limits.attributes;
-                dropped = at > 0 && too_large;
-                keep[at] = !dropped;
-                if at > 0 && !dropped {
-                    components.push((!known_components.contains(&packet), at));
-                }
+                (component, on_it) = (at, known.0.get(&packet));
                 continue;
             }
-            if dropped || packet.body.len() > limits.packet_bytes {
+            if !keep[component] || packet.body.len() > limits.packet_bytes {
                 keep[at] = false;
                 continue;
             }
+            let verdict = on_it.and_then(|on_it| on_it.get(packet.body)).copied();
             let signature = Signature::parse(packet.body);
-            let revokes = signature.is_some_and(|s| is_revocation(s.kind));
             let candidate = Candidate {
                 at,
-                component: components.last().map_or(0, |&(_, at)| at),
+                component,
                 signer: signature.and_then(|s| s.issuer).map_or(0, |id| id.0),
-                weight: (
-                    good.contains(packet.body),
-                    revokes,
-                    signature.map_or(0, |signature| signature.created),
-                ),
-                bytes: packet.body.len(),
+                weight: Weight {
+                    good: verdict == Some(Verdict::Good),
+                    revokes: signature.is_some_and(|s| is_revocation(s.kind)),
+                    created: signature.map_or(0, |signature| signature.created),
+                },
+                bytes: written_bytes(packet.body.len()),
             };
-            if signature.is_some_and(|signature| signature.names(id)) {
-                own.push(candidate);
-            } else {
+            if !signature.is_some_and(|signature| signature.names(id)) {
                 foreign.push(candidate);
+            } else if verdict.is_some_and(is_noise) && bad < limits.bad_signatures {
+                bad += 1;
+                noise.push(at);
+            } else {
+                own.push(candidate);
             }
         }
-        // New components go first, and among them the last.
-        components.sort_unstable();
-        for &(_, at) in components.iter().skip(limits.components) {
-            keep[at] = false;
-        }
-        heaviest_first(&mut own);
-        own.iter().skip(limits.own_signatures).for_each(|c| keep[c.at] = false);
-        heaviest_first(&mut foreign);
-        let mut per_signer: HashMap<(usize, u64, bool), usize> = HashMap::new();
-        let mut kept = 0;
-        foreign.retain(|c| {
-            let count = per_signer.entry((c.component, c.signer, c.weight.1)).or_default();
-            *count += 1;
-            let stays = *count <= limits.signatures_per_signer && kept < limits.foreign_signatures;
-            kept += usize::from(stays);
-            keep[c.at] = stays;
-            stays
-        });
+        choose_own(own, limits, &mut keep);
+        let foreign = choose_foreign(foreign, limits, &mut keep);
         let mut cert = self.retain(|at, _| keep[at]);
         if cert.as_bytes().len() > limits.cert_bytes {
             // The lightest signatures of others make room.
@@ -150,55 +166,146 @@ impl Cert {
             }
             cert = self.retain(|at, _| keep[at]);
         }
+        if cert.as_bytes().len() > limits.cert_bytes {
+            noise.iter().for_each(|&at| keep[at] = false);
+            cert = self.retain(|at, _| keep[at]);
+        }
         (cert.as_bytes().len() <= limits.cert_bytes).then_some(cert)
     }
 
-    /// What is taken of `self` although the copy that is there has reached its limit: revocations of
-    /// the primary key and its subkeys. `None` if these, too, are too much.
-    #[must_use]
-    pub fn with_revocations_of(&self, other: &Self, limits: &Limits) -> Option<Self> {
-        let here: HashSet<PacketRef<'_>> = components(self).collect();
-        let mut component = true;
-        let revocations = other.retain(|_, packet| {
-            if packet.tag != Tag::SIGNATURE {
-                component = here.contains(&packet);
-                return component;
+    /// Marks the components that have to go. Returns those that are known to be without a good
+    /// self-signature and stay.
+    fn choose_components(
+        &self,
+        limits: &Limits,
+        known: &Known<'_>,
+        keep: &mut [bool],
+    ) -> Vec<usize> {
+        let (mut counted, mut unbound) = (Vec::new(), Vec::new());
+        for (at, packet) in self.packets().enumerate().skip(1) {
+            if packet.tag == Tag::SIGNATURE {
+                continue;
             }
-            Signature::parse(packet.body).is_some_and(|signature| {
-                signature.names(self.fingerprint().key_id()) && is_revocation(signature.kind)
-            })
-        });
-        let joined = self.union(&revocations);
-        (joined.as_bytes().len() <= limits.cert_bytes.saturating_add(REVOCATION_BYTES))
-            .then_some(joined)
+            let too_large = packet.body.len() > limits.packet_bytes
+                || packet.tag == Tag::USER_ID && packet.body.len() > limits.user_id_bytes
+                || packet.tag == Tag::USER_ATTRIBUTE && !limits.attributes;
+            if too_large {
+                keep[at] = false;
+            } else if known.is_unbound(packet) && unbound.len() < limits.bad_signatures {
+                unbound.push(at);
+            } else {
+                counted.push((!known.0.contains_key(&packet), at));
+            }
+        }
+        // New components go first, and among them the last.
+        counted.sort_unstable();
+        for &(_, at) in counted.iter().skip(limits.components) {
+            keep[at] = false;
+        }
+        unbound
     }
 
-    /// The certificate without the bad signatures above the limit, and the verdicts that stay.
+    /// What is taken of `other` although `self`, the copy that is there, has reached its limit:
+    /// revocations of the primary key, then others, the newest first, as far as there is room. `None`
+    /// if there is none.
     #[must_use]
-    pub fn without_noise(&self, limits: &Limits, verdicts: Vec<Verdict>) -> (Self, Vec<Verdict>) {
-        let is_bad = |verdict: Verdict| {
-            matches!(
-                verdict,
-                Verdict::Bad | Verdict::Weak | Verdict::Misplaced | Verdict::Malformed
-            )
-        };
-        if verdicts.iter().filter(|&&verdict| is_bad(verdict)).count() <= limits.bad_signatures {
+    pub fn with_revocations_of(&self, other: &Self, limits: &Limits) -> Option<Self> {
+        let here = Known::of(self, &[]);
+        let id = self.fingerprint().key_id();
+        let mut on_it = None;
+        let mut revocations = Vec::new();
+        for (at, packet) in other.packets().enumerate() {
+            if packet.tag != Tag::SIGNATURE {
+                on_it = here.0.get(&packet);
+                continue;
+            }
+            let is_new = on_it.is_some_and(|on_it| !on_it.contains_key(packet.body));
+            let signature = Signature::parse(packet.body)
+                .filter(|signature| signature.names(id) && is_revocation(signature.kind));
+            if let Some(signature) = signature
+                && is_new
+                && packet.body.len() <= limits.packet_bytes
+            {
+                let of_primary = signature.kind == kind::KEY_REVOCATION;
+                revocations.push((Reverse((of_primary, signature.created)), at, packet.body.len()));
+            }
+        }
+        revocations.sort_unstable();
+        let bytes_max = limits.cert_bytes.saturating_add(REVOCATION_BYTES);
+        let mut bytes = self.as_bytes().len();
+        let taken: HashSet<usize> = revocations
+            .iter()
+            .filter(|&&(_, _, length)| {
+                let fits = bytes + written_bytes(length) <= bytes_max;
+                bytes += if fits { written_bytes(length) } else { 0 };
+                fits
+            })
+            .take(REVOCATIONS)
+            .map(|&(_, at, _)| at)
+            .collect();
+        if taken.is_empty() {
+            return None;
+        }
+        let here: HashSet<PacketRef<'_>> = here.0.into_keys().collect();
+        let revocations = other.retain(|at, packet| {
+            if packet.tag == Tag::SIGNATURE { taken.contains(&at) } else { here.contains(&packet) }
+        });
+        Some(self.union(&revocations))
+    }
+
+    /// The certificate without what is above the limit of bad signatures and of components without a
+    /// good one, and the verdicts that stay. What `known` has stays first.
+    #[must_use]
+    pub fn without_noise(
+        &self,
+        limits: &Limits,
+        verdicts: Vec<Verdict>,
+        known: Option<&Self>,
+    ) -> (Self, Vec<Verdict>) {
+        let is_few =
+            verdicts.iter().filter(|&&verdict| is_noise(verdict)).count() <= limits.bad_signatures;
+        if is_few && components(self).count() - 1 <= limits.bad_signatures {
             return (self.clone(), verdicts);
         }
-        let (mut number, mut bad) = (0, 0);
+        let known = known.map(|cert| Known::of(cert, &[])).unwrap_or_default();
+        let mut keep = vec![true; self.packets().len()];
+        // Each with what is looked at to find those that stay, the smallest.
+        let (mut unbound, mut noise) = (Vec::new(), Vec::new());
+        let mut numbered = verdicts.iter().copied();
+        let mut packets = self.packets().enumerate().peekable();
+        while let Some((at, component)) = packets.next() {
+            let on_it = known.0.get(&component);
+            let (mut bound, mut uncomputable) = (at == 0, false);
+            while let Some((on, packet)) = packets.next_if(|(_, p)| p.tag == Tag::SIGNATURE) {
+                let verdict = numbered.next().unwrap_or(Verdict::Unchecked);
+                let is_new = on_it.is_none_or(|on_it| !on_it.contains_key(packet.body));
+                bound |= binds(verdict);
+                uncomputable |= verdict == Verdict::Unsupported;
+                if is_noise(verdict) {
+                    noise.push((is_new, verdict != Verdict::Unsupported, on, at));
+                }
+            }
+            if !bound {
+                unbound.push((on_it.is_none(), !uncomputable, at));
+            }
+        }
+        unbound.sort_unstable();
+        unbound.iter().skip(limits.bad_signatures).for_each(|&(_, _, at)| keep[at] = false);
+        noise.retain(|&(_, _, _, component)| keep[component]);
+        noise.sort_unstable();
+        noise.iter().skip(limits.bad_signatures).for_each(|&(_, _, at, _)| keep[at] = false);
+
         let mut kept = Vec::with_capacity(verdicts.len());
-        let cert = self.retain(|_, packet| {
-            if packet.tag != Tag::SIGNATURE {
-                return true;
+        let mut numbered = verdicts.into_iter();
+        let mut component_kept = true;
+        let cert = self.retain(|at, packet| {
+            if packet.tag == Tag::SIGNATURE {
+                let verdict = numbered.next().unwrap_or(Verdict::Unchecked);
+                kept.extend((keep[at] && component_kept).then_some(verdict));
+            } else {
+                component_kept = keep[at];
             }
-            let verdict = verdicts[number];
-            number += 1;
-            bad += usize::from(is_bad(verdict));
-            let stays = !is_bad(verdict) || bad <= limits.bad_signatures;
-            if stays {
-                kept.push(verdict);
-            }
-            stays
+            keep[at]
         });
         (cert, kept)
     }
@@ -206,11 +313,11 @@ impl Cert {
     /// Whether nothing can have to go: the common case, seen without reading a signature.
     fn is_within(&self, limits: &Limits) -> bool {
         let (mut components, mut signatures) = (0usize, 0usize);
-        for packet in self.packets() {
+        for (at, packet) in self.packets().enumerate() {
             let fits = packet.body.len() <= limits.packet_bytes
                 && (packet.tag != Tag::USER_ID || packet.body.len() <= limits.user_id_bytes)
                 && (packet.tag != Tag::USER_ATTRIBUTE || limits.attributes);
-            if !fits {
+            if !fits && at > 0 {
                 return false;
             }
             if packet.tag == Tag::SIGNATURE {
@@ -227,22 +334,504 @@ impl Cert {
     }
 }
 
+/// Marks the signatures in the name of the primary key that have to go.
+fn choose_own(mut own: Vec<Candidate>, limits: &Limits, keep: &mut [bool]) {
+    heaviest_first(&mut own);
+    let mut revocations = 0;
+    for c in own.iter().skip(limits.own_signatures) {
+        keep[c.at] = c.weight.revokes && revocations < REVOCATIONS;
+        revocations += usize::from(keep[c.at]);
+    }
+}
+
+/// Marks the signatures of others that have to go. Returns those that stay, the heaviest first.
+fn choose_foreign(
+    mut foreign: Vec<Candidate>,
+    limits: &Limits,
+    keep: &mut [bool],
+) -> Vec<Candidate> {
+    heaviest_first(&mut foreign);
+    let mut per_signer: HashMap<(usize, u64, bool), usize> = HashMap::new();
+    let mut kept = 0;
+    foreign.retain(|c| {
+        let count = per_signer.entry((c.component, c.signer, c.weight.revokes)).or_default();
+        *count += 1;
+        let stays = *count <= limits.signatures_per_signer && kept < limits.foreign_signatures;
+        kept += usize::from(stays);
+        keep[c.at] = stays;
+        stays
+    });
+    foreign
+}
+
+/// Bytes of a packet in a certificate: its body and the shortest header.
+fn written_bytes(body: usize) -> usize {
+    let header = match body {
+        0..=191 => 2,
+        192..=8383 => 3,
+        _ => 6,
+    };
+    header + body
+}
+
 fn components(cert: &Cert) -> impl Iterator<Item = PacketRef<'_>> {
     cert.packets().filter(|packet| packet.tag != Tag::SIGNATURE)
 }
 
-fn good_signatures<'a>(cert: &'a Cert, verdicts: &[Verdict]) -> HashSet<&'a [u8]> {
-    signatures(cert)
-        .zip(verdicts)
-        .filter(|(_, verdict)| **verdict == Verdict::Good)
-        .map(|((_, body), _)| body)
-        .collect()
+/// Whether a signature says that its component is the owner's, or may turn out to say so.
+fn binds(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Good | Verdict::Unchecked)
 }
 
-fn is_revocation(kind: u8) -> bool {
+/// Whether a signature in the name of the primary key is of no use here.
+fn is_noise(verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Bad
+        | Verdict::Unsupported
+        | Verdict::Weak
+        | Verdict::Malformed
+        | Verdict::Misplaced => true,
+        Verdict::Unchecked | Verdict::Good | Verdict::Foreign => false,
+    }
+}
+
+pub(crate) fn is_revocation(kind: u8) -> bool {
     matches!(kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION | kind::CERTIFICATION_REVOCATION)
 }
 
 fn heaviest_first(candidates: &mut [Candidate]) {
     candidates.sort_unstable_by(|a, b| b.weight.cmp(&a.weight).then(a.at.cmp(&b.at)));
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::packet;
+    use proptest::prelude::*;
+
+    /// A version 4 RSA key, as small as one can be.
+    const PRIMARY: &[u8] = &[4, 0, 0, 0, 1, 1, 0, 9, 1, 1, 0, 2, 3];
+
+    /// Who makes a signature: the primary key, or another one by its number.
+    pub(crate) const OWN: u64 = 0;
+
+    /// A component with the signatures on it.
+    pub(crate) type Part<'a> = (Tag, &'a [u8], Vec<Vec<u8>>);
+
+    pub(crate) fn cert(parts: &[Part<'_>]) -> Cert {
+        let mut raw = Vec::new();
+        packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
+        for (tag, body, signatures) in parts {
+            if *tag != Tag::PUBLIC_KEY {
+                packet::write(&mut raw, *tag, body);
+            }
+            signatures.iter().for_each(|body| packet::write(&mut raw, Tag::SIGNATURE, body));
+        }
+        Cert::parse(&raw).unwrap()
+    }
+
+    /// A signature of version 3: `text` stands where its numbers would.
+    pub(crate) fn signature(kind: u8, created: u32, signer: u64, text: &[u8]) -> Vec<u8> {
+        let signer = if signer == OWN { cert(&[]).fingerprint().key_id().0 } else { signer };
+        let mut body = vec![3, 5, kind];
+        body.extend(created.to_be_bytes());
+        body.extend(signer.to_be_bytes());
+        body.extend([1, 8, 0, 0]);
+        body.extend(text);
+        body
+    }
+
+    fn user_id(body: &[u8], signatures: Vec<Vec<u8>>) -> Part<'_> {
+        (Tag::USER_ID, body, signatures)
+    }
+
+    /// Verdicts: good where `good` has the signature, else bad if the primary key is named.
+    fn judged(cert: &Cert, good: &[Vec<u8>]) -> Vec<Verdict> {
+        let id = cert.fingerprint().key_id();
+        let judge = |body: &[u8]| match Signature::parse(body) {
+            _ if good.iter().any(|good| good == body) => Verdict::Good,
+            None => Verdict::Malformed,
+            Some(signature) if signature.names(id) => Verdict::Bad,
+            Some(_) => Verdict::Foreign,
+        };
+        bodies(cert).map(judge).collect()
+    }
+
+    pub(crate) fn bodies(cert: &Cert) -> impl Iterator<Item = &[u8]> {
+        cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE).map(|packet| packet.body)
+    }
+
+    fn has(cert: &Cert, body: &[u8]) -> bool {
+        bodies(cert).any(|there| there == body)
+    }
+
+    fn user_ids(cert: &Cert) -> Vec<&[u8]> {
+        cert.user_ids().collect()
+    }
+
+    #[test]
+    fn packets_above_their_bounds_go_with_the_signatures_on_them() {
+        let fits = signature(0x13, 1, OWN, b"12345");
+        let long = signature(0x13, 2, OWN, b"123456");
+        let whole = cert(&[
+            user_id(b"short", vec![fits.clone(), long.clone()]),
+            user_id(b"a longer user ID", vec![fits.clone()]),
+            (Tag::USER_ATTRIBUTE, b"photo", vec![fits.clone()]),
+            (Tag::PUBLIC_SUBKEY, b"something of twenty-five", vec![fits.clone()]),
+        ]);
+        let of = |limits: Limits| whole.within(&limits, None).unwrap();
+        assert_eq!(of(Limits::default()), whole);
+        let cut = of(Limits { packet_bytes: 24, ..Limits::default() });
+        assert_eq!(cut, whole.retain(|_, packet| packet.body != long));
+        let cut = of(Limits { user_id_bytes: 5, ..Limits::default() });
+        assert_eq!(cut, whole.retain(|_, packet| packet.body != b"a longer user ID"));
+        let cut = of(Limits { attributes: false, ..Limits::default() });
+        assert_eq!(cut, whole.retain(|_, packet| packet.tag != Tag::USER_ATTRIBUTE));
+        // The primary key stays whatever its length.
+        assert_eq!(of(Limits { packet_bytes: 0, ..Limits::default() }), cert(&[]));
+    }
+
+    #[test]
+    fn of_too_many_components_the_known_ones_stay() {
+        let own = |time| signature(0x13, time, OWN, b"");
+        let known = cert(&[user_id(b"z owner", vec![own(1)])]);
+        let verdicts = judged(&known, &[own(1)]);
+        let flood = cert(&[user_id(b"a", vec![own(9)]), user_id(b"b", vec![own(9)])]);
+        let limits = Limits { components: 2, ..Limits::default() };
+        let cut = known.union(&flood).within(&limits, Some((&known, &verdicts))).unwrap();
+        assert_eq!(user_ids(&cut), [&b"a"[..], b"z owner"]);
+        let cut = known.union(&flood).within(&limits, None).unwrap();
+        assert_eq!(user_ids(&cut), [b"a", b"b"]);
+    }
+
+    /// What is known to be nobody's takes no room from what the owner adds.
+    #[test]
+    fn components_that_are_known_to_be_nobodys_do_not_count() {
+        let own = |time| signature(0x13, time, OWN, b"");
+        let here = cert(&[user_id(b"a", vec![own(9)]), user_id(b"owner", vec![own(1)])]);
+        let verdicts = judged(&here, &[own(1)]);
+        let limits = Limits { components: 2, bad_signatures: 1, ..Limits::default() };
+        let more = here.union(&cert(&[user_id(b"owner 2", vec![own(2)])]));
+        let cut = more.within(&limits, Some((&here, &verdicts))).unwrap();
+        assert_eq!(cut, more);
+    }
+
+    #[test]
+    fn signatures_are_bounded_by_who_makes_them() {
+        let other = |signer, time, kind| signature(kind, time, signer, b"");
+        let whole = cert(&[
+            user_id(
+                b"one",
+                vec![
+                    other(7, 1, 0x10),
+                    other(7, 2, 0x10),
+                    other(7, 3, 0x10),
+                    other(7, 1, 0x30),
+                    other(7, 4, 0x30),
+                    other(8, 1, 0x10),
+                ],
+            ),
+            user_id(b"two", vec![other(7, 5, 0x10)]),
+        ]);
+        let limits = Limits { signatures_per_signer: 1, ..Limits::default() };
+        let cut = whole.within(&limits, None).unwrap();
+        let expected = [other(7, 3, 0x10), other(8, 1, 0x10), other(7, 4, 0x30), other(7, 5, 0x10)];
+        assert_eq!(bodies(&cut).count(), 4);
+        assert!(expected.iter().all(|body| has(&cut, body)));
+        let limits = Limits { foreign_signatures: 3, ..Limits::default() };
+        let cut = whole.within(&limits, None).unwrap();
+        let expected = [other(7, 4, 0x30), other(7, 1, 0x30), other(7, 5, 0x10)];
+        assert_eq!(bodies(&cut).count(), 3);
+        assert!(expected.iter().all(|body| has(&cut, body)));
+    }
+
+    /// The lightest signatures of others go; what the owner has signed is not cut for its length.
+    #[test]
+    fn signatures_of_others_make_room_where_bytes_are_short() {
+        let own = signature(0x13, 1, OWN, &[0; 100]);
+        let others: Vec<_> = (1..=10).map(|n| signature(0x10, n, 7, &[0; 100])).collect();
+        let plain = cert(&[user_id(b"one", vec![own.clone()])]);
+        let whole = plain.union(&cert(&[user_id(b"one", others.clone())]));
+        let each = 100 + 19 + 2;
+        let limits = |bytes| Limits { cert_bytes: bytes, ..Limits::default() };
+        let cut = whole.within(&limits(plain.as_bytes().len() + 3 * each), None).unwrap();
+        let expected = cert(&[user_id(b"one", others[7..].to_vec())]);
+        assert_eq!(cut, plain.union(&expected));
+        assert_eq!(whole.within(&limits(plain.as_bytes().len()), None), Some(plain.clone()));
+        assert_eq!(whole.within(&limits(plain.as_bytes().len() - 1), None), None);
+    }
+
+    /// Signatures on components that go for their number are not counted as gone for their bytes.
+    #[test]
+    fn what_goes_with_its_component_makes_no_room_twice() {
+        let others =
+            |n: u32| vec![signature(0x10, n, 7, &[0; 100]), signature(0x10, n, 8, &[0; 100])];
+        let whole = cert(&[user_id(b"one", others(5)), user_id(b"two", others(1))]);
+        let one = cert(&[user_id(b"one", vec![])]);
+        let bytes = one.as_bytes().len() + 121;
+        let limits = Limits { components: 1, cert_bytes: bytes, ..Limits::default() };
+        let cut = whole.within(&limits, None).unwrap();
+        assert_eq!(cut.as_bytes().len(), bytes);
+    }
+
+    /// Anybody can make up signatures that are newer than all others.
+    #[test]
+    fn known_good_signatures_survive_a_flood() {
+        let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
+        let known = cert(&[user_id(b"one", good.clone())]);
+        let verdicts = judged(&known, &good);
+        let forged = |signer: u64| -> Vec<Vec<u8>> {
+            let text = |n: u32| n.to_be_bytes();
+            (0..100_000)
+                .map(|n| {
+                    let signer = if signer == OWN { OWN } else { signer + u64::from(n) };
+                    signature(0x13, u32::MAX - n, signer, &text(n))
+                })
+                .collect()
+        };
+        let limits = Limits {
+            own_signatures: 50,
+            bad_signatures: 10,
+            foreign_signatures: 100,
+            signatures_per_signer: 2,
+            ..Limits::default()
+        };
+        for signer in [OWN, 1] {
+            let flood = cert(&[user_id(b"one", forged(signer))]);
+            let joined = known.union(&flood);
+            let cut = joined.within(&limits, Some((&known, &verdicts))).unwrap();
+            assert!(good.iter().all(|body| has(&cut, body)));
+            assert_eq!(bodies(&cut).count(), if signer == OWN { 50 } else { 105 });
+            let (quiet, left) = cut.without_noise(&limits, judged(&cut, &good), Some(&known));
+            assert_eq!(left, judged(&quiet, &good));
+            assert!(good.iter().all(|body| has(&quiet, body)));
+            assert_eq!(bodies(&quiet).count(), if signer == OWN { 15 } else { 105 });
+            // The same again adds nothing, whatever was kept of it.
+            let again = quiet.union(&flood).within(&limits, Some((&quiet, &left))).unwrap();
+            let (again, _) = again.without_noise(&limits, judged(&again, &good), Some(&quiet));
+            assert_eq!(again, quiet);
+            // Nor does it stand in the way of what the owner signs later, though that is older.
+            let later = signature(0x13, 6, OWN, b"good");
+            let later_cert = cert(&[user_id(b"one", vec![later.clone()])]);
+            let joined = quiet.union(&later_cert);
+            let cut = joined.within(&limits, Some((&quiet, &left))).unwrap();
+            assert!(has(&cut, &later));
+        }
+    }
+
+    /// A good signature says nothing about the components that it is copied to.
+    #[test]
+    fn copies_of_good_signatures_on_other_components_are_not_good() {
+        let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
+        let known = cert(&[user_id(b"one", good.clone())]);
+        let verdicts = judged(&known, &good);
+        let names: Vec<Vec<u8>> = (0..20u8).map(|n| vec![n]).collect();
+        let copies: Vec<_> = names.iter().map(|name| user_id(name, good[3..].to_vec())).collect();
+        let joined = known.union(&cert(&copies));
+        let limits = Limits { own_signatures: 5, ..Limits::default() };
+        let cut = joined.within(&limits, Some((&known, &verdicts))).unwrap();
+        assert_eq!(bodies(&cut).count(), 5);
+        let of_one = cut.retain(|_, p| p.tag != Tag::USER_ID || p.body == b"one");
+        assert_eq!(of_one, known);
+    }
+
+    #[test]
+    fn a_revocation_is_taken_at_every_limit() {
+        let good: Vec<_> = (1..=5).map(|time| signature(0x13, 90 + time, OWN, b"good")).collect();
+        let known = cert(&[user_id(b"one", good.clone())]);
+        let verdicts = judged(&known, &good);
+        let revocation = signature(0x20, 1, OWN, b"revoked");
+        let revoked = cert(&[(Tag::PUBLIC_KEY, b"", vec![revocation.clone()])]);
+        let joined = known.union(&revoked);
+        let limits = Limits { own_signatures: 5, ..Limits::default() };
+        assert_eq!(joined.within(&limits, Some((&known, &verdicts))), Some(joined.clone()));
+
+        let limits = Limits { cert_bytes: known.as_bytes().len(), ..Limits::default() };
+        assert_eq!(joined.within(&limits, Some((&known, &verdicts))), None);
+        let flood: Vec<_> =
+            (0..100_000u32).map(|n| signature(0x28, n, OWN, &n.to_be_bytes())).collect();
+        let flood = cert(&[(Tag::PUBLIC_KEY, b"", flood), user_id(b"two", good.clone())]);
+        let taken = known.with_revocations_of(&revoked.union(&flood), &limits).unwrap();
+        assert!(has(&taken, &revocation));
+        assert_eq!(taken.signature_count(), 5 + REVOCATIONS);
+        assert_eq!(user_ids(&taken), [b"one"]);
+        assert_eq!(joined.with_revocations_of(&revoked, &limits), None);
+        let large = signature(0x20, 1, OWN, &vec![0; REVOCATION_BYTES]);
+        let large = cert(&[(Tag::PUBLIC_KEY, b"", vec![large])]);
+        assert_eq!(known.with_revocations_of(&large, &limits), None);
+    }
+
+    /// What was kept although it is of no use goes first where bytes are short.
+    #[test]
+    fn noise_makes_room_for_what_the_owner_adds() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let bad: Vec<_> = (0..3).map(|n| signature(0x13, 9, OWN, &[n; 100])).collect();
+        let here = cert(&[
+            user_id(b"one", [vec![good.clone()], bad].concat()),
+            user_id(&[0; 100], vec![]),
+        ]);
+        let verdicts = judged(&here, std::slice::from_ref(&good));
+        let limits = Limits {
+            cert_bytes: here.as_bytes().len() + 5,
+            bad_signatures: 3,
+            ..Limits::default()
+        };
+        let new = cert(&[user_id(b"two", vec![signature(0x13, 2, OWN, b"good")])]);
+        let cut = here.union(&new).within(&limits, Some((&here, &verdicts))).unwrap();
+        assert_eq!(cut, cert(&[user_id(b"one", vec![good])]).union(&new));
+    }
+
+    #[test]
+    fn bad_signatures_and_what_nobody_signed_are_few() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let bad: Vec<_> = (0..9).map(|n| signature(0x13, 2, OWN, &[n])).collect();
+        let names: Vec<Vec<u8>> = (0..9u8).map(|n| vec![n]).collect();
+        let mut parts: Vec<_> = names.iter().map(|name| user_id(name, vec![])).collect();
+        parts.push(user_id(b"one", [bad, vec![good.clone()]].concat()));
+        let whole = cert(&parts);
+        let limits = Limits { bad_signatures: 4, ..Limits::default() };
+        let mut verdicts = judged(&whole, std::slice::from_ref(&good));
+        *verdicts.iter_mut().rfind(|verdict| **verdict == Verdict::Bad).unwrap() =
+            Verdict::Unsupported;
+        let (cut, left) = whole.without_noise(&limits, verdicts, None);
+        assert_eq!(user_ids(&cut).len(), 5);
+        assert!(has(&cut, &good));
+        // What cannot be computed here may be good elsewhere.
+        let mut expected = vec![Verdict::Bad; 3];
+        expected.extend([Verdict::Unsupported, Verdict::Good]);
+        let mut sorted = left.clone();
+        sorted.sort_by_key(|v| (*v == Verdict::Good, *v == Verdict::Unsupported));
+        assert_eq!(sorted, expected);
+        assert_eq!(cut.without_noise(&limits, left.clone(), None), (cut, left));
+    }
+
+    fn any_signature() -> impl Strategy<Value = Vec<u8>> {
+        let kinds = prop::sample::select(vec![0x10u8, 0x13, 0x18, 0x1f, 0x20, 0x28, 0x30, 0x40]);
+        let text = prop::collection::vec(0u8..2, 0..40);
+        prop_oneof![
+            9 => (kinds, 0u32..5, 0u64..3, text).prop_map(|(k, t, s, x)| signature(k, t, s, &x)),
+            1 => prop::collection::vec(any::<u8>(), 0..4),
+        ]
+    }
+
+    pub(crate) fn any_cert() -> impl Strategy<Value = Cert> {
+        let tag = prop::sample::select(vec![6u8, 13, 13, 13, 14, 17, 21, 40]);
+        let body = prop::collection::vec(0u8..3, 0..30);
+        let signatures = prop::collection::vec(any_signature(), 0..8);
+        prop::collection::vec((tag, body, signatures), 0..8).prop_map(|parts| {
+            let (mut direct, rest): (Vec<_>, Vec<_>) =
+                parts.into_iter().partition(|(tag, ..)| *tag == 6);
+            direct.extend(rest);
+            let parts: Vec<Part<'_>> =
+                direct.iter().map(|(tag, body, s)| (Tag(*tag), &body[..], s.clone())).collect();
+            cert(&parts)
+        })
+    }
+
+    /// A verdict for each signature, that of an owner's by what it contains.
+    pub(crate) fn any_verdicts(cert: &Cert) -> Vec<Verdict> {
+        let id = cert.fingerprint().key_id();
+        let judge = |body: &[u8]| match Signature::parse(body) {
+            None => Verdict::Malformed,
+            Some(signature) if !signature.names(id) => Verdict::Foreign,
+            Some(_) => match body.iter().map(|&byte| usize::from(byte)).sum::<usize>() % 5 {
+                0 => Verdict::Bad,
+                1 => Verdict::Unsupported,
+                2 => Verdict::Misplaced,
+                _ => Verdict::Good,
+            },
+        };
+        bodies(cert).map(judge).collect()
+    }
+
+    fn any_limits() -> impl Strategy<Value = Limits> {
+        let counts = (0usize..8, 0usize..12, 0usize..6, 0usize..4, 0usize..12);
+        (13usize..600, 0usize..80, 0usize..30, any::<bool>(), counts).prop_map(
+            |(cert_bytes, packet_bytes, user_id_bytes, attributes, counts)| Limits {
+                cert_bytes,
+                packet_bytes,
+                user_id_bytes,
+                attributes,
+                components: counts.0,
+                own_signatures: counts.1,
+                bad_signatures: counts.2,
+                signatures_per_signer: counts.3,
+                foreign_signatures: counts.4,
+            },
+        )
+    }
+
+    proptest! {
+        /// What is kept is within its bounds, part of what there was, and kept again.
+        #[test]
+        fn within_is_within_and_idempotent(
+            here in any_cert(), more in any_cert(), limits in any_limits(), is_known: bool,
+        ) {
+            let verdicts = any_verdicts(&here);
+            let known = is_known.then_some((&here, &verdicts[..]));
+            let whole = here.union(&more);
+            let Some(cut) = whole.within(&limits, known) else { return Ok(()) };
+            prop_assert_eq!(cut.union(&whole), whole.clone());
+            prop_assert_eq!(cut.within(&limits, known), Some(cut.clone()));
+            prop_assert!(cut.as_bytes().len() <= limits.cert_bytes);
+            prop_assert!(cut.packets().skip(1).all(|p| p.body.len() <= limits.packet_bytes));
+            prop_assert!(cut.user_ids().all(|body| body.len() <= limits.user_id_bytes));
+            let extra = if is_known { limits.bad_signatures } else { 0 };
+            prop_assert!(components(&cut).count() <= 1 + limits.components + extra);
+            let id = cut.fingerprint().key_id();
+            let named = |body: &[u8]| Signature::parse(body).is_some_and(|s| s.names(id));
+            let own = bodies(&cut).filter(|body| named(body)).count();
+            prop_assert!(own <= limits.own_signatures + extra + REVOCATIONS);
+            prop_assert!(bodies(&cut).count() - own <= limits.foreign_signatures);
+        }
+
+        /// Good self-signatures outlive anything, as far as their own number and length go.
+        #[test]
+        fn good_signatures_stay(here in any_cert(), more in any_cert(), limits in any_limits()) {
+            let limits = Limits { packet_bytes: usize::MAX, ..limits };
+            let verdicts = any_verdicts(&here);
+            let good = verdicts.iter().filter(|&&verdict| verdict == Verdict::Good).count();
+            prop_assume!(good <= limits.own_signatures);
+            let known = Some((&here, &verdicts[..]));
+            let Some(cut) = here.union(&more).within(&limits, known) else { return Ok(()) };
+            let left = Known::of(&cut, &[]);
+            let before = Known::of(&here, &verdicts);
+            for (component, on_it) in before.0 {
+                let Some(now) = left.0.get(&component) else { continue };
+                for (body, verdict) in on_it {
+                    prop_assert!(verdict != Verdict::Good || now.contains_key(body));
+                }
+            }
+        }
+
+        /// Noise is bounded, nothing else goes, and the verdicts that are left are those of what is left.
+        #[test]
+        fn noise_is_bounded(whole in any_cert(), here in any_cert(), limits in any_limits()) {
+            let verdicts = any_verdicts(&whole);
+            let (cut, left) = whole.without_noise(&limits, verdicts.clone(), Some(&here));
+            prop_assert_eq!(&left, &any_verdicts(&cut));
+            let noise = left.iter().filter(|&&verdict| is_noise(verdict)).count();
+            prop_assert!(noise <= limits.bad_signatures);
+            let known = Known::of(&cut, &left);
+            let unbound = components(&cut).skip(1).filter(|c| known.is_unbound(*c)).count();
+            prop_assert!(unbound <= limits.bad_signatures);
+            let good = |verdicts: &[Verdict]| {
+                verdicts.iter().filter(|&&verdict| verdict == Verdict::Good).count()
+            };
+            prop_assert_eq!(good(&left), good(&verdicts));
+            let again = cut.without_noise(&limits, left.clone(), Some(&here));
+            prop_assert_eq!(again, (cut, left));
+        }
+
+        /// Revocations stay within their own bound.
+        #[test]
+        fn revocations_are_bounded(here in any_cert(), more in any_cert(), limits in any_limits()) {
+            if let Some(joined) = here.with_revocations_of(&more, &limits) {
+                prop_assert_eq!(joined.union(&here.union(&more)), here.union(&more));
+                prop_assert!(joined.signature_count() <= here.signature_count() + REVOCATIONS);
+                prop_assert!(joined.as_bytes().len() <= limits.cert_bytes + REVOCATION_BYTES);
+                prop_assert_eq!(components(&joined).count(), components(&here).count());
+            }
+        }
+    }
 }

@@ -34,6 +34,14 @@ pub struct BuildOptions {
     pub now: u32,
 }
 
+impl BuildOptions {
+    /// The views to keep digests of, each once.
+    fn all_views(&self) -> Vec<View> {
+        let kept = |view: &View| *view == View::Sks || self.views.contains(view);
+        View::ALL.into_iter().filter(kept).collect()
+    }
+}
+
 /// How far a build has come in its inputs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Position {
@@ -98,7 +106,7 @@ impl Builder {
         };
         fs::create_dir_all(folder).map_err(|source| io("make the folder of", source))?;
         let engine = |source| StoreError::engine(&partial, source);
-        let mut resumed = partial.exists().then(|| resume(&partial, inputs)).flatten();
+        let mut resumed = partial.exists().then(|| resume(&partial, inputs, &options)).flatten();
         if resumed.is_none() {
             for suffix in ["", "-journal", "-wal", "-shm"] {
                 match fs::remove_file(with_suffix(&partial, suffix)) {
@@ -155,10 +163,11 @@ impl Builder {
             .into_iter()
             .map(|cert| cert.map(|cert| (cert, checked.next().unwrap_or_default())))
             .collect();
+        let views = options.all_views();
         work.into_par_iter()
             .map(|work| {
                 work.map(|(cert, verdicts)| {
-                    Draft(Prepared::new(cert, verdicts, options.now, &options.views))
+                    Draft(Prepared::new(cert, verdicts, options.now, &views))
                 })
             })
             .collect()
@@ -215,6 +224,7 @@ impl Builder {
 
     /// After a restart: gathers the index rows of what was appended before.
     fn gather_again(&mut self) -> Result<(), StoreError> {
+        let views = self.options.all_views();
         let result = || -> Result<(), Failure> {
             let mut statement = self.connection.prepare(
                 "SELECT cert.id, cert.fingerprint, cert.summary, blob.bytes, blob.verdicts FROM cert \
@@ -233,7 +243,7 @@ impl Builder {
                 let verdicts: Vec<u8> = row.get(4)?;
                 let verdicts: Option<Vec<Verdict>> =
                     verdicts.iter().map(|&verdict| Verdict::from_number(verdict)).collect();
-                let digests = digests(&cert, &verdicts.ok_or_else(damaged)?, &self.options.views);
+                let digests = digests(&cert, &verdicts.ok_or_else(damaged)?, &views);
                 self.derived.add(id, &terms, &digests)?;
                 self.seen.insert(Handle::of_fingerprint(fingerprint).0);
                 self.last_id = id;
@@ -409,17 +419,24 @@ fn begin(
     connection.execute_batch("BEGIN")?;
     schema::create_bare(&connection)?;
     schema::create_derived(&connection, &options.layout.text)?;
-    connection.execute_batch("CREATE TABLE spool (bytes BLOB NOT NULL)")?;
+    connection.execute_batch(&format!(
+        "CREATE TABLE spool (bytes BLOB NOT NULL); PRAGMA user_version = {}",
+        schema::FORMAT
+    ))?;
     connection.execute("INSERT INTO meta VALUES ('inputs', ?1)", [inputs])?;
-    schema::set_views(&connection, &options.views)?;
+    schema::set_views(&connection, &options.all_views())?;
     connection.execute_batch("COMMIT")?;
     Ok((connection, Position::default()))
 }
 
-/// Opens a build that was interrupted, if it was one of the same inputs.
-fn resume(partial: &Path, inputs: &str) -> Option<(Connection, Position)> {
+/// Opens a build that was interrupted, if it was one of the same inputs, format and views.
+fn resume(partial: &Path, inputs: &str, options: &BuildOptions) -> Option<(Connection, Position)> {
     let connection = Connection::open(partial).ok()?;
     tune(&connection).ok()?;
+    let format = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    if format != Ok(schema::FORMAT) || schema::views(&connection).ok()? != options.all_views() {
+        return None;
+    }
     let meta = |name: &str| {
         connection
             .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| {

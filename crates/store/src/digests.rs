@@ -25,12 +25,12 @@ impl Store {
     ///
     /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
     pub fn add_view(&mut self, view: View) -> Result<(), StoreError> {
-        let mut views = self.views()?;
-        if views.contains(&view) {
-            return Ok(());
-        }
-        views.push(view);
         self.transaction(|connection, _| {
+            let mut views = schema::views(connection)?;
+            if views.contains(&view) {
+                return Ok(());
+            }
+            views.push(view);
             schema::set_views(connection, &views)?;
             let mut select = connection.prepare(
                 "SELECT id, verdicts, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2",
@@ -64,9 +64,9 @@ impl Store {
     ///
     /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
     pub fn drop_view(&mut self, view: View) -> Result<(), StoreError> {
-        let mut views = self.views()?;
-        views.retain(|&kept| kept != view || kept == View::Sks);
         self.transaction(|connection, _| {
+            let mut views = schema::views(connection)?;
+            views.retain(|&kept| kept != view || kept == View::Sks);
             schema::set_views(connection, &views)?;
             if view != View::Sks {
                 connection.execute("DELETE FROM digest WHERE view = ?1", [view.number()])?;

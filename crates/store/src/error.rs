@@ -32,6 +32,19 @@ pub enum StoreError {
         /// The newest format known here.
         known: i64,
     },
+    /// The file was written by an older talaria, and cannot be written to make it one of this format.
+    /// Nothing was changed.
+    #[error(
+        "{} has store format {found}, and cannot be written to make that {known}", path.display()
+    )]
+    Outdated {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The format that this version reads and writes.
+        known: i64,
+    },
     /// A write to a store that was opened for reading, or that cannot be written.
     #[error("{} is read-only", path.display())]
     ReadOnly {

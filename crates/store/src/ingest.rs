@@ -6,11 +6,12 @@ use std::collections::{HashMap, HashSet};
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Fingerprint, Handle, Summary, Terms, Verdict, Verification, View,
-    carried_over, complete, verdicts,
+    CERT_BYTES_MAX, Cert, Fingerprint, Handle, Limits, PACKETS_MAX, Summary, Terms, Verdict,
+    Verification, View, carried_over, complete, verdicts,
 };
 
-use crate::schema::{POSTINGS, TextIndex, lists};
+use crate::keyserver::redaction;
+use crate::schema::{self, POSTINGS, TextIndex, lists};
 use crate::{Store, StoreError, Stored, sums};
 
 /// What became of a certificate that was given to [`Store::ingest`].
@@ -36,7 +37,8 @@ pub enum Refusal {
     /// a collision of SHA-1).
     #[error("another primary key with the same fingerprint is in the store")]
     OtherPrimaryKey,
-    /// What is there and what comes is above [`CERT_BYTES_MAX`] together.
+    /// What is there and what comes is above [`CERT_BYTES_MAX`] or [`PACKETS_MAX`] together, or above
+    /// the limits of the store.
     #[error("joined with the copy in the store it has more than {CERT_BYTES_MAX} bytes")]
     TooLarge,
 }
@@ -111,8 +113,11 @@ impl Rows {
         for (rows, list) in self.postings.iter_mut().zip(lists(&prepared.terms)) {
             rows.extend(list.iter().map(|&handle| (handle, id)));
         }
-        let digests = prepared.digests.iter();
-        self.digests.extend(digests.map(|&(view, digest)| (view.number(), digest, id)));
+        self.add_digests(id, &prepared.digests);
+    }
+
+    fn add_digests(&mut self, id: i64, digests: &[(View, [u8; 16])]) {
+        self.digests.extend(digests.iter().map(|&(view, digest)| (view.number(), digest, id)));
     }
 
     /// The rows that `prepared` has and `other` does not.
@@ -264,7 +269,7 @@ impl Store {
             if redacting {
                 *cert = self.redacted(cert)?;
             }
-            plans.push(self.plan(cert, joining)?);
+            plans.push(self.plan(cert, joining, redacting)?);
         }
         let fresh: Vec<&Cert> = unique
             .iter()
@@ -296,7 +301,11 @@ impl Store {
                     }
                     Plan::Settled(_) => return (None, plan),
                 };
-                let (cert, verdicts) = cert.without_noise(limits, verdicts);
+                let known = match &plan {
+                    Plan::Update { before, .. } => Some(&before.cert),
+                    Plan::Insert | Plan::Settled(_) => None,
+                };
+                let (cert, verdicts) = cert.without_noise(limits, verdicts, known);
                 match &plan {
                     Plan::Update { before, .. } if before.cert == cert => {
                         (None, Plan::Settled(Outcome::Unchanged))
@@ -305,11 +314,11 @@ impl Store {
                 }
             })
             .collect();
-        self.write(work, joining, verification, now)
+        self.write(work, &views, joining, verification, now)
     }
 
     /// Compares `cert` with the copy in the store, joins it with that, and keeps it within limits.
-    fn plan(&self, cert: &mut Cert, joining: Joining) -> Result<Plan, StoreError> {
+    fn plan(&self, cert: &mut Cert, joining: Joining, redacting: bool) -> Result<Plan, StoreError> {
         const TOO_LARGE: Plan = Plan::Settled(Outcome::Refused(Refusal::TooLarge));
         let found: Option<(i64, i64)> = self.run(|connection| {
             connection
@@ -336,17 +345,34 @@ impl Store {
         let before = self.stored(id)?.ok_or_else(|| {
             self.damaged(format!("no bytes of certificate {}", cert.fingerprint()))
         })?;
+        // What is not to be kept goes from the copy that is there, too.
+        let ours = redacting.then(|| self.redacted(&before.cert)).transpose()?;
+        let ours = ours.as_ref().unwrap_or(&before.cert);
         let joined = match joining {
-            Joining::Replace => Ok(Some(cert.clone())),
-            Joining::Union => joined(&before.cert, cert),
+            Joining::Replace if ours.packets().next() != cert.packets().next() => {
+                Err(Refusal::OtherPrimaryKey)
+            }
+            Joining::Replace => Ok(cert.clone()),
+            Joining::Union => {
+                joined(ours, cert).map(|joined| joined.unwrap_or_else(|| ours.clone()))
+            }
         };
         let joined = match joined {
-            Ok(None) => return Ok(Plan::Settled(Outcome::Unchanged)),
-            Ok(Some(joined)) => joined,
+            Ok(joined) if joined == before.cert => return Ok(Plan::Settled(Outcome::Unchanged)),
+            Ok(joined) => joined,
             Err(refusal) => return Ok(Plan::Settled(Outcome::Refused(refusal))),
         };
         let bounded = joined.within(&self.limits, Some((&before.cert, &before.verdicts)));
-        let bounded = bounded.or_else(|| before.cert.with_revocations_of(cert, &self.limits));
+        let bounded = match (bounded, joining) {
+            (None, Joining::Union) => {
+                // What is of no use makes room for a revocation.
+                let tight = Limits { bad_signatures: 0, ..self.limits.clone() };
+                let (ours, _) = before.cert.without_noise(&tight, before.verdicts.clone(), None);
+                let ours = if redacting { self.redacted(&ours)? } else { ours };
+                ours.with_revocations_of(cert, &self.limits)
+            }
+            (bounded, _) => bounded,
+        };
         Ok(match bounded {
             None => TOO_LARGE,
             Some(bounded) if bounded == before.cert => Plan::Settled(Outcome::Unchanged),
@@ -361,6 +387,7 @@ impl Store {
     fn write(
         &mut self,
         work: Vec<(Option<Prepared>, Plan)>,
+        views: &[View],
         joining: Joining,
         verification: Verification,
         now: u32,
@@ -374,10 +401,10 @@ impl Store {
                 })
                 .collect());
         }
-        let views = self.views()?;
         let mut overtaken = Vec::new();
         let mut outcomes = self.transaction(|connection, last| {
-            let mut writer = Writer::new(connection, last, now, &views)?;
+            let mut writer = Writer::new(connection, last, now, views)?;
+            let same_views = schema::views(connection)? == views;
             let mut outcomes = Vec::with_capacity(work.len());
             for (at, (prepared, plan)) in work.into_iter().enumerate() {
                 let Some(prepared) = prepared else {
@@ -387,6 +414,11 @@ impl Store {
                     continue;
                 };
                 let current = writer.current(prepared.cert.fingerprint())?;
+                if !same_views || writer.is_unwanted(&prepared.cert, current.is_some())? {
+                    overtaken.push((at, prepared.cert));
+                    outcomes.push(Outcome::Unchanged);
+                    continue;
+                }
                 match (plan, current) {
                     (Plan::Insert, None) => {
                         writer.insert(&prepared)?;
@@ -447,6 +479,8 @@ impl Store {
             let checked = verdicts(&certs, Verification::Full);
             completed += ids.len() as u64;
             self.transaction(|connection, _| {
+                let views = schema::views(connection)?;
+                let (mut gone, mut fresh) = (Rows::default(), Rows::default());
                 for ((id, change, stored), verdicts) in stored.iter().zip(checked) {
                     let mut summary = Vec::new();
                     Summary::evaluate(&stored.cert, &verdicts, now).write(&mut summary);
@@ -460,9 +494,13 @@ impl Store {
                         connection
                             .prepare_cached("UPDATE blob SET verdicts = ?2 WHERE id = ?1")?
                             .execute((id, numbers(&verdicts)))?;
+                        // What a view has depends on verdicts.
+                        gone.add_digests(*id, &digests(&stored.cert, &stored.verdicts, &views));
+                        fresh.add_digests(*id, &digests(&stored.cert, &verdicts, &views));
                     }
                 }
-                Ok(())
+                gone.delete(connection)?;
+                fresh.insert(connection)
             })?;
         }
     }
@@ -499,7 +537,7 @@ fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, Refusal> {
         return Err(Refusal::OtherPrimaryKey);
     }
     let joined = ours.union(theirs);
-    if joined.as_bytes().len() > CERT_BYTES_MAX {
+    if joined.as_bytes().len() > CERT_BYTES_MAX || joined.packets().len() > PACKETS_MAX {
         return Err(Refusal::TooLarge);
     }
     Ok((joined.as_bytes() != ours.as_bytes()).then_some(joined))
@@ -517,6 +555,8 @@ struct Writer<'a> {
     last_id: i64,
     now: u32,
     views: &'a [View],
+    /// Whether there is anything that must not be written.
+    guarded: bool,
     insert: Rows,
     delete: Rows,
     texts: Texts,
@@ -541,6 +581,9 @@ impl<'a> Writer<'a> {
             last_id: last_id.unwrap_or(0i64).max(last_blob),
             now,
             views,
+            guarded: connection
+                .prepare_cached("SELECT 1 FROM tombstone UNION ALL SELECT 1 FROM redaction")?
+                .exists([])?,
             insert: Rows::default(),
             delete: Rows::default(),
             texts: Texts::default(),
@@ -553,6 +596,19 @@ impl<'a> Writer<'a> {
             .prepare_cached(BY_FINGERPRINT)?
             .query_row(by_fingerprint(fingerprint), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
+    }
+
+    /// Whether somebody has decided against the certificate, or something in it, since it was planned.
+    fn is_unwanted(&self, cert: &Cert, is_here: bool) -> rusqlite::Result<bool> {
+        if !self.guarded {
+            return Ok(false);
+        }
+        let stored = cert.fingerprint().to_stored();
+        let blocked = self
+            .connection
+            .prepare_cached("SELECT 1 FROM tombstone WHERE fingerprint = ?1 AND blocked = 1")?
+            .exists([&stored])?;
+        Ok(blocked && !is_here || redaction(self.connection, cert)?.touches(cert))
     }
 
     fn log(&mut self, id: i64, kind: ChangeKind) -> rusqlite::Result<()> {

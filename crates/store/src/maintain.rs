@@ -5,7 +5,7 @@ use talaria_cert::Fingerprint;
 
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
-use crate::schema::TextIndex;
+use crate::schema::{self, TextIndex};
 use crate::{Store, StoreError, sums};
 
 /// Whether a deleted certificate may come back.
@@ -60,10 +60,10 @@ impl Store {
             }
         }
         let blocked = returning == Return::Blocked;
-        let views = self.views()?;
         let mut overtaken = Vec::new();
         let mut deleted = 0;
         self.transaction(|connection, last| {
+            let views = schema::views(connection)?;
             let mut last = last;
             let mut rows = Rows::default();
             let mut texts = Texts::default();
@@ -104,6 +104,9 @@ impl Store {
                         .optional()?;
                     if here.is_none() {
                         bury(connection, &stored, buried.unwrap_or(last), true)?;
+                    } else if !overtaken.contains(&fingerprint) {
+                        // It has come since it was looked for.
+                        overtaken.push(fingerprint);
                     }
                 }
             }

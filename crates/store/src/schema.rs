@@ -173,8 +173,8 @@ pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
         .query_row([], |row| row.get(0))
         .optional()?;
     let names = names.unwrap_or_default();
-    let further = names.split(' ').filter_map(|name| name.parse().ok());
-    Ok([View::Sks].into_iter().chain(further.filter(|&view| view != View::Sks)).collect())
+    let named = |view: &View| *view == View::Sks || names.split(' ').any(|n| n == view.name());
+    Ok(View::ALL.into_iter().filter(named).collect())
 }
 
 /// Marks the file as a store of the current format.

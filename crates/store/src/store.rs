@@ -80,12 +80,13 @@ pub struct Stored {
 }
 
 impl Store {
-    /// Opens the store at `path`, with the default layout if it is to be made.
+    /// Opens the store at `path`, with the default layout if it is to be made. A store of an older
+    /// format becomes one of the current format first, whatever it is opened for.
     ///
     /// # Errors
     ///
     /// [`StoreError::Missing`], [`StoreError::Foreign`], [`StoreError::Format`],
-    /// [`StoreError::ReadOnly`], [`StoreError::Damaged`]; the file is untouched by any of them.
+    /// [`StoreError::Outdated`], [`StoreError::ReadOnly`], [`StoreError::Damaged`]; the file is untouched by any of them.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
         Self::open_with(path, access, &Layout::default())
     }
@@ -162,7 +163,7 @@ impl Store {
         };
         match (pragma("application_id")?, pragma("user_version")?) {
             (schema::APPLICATION, schema::FORMAT) => Ok(()),
-            (schema::APPLICATION, 1..schema::FORMAT) => self.migrate(),
+            (schema::APPLICATION, found @ 1..schema::FORMAT) => self.migrate(found),
             (schema::APPLICATION, found) => {
                 Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
             }
@@ -171,12 +172,15 @@ impl Store {
     }
 
     /// Makes a store of an older format one of this format, also where it was opened for reading.
-    fn migrate(&self) -> Result<(), StoreError> {
-        let mut writer = match self.access {
-            Access::Read => connect(&self.path, Access::Write)?,
-            Access::Write | Access::Create => connect(&self.path, self.access)?,
-        };
+    fn migrate(&self, found: i64) -> Result<(), StoreError> {
+        let outdated =
+            || StoreError::Outdated { path: self.path.clone(), found, known: schema::FORMAT };
+        if !is_writable(&self.path) {
+            return Err(outdated());
+        }
         let run = || -> rusqlite::Result<()> {
+            let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
+            let mut writer = Connection::open_with_flags(&self.path, flags)?;
             writer.busy_timeout(BUSY_TIMEOUT)?;
             let transaction =
                 writer.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -187,8 +191,12 @@ impl Store {
             }
             transaction.commit()
         };
-        let mut run = run;
-        run().map_err(|source| StoreError::engine(&self.path, source))
+        run().map_err(|error| {
+            if is_open_error(&error) {
+                return outdated();
+            }
+            StoreError::engine(&self.path, error)
+        })
     }
 
     /// Runs `work`, with its errors sorted.
