@@ -1,69 +1,20 @@
 //! What a store promises, on the real engine in a temporary directory.
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
+use common::{Folder, NOW, assert_clean, contents, corpus, part};
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_bench::{Generate, Profile, certs};
-use talaria_cert::{Cert, Fingerprint, Tag, Verification, View};
+use talaria_cert::{Cert, Fingerprint, Verification, View};
 use talaria_store::{
     Access, BuildOptions, Builder, Cursor, Depth, Layout, Order, Outcome, Position, Query, Refusal,
     Return, Store, StoreError, TextIndex,
 };
-
-/// A time at which the generated certificates are in their prime.
-const NOW: u32 = 1_740_000_000;
-
-fn corpus(count: u64) -> Vec<Cert> {
-    certs(&Generate { seed: 1, first: 0, count, profile: Profile::small() })
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.path().join("store.db")
-    }
-
-    fn store(&self) -> Store {
-        Store::open(&self.path(), Access::Create).unwrap()
-    }
-
-    fn filled(&self, certs: &[Cert]) -> Store {
-        let mut store = self.store();
-        store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
-        store
-    }
-}
-
-/// The certificate without the signatures for whose number `keep` says no.
-fn part(cert: &Cert, keep: impl Fn(usize) -> bool) -> Cert {
-    cert.retain(|at, packet| packet.tag != Tag::SIGNATURE || keep(at))
-}
-
-fn contents(store: &Store) -> BTreeMap<Fingerprint, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    store
-        .walk(&mut Cursor::start(Order::Key), |row| {
-            let stored = store.stored(row.id).unwrap().unwrap();
-            all.insert(row.summary.fingerprint(), stored.cert.into_bytes());
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    all
-}
-
-fn assert_clean(store: &Store) {
-    let report = store.check(Depth::Signatures, |_| {}).unwrap();
-    assert_eq!(report.findings, vec![], "{}", store.path().display());
-}
 
 #[test]
 fn what_is_there_is_joined_and_what_is_new_is_told() {
@@ -326,13 +277,13 @@ fn other_files_are_refused_and_left_alone() {
         assert!(matches!(Store::open(&folder.path(), access), Err(StoreError::Foreign { .. })));
     }
     assert_eq!(std::fs::read(folder.path()).unwrap(), before);
-    let text = folder.0.path().join("notes.txt");
+    let text = folder.folder().join("notes.txt");
     std::fs::write(&text, "just some text, longer than a header of a database would be".repeat(9))
         .unwrap();
     for access in [Access::Read, Access::Create] {
         assert!(matches!(Store::open(&text, access), Err(StoreError::Foreign { .. })));
     }
-    let missing = folder.0.path().join("missing.db");
+    let missing = folder.folder().join("missing.db");
     assert!(matches!(Store::open(&missing, Access::Read), Err(StoreError::Missing { .. })));
     assert!(!missing.exists());
 }
@@ -342,7 +293,7 @@ fn a_bulk_build_equals_an_ingest() {
     let folder = Folder::new();
     let all = corpus(500);
     let ingested = folder.filled(&all);
-    let target = folder.0.path().join("built.db");
+    let target = folder.folder().join("built.db");
     let options = build_options();
     let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
     let mut builder = Builder::start(&target, "a", options.clone()).unwrap();
@@ -365,7 +316,7 @@ fn a_bulk_build_equals_an_ingest() {
 #[test]
 fn an_interrupted_build_goes_on_where_it_was() {
     let folder = Folder::new();
-    let target = folder.0.path().join("built.db");
+    let target = folder.folder().join("built.db");
     let all = corpus(100);
     let options = build_options();
     let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
@@ -383,7 +334,7 @@ fn an_interrupted_build_goes_on_where_it_was() {
     assert_eq!(builder.finish(|_| {}).unwrap().certs, 100);
     assert_clean(&Store::open(&target, Access::Read).unwrap());
     // Other inputs start anew.
-    let other = folder.0.path().join("other.db");
+    let other = folder.folder().join("other.db");
     let mut builder = Builder::start(&other, "inputs", options.clone()).unwrap();
     builder.append(&drafts(&raw[..60]), Position { input: 0, offset: 60 }).unwrap();
     drop(builder);
@@ -485,7 +436,7 @@ fn a_flipped_byte_is_found_or_nothing_depended_on_it() {
     drop(store);
     let good = std::fs::read(folder.path()).unwrap();
     let truth = image(&folder.path()).unwrap();
-    let flipped = folder.0.path().join("flipped.db");
+    let flipped = folder.folder().join("flipped.db");
     let mut undetected = Vec::new();
     for at in (0..good.len()).step_by(37).chain(0..100) {
         let mut bytes = good.clone();
