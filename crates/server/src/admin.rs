@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use talaria_cert::View;
+
 use crate::answer::{Answer, Refusal, media, ok};
 use crate::request::Request;
 use crate::state::State;
@@ -36,15 +38,13 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
         ("uptime_seconds", "Seconds since the start.", state.started.elapsed().as_secs_f64()),
         ("resident_bytes", "Memory of the process.", resident_bytes() as f64),
     ];
-    let views: Vec<_> = state.trees.views().collect();
-    for view in views {
-        if let Some(tree) = state.trees.tree(view) {
-            let name = match view {
-                talaria_cert::View::Sks => "digests_sks",
-                talaria_cert::View::Hockeypuck23 => "digests_hockeypuck23",
-            };
-            gauges.push((name, "Digests in the prefix tree of a view.", tree.len() as f64));
-        }
+    for view in state.trees.views() {
+        let name = match view {
+            View::Sks => "digests_sks",
+            View::Hockeypuck23 => "digests_hockeypuck23",
+        };
+        let len = state.trees.with(view, talaria_recon::Tree::len).unwrap_or(0);
+        gauges.push((name, "Digests in the prefix tree of a view.", len as f64));
     }
     Ok(gauges)
 }

@@ -8,6 +8,7 @@ mod admin;
 mod answer;
 mod clock;
 mod config;
+mod gossip;
 mod hkp;
 mod limiter;
 mod listen;
@@ -19,6 +20,7 @@ mod search;
 mod service;
 mod state;
 mod submission;
+mod tools;
 mod trees;
 mod writer;
 
@@ -26,6 +28,8 @@ pub use config::{
     Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Policy, Push, Rate, Rates, Vks,
     Wkd,
 };
+
+pub use tools::{PeerError, Probed, Synced, probe, sync};
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -78,6 +82,9 @@ pub enum ServeError {
     /// The certificate or key for TLS.
     #[error("cannot set up TLS: {0}")]
     Tls(std::io::Error),
+    /// A peer.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// Threads or timers.
     #[error("cannot start")]
     Runtime(#[source] std::io::Error),
@@ -87,6 +94,7 @@ pub enum ServeError {
 pub struct Server {
     state: Arc<State>,
     listeners: Vec<TcpListener>,
+    gossip: Vec<TcpListener>,
     tls: Option<tokio_rustls::TlsAcceptor>,
     writer: std::thread::JoinHandle<()>,
     runtime: tokio::runtime::Runtime,
@@ -156,24 +164,33 @@ impl Server {
             }
             _ => None,
         };
-        let mut listeners = Vec::new();
-        for &address in &config.http.listen {
-            let listener = runtime
-                .block_on(TcpListener::bind(address))
-                .map_err(|source| ServeError::Listen { address, source })?;
-            listeners.push(listener);
-        }
+        let bind = |addresses: &[SocketAddr]| -> Result<Vec<TcpListener>, ServeError> {
+            let bind = |&address| {
+                runtime
+                    .block_on(TcpListener::bind(address))
+                    .map_err(|source| ServeError::Listen { address, source })
+            };
+            addresses.iter().map(bind).collect()
+        };
+        let listeners = bind(&config.http.listen)?;
+        let gossip = bind(&config.gossip.listen)?;
         let readers = Readers::new(store);
         let store_path = store.to_owned();
         let state = State::new(config, config_path, store_path, readers, writer, trees, secret);
         let (down, _) = watch::channel(false);
-        Ok(Self { state: Arc::new(state), listeners, tls, writer: thread, runtime, down })
+        Ok(Self { state: Arc::new(state), listeners, gossip, tls, writer: thread, runtime, down })
     }
 
     /// The addresses that the server answers on.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// The addresses that the server gossips on.
+    #[must_use]
+    pub fn gossip_addresses(&self) -> Vec<SocketAddr> {
+        self.gossip.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
     /// What tells this server to stop.
@@ -185,7 +202,7 @@ impl Server {
     /// Answers until a signal (SIGTERM, SIGINT) or [`Handle::shut_down`] ends it; SIGHUP reads the
     /// settings again.
     pub fn run(self) {
-        let Self { state, listeners, tls, writer, runtime, down } = self;
+        let Self { state, listeners, gossip, tls, writer, runtime, down } = self;
         let handle = Handle { state: Arc::clone(&state), down: down.clone() };
         runtime.block_on(async {
             let mut tasks = tokio::task::JoinSet::new();
@@ -196,6 +213,12 @@ impl Server {
                     tls.clone(),
                     down.subscribe(),
                 ));
+            }
+            if !gossip.is_empty() {
+                tasks.spawn(gossip::initiate(Arc::clone(&state), down.subscribe()));
+            }
+            for listener in gossip {
+                tasks.spawn(gossip::accept(Arc::clone(&state), listener, down.subscribe()));
             }
             tasks.spawn(follow(Arc::clone(&state), down.subscribe()));
             tasks.spawn(tally(Arc::clone(&state), down.subscribe()));
@@ -257,7 +280,7 @@ async fn tally(state: Arc<State>, mut down: watch::Receiver<bool>) {
             () = tokio::time::sleep(TALLY) => false,
             _ = down.wait_for(|down| *down) => true,
         };
-        let counts = state.metrics.since_last_tally();
+        let counts = state.take_tally();
         if !counts.is_empty() {
             let written =
                 state.writer.run(move |store| store.add_to_tally(clock::today(), &counts)).await;

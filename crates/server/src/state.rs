@@ -1,5 +1,6 @@
 //! What all parts of the server share.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -39,6 +40,8 @@ pub(crate) struct State {
     pub(crate) news: broadcast::Sender<Arc<Vec<Cert>>>,
     /// What is known of the peers.
     pub(crate) peers: Mutex<Vec<PeerStatus>>,
+    /// Counts that wait to be written into the tally of the day.
+    tallied: Mutex<BTreeMap<String, u64>>,
 }
 
 /// How gossip with a peer goes.
@@ -57,6 +60,7 @@ pub(crate) struct PeerStatus {
     pub(crate) failures: u64,
     /// Failures since the last success.
     pub(crate) failing: u32,
+    pub(crate) last_failure: Option<u32>,
     pub(crate) last_error: Option<String>,
     /// Digests that it had and we had not, over all exchanges.
     pub(crate) learnt: u64,
@@ -90,26 +94,17 @@ impl State {
             secret,
             news: broadcast::channel(256).0,
             peers: Mutex::default(),
+            tallied: Mutex::default(),
         }
     }
 
-    /// Adds certificates from outside: counted, followed by the trees, passed on. Signatures that are
-    /// marked as local are not taken.
+    /// Adds certificates that a client uploaded: counted and passed on. Signatures that are marked as
+    /// local are not taken.
     pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<Outcome>, WriteError> {
         let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         // Somebody listens only where certificates are passed on.
         let copies = (self.news.receiver_count() > 0).then(|| certs.clone());
-        let outcomes = self.writer.add(certs).await?;
-        let metrics = &self.metrics;
-        for outcome in &outcomes {
-            let counter = match outcome {
-                Outcome::New => &metrics.certs_new,
-                Outcome::Updated => &metrics.certs_updated,
-                Outcome::Unchanged => &metrics.certs_unchanged,
-                Outcome::Refused(_) => &metrics.certs_refused,
-            };
-            count(counter, 1);
-        }
+        let outcomes = self.add_from_peer(certs).await?;
         if let Some(copies) = copies {
             let news: Vec<Cert> = copies
                 .into_iter()
@@ -122,6 +117,38 @@ impl State {
             }
         }
         Ok(outcomes)
+    }
+
+    /// Adds certificates that another keyserver gave, as they are: peers count every packet.
+    pub(crate) async fn add_from_peer(&self, certs: Vec<Cert>) -> Result<Vec<Outcome>, WriteError> {
+        let outcomes = self.writer.add(certs).await?;
+        let metrics = &self.metrics;
+        for outcome in &outcomes {
+            let counter = match outcome {
+                Outcome::New => &metrics.certs_new,
+                Outcome::Updated => &metrics.certs_updated,
+                Outcome::Unchanged => &metrics.certs_unchanged,
+                Outcome::Refused(_) => &metrics.certs_refused,
+            };
+            count(counter, 1);
+        }
+        Ok(outcomes)
+    }
+
+    /// Adds to the counts that are written with the next tally.
+    pub(crate) fn note_for_tally(&self, counts: &[(String, u64)]) {
+        let mut tallied = self.tallied.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, n) in counts {
+            *tallied.entry(name.clone()).or_default() += n;
+        }
+    }
+
+    /// All counts since the last call.
+    pub(crate) fn take_tally(&self) -> Vec<(String, u64)> {
+        let mut tallied = self.tallied.lock().unwrap_or_else(PoisonError::into_inner);
+        let noted = std::mem::take(&mut *tallied);
+        drop(tallied);
+        self.metrics.since_last_tally().into_iter().chain(noted).collect()
     }
 
     /// Changes what is known of a peer.

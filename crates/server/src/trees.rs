@@ -3,7 +3,7 @@
 //! The log is what is followed, not our own writes: so they are right after a crash, and whoever else
 //! writes to the store, such as the command line.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use talaria_cert::View;
 use talaria_recon::{Digest, Tree};
@@ -18,25 +18,11 @@ struct Followed {
 }
 
 /// All trees of a store.
-#[derive(Clone, Debug)]
-pub(crate) struct Trees(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    views: Vec<(View, RwLock<Followed>)>,
+#[derive(Debug, Default)]
+pub(crate) struct Trees {
+    views: RwLock<Vec<(View, Arc<RwLock<Followed>>)>>,
     /// The number of the change up to which the trees have come. Held while they follow.
     reached: Mutex<i64>,
-}
-
-/// A tree, not to be changed while it is held.
-pub(crate) struct TreeRef<'a>(RwLockReadGuard<'a, Followed>);
-
-impl std::ops::Deref for TreeRef<'_> {
-    type Target = Tree;
-
-    fn deref(&self) -> &Tree {
-        &self.0.tree
-    }
 }
 
 const NONE: [u8; 16] = [0; 16];
@@ -48,32 +34,40 @@ impl Trees {
         let reached = store.last_change()?;
         let mut views = Vec::new();
         for view in store.views()? {
-            let mut sorted = Vec::new();
-            let mut digests = Vec::new();
-            store.for_each_digest(view, |digest, id| {
-                sorted.push(Digest(digest));
-                *slot(&mut digests, id) = digest;
-            })?;
-            let followed = Followed { tree: Tree::build(sorted), digests };
-            views.push((view, RwLock::new(followed)));
+            views.push((view, Arc::new(RwLock::new(read(store, view)?))));
         }
-        Ok(Self(Arc::new(Inner { views, reached: Mutex::new(reached) })))
+        Ok(Self { views: RwLock::new(views), reached: Mutex::new(reached) })
     }
 
-    /// The tree of a view, if the store keeps that view.
-    pub(crate) fn tree(&self, view: View) -> Option<TreeRef<'_>> {
-        let (_, followed) = self.0.views.iter().find(|(kept, _)| *kept == view)?;
-        Some(TreeRef(followed.read().unwrap_or_else(PoisonError::into_inner)))
+    /// Builds the tree of a view that the store has got since.
+    pub(crate) fn add(&self, view: View, store: &Store) -> Result<(), StoreError> {
+        // Nothing follows meanwhile, so the new tree is not older than the others.
+        let _reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        if views.iter().all(|(kept, _)| *kept != view) {
+            views.push((view, Arc::new(RwLock::new(read(store, view)?))));
+        }
+        Ok(())
+    }
+
+    /// Looks at the tree of a view; `None` if there is none.
+    pub(crate) fn with<T>(&self, view: View, look: impl FnOnce(&Tree) -> T) -> Option<T> {
+        let all = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        let followed = all.iter().find(|(kept, _)| *kept == view).map(|(_, f)| Arc::clone(f))?;
+        drop(all);
+        let followed = followed.read().unwrap_or_else(PoisonError::into_inner);
+        Some(look(&followed.tree))
     }
 
     /// The views that there are trees for.
-    pub(crate) fn views(&self) -> impl Iterator<Item = View> {
-        self.0.views.iter().map(|(view, _)| *view)
+    pub(crate) fn views(&self) -> Vec<View> {
+        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        views.iter().map(|(view, _)| *view).collect()
     }
 
     /// Brings the trees to the end of the change log. Returns how many changes there were.
     pub(crate) fn follow(&self, store: &Store) -> Result<usize, StoreError> {
-        let mut reached = self.0.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         if store.last_change()? == *reached {
             return Ok(0);
         }
@@ -90,12 +84,13 @@ impl Trees {
         for id in changed {
             now.push((id, store.digests_of(id)?));
         }
-        for (view, followed) in &self.0.views {
+        let views = self.views.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for (view, followed) in views {
             let mut followed = followed.write().unwrap_or_else(PoisonError::into_inner);
             let Followed { tree, digests } = &mut *followed;
             let (mut gone, mut come) = (Vec::new(), Vec::new());
             for (id, kept) in &now {
-                let new = kept.iter().find(|(kept, _)| kept == view).map_or(NONE, |(_, d)| *d);
+                let new = kept.iter().find(|(kept, _)| *kept == view).map_or(NONE, |(_, d)| *d);
                 let old = std::mem::replace(slot(digests, *id), new);
                 if old != new {
                     gone.extend((old != NONE).then_some(Digest(old)));
@@ -108,6 +103,17 @@ impl Trees {
         *reached = last;
         Ok(count)
     }
+}
+
+/// The tree of a view as the store has it.
+fn read(store: &Store, view: View) -> Result<Followed, StoreError> {
+    let mut sorted = Vec::new();
+    let mut digests = Vec::new();
+    store.for_each_digest(view, |digest, id| {
+        sorted.push(Digest(digest));
+        *slot(&mut digests, id) = digest;
+    })?;
+    Ok(Followed { tree: Tree::build(sorted), digests })
 }
 
 fn slot(digests: &mut Vec<[u8; 16]>, id: i64) -> &mut [u8; 16] {

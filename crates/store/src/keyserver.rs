@@ -283,7 +283,8 @@ impl Store {
         })
     }
 
-    /// Remembers digests that a peer has and could not give, or gave as something else.
+    /// Remembers digests that a peer has and could not give, or gave as something else. `tries` is
+    /// added to how often each was tried.
     ///
     /// # Errors
     ///
@@ -292,14 +293,16 @@ impl Store {
         &mut self,
         view: View,
         digests: &[[u8; 16]],
+        tries: u32,
         now: u32,
     ) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
             let mut insert = connection.prepare_cached(
-                "INSERT INTO unobtainable VALUES (?1, ?2, 1, ?3) \
-                 ON CONFLICT DO UPDATE SET tries = tries + 1, time = ?3",
+                "INSERT INTO unobtainable VALUES (?1, ?2, ?3, ?4) \
+                 ON CONFLICT DO UPDATE SET tries = tries + ?3, time = ?4",
             )?;
-            digests.iter().try_for_each(|d| insert.execute((view.number(), d, now)).map(drop))
+            let view = view.number();
+            digests.iter().try_for_each(|digest| insert.execute((view, digest, tries, now)).map(drop))
         })
     }
 

@@ -1,0 +1,236 @@
+//! One exchange over a connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use talaria_cert::View;
+use talaria_recon::{
+    DecodeError, Decoder, Exchange, ExchangeError, FilterRule, Message, Outbox, Outcome, Role,
+    Settings,
+};
+use talaria_store::Peer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::ensure_view;
+use crate::answer::Refusal;
+use crate::clock;
+use crate::config::Config;
+use crate::state::State;
+
+/// What an exchange may take in all, in multiples of what one answer may take.
+const ANSWERS: u32 = 20;
+
+/// Why an exchange failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExchangeFailure {
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    #[error("the peer closed the connection")]
+    Closed,
+    #[error("the peer did not answer in time")]
+    Timeout,
+    #[error("the peer sent what is no message: {0}")]
+    Decode(#[from] DecodeError),
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    #[error("the view of the peer cannot be kept: {0}")]
+    View(Refusal),
+}
+
+/// What a peer says about itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Greeting {
+    pub(crate) version: String,
+    pub(crate) http_port: u16,
+    pub(crate) filters: String,
+    pub(crate) bit_quantum: u32,
+    pub(crate) m_bar: u32,
+}
+
+/// What we say to peers of a view.
+fn settings(config: &Config, view: View) -> Settings {
+    let http_port = config.gossip.http_port;
+    let http_port = http_port.or_else(|| config.http.listen.first().map(SocketAddr::port));
+    Settings {
+        http_port: http_port.unwrap_or(11371),
+        filters: view.filters().to_owned(),
+        filter_rule: match view {
+            View::Sks => FilterRule::SameNames,
+            View::Hockeypuck23 => FilterRule::SameText,
+        },
+        wanted_max: config.gossip.differences,
+        ..Settings::default()
+    }
+}
+
+/// A connection and what was read of it.
+struct Wire {
+    stream: TcpStream,
+    decoder: Decoder,
+    patience: Duration,
+}
+
+impl Wire {
+    fn new(stream: TcpStream, config: &Config) -> Self {
+        let _ = stream.set_nodelay(true);
+        let patience = Duration::from_secs(config.gossip.timeout_s);
+        Self { stream, decoder: Decoder::new(), patience }
+    }
+
+    /// The next message, `None` at the end.
+    async fn next(&mut self) -> Result<Option<Message>, ExchangeFailure> {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            if let Some(message) = self.decoder.next_message()? {
+                return Ok(Some(message));
+            }
+            let read = timeout(self.patience, self.stream.read(&mut buffer)).await;
+            let n = read.map_err(|_| ExchangeFailure::Timeout)??;
+            if n == 0 {
+                return Ok(None);
+            }
+            self.decoder.feed(&buffer[..n]);
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ExchangeFailure> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let written = timeout(self.patience, self.stream.write_all(bytes)).await;
+        Ok(written.map_err(|_| ExchangeFailure::Timeout)??)
+    }
+}
+
+/// Begins an exchange with a peer.
+pub(crate) async fn connect(
+    state: &Arc<State>,
+    peer: &Peer,
+) -> Result<(SocketAddr, Outcome), ExchangeFailure> {
+    let config = state.config.load_full();
+    ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
+    let wire = open(&config, peer).await?;
+    let address = wire.stream.peer_addr()?;
+    let settings = settings(&config, peer.view);
+    let outcome = bounded(&config, talk(state, wire, Role::Initiator, peer.view, settings, None));
+    Ok((address, outcome.await?))
+}
+
+async fn open(config: &Config, peer: &Peer) -> Result<Wire, ExchangeFailure> {
+    let patience = Duration::from_secs(config.gossip.timeout_s.min(20));
+    let connected = timeout(patience, TcpStream::connect((peer.host.as_str(), peer.port))).await;
+    let stream =
+        connected.map_err(|_| ExchangeFailure::Timeout)?.map_err(ExchangeFailure::Connect)?;
+    Ok(Wire::new(stream, config))
+}
+
+/// Takes an exchange that one of `peers`, which are all at the same address, has begun. Which of them
+/// it is shows in what it says about its data.
+pub(crate) async fn accept(
+    state: &Arc<State>,
+    stream: TcpStream,
+    peers: &[Peer],
+) -> Result<(Peer, Outcome), (Peer, ExchangeFailure)> {
+    let config = state.config.load_full();
+    let mut wire = Wire::new(stream, &config);
+    let first = wire.next().await.and_then(|message| message.ok_or(ExchangeFailure::Closed));
+    let first = first.map_err(|error| (peers[0].clone(), error))?;
+    let fits = |peer: &&Peer| match &first {
+        Message::Config(theirs) => same_names(&theirs.filters, peer.view.filters()),
+        _ => false,
+    };
+    let peer = peers.iter().find(fits).unwrap_or(&peers[0]).clone();
+    let talked = async {
+        ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
+        let settings = settings(&config, peer.view);
+        let talk = talk(state, wire, Role::Acceptor, peer.view, settings, Some(first));
+        bounded(&config, talk).await
+    };
+    match talked.await {
+        Ok(outcome) => Ok((peer, outcome)),
+        Err(error) => Err((peer, error)),
+    }
+}
+
+fn same_names(a: &str, b: &str) -> bool {
+    let names = |text: &str| {
+        let mut names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    names(a) == names(b)
+}
+
+async fn bounded<T>(
+    config: &Config,
+    work: impl Future<Output = Result<T, ExchangeFailure>>,
+) -> Result<T, ExchangeFailure> {
+    let patience = Duration::from_secs(config.gossip.timeout_s) * ANSWERS;
+    timeout(patience, work).await.unwrap_or(Err(ExchangeFailure::Timeout))
+}
+
+/// Feeds an exchange until it is done. `first` is what was read before.
+async fn talk(
+    state: &Arc<State>,
+    mut wire: Wire,
+    role: Role,
+    view: View,
+    settings: Settings,
+    mut first: Option<Message>,
+) -> Result<Outcome, ExchangeFailure> {
+    let mut out = Outbox::new();
+    let seed = u64::from(clock::now()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut exchange = Exchange::start(role, settings, seed, &mut out);
+    loop {
+        wire.write(&out.take_due()).await?;
+        if let Exchange::Done(outcome) = exchange {
+            return Ok(outcome);
+        }
+        let message = match first.take() {
+            Some(message) => Some(message),
+            None => wire.next().await?,
+        };
+        let Some(message) = message else {
+            return exchange.into_outcome().ok_or(ExchangeFailure::Closed);
+        };
+        let stepped = state.trees.with(view, |tree| exchange.step(message, tree, &mut out));
+        let stepped = stepped.unwrap_or_else(|| {
+            Err(ExchangeError::Unexpected { found: "a peer", due: "one of another view" })
+        });
+        match stepped {
+            Ok(next) => exchange = next,
+            Err(error) => {
+                // The peer is told, if it still listens.
+                let _ = wire.write(&out.take_due()).await;
+                return Err(error.into());
+            }
+        }
+    }
+}
+
+/// Asks a peer who it is, and leaves.
+pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, ExchangeFailure> {
+    let mut wire = open(config, peer).await?;
+    let mut out = Outbox::new();
+    let _exchange = Exchange::start(Role::Initiator, settings(config, peer.view), 0, &mut out);
+    wire.write(&out.take_due()).await?;
+    match wire.next().await? {
+        Some(Message::Config(theirs)) => Ok(Greeting {
+            version: theirs.version,
+            http_port: theirs.http_port,
+            filters: theirs.filters,
+            bit_quantum: theirs.bit_quantum,
+            m_bar: theirs.m_bar,
+        }),
+        Some(other) => {
+            Err(ExchangeError::Unexpected { found: other.name(), due: "a configuration" }.into())
+        }
+        None => Err(ExchangeFailure::Closed),
+    }
+}

@@ -1,0 +1,162 @@
+//! Fetching the certificates that an exchange found, by digest, in batches.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use talaria_cert::{Cert, View};
+use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
+use talaria_store::Outcome;
+
+use super::GossipError;
+use crate::answer::Refusal;
+use crate::clock;
+use crate::hkp::v1::blocking;
+use crate::metrics::count;
+use crate::state::State;
+
+/// Tries after which a digest is not asked for any more.
+const TRIES: u32 = 3;
+
+/// Seconds before the second try, and as much more before the third.
+const PAUSE_S: u32 = 3600;
+
+/// Requests that may fail one after the other before the rest is left for the next exchange.
+const FAILURES: usize = 2;
+
+/// What was fetched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fetched {
+    pub(crate) certs: usize,
+    pub(crate) new: usize,
+    pub(crate) updated: usize,
+}
+
+/// Fetches certificates and adds them. Returns what came, and how many digests are not asked for
+/// since that was in vain before.
+pub(crate) async fn all(
+    state: &Arc<State>,
+    view: View,
+    url: &str,
+    wanted: Vec<Digest>,
+) -> Result<(Fetched, usize), GossipError> {
+    let mut fetched = Fetched::default();
+    let count_all = wanted.len();
+    let wanted = {
+        let state = Arc::clone(state);
+        blocking(move || promising(&state, view, wanted)).await?
+    };
+    let given_up = count_all - wanted.len();
+    let chunk = state.config.load().gossip.fetch_certs.max(1);
+    let mut failures = 0;
+    for digests in wanted.chunks(chunk) {
+        match some(state, view, url, digests.to_vec()).await {
+            Ok(more) => {
+                failures = 0;
+                fetched.certs += more.certs;
+                fetched.new += more.new;
+                fetched.updated += more.updated;
+            }
+            Err(error) => {
+                failures += 1;
+                if failures == FAILURES || matches!(error, GossipError::Store(_)) {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok((fetched, given_up))
+}
+
+/// The digests that are worth asking for.
+fn promising(state: &State, view: View, wanted: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
+    let store = state.readers.get()?;
+    let now = clock::now();
+    let mut promising = Vec::with_capacity(wanted.len());
+    for digest in wanted {
+        let in_vain = store.unobtainable(view, digest.0)?.is_some_and(|before| {
+            before.tries >= TRIES || now.saturating_sub(before.time) < before.tries * PAUSE_S
+        });
+        if !in_vain {
+            promising.push(digest);
+        }
+    }
+    Ok(promising)
+}
+
+/// Fetches one batch.
+async fn some(
+    state: &Arc<State>,
+    view: View,
+    url: &str,
+    digests: Vec<Digest>,
+) -> Result<Fetched, GossipError> {
+    let gossip = state.config.load().gossip.clone();
+    let (address, asked) = (format!("{url}/pks/hashquery"), digests.clone());
+    let bytes = tokio::task::spawn_blocking(move || {
+        post(&address, &encode_hashquery(&asked), gossip.timeout_s, gossip.fetch_bytes)
+    });
+    let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
+    let bytes = bytes.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+    let certs = blocking(move || {
+        let raw = decode_hashreply(&bytes).map_err(|error| {
+            Refusal::Malformed(format!("the reply is no list of certificates: {error}"))
+        })?;
+        // What cannot be read is as good as not sent.
+        Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect::<Vec<_>>())
+    });
+    let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;
+    let came = certs.len();
+    count(&state.metrics.certs_fetched, came);
+    let outcomes = state.add_from_peer(certs).await.map_err(|error| Refusal::from(error))?;
+    let state = Arc::clone(state);
+    let missing = blocking(move || {
+        let store = state.readers.get()?;
+        state.trees.follow(&store)?;
+        let mut missing = Vec::new();
+        for digest in digests {
+            if !state.trees.with(view, |tree| tree.contains(&digest)).unwrap_or(false) {
+                missing.push(digest.0);
+            }
+        }
+        Ok((state, missing))
+    });
+    let (state, missing) = missing.await?;
+    if !missing.is_empty() {
+        // A peer that sent everything sent something else than it announced, or what is not taken
+        // here: that does not change. One that left something out may have it the next time.
+        let tries = if came >= missing.len() { TRIES } else { 1 };
+        let marked = state
+            .writer
+            .run(move |store| store.mark_unobtainable(view, &missing, tries, clock::now()));
+        marked.await.map_err(Refusal::from)?;
+    }
+    let count_of = |what| outcomes.iter().filter(|&&outcome| outcome == what).count();
+    Ok(Fetched { certs: came, new: count_of(Outcome::New), updated: count_of(Outcome::Updated) })
+}
+
+/// Posts a body and reads the answer, within bounds.
+fn post(url: &str, body: &[u8], timeout_s: u64, bytes_max: usize) -> Result<Vec<u8>, String> {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(Duration::from_secs(timeout_s * 5)))
+        .timeout_connect(Some(Duration::from_secs(timeout_s)))
+        .max_redirects(0)
+        .build()
+        .into();
+    let answer = agent
+        .post(url)
+        .header("content-type", "sks/hashquery")
+        .send(body)
+        .map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    answer
+        .into_body()
+        .into_reader()
+        .take(bytes_max as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    if bytes.len() > bytes_max {
+        return Err(format!("the answer has more than {bytes_max} bytes"));
+    }
+    Ok(bytes)
+}

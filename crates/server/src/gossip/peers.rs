@@ -1,0 +1,96 @@
+//! Who our peers are: the membership file, the configuration, and those that were added to the store.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use talaria_cert::View;
+use talaria_store::Peer;
+
+use crate::answer::Refusal;
+use crate::state::State;
+
+/// All peers. One that is named in several places is as the last of them says: the membership file,
+/// the configuration, the store.
+pub(crate) fn all(state: &State) -> Result<Vec<Peer>, Refusal> {
+    let config = state.config.load();
+    let mut peers: Vec<Peer> = Vec::new();
+    let mut add = |peer: Peer| {
+        peers.retain(|known| (&known.host, known.port) != (&peer.host, peer.port));
+        peers.push(peer);
+    };
+    if let Some(path) = &config.gossip.membership {
+        membership(path)?.into_iter().for_each(&mut add);
+    }
+    for peer in &config.gossip.peers {
+        add(Peer {
+            host: peer.host.clone(),
+            port: peer.port,
+            http_port: peer.http_port,
+            view: peer.view.parse().unwrap_or(View::Sks),
+        });
+    }
+    state.readers.get()?.peers()?.into_iter().for_each(&mut add);
+    Ok(peers)
+}
+
+/// The peers at an address. Names are looked up each time: peers move.
+pub(crate) async fn at(state: &Arc<State>, address: IpAddr) -> Vec<Peer> {
+    let peers = match all(state) {
+        Ok(peers) => peers,
+        Err(error) => {
+            tracing::error!(%error, "the peers are not known");
+            return Vec::new();
+        }
+    };
+    let mut here = Vec::new();
+    for peer in peers {
+        let is_here = match tokio::net::lookup_host((peer.host.as_str(), peer.port)).await {
+            Ok(mut found) => {
+                found.any(|theirs| theirs.ip().to_canonical() == address.to_canonical())
+            }
+            Err(_) => false,
+        };
+        if is_here {
+            here.push(peer);
+        }
+    }
+    here
+}
+
+/// Reads a membership file of SKS: a host and a port per line, `#` before a comment.
+fn membership(path: &Path) -> Result<Vec<Peer>, Refusal> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Refusal::Unavailable(format!("membership file {}: {error}", path.display()))
+    })?;
+    Ok(parse_membership(&text))
+}
+
+/// Lines that name no host and port are passed over.
+fn parse_membership(text: &str) -> Vec<Peer> {
+    text.lines()
+        .filter_map(|line| {
+            let line = line.split('#').next().unwrap_or_default();
+            let mut words = line.split_whitespace();
+            let (host, port) = (words.next()?, words.next()?.parse().ok()?);
+            Some(Peer { host: host.to_owned(), port, http_port: None, view: View::Sks })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_membership_file_of_sks_is_read() {
+        let text = "# ours\nkeys.example.org 11370 # <op@example.org> 0xFFFF\n\n  192.0.2.1\t11380\n\
+                    broken\nkeys.example.net port\n2001:db8::1 11370";
+        let peers = parse_membership(text);
+        let short: Vec<_> = peers.iter().map(|peer| (peer.host.as_str(), peer.port)).collect();
+        assert_eq!(
+            short,
+            [("keys.example.org", 11370), ("192.0.2.1", 11380), ("2001:db8::1", 11370)]
+        );
+    }
+}

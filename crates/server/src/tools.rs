@@ -1,0 +1,113 @@
+//! What the command line does with peers, without a server that runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use talaria_store::{Access, Peer, Store};
+
+use crate::ServeError;
+use crate::config::Config;
+use crate::gossip;
+use crate::reader::Readers;
+use crate::state::State;
+use crate::trees::Trees;
+use crate::writer::Writer;
+
+/// Why a peer could not be reached, or nothing came of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}:{}: {what}", peer.host, peer.port)]
+pub struct PeerError {
+    /// The peer.
+    pub peer: Peer,
+    /// What went wrong.
+    pub what: String,
+}
+
+/// What a peer says about itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Probed {
+    /// The version of its software.
+    pub version: String,
+    /// The port at which it serves certificates.
+    pub http_port: u16,
+    /// What it does to certificates before it makes their digests.
+    pub filters: String,
+    /// Bits per level of its tree.
+    pub bit_quantum: u32,
+    /// Differences that one request can find.
+    pub m_bar: u32,
+}
+
+/// What an exchange with a peer brought.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Synced {
+    /// Certificates that the peer has and we had not.
+    pub wanted: u64,
+    /// Of these, the ones that are not asked for any more, since that was in vain.
+    pub given_up: u64,
+    /// Certificates that came.
+    pub fetched: u64,
+    /// Of these, new ones.
+    pub new: u64,
+    /// Of these, ones that had something new.
+    pub updated: u64,
+    /// Requests of the exchange.
+    pub requests: u64,
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)
+}
+
+/// Asks a peer who it is.
+///
+/// # Errors
+///
+/// [`ServeError::Peer`] if it cannot be reached or is no keyserver.
+pub fn probe(config: &Config, peer: &Peer) -> Result<Probed, ServeError> {
+    let greeting = runtime()?.block_on(gossip::greet(config, peer));
+    let greeting =
+        greeting.map_err(|error| PeerError { peer: peer.clone(), what: error.to_string() });
+    let greeting = greeting?;
+    Ok(Probed {
+        version: greeting.version,
+        http_port: greeting.http_port,
+        filters: greeting.filters,
+        bit_quantum: greeting.bit_quantum,
+        m_bar: greeting.m_bar,
+    })
+}
+
+/// Compares the store with a peer once, and fetches what it has more.
+///
+/// # Errors
+///
+/// [`ServeError`]; what was fetched before is in the store.
+pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeError> {
+    let mut opened = Store::open(store, Access::Create)?;
+    let trees = Trees::build(&opened)?;
+    let secret = opened.secret()?;
+    let (writer, thread) = Writer::start(opened, config.policy.limits());
+    let readers = Readers::new(store);
+    let state = State::new(config, None, store.to_owned(), readers, writer, trees, secret);
+    let state = Arc::new(state);
+    let runtime = runtime()?;
+    let exchanged = runtime.block_on(gossip::with(&state, peer));
+    drop(runtime);
+    drop(state);
+    let _ = thread.join();
+    let exchanged =
+        exchanged.map_err(|error| PeerError { peer: peer.clone(), what: error.to_string() })?;
+    Ok(Synced {
+        wanted: exchanged.wanted as u64,
+        given_up: exchanged.given_up as u64,
+        fetched: exchanged.fetched.certs as u64,
+        new: exchanged.fetched.new as u64,
+        updated: exchanged.fetched.updated as u64,
+        requests: exchanged.requests,
+    })
+}
