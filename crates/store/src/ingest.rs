@@ -49,7 +49,7 @@ pub enum Refusal {
 pub enum ChangeKind {
     /// A certificate that was not there.
     New = 1,
-    /// A certificate that got larger.
+    /// A certificate that got larger, or was replaced.
     Updated = 2,
     /// A certificate that was deleted.
     Deleted = 3,

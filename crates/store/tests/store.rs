@@ -16,6 +16,36 @@ use talaria_store::{
     Return, Store, StoreError, TextIndex,
 };
 
+/// `docs/formats/store.md` has a row for each table and names each column in it.
+#[test]
+fn every_table_and_column_is_described() {
+    let text = include_str!("../../../docs/formats/store.md");
+    let folder = Folder::new();
+    drop(folder.store());
+    let connection = Connection::open(folder.path()).unwrap();
+    let columns: Vec<(String, String)> = connection
+        .prepare(
+            "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c \
+             WHERE t.type = 'table' AND t.name NOT LIKE 'words\\__%' ESCAPE '\\' \
+             AND t.name NOT LIKE 'trigrams\\__%' ESCAPE '\\'",
+        )
+        .unwrap()
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert!(columns.len() > 30);
+    for (table, column) in columns {
+        let start = text.find(&format!("\n| `{table}` |")).unwrap_or_else(|| panic!("{table}"));
+        let rows = text[start + 1..].lines().enumerate();
+        let mut rows = rows.take_while(|(at, row)| *at == 0 || row.starts_with("| | "));
+        assert!(rows.any(|(_, row)| row.contains(&format!("`{column}`"))), "{table}.{column}");
+    }
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert!(text.starts_with(&format!("# The store file, format {version}\n")));
+}
+
 #[test]
 fn what_is_there_is_joined_and_what_is_new_is_told() {
     let folder = Folder::new();
