@@ -23,6 +23,9 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The longest message that is read before both peers agree to talk.
 pub const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 
+/// How much of a reason is told.
+const REASON_CHARS_MAX: usize = 1000;
+
 /// One message, or the verdict on the peer's configuration.
 ///
 /// Of sets, the order on the wire means nothing.
@@ -131,6 +134,8 @@ impl Message {
             Self::Passed => return put_string(out, b"passed"),
             Self::Failed(reason) => {
                 put_string(out, b"failed");
+                // It may quote the peer.
+                let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
                 return put_string(out, reason.as_bytes());
             }
             _ => {}

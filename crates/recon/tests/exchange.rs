@@ -213,6 +213,18 @@ fn a_refusal_is_told_with_its_reason() {
     let expected = encoded(&[Message::Failed("the peer has mbar 7, not 5".into())]);
     assert!(told.ends_with(&expected), "{}", String::from_utf8_lossy(&told));
 
+    // The reason quotes the peer, but not for ever.
+    let mut side = Side::new(Role::Acceptor, settings(), 1);
+    let theirs = Message::Config(Config { filters: "é".repeat(8000), ..config() });
+    assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
+    let mut peer = Side::new(Role::Initiator, settings(), 1);
+    let Err(Failure::Exchange(ExchangeError::Refused(reason))) =
+        peer.receive(&side.outbox.take_due(), &tree)
+    else {
+        panic!("not refused")
+    };
+    assert_eq!(reason.chars().count(), 1000);
+
     let mut side = Side::new(Role::Acceptor, settings(), 1);
     let no = [Message::Config(config()), Message::Failed("not you".into())];
     let refused = Failure::Exchange(ExchangeError::Refused("not you".into()));
