@@ -367,9 +367,10 @@ impl Store {
             (None, Joining::Union) => {
                 // What is of no use makes room for a revocation.
                 let tight = Limits { bad_signatures: 0, ..self.limits.clone() };
-                let (ours, _) = before.cert.without_noise(&tight, before.verdicts.clone(), None);
-                let ours = if redacting { self.redacted(&ours)? } else { ours };
-                ours.with_revocations_of(cert, &self.limits)
+                let (quiet, _) = before.cert.without_noise(&tight, before.verdicts.clone(), None);
+                let quiet = if redacting { self.redacted(&quiet)? } else { quiet };
+                let revoked = quiet.with_revocations_of(cert, &self.limits);
+                revoked.or_else(|| (*ours != before.cert).then(|| ours.clone()))
             }
             (bounded, _) => bounded,
         };

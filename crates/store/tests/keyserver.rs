@@ -558,6 +558,17 @@ fn redactions_and_blocks_hold_against_writers_that_are_under_way() {
 }
 
 #[test]
+fn a_certificate_above_its_limit_is_redacted_all_the_same() {
+    let folder = Folder::new();
+    let cert = own(1).remove(0);
+    let mut store = folder.filled(std::slice::from_ref(&cert));
+    store.set_limits(Limits { cert_bytes: 100, ..limits() });
+    assert!(store.redact(cert.fingerprint(), &Redaction::All, NOW).unwrap());
+    assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
+    assert_clean(&store);
+}
+
+#[test]
 fn what_is_redacted_before_it_comes_does_not_come() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
