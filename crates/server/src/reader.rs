@@ -24,7 +24,7 @@ impl Readers {
         Self { path: path.to_owned(), idle: Arc::default() }
     }
 
-    /// A connection, which goes back when it is dropped.
+    /// A connection that sees the store as it is at this moment, and goes back when it is dropped.
     pub(crate) fn get(&self) -> Result<Reader, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
         let store = match idle {
@@ -36,6 +36,7 @@ impl Readers {
                 store
             }
         };
+        store.begin_read()?;
         Ok(Reader { store: Some(store), idle: Arc::clone(&self.idle) })
     }
 }
@@ -57,9 +58,13 @@ impl Deref for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if idle.len() < IDLE_MAX {
-            idle.extend(self.store.take());
+        let Some(store) = self.store.take() else { return };
+        // One that cannot let go is closed.
+        if store.end_read().is_ok() {
+            let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if idle.len() < IDLE_MAX {
+                idle.push(store);
+            }
         }
     }
 }

@@ -80,24 +80,22 @@ impl Search {
     /// A search that finds more than the policy allows is refused: a cut list would look complete.
     pub(crate) fn rows(&self, store: &Store, config: &Config) -> Result<Vec<Row>, Refusal> {
         let limit = config.policy.results;
-        let (selection, shown) = match self {
-            Self::Exact(query) => (store.select(query, limit)?, query.clone()),
+        let selection = match self {
+            Self::Exact(query) => store.select_within(query, limit, LOOKS_MAX)?,
             Self::Words(text) => {
-                let email = user_id::email(text.as_bytes()).map(Query::Email);
-                let by_email = match &email {
-                    Some(query) => Some(store.select(query, limit)?),
+                let by_email = match user_id::email(text.as_bytes()).map(Query::Email).as_ref() {
+                    Some(query) => Some(store.select_within(query, limit, LOOKS_MAX)?),
                     None => None,
                 };
-                match (by_email, email) {
-                    (Some(found), Some(query)) if !found.rows.is_empty() => (found, query),
+                match by_email {
+                    Some(found) if !found.rows.is_empty() => found,
                     _ if !config.policy.word_search => return Ok(Vec::new()),
                     _ => {
                         let words: Vec<String> = user_id::words(text).collect();
                         if words.is_empty() {
                             return Ok(Vec::new());
                         }
-                        let query = Query::Words(words);
-                        (store.select(&query, limit)?, query)
+                        store.select_within(&Query::Words(words), limit, LOOKS_MAX)?
                     }
                 }
             }
@@ -107,7 +105,6 @@ impl Search {
                 "more than {limit} certificates match; be more specific"
             )));
         }
-        drop(shown);
         let now = clock::now();
         let mut rows = Vec::with_capacity(selection.rows.len());
         for row in selection.rows {
@@ -116,6 +113,9 @@ impl Search {
         Ok(rows)
     }
 }
+
+/// Certificates that one search looks at: some ten milliseconds.
+const LOOKS_MAX: usize = 5000;
 
 /// Bytes of a search.
 const SEARCH_BYTES_MAX: usize = 1024;

@@ -17,11 +17,11 @@ use crate::{Query, Row, Store, StoreError};
 /// Rows that a cursor reads within one transaction.
 const PAGE_ROWS: i64 = 1000;
 
-/// Trigrams of a search that are looked up in the index: the rarest ones leave so few candidates that
+/// Terms of a search that are looked up in the index: the rarest ones leave so few candidates that
 /// more would cost more than they save.
-const TRIGRAMS_MAX: usize = 6;
+const TERMS_MAX: usize = 6;
 
-/// Certificates that are looked at to tell how rare a trigram is.
+/// Certificates that are looked at to tell how rare a term is.
 const SAMPLE_ROWS: i64 = 24;
 
 /// Certificates that were found.
@@ -111,9 +111,25 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn select(&self, query: &Query, limit: usize) -> Result<Selection, StoreError> {
+        self.select_within(query, limit, usize::MAX)
+    }
+
+    /// The certificates that `query` names, at most `limit`, looking at no more than `looks` of those
+    /// that an index proposes: for searches by strangers. Where that was not enough, there is
+    /// [`Selection::more`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn select_within(
+        &self,
+        query: &Query,
+        limit: usize,
+        looks: usize,
+    ) -> Result<Selection, StoreError> {
         let mut rows = Vec::new();
         let mut more = false;
-        self.for_each_match(query, |row| {
+        let exhausted = self.visit(query, looks, |row| {
             if rows.len() == limit {
                 more = true;
                 return ControlFlow::Break(());
@@ -121,7 +137,7 @@ impl Store {
             rows.push(row);
             ControlFlow::Continue(())
         })?;
-        Ok(Selection { rows, more })
+        Ok(Selection { rows, more: more || exhausted })
     }
 
     /// Calls `found` with each certificate that `query` names, until it breaks off.
@@ -132,9 +148,27 @@ impl Store {
     pub fn for_each_match(
         &self,
         query: &Query,
-        mut found: impl FnMut(Row) -> ControlFlow<()>,
+        found: impl FnMut(Row) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
+        self.visit(query, usize::MAX, found).map(drop)
+    }
+
+    /// Calls `found` with each certificate that `query` names, and looks at no more than `looks`
+    /// candidates. Returns whether these were too few.
+    fn visit(
+        &self,
+        query: &Query,
+        looks: usize,
+        mut found: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<bool, StoreError> {
+        let mut left = looks;
+        let mut exhausted = false;
         let mut candidate = |id: i64| -> Result<ControlFlow<()>, StoreError> {
+            if left == 0 {
+                exhausted = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            left -= 1;
             match self.row_by_id(id)? {
                 Some(row) if self.matches(query, &row)? => Ok(found(row)),
                 _ => Ok(ControlFlow::Continue(())),
@@ -173,15 +207,25 @@ impl Store {
                 let handle = Handle::of_address(text.as_bytes()).0;
                 each(self.postings("address", handle, handle)?)
             }
-            Query::EmailPart(part) => self.scan_text(query, part, found),
-            Query::EmailEnd(part) => self.scan_text(query, part, found),
-            Query::Substring(part) => self.scan_text(query, part, found),
+            Query::EmailPart(part) | Query::EmailEnd(part) | Query::Substring(part) => {
+                match self.trigrams(part)? {
+                    Some(terms) => {
+                        self.text_candidates(TextIndex::Trigrams, &terms.join(" AND "), candidate)
+                    }
+                    None => self.filter_all(query, looks, &mut exhausted, found),
+                }
+            }
             Query::Words(words) if self.has_index(TextIndex::Words)? => {
-                let terms: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                let mut terms: Vec<String> =
+                    words.iter().map(|word| format!("\"{word}\"")).collect();
+                terms.sort_unstable();
+                terms.dedup();
+                let terms = self.rarest(TextIndex::Words, terms)?;
                 self.text_candidates(TextIndex::Words, &terms.join(" AND "), candidate)
             }
-            Query::Words(_) => self.filter_all(query, found),
-        }
+            Query::Words(_) => self.filter_all(query, looks, &mut exhausted, found),
+        }?;
+        Ok(exhausted)
     }
 
     /// Whether `row` is really what `query` names.
@@ -222,16 +266,12 @@ impl Store {
         self.postings("fingerprint", handle, handle)
     }
 
-    /// User IDs with `part` in them, by trigrams where the store has them and `part` is long enough.
-    fn scan_text(
-        &self,
-        query: &Query,
-        part: &str,
-        mut found: impl FnMut(Row) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
+    /// The trigrams by which user IDs with `part` in them are found; `None` where the store has none or
+    /// `part` is too short.
+    fn trigrams(&self, part: &str) -> Result<Option<Vec<String>>, StoreError> {
         let characters: Vec<char> = part.chars().collect();
         if characters.len() < 3 || !self.has_index(TextIndex::Trigrams)? {
-            return self.filter_all(query, found);
+            return Ok(None);
         }
         let mut trigrams: Vec<String> = characters
             .windows(3)
@@ -239,38 +279,38 @@ impl Store {
             .collect();
         trigrams.sort_unstable();
         trigrams.dedup();
-        if trigrams.len() > TRIGRAMS_MAX {
-            trigrams = self.rarest(trigrams)?;
+        if trigrams.len() > TERMS_MAX {
+            trigrams = self.rarest(TextIndex::Trigrams, trigrams)?;
         }
-        self.text_candidates(TextIndex::Trigrams, &trigrams.join(" AND "), |id| {
-            match self.row_by_id(id)? {
-                Some(row) if self.matches(query, &row)? => Ok(found(row)),
-                _ => Ok(ControlFlow::Continue(())),
-            }
-        })
+        Ok(Some(trigrams))
     }
 
-    /// The [`TRIGRAMS_MAX`] rarest of some trigrams.
+    /// The [`TERMS_MAX`] rarest of some terms, the rarest first: the smaller lists of postings are
+    /// intersected first, and the others are left to comparing what was found.
     ///
     /// Certificates are numbered in no order that has to do with their names, so the number of the
-    /// [`SAMPLE_ROWS`]th one with a trigram says how rare it is, without counting the others.
-    fn rarest(&self, trigrams: Vec<String>) -> Result<Vec<String>, StoreError> {
+    /// [`SAMPLE_ROWS`]th one with a term says how rare it is, without counting the others.
+    fn rarest(&self, index: TextIndex, terms: Vec<String>) -> Result<Vec<String>, StoreError> {
+        if terms.len() < 2 {
+            return Ok(terms);
+        }
+        let table = index.table();
         let mut statement = self
             .connection
-            .prepare_cached(
-                "SELECT rowid FROM trigrams WHERE trigrams MATCH ?1 ORDER BY rowid LIMIT 1 OFFSET ?2",
-            )
+            .prepare_cached(&format!(
+                "SELECT rowid FROM {table} WHERE {table} MATCH ?1 ORDER BY rowid LIMIT 1 OFFSET ?2"
+            ))
             .map_err(|source| StoreError::engine(&self.path, source))?;
-        let mut sampled = Vec::with_capacity(trigrams.len());
-        for trigram in trigrams {
+        let mut sampled = Vec::with_capacity(terms.len());
+        for term in terms {
             let reached: Option<i64> = statement
-                .query_row((&trigram, SAMPLE_ROWS - 1), |row| row.get(0))
+                .query_row((&term, SAMPLE_ROWS - 1), |row| row.get(0))
                 .optional()
                 .map_err(|source| StoreError::engine(&self.path, source))?;
-            sampled.push((reached.unwrap_or(i64::MAX), trigram));
+            sampled.push((reached.unwrap_or(i64::MAX), term));
         }
         sampled.sort_unstable();
-        Ok(sampled.into_iter().rev().take(TRIGRAMS_MAX).map(|(_, trigram)| trigram).collect())
+        Ok(sampled.into_iter().rev().take(TERMS_MAX).map(|(_, term)| term).collect())
     }
 
     fn text_candidates(
@@ -300,9 +340,17 @@ impl Store {
     fn filter_all(
         &self,
         query: &Query,
+        looks: usize,
+        exhausted: &mut bool,
         mut found: impl FnMut(Row) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
+        let mut left = looks;
         self.walk(&mut Cursor::start(Order::Insertion), |row| {
+            if left == 0 {
+                *exhausted = true;
+                return ControlFlow::Break(());
+            }
+            left -= 1;
             if row.summary.texts().any(|text| text_matches(query, text)) {
                 return found(row);
             }

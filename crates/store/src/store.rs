@@ -436,6 +436,26 @@ impl Store {
             .collect()
     }
 
+    /// Holds what is read to one moment, up to [`Self::end_read`]: several questions get answers that
+    /// fit together, and cost less. No writer waits, but the log of the file cannot be emptied
+    /// meanwhile, so it should be short.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn begin_read(&self) -> Result<(), StoreError> {
+        self.run(|connection| connection.prepare_cached("BEGIN")?.execute([]).map(drop))
+    }
+
+    /// Lets go of the moment of [`Self::begin_read`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn end_read(&self) -> Result<(), StoreError> {
+        self.run(|connection| connection.prepare_cached("COMMIT")?.execute([]).map(drop))
+    }
+
     /// Keeps what is written through this value within `limits`: for certificates that anybody may
     /// send. What is in the store already stays as it is until it is written again.
     pub fn set_limits(&mut self, limits: Limits) {
