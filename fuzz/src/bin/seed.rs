@@ -11,6 +11,7 @@ use talaria_cert::{
     BATCH_BYTES, Cert, Splitter, Summary, Tag, Verdict, Verification, enarmor, verdicts,
 };
 use talaria_gnupg::{write_keybox, write_ownertrust};
+use talaria_recon::{Config, Digest, Message, Prefix, Tree};
 
 /// A time within the life of the generated certificates.
 const NOW: u32 = 1_740_000_000;
@@ -73,6 +74,40 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ] {
             seed("query", search.as_bytes())?;
         }
+    }
+    recon(&folder)?;
+    Ok(())
+}
+
+/// What a gossip peer says, behind an octet that chooses the greeting and the size of the pieces.
+fn recon(folder: &Path) -> io::Result<()> {
+    let tree: Tree = (0..=200).map(|n| Digest([n; 16])).collect();
+    let digests: Vec<Digest> = tree.iter().step_by(50).collect();
+    let prefixes = [0, 2, 7, 128].map(|bits| Prefix::new(digests[1], bits).expect("a prefix"));
+    let mut messages = vec![
+        Message::Elements(digests.clone()),
+        Message::FullElements(digests.clone()),
+        Message::SyncFail,
+        Message::Flush,
+        Message::Done,
+        Message::Error("no".to_owned()),
+    ];
+    for prefix in prefixes {
+        let values = Box::new(tree.at(prefix).values());
+        messages.push(Message::Poly { prefix, len: 201, values });
+        messages.push(Message::Full { prefix, digests: digests.clone() });
+    }
+    messages.push(Message::Config(Config {
+        version: "1.1.6".to_owned(),
+        http_port: 11371,
+        bit_quantum: 2,
+        m_bar: 5,
+        filters: "yminsky.dedup,yminsky.merge".to_owned(),
+    }));
+    for (number, pair) in messages.windows(2).enumerate() {
+        let mut bytes = vec![0x21];
+        pair.iter().for_each(|message| message.encode(&mut bytes));
+        write(folder, "recon", number, &bytes)?;
     }
     Ok(())
 }
