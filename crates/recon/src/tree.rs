@@ -16,7 +16,7 @@ pub const LEAF_MAX: usize = 50;
 
 /// A set of digests that can be compared with that of a peer.
 ///
-/// About 35 bytes of memory per digest. Equal sets are equal trees.
+/// 32 bytes of memory per digest when built at once, 40 when grown one by one. Equal sets are equal trees.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Tree {
     root: Node,
@@ -25,7 +25,7 @@ pub struct Tree {
 impl Tree {
     /// The tree of these digests, in any order and with repetitions.
     ///
-    /// A million takes about 0.1 seconds, less if they are in order.
+    /// A million takes about 0.15 seconds of one core, a little less if they are in order.
     #[must_use]
     pub fn build(digests: impl IntoIterator<Item = Digest>) -> Self {
         Self { root: Node::build(&sorted(digests), 0) }
