@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::ops::ControlFlow;
 
 use talaria_cert::{
-    Cert, PACKET_BYTES_MAX, Splitter, Summary, Terms, Verification, carried_over, complete,
-    verdicts,
+    Cert, Limits, PACKET_BYTES_MAX, Serving, Signature, Splitter, Summary, Tag, Terms, Verdict,
+    Verification, View, carried_over, complete, verdicts,
 };
 
 /// Times at which summaries are evaluated: the first, within the life of most keys, the last.
@@ -82,6 +82,107 @@ pub fn laws(cert: &Cert) {
         assert_eq!(minimal.union(cert), *cert);
     }
     assert_eq!(cert.exportable().union(cert), *cert);
+}
+
+/// Takes limits from the first octets, reads the rest as certificates, and holds what is kept and given
+/// out of them to its bounds. A copy that comes right before another is the one that is there.
+pub fn kept(bytes: &[u8]) {
+    let Some((choice, rest)) = bytes.split_first_chunk::<8>() else { return };
+    // 255 is no limit.
+    let count = |at: usize, unit: usize| match choice[at] {
+        255 => usize::MAX,
+        count => usize::from(count) * unit,
+    };
+    let limits = Limits {
+        cert_bytes: count(0, 64).min(1 << 24),
+        packet_bytes: count(1, 16),
+        user_id_bytes: count(2, 4),
+        components: count(3, 1),
+        attributes: choice[7] & 1 == 0,
+        own_signatures: count(4, 1),
+        bad_signatures: count(5, 1),
+        signatures_per_signer: count(6, 1),
+        foreign_signatures: count(7, 1),
+    };
+    let serving = Serving { foreign_signatures: count(7, 1), attributes: choice[6] & 1 == 0 };
+    let (raw, _) = split(rest, rest.len().max(1));
+    let certs: Vec<Cert> = raw.iter().filter_map(|raw| Cert::parse(raw).ok()).collect();
+    let mut here: Option<(Cert, Vec<Verdict>)> = None;
+    for cert in certs {
+        let known = here.take_if(|(known, _)| known.packets().next() == cert.packets().next());
+        let known = known.as_ref().map(|(cert, verdicts)| (cert, &verdicts[..]));
+        let whole = known.map_or_else(|| cert.clone(), |(known, _)| known.union(&cert));
+        here = Some(kept_of(&whole, known, &limits));
+        if let Some((cert, verdicts)) = &here {
+            served(cert, verdicts, serving);
+        }
+        if let Some((known, _)) = known
+            && let Some(joined) = known.with_revocations_of(&cert, &limits)
+        {
+            assert_eq!(joined.union(&whole), whole);
+            assert!(joined.as_bytes().len() <= limits.cert_bytes.saturating_add(64 << 10));
+        }
+    }
+}
+
+/// What is kept of a certificate, with verdicts as they may come.
+fn kept_of(
+    whole: &Cert,
+    known: Option<(&Cert, &[Verdict])>,
+    limits: &Limits,
+) -> (Cert, Vec<Verdict>) {
+    let cut = whole.within(limits, known);
+    if let Some(cut) = &cut {
+        assert_eq!(cut.union(whole), *whole);
+        assert_eq!(cut.within(limits, known).as_ref(), Some(cut));
+        assert!(cut.as_bytes().len() <= limits.cert_bytes);
+        assert!(cut.packets().skip(1).all(|packet| packet.body.len() <= limits.packet_bytes));
+        assert!(cut.user_ids().all(|user_id| user_id.len() <= limits.user_id_bytes));
+        let components = cut.packets().filter(|packet| packet.tag != Tag::SIGNATURE).count();
+        let components_max = limits.components.saturating_add(limits.bad_signatures);
+        assert!(components - 1 <= components_max);
+    }
+    let cut = cut.unwrap_or_else(|| whole.clone());
+    let verdicts = judged(&cut);
+    let (quiet, left) = cut.without_noise(limits, verdicts, known.map(|(known, _)| known));
+    assert_eq!(left, judged(&quiet));
+    let noise = |verdict: &&Verdict| {
+        !matches!(verdict, Verdict::Good | Verdict::Foreign | Verdict::Unchecked)
+    };
+    assert!(left.iter().filter(noise).count() <= limits.bad_signatures);
+    let again = quiet.without_noise(limits, left.clone(), known.map(|(known, _)| known));
+    assert_eq!(again, (quiet.clone(), left.clone()));
+    (quiet, left)
+}
+
+/// What is given out of a certificate, and its digest in every view.
+fn served(cert: &Cert, verdicts: &[Verdict], serving: Serving) {
+    if let Some(cut) = cert.served(verdicts, serving) {
+        assert_eq!(cut.union(cert), *cert);
+        assert_ne!(cut, *cert);
+        let left = judged(&cut);
+        assert!(left.iter().all(|verdict| matches!(verdict, Verdict::Good | Verdict::Foreign)));
+        assert_eq!(cut.served(&left, serving), None);
+    }
+    for view in View::ALL {
+        let digest = view.cert(cert, verdicts).map(|cert| cert.sks_digest());
+        assert_eq!(view.digest(cert, verdicts), digest);
+    }
+}
+
+/// Verdicts that depend on the signature alone, every one of them possible.
+fn judged(cert: &Cert) -> Vec<Verdict> {
+    let id = cert.fingerprint().key_id();
+    let signatures = cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
+    let judge = |body: &[u8]| match Signature::parse(body) {
+        None => Verdict::Malformed,
+        Some(signature) if !signature.names(id) => Verdict::Foreign,
+        Some(_) => match body.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte)) % 8 {
+            6 => Verdict::Good,
+            number => Verdict::from_number(number).expect("one of the eight"),
+        },
+    };
+    signatures.map(|packet| judge(packet.body)).collect()
 }
 
 /// A file that lives in memory where the system allows that.

@@ -39,6 +39,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let minimal = cert.minimal(&verdicts);
         let ring = [minimal.as_bytes(), cert.as_bytes(), next.as_bytes()].concat();
         seed("keyring", &ring)?;
+        // Octets that choose the limits, and the copy that was there before.
+        for choice in [&[0; 8][..], &[3, 9, 2, 5, 4, 1, 2, 3], &[255; 8]] {
+            seed("limits", &[choice, cert.as_bytes()].concat())?;
+            seed("limits", &[choice, &ring].concat())?;
+        }
         seed("pubring", &with_trust_packets(cert))?;
         seed("pubring", &[with_trust_packets(cert), with_trust_packets(next)].concat())?;
         let armored = enarmor(cert.as_bytes());
