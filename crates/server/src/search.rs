@@ -52,6 +52,9 @@ impl Search {
         if text.is_empty() {
             return Err(Refusal::BadRequest("the parameter search is missing or empty".into()));
         }
+        if let (false, Some(query)) = (exact, typed_digits(text)) {
+            return Ok(Self::Exact(query));
+        }
         if text.len() > SEARCH_BYTES_MAX {
             return Err(Refusal::BadRequest(format!(
                 "a search has at most {SEARCH_BYTES_MAX} bytes"
@@ -112,6 +115,16 @@ impl Search {
         }
         Ok(rows)
     }
+}
+
+/// A fingerprint or key ID as people copy it: without `0x`, in groups. No name is so many digits.
+fn typed_digits(text: &str) -> Option<Query> {
+    let digits: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let is_long = matches!(digits.len(), 16 | 40 | 64);
+    if !is_long || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    format!("0x{digits}").parse().ok()
 }
 
 /// Certificates that one search looks at: some ten milliseconds.

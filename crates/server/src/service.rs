@@ -76,7 +76,8 @@ fn classify(request: &Request) -> (Kind, Option<Class>) {
             (Kind::Vks, Some(if writes { Class::Upload } else { Class::Lookup }))
         }
         _ if path.starts_with("/.well-known/openpgpkey") => (Kind::Wkd, Some(Class::Lookup)),
-        _ => (Kind::Page, Some(Class::Search)),
+        "/suggest" => (Kind::Page, Some(Class::Search)),
+        _ => (Kind::Page, Some(Class::Lookup)),
     }
 }
 

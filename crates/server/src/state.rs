@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, broadcast};
 use crate::config::Config;
 use crate::limiter::Limiter;
 use crate::metrics::{Metrics, count};
+use crate::page::Figures;
 use crate::reader::Readers;
 use crate::trees::Trees;
 use crate::writer::{WriteError, Writer};
@@ -34,6 +35,8 @@ pub(crate) struct State {
     pub(crate) limiter: Limiter,
     pub(crate) started: Instant,
     pub(crate) searches: Semaphore,
+    /// What pages say about the whole store.
+    pub(crate) figures: Figures,
     /// A secret of the store, for tokens.
     pub(crate) secret: Vec<u8>,
     /// What was new here, for whoever passes it on.
@@ -91,6 +94,7 @@ impl State {
             limiter: Limiter::default(),
             started: Instant::now(),
             searches: Semaphore::new(SEARCHES),
+            figures: Figures::default(),
             secret,
             news: broadcast::channel(256).0,
             peers: Mutex::default(),

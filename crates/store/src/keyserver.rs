@@ -328,6 +328,20 @@ impl Store {
         })
     }
 
+    /// How many digests could not be had.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn unobtainable_count(&self) -> Result<u64, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT count(*) FROM unobtainable")?
+                .query_row([], |row| row.get::<_, i64>(0))
+        })
+        .map(i64::cast_unsigned)
+    }
+
     /// Forgets what could not be had, so that it is asked for again. Returns how much it was.
     ///
     /// # Errors

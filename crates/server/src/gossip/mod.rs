@@ -5,7 +5,7 @@
 
 mod exchange;
 mod fetch;
-mod peers;
+pub(crate) mod peers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,85 +1,82 @@
-//! The pages, rendered here: useful without JavaScript.
+//! The pages: rendered here, useful without JavaScript, in the language of whoever reads them.
+//!
+//! A page is a function of who asks ([`Visit`]) and of what there is to show. What was written by
+//! strangers (user IDs, search terms, what peers say) goes through [`text`], which leaves nothing in it
+//! that changes how the rest of the page reads.
+
+mod asset;
+mod certificate;
+mod chart;
+mod failure;
+mod frame;
+mod language;
+mod operator;
+mod peers;
+mod qr;
+mod search;
+mod signers;
+mod statistics;
+mod suggest;
+mod text;
+mod timeline;
+mod upload;
 
 use std::sync::Arc;
 
-use maud::{DOCTYPE, Markup, html};
-use talaria_cert::user_id;
-use talaria_store::{Row, Store};
+use http::header;
+use maud::Markup;
 
-use crate::answer::{Answer, Refusal, answer, media, ok};
-use crate::hkp::Report;
-use crate::hkp::v1::Op;
+use crate::answer::{Answer, Refusal, media, ok, with};
+use crate::config::Config;
 use crate::request::Request;
-use crate::search::Found;
 use crate::state::State;
+
+pub(crate) use certificate::armored;
+pub(crate) use failure::refusal;
+pub(crate) use search::results;
+pub(crate) use statistics::{Figures, page as statistics};
+pub(crate) use upload::{form as upload_form, report as uploaded};
+
+use language::Texts;
+
+/// Who asks for a page, and what all pages need.
+pub(crate) struct Visit<'a> {
+    state: &'a State,
+    request: &'a Request,
+    texts: &'static Texts,
+    config: Arc<Config>,
+}
+
+impl<'a> Visit<'a> {
+    fn new(state: &'a State, request: &'a Request) -> Self {
+        Self { state, request, texts: language::of(request), config: state.config.load_full() }
+    }
+
+    /// A page as an answer.
+    fn page(&self, title: &str, body: &Markup) -> Answer {
+        let page = frame::page(self, title, body).into_string();
+        let answer = with(ok(media::HTML, page), header::CONTENT_LANGUAGE, self.texts.lang);
+        let answer = with(answer, header::CACHE_CONTROL, "no-cache");
+        with(answer, header::VARY, "Accept, Accept-Language")
+    }
+}
 
 /// Answers the paths that are pages and nothing else; `None` if the path is not one of them.
 pub(crate) async fn route(
     state: &Arc<State>,
     request: &Request,
 ) -> Option<Result<Answer, Refusal>> {
-    match request.path() {
-        "/" => Some(Ok(frame(state, request, "talaria", &html! { p { "…" } }))),
-        _ => None,
-    }
-}
-
-fn frame(_: &State, _: &Request, title: &str, body: &Markup) -> Answer {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head { meta charset="utf-8"; title { (title) } }
-            body { (body) }
-        }
-    };
-    ok(media::HTML, page.into_string())
-}
-
-/// The statistics.
-pub(crate) async fn statistics(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    Ok(frame(state, request, "Statistics", &html! {}))
-}
-
-/// Certificates in armor, for people.
-pub(crate) fn armored(_: &State, _: &Request, found: &[Found]) -> Result<Answer, Refusal> {
-    Ok(crate::hkp::v1::armored(found))
-}
-
-/// What a search found.
-pub(crate) fn results(
-    state: &State,
-    request: &Request,
-    _: &Store,
-    rows: Vec<Row>,
-    text: &str,
-    _: Op,
-    _: bool,
-) -> Result<Answer, Refusal> {
-    let body = html! {
-        h1 { "Certificates for " (text) }
-        @for row in &rows {
-            p { (row.summary.fingerprint().to_string()) }
-            @for text in row.summary.texts() { p { (user_id::text(text)) } }
-        }
-    };
-    Ok(frame(state, request, "Results", &body))
-}
-
-/// The form for uploading.
-pub(crate) fn upload_form(state: &State, request: &Request) -> Answer {
-    frame(state, request, "Upload", &html! {})
-}
-
-/// What became of an upload.
-pub(crate) fn uploaded(
-    state: &State,
-    request: &Request,
-    report: &Report,
-) -> Result<Answer, Refusal> {
-    Ok(frame(state, request, "Uploaded", &html! { p { (report.taken()) } }))
-}
-
-/// Why a request gets no other answer.
-pub(crate) fn refusal(_: &State, _: &Request, refusal: &Refusal) -> Answer {
-    refusal.decorate(answer(refusal.status(), media::HTML, refusal.to_string()))
+    let path = request.path();
+    Some(match path {
+        "/" => search::home(&Visit::new(state, request)),
+        "/suggest" => suggest::answer(state, request).await,
+        "/upload" => Ok(upload_form(state, request)),
+        "/statistics" => statistics(state, request).await,
+        "/peers" => peers::page(&Visit::new(state, request)),
+        "/operator" => operator::page(&Visit::new(state, request)),
+        _ => match path.strip_prefix("/certificate/") {
+            Some(fingerprint) => certificate::lookup(state, request, fingerprint).await,
+            None => return asset::answer(request),
+        },
+    })
 }

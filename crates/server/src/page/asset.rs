@@ -1,0 +1,55 @@
+//! What pages load: style, script, icon. Their addresses have a version, so that browsers keep them
+//! until they change.
+
+use http::header;
+
+use crate::answer::{Answer, Refusal, media, ok, with};
+use crate::request::Request;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+const ICON: &str = include_str!("favicon.svg");
+
+/// What programs that crawl are asked to leave alone: certificates are found by asking for them.
+const ROBOTS: &str = "User-agent: *\nDisallow: /pks/\nDisallow: /certificate/\nDisallow: /suggest\n\
+    Disallow: /operator\nAllow: /\n";
+
+/// The version of all of them: FNV-1a over what is in them.
+const VERSION: u64 = {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    let all = [STYLE.as_bytes(), SCRIPT.as_bytes(), ICON.as_bytes()];
+    let mut file = 0;
+    while file < all.len() {
+        let mut at = 0;
+        while at < all[file].len() {
+            hash = (hash ^ all[file][at] as u64).wrapping_mul(0x0100_0000_01b3);
+            at += 1;
+        }
+        file += 1;
+    }
+    hash
+};
+
+/// The address of a file, with its version.
+pub(crate) fn address(name: &str) -> String {
+    format!("/static/{name}?v={VERSION:016x}")
+}
+
+/// Answers the paths of files; `None` if there is no such file.
+pub(crate) fn answer(request: &Request) -> Option<Result<Answer, Refusal>> {
+    let (media, body) = match request.path() {
+        "/static/style.css" => (media::CSS, STYLE),
+        "/static/script.js" => (media::SCRIPT, SCRIPT),
+        "/static/favicon.svg" | "/favicon.svg" | "/favicon.ico" => (media::SVG, ICON),
+        "/robots.txt" => (media::TEXT, ROBOTS),
+        _ => return None,
+    };
+    // Who asks for this version may keep it for ever; all others ask again tomorrow.
+    let current = format!("v={VERSION:016x}");
+    let kept = if request.parts.uri.query() == Some(&current) {
+        "public, max-age=31536000, immutable"
+    } else {
+        "public, max-age=86400"
+    };
+    Some(Ok(with(ok(media, body), header::CACHE_CONTROL, kept)))
+}

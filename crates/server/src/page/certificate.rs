@@ -1,0 +1,493 @@
+//! A certificate: only what is given out of it, with the names of those who signed it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use talaria_cert::{
+    Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature, Summary, Tag,
+    UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind, user_id,
+};
+use talaria_store::{Query, Row, Store};
+
+use super::signers::{self, Signer};
+use super::text::{self, day, encoded, foreign, rest};
+use super::timeline::{self, End, Track};
+use super::{Visit, qr, search};
+use crate::answer::{Answer, Refusal};
+use crate::clock;
+use crate::hkp::v1::blocking;
+use crate::request::Request;
+use crate::search::{Found, HEAVY_SIGNATURES, served};
+use crate::state::State;
+
+/// Signatures of others that are shown on one user ID.
+const SIGNATURES_MAX: usize = 200;
+
+/// User IDs and subkeys that are shown.
+const COMPONENTS_MAX: usize = 200;
+
+/// Bytes of a certificate whose armor is on the page as well.
+const ARMOR_BYTES_MAX: usize = 256 << 10;
+
+/// Answers `/certificate/FINGERPRINT`, of a primary key or a subkey.
+pub(crate) async fn lookup(
+    state: &Arc<State>,
+    request: &Request,
+    fingerprint: &str,
+) -> Result<Answer, Refusal> {
+    let nothing = || Refusal::NotFound("there is no certificate with this fingerprint".into());
+    let Ok(query @ Query::Fingerprint(_)) = fingerprint.parse::<Query>() else {
+        return Err(nothing());
+    };
+    let mut rows = state.readers.get()?.select(&query, 10)?.rows;
+    let own = |row: &Row| row.summary.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
+    if let Some(at) = rows.iter().position(own) {
+        rows = vec![rows.swap_remove(at)];
+    }
+    let _turn = match rows.iter().any(|row| row.summary.signatures > HEAVY_SIGNATURES) {
+        true => Some(state.searches.acquire().await),
+        false => None,
+    };
+    let (state, request, text) = (Arc::clone(state), request.clone(), fingerprint.to_owned());
+    blocking(move || {
+        let store = state.readers.get()?;
+        let visit = Visit::new(&state, &request);
+        match &rows[..] {
+            [] => Err(nothing()),
+            [row] => page(&visit, &store, row, None)?.ok_or_else(nothing),
+            _ => search::list(&visit, &store, rows, &text),
+        }
+    })
+    .await
+}
+
+/// Certificates that were asked for in armor, for people: the page of the certificate, with its armor.
+pub(crate) fn armored(
+    state: &State,
+    request: &Request,
+    found: &[Found],
+) -> Result<Answer, Refusal> {
+    let visit = Visit::new(state, request);
+    let [one] = found else { return search::of_found(&visit, found) };
+    let store = state.readers.get()?;
+    let answer = page(&visit, &store, &one.row, Some(&one.cert))?;
+    answer.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))
+}
+
+/// The name of this server as GnuPG takes it.
+pub(crate) fn keyserver(visit: &Visit<'_>) -> String {
+    let plain = |host: &&str| {
+        let good = |c: char| c.is_ascii_alphanumeric() || ".:-[]".contains(c);
+        !host.is_empty() && host.chars().all(good)
+    };
+    let host = visit.request.host().filter(plain).unwrap_or("localhost:11371");
+    let forwarded = http::HeaderName::from_static("x-forwarded-proto");
+    let is_secure = visit.config.http.tls_certificate.is_some()
+        || visit.request.header(forwarded) == Some("https");
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+    match (is_secure, has_port) {
+        (true, _) => format!("hkps://{host}"),
+        (false, true) => format!("hkp://{host}"),
+        (false, false) => format!("hkp://{host}:80"),
+    }
+}
+
+/// A component of a certificate as it is given out.
+struct Part<'a> {
+    packet: PacketRef<'a>,
+    own: Vec<Signature<'a>>,
+    others: Vec<Signature<'a>>,
+}
+
+impl Part<'_> {
+    /// When the first of its own signatures of some kinds was made.
+    fn first(&self, which: impl Fn(u8) -> bool) -> Option<u32> {
+        self.own.iter().filter(|s| which(s.kind)).map(|s| s.created).min()
+    }
+
+    /// When the last of them was made.
+    fn last(&self, which: u8) -> Option<u32> {
+        self.own.iter().filter(|s| s.kind == which).map(|s| s.created).max()
+    }
+}
+
+/// The components of `cert`, and a verdict on each signature: what is given out is good or foreign.
+fn parts(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
+    let own = cert.fingerprint().key_id();
+    let (mut parts, mut verdicts): (Vec<Part<'_>>, _) = (Vec::new(), Vec::new());
+    for packet in cert.packets() {
+        if packet.tag != Tag::SIGNATURE {
+            parts.push(Part { packet, own: Vec::new(), others: Vec::new() });
+            continue;
+        }
+        let signature = Signature::parse(packet.body);
+        let is_own = signature.is_some_and(|signature| signature.names(own));
+        verdicts.push(if is_own { Verdict::Good } else { Verdict::Foreign });
+        if let (Some(signature), Some(part)) = (signature, parts.last_mut()) {
+            if is_own { part.own.push(signature) } else { part.others.push(signature) }
+        }
+    }
+    for part in &mut parts {
+        part.others.sort_by_key(|signature| std::cmp::Reverse(signature.created));
+    }
+    (parts, verdicts)
+}
+
+/// The page of a certificate, `None` if nothing is given out of it. With `cert`, what is given out is
+/// known already and its armor is shown.
+pub(crate) fn page(
+    visit: &Visit<'_>,
+    store: &Store,
+    row: &Row,
+    cert: Option<&Cert>,
+) -> Result<Option<Answer>, Refusal> {
+    let (texts, now) = (visit.texts, clock::now());
+    let row = store.current(row.clone(), now)?;
+    let known = match cert {
+        Some(_) => None,
+        None => served(store, &row, &visit.config)?,
+    };
+    let Some(shown) = cert.or(known.as_ref()) else { return Ok(None) };
+    let (parts, verdicts) = parts(shown);
+    let mut summary = Summary::evaluate(shown, &verdicts, now);
+    // What is not shown of a certificate can still be what makes it good.
+    summary.primary = row.summary.primary.clone();
+    let signatures = parts.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX));
+    let signers = signers::resolve(visit, store, signatures)?;
+    let is_user_id =
+        |part: &&Part<'_>| matches!(part.packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
+    let is_subkey =
+        |part: &&Part<'_>| part.packet.tag == Tag::PUBLIC_SUBKEY && Key::parse(part.packet).is_ok();
+    // The summary has them in the order of the packets.
+    let mut user_ids: Vec<_> =
+        summary.user_ids.iter().zip(parts.iter().filter(is_user_id)).collect();
+    user_ids
+        .sort_by_key(|(user_id, _)| (!user_id.primary, std::cmp::Reverse(user_id.validity(now))));
+    let subkeys: Vec<_> = summary.subkeys.iter().zip(parts.iter().filter(is_subkey)).collect();
+    let view = View { visit, summary: &summary, signers: &signers, now };
+    let names = search::names(visit, store, &summary)?;
+    let first = names.first().map(search::name);
+    let fingerprint = summary.fingerprint();
+    let primary = parts.first();
+    let title = first.as_deref().map_or_else(|| texts.no_name.into(), |name| text::plain(name, 60));
+    let body = html! {
+        article.certificate {
+            header {
+                h1 {
+                    @match &first { Some(name) => { (foreign(name)) } None => { (texts.no_name) } }
+                }
+                (search::badge(visit, summary.validity(now)))
+            }
+            @if let Some(name) = &first { (rest(name, texts)) }
+            @if let Some(why) = view.explained() { aside.note.warning { p { (why) } } }
+            div.overview {
+                section.identity aria-labelledby="fingerprint-heading" {
+                    h2 #fingerprint-heading { (texts.fingerprint) }
+                    p.key.large data-copy=(fingerprint) data-copy-label=(texts.copy)
+                        data-copied=(texts.copied) { (text::fingerprint(fingerprint)) }
+                    p.hint { (texts.compare) }
+                    (search::facts(visit, &summary.primary))
+                    (downloads(visit, fingerprint))
+                }
+                figure.qr {
+                    (qr::code(fingerprint, texts.qr_title))
+                    figcaption { (texts.qr_caption) }
+                }
+            }
+            section aria-labelledby="user-ids-heading" {
+                h2 #user-ids-heading { (texts.user_ids) " (" (user_ids.len()) ")" }
+                @if user_ids.is_empty() { p { (texts.no_user_ids) } }
+                ul.components {
+                    @for &(user_id, part) in user_ids.iter().take(COMPONENTS_MAX) {
+                        li { (view.user_id(user_id, part)) }
+                    }
+                }
+                (view.left(user_ids.len()))
+            }
+            section aria-labelledby="keys-heading" {
+                h2 #keys-heading { (texts.keys) " (" (1 + subkeys.len()) ")" }
+                ul.components {
+                    li { (view.key(&summary.primary, texts.primary_key)) }
+                    @for (key, _) in subkeys.iter().take(COMPONENTS_MAX) {
+                        li { (view.key(key, texts.subkey)) }
+                    }
+                }
+                (view.left(subkeys.len()))
+                @if let Some(primary) = primary { (view.others(primary)) }
+            }
+            section aria-labelledby="timeline-heading" {
+                h2 #timeline-heading { (texts.timeline) }
+                (timeline::draw(texts, &view.tracks(primary, &user_ids, &subkeys), now))
+            }
+            @if cert.is_some() { (armor(visit, shown)) }
+        }
+    };
+    Ok(Some(visit.page(&title, &body)))
+}
+
+fn armor(visit: &Visit<'_>, cert: &Cert) -> Markup {
+    html! {
+        @if cert.as_bytes().len() <= ARMOR_BYTES_MAX {
+            section aria-labelledby="armor-heading" {
+                h2 #armor-heading { (visit.texts.armor) }
+                pre.armor tabindex="0" { (enarmor(cert.as_bytes())) }
+            }
+        }
+    }
+}
+
+fn downloads(visit: &Visit<'_>, fingerprint: Fingerprint) -> Markup {
+    let texts = visit.texts;
+    let version = format!("{:02}", fingerprint.version());
+    let armored = format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}");
+    let binary = format!("/pks/v2/certs/by-vfingerprint/{version}{fingerprint}");
+    let keyserver = keyserver(visit);
+    // GnuPG takes no certificates of later versions than 4 from keyservers.
+    let command = if fingerprint.version() <= 4 {
+        format!("gpg --keyserver {keyserver} --recv-keys {fingerprint}")
+    } else {
+        format!("sq network keyserver search --server {keyserver} {fingerprint}")
+    };
+    html! {
+        p.buttons {
+            a.button href=(armored) { (texts.download_armored) }
+            a.button.quiet href=(binary) download={ (fingerprint) ".pgp" } { (texts.download_binary) }
+        }
+        p.label { (texts.fetch) }
+        pre.command tabindex="0" data-copy=(command) data-copy-label=(texts.copy)
+            data-copied=(texts.copied) { code { (command) } }
+    }
+}
+
+/// What the parts of the page need.
+struct View<'a> {
+    visit: &'a Visit<'a>,
+    summary: &'a Summary,
+    signers: &'a HashMap<KeyId, Signer>,
+    now: u32,
+}
+
+impl View<'_> {
+    /// What the state of the certificate means for whoever wants to use it.
+    fn explained(&self) -> Option<&'static str> {
+        let texts = self.visit.texts;
+        match self.summary.validity(self.now) {
+            Validity::Valid => None,
+            Validity::Expired => Some(texts.expired_means),
+            Validity::Revoked => Some(texts.revoked_means),
+            Validity::Invalid => Some(texts.invalid_means),
+        }
+    }
+
+    fn left(&self, count: usize) -> Markup {
+        html! {
+            @if count > COMPONENTS_MAX {
+                p { ((self.visit.texts.more)((count - COMPONENTS_MAX) as u64)) }
+            }
+        }
+    }
+
+    /// The state of a user ID: never better than that of its key.
+    fn validity(&self, user_id: &UserIdSummary) -> Validity {
+        user_id.validity(self.now).min(self.summary.validity(self.now))
+    }
+
+    fn user_id(&self, user_id: &UserIdSummary, part: &Part<'_>) -> Markup {
+        let texts = self.visit.texts;
+        let since = part.first(|kind| kind::CERTIFICATION.contains(&kind));
+        let revoked = user_id.revoked.then(|| part.last(kind::CERTIFICATION_REVOCATION)).flatten();
+        html! {
+            div.component {
+                p.name {
+                    @match &user_id.content {
+                        UserIdContent::Text(text) => {
+                            (foreign(&user_id::text(text)))
+                        }
+                        UserIdContent::Attribute { bytes, .. } => {
+                            em { ((texts.attribute)(u64::from(*bytes))) }
+                        }
+                    }
+                    @if user_id.primary { " " span.mark { (texts.primary) } }
+                }
+                (search::badge(self.visit, self.validity(user_id)))
+            }
+            @if let UserIdContent::Text(text) = &user_id.content {
+                (rest(&user_id::text(text), texts))
+                @if let Some(address) = user_id::email(text) {
+                    p.small {
+                        a href={ "/pks/lookup?op=index&search=" (encoded(&address)) } {
+                            (texts.same_address)
+                        }
+                    }
+                }
+            }
+            dl.facts {
+                @if let Some(since) = since { div { dt { (texts.since) } dd { (day(since)) } } }
+                @if user_id.expires > 0 {
+                    div { dt { (texts.expires) } dd { (day(user_id.expires)) } }
+                }
+                @if let Some(revoked) = revoked {
+                    div { dt { (texts.revoked_on) } dd { (day(revoked)) } }
+                }
+            }
+            @if let Some(reason) = revocation_reason(part, kind::CERTIFICATION_REVOCATION) {
+                @if user_id.revoked { p.small { (texts.reason) ": " (foreign(&reason)) } }
+            }
+            (self.others(part))
+        }
+    }
+
+    fn key(&self, key: &KeySummary, role: &str) -> Markup {
+        let texts = self.visit.texts;
+        let abilities = [
+            (Capabilities::CERTIFY, texts.certify),
+            (Capabilities::SIGN, texts.sign),
+            (Capabilities::ENCRYPT, texts.encrypt),
+            (Capabilities::AUTHENTICATE, texts.authenticate),
+        ];
+        html! {
+            div.component {
+                p.name {
+                    (role) " "
+                    @for (which, name) in abilities {
+                        @if key.capabilities.has(which) { span.mark { (name) } " " }
+                    }
+                }
+                (search::badge(self.visit, self.summary.key_validity(key, self.now)))
+            }
+            p.key { (text::fingerprint(key.fingerprint)) }
+            (search::facts(self.visit, key))
+        }
+    }
+
+    /// The signatures of others on a component, newest first.
+    fn others(&self, part: &Part<'_>) -> Markup {
+        let texts = self.visit.texts;
+        let count = part.others.len() as u64;
+        html! {
+            @if count > 0 {
+                details.signatures {
+                    summary { ((texts.signatures)(count)) }
+                    p.hint { (texts.signatures_unchecked) }
+                    div.scroll tabindex="0" role="region" aria-label=((texts.signatures)(count)) {
+                        table.stack {
+                            thead {
+                                tr {
+                                    th scope="col" { (texts.signer) }
+                                    th scope="col" { (texts.signature_kind) }
+                                    th scope="col" { (texts.signature_date) }
+                                    th scope="col" { (texts.expires) }
+                                }
+                            }
+                            tbody {
+                                @for signature in part.others.iter().take(SIGNATURES_MAX) {
+                                    (self.signature(signature))
+                                }
+                            }
+                        }
+                    }
+                    @if part.others.len() > SIGNATURES_MAX {
+                        p { ((texts.more)(count - SIGNATURES_MAX as u64)) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn signature(&self, signature: &Signature<'_>) -> Markup {
+        let texts = self.visit.texts;
+        let kind = match signature.kind {
+            kind::CERTIFICATION_REVOCATION | kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION => {
+                texts.signature_revokes
+            }
+            kind::DIRECT_KEY => texts.signature_direct,
+            _ => texts.signature_certifies,
+        };
+        let id = signature.issuer;
+        let signer = id.and_then(|id| self.signers.get(&id));
+        html! {
+            tr {
+                th scope="row" {
+                    @match (signer, id) {
+                        (Some(signer), _) => {
+                            a href=(text::path(signer.fingerprint)) {
+                                @match &signer.name {
+                                    Some(name) => { (foreign(name)) }
+                                    None => { (texts.no_name) }
+                                }
+                            }
+                        }
+                        (None, Some(_)) => { span.unknown { (texts.unknown_signer) } }
+                        (None, None) => { span.unknown { (texts.unnamed_signer) } }
+                    }
+                    @if let Some(id) = id { br; code { (id) } }
+                }
+                td data-label=(texts.signature_kind) {
+                    (kind)
+                    @if let Some((depth, _)) = signature.trust.filter(|&(depth, _)| depth > 0) {
+                        " " span.mark { ((texts.trust_depth)(depth)) }
+                    }
+                }
+                td data-label=(texts.signature_date) { (day(signature.created)) }
+                td data-label=(texts.expires) {
+                    @if signature.expires == 0 { "–" } @else { (day(signature.expires)) }
+                }
+            }
+        }
+    }
+
+    /// What the time line shows.
+    fn tracks(
+        &self,
+        primary: Option<&Part<'_>>,
+        user_ids: &[(&UserIdSummary, &Part<'_>)],
+        subkeys: &[(&KeySummary, &Part<'_>)],
+    ) -> Vec<Track> {
+        let texts = self.visit.texts;
+        let end = |revoked: Option<u32>, expires: u32| match (revoked, expires) {
+            (Some(time), _) => End::Revoked(time),
+            (None, 0) => End::Open,
+            (None, time) => End::Expires(time),
+        };
+        let key = |key: &KeySummary, part: Option<&Part<'_>>, which: u8, label: String| Track {
+            label,
+            validity: self.summary.key_validity(key, self.now),
+            from: key.created,
+            end: end(
+                key.revoked.then(|| part.and_then(|part| part.first(|k| k == which))).flatten(),
+                key.expires,
+            ),
+        };
+        let summary = self.summary;
+        let mut tracks =
+            vec![key(&summary.primary, primary, kind::KEY_REVOCATION, texts.primary_key.into())];
+        for (user_id, part) in user_ids {
+            let label = match &user_id.content {
+                UserIdContent::Text(text) => text::plain(&user_id::text(text), 34),
+                UserIdContent::Attribute { bytes, .. } => (texts.attribute)(u64::from(*bytes)),
+            };
+            let revoked = user_id.revoked.then(|| part.last(kind::CERTIFICATION_REVOCATION));
+            tracks.push(Track {
+                label,
+                validity: self.validity(user_id),
+                from: part
+                    .first(|kind| kind::CERTIFICATION.contains(&kind))
+                    .unwrap_or(summary.primary.created),
+                end: end(revoked.flatten(), user_id.expires),
+            });
+        }
+        for (subkey, part) in subkeys {
+            let label = format!("{} {}", texts.subkey, subkey.fingerprint.key_id());
+            tracks.push(key(subkey, Some(part), kind::SUBKEY_REVOCATION, label));
+        }
+        tracks
+    }
+}
+
+/// What the owner gave as the reason of a revocation.
+fn revocation_reason(part: &Part<'_>, which: u8) -> Option<String> {
+    let revocations = part.own.iter().filter(|signature| signature.kind == which);
+    let (_, text) = revocations.max_by_key(|signature| signature.created)?.revocation_reason?;
+    (!text.is_empty()).then(|| user_id::text(text).into_owned())
+}

@@ -1,0 +1,61 @@
+//! Why a request gets no other answer: what happened, and what to do.
+
+use maud::html;
+
+use super::text::foreign;
+use super::{Visit, search};
+use crate::answer::{Answer, Refusal};
+use crate::request::Request;
+use crate::state::State;
+
+/// The page for a refusal.
+pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> Answer {
+    let visit = Visit::new(state, request);
+    let texts = visit.texts;
+    let is_search = request.path() == "/pks/lookup";
+    let searched = request.query().get("search").unwrap_or_default().to_owned();
+    let limit = visit.config.policy.results as u64;
+    let (title, advice) = match refusal {
+        Refusal::NotFound(_) if is_search => (texts.nothing_title, texts.nothing_advice.to_owned()),
+        Refusal::NotFound(_) => (texts.missing_title, texts.missing_advice.to_owned()),
+        Refusal::TooLarge(_) if is_search => (texts.too_many_title, (texts.too_many_advice)(limit)),
+        Refusal::TooLarge(_) => (texts.too_large_title, texts.too_large_advice.to_owned()),
+        Refusal::TooMany { seconds } => (texts.slow_down_title, (texts.slow_down_advice)(*seconds)),
+        Refusal::BadRequest(_) if is_search => {
+            (texts.bad_search_title, texts.bad_search_advice.to_owned())
+        }
+        Refusal::BadRequest(_) | Refusal::Method { .. } | Refusal::NotImplemented(_) => {
+            (texts.bad_request_title, texts.bad_request_advice.to_owned())
+        }
+        Refusal::Malformed(_) => (texts.malformed_title, texts.malformed_advice.to_owned()),
+        Refusal::Forbidden(_) => (texts.forbidden_title, texts.forbidden_advice.to_owned()),
+        Refusal::Unavailable(_) | Refusal::Store(_) => {
+            (texts.unavailable_title, texts.unavailable_advice.to_owned())
+        }
+    };
+    let status = refusal.status();
+    let body = html! {
+        section.failure {
+            p.status { ((texts.status)(status.as_u16())) }
+            h1 { (title) }
+            @if is_search && !searched.is_empty() {
+                p { (texts.searched_for) " " q { (foreign(&searched)) } }
+            }
+            p.lead { (advice) }
+            @if !matches!(refusal, Refusal::NotFound(_)) {
+                p.detail { (texts.detail) " " span lang="en" { (foreign(&refusal.to_string())) } }
+            }
+        }
+        @if is_search { (search::form(&visit, &searched)) }
+        p {
+            @if request.path() == "/pks/add" {
+                a href="/upload" { (texts.back_to_upload) }
+            } @else {
+                a href="/" { (texts.back_to_search) }
+            }
+        }
+    };
+    let mut answer = visit.page(title, &body);
+    *answer.status_mut() = status;
+    refusal.decorate(answer)
+}

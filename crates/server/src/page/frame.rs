@@ -1,0 +1,84 @@
+//! What surrounds every page: head, navigation, foot.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::{Visit, asset};
+
+/// A page in its frame.
+pub(crate) fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
+    let (texts, identity) = (visit.texts, &visit.config.server);
+    let path = visit.request.path();
+    let links = [
+        ("/", texts.nav_search),
+        ("/upload", texts.nav_upload),
+        ("/statistics", texts.nav_statistics),
+        ("/peers", texts.nav_peers),
+    ];
+    html! {
+        (DOCTYPE)
+        html lang=(texts.lang) {
+            head {
+                meta charset="utf-8";
+                title { (title) " – " (identity.hostname) }
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                link rel="icon" type="image/svg+xml" href=(asset::address("favicon.svg"));
+                link rel="stylesheet" href=(asset::address("style.css"));
+                script src=(asset::address("script.js")) defer {}
+            }
+            body {
+                a.skip href="#content" { (texts.skip) }
+                header.top {
+                    div.inner {
+                        a.brand href="/" {
+                            svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true" {
+                                rect width="32" height="32" rx="7" {}
+                                circle cx="11.5" cy="16" r="5" {}
+                                path d="M16.5 16H27M22 16v5M26 16v4" {}
+                            }
+                            span { (identity.hostname) }
+                        }
+                        nav aria-label=(texts.nav_label) {
+                            ul {
+                                @for (address, name) in links {
+                                    li {
+                                        a href=(address) aria-current=[(path == address).then_some("page")] {
+                                            (name)
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                main #content tabindex="-1" { (body) }
+                footer {
+                    div.inner {
+                        p { (texts.footer) }
+                        p {
+                            (texts.software) " talaria " (env!("CARGO_PKG_VERSION"))
+                            @if !identity.contact.is_empty() {
+                                " · " (texts.contact) " " (contact(&identity.contact))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How the operator is reached: a link if it is an address of a known kind.
+fn contact(contact: &str) -> Markup {
+    let target = if contact.starts_with("https://") || contact.starts_with("http://") {
+        Some(contact.to_owned())
+    } else {
+        let is_mail = contact.split_once('@').is_some_and(|(local, domain)| {
+            !local.is_empty() && !domain.is_empty() && !contact.contains(char::is_whitespace)
+        });
+        is_mail.then(|| format!("mailto:{contact}"))
+    };
+    html! {
+        @if let Some(target) = target { a href=(target) { (contact) } } @else { (contact) }
+    }
+}

@@ -1,0 +1,232 @@
+//! English.
+
+use super::Texts;
+use crate::page::text::grouped;
+
+pub(crate) static ENGLISH: Texts = Texts {
+    thousands: ',',
+
+    // The frame.
+    lang: "en",
+    skip: "Skip to the content",
+    nav_label: "Pages",
+    nav_search: "Search",
+    nav_upload: "Upload",
+    nav_statistics: "Statistics",
+    nav_peers: "Peers",
+    footer: "A name on a certificate is a claim, not a proof: anybody can upload a certificate with any name.",
+    software: "Software:",
+    contact: "Contact:",
+
+    // The start page and the search form.
+    home_title: "Find OpenPGP certificates",
+    home_lead: "Public keys of people you want to write to, or whose signatures you want to check.",
+    home_count: "certificates in this keyserver",
+    home_trust_title: "Compare the fingerprint",
+    home_trust: "Before you rely on a certificate, compare its fingerprint with what its owner gave you: in person, on paper, by phone.",
+    home_publish_title: "Publish your own",
+    home_publish: "Others find your certificate here, and learn when you extend or revoke it. What was published stays public.",
+    home_gnupg_title: "From the command line",
+    home_gnupg: "GnuPG and other programs ask this server directly.",
+    search_label: "Name, e-mail address, fingerprint or key ID",
+    search_button: "Search",
+    search_hint: "For example alice@example.org, Alice Smith, or a fingerprint of 40 digits.",
+    search_hint_exact: "A whole address such as alice@example.org, or a fingerprint of 40 digits. This server does not search for parts of names.",
+    suggest_found: "Suggestions: use the arrow keys.",
+    suggest_none: "No suggestions.",
+
+    // What was found.
+    results_title: |text| format!("Search for “{text}”"),
+    results_for: "Certificates for",
+    found: |n| {
+        if n == 1 {
+            "1 certificate was found.".into()
+        } else {
+            format!("{} certificates were found.", grouped(n, ','))
+        }
+    },
+    ambiguous: "Several valid certificates match, and anybody can upload one with any name. Take the one whose fingerprint its owner gave you.",
+    several: "Several certificates match. Revoked and expired ones are not to be used any more.",
+    no_name: "(no user ID)",
+    other_names: "Other user IDs",
+    more: |n| format!("and {} more, not shown", grouped(n, ',')),
+    whole_text: |n| format!("Whole text ({} characters)", grouped(n, ',')),
+
+    // States and times.
+    valid: "Valid",
+    expired: "Expired",
+    revoked: "Revoked",
+    invalid: "Not usable",
+    unchecked: "Not checked",
+    created: "Created",
+    expires: "Expires",
+    never: "never",
+    now: "today",
+    since: "Since",
+    revoked_on: "Revoked",
+    reason: "Reason given",
+
+    // A certificate.
+    fingerprint: "Fingerprint",
+    algorithm: "Algorithm",
+    compare: "Compare this with what the owner gave you. Only if all digits agree is it their certificate.",
+    copy: "Copy",
+    copied: "Copied",
+    qr_title: "QR code of the fingerprint",
+    qr_caption: "Scan with an OpenPGP app",
+    download_armored: "Download (.asc)",
+    download_binary: "Binary (.pgp)",
+    fetch: "Or fetch it with:",
+    armor: "As text",
+    expired_means: "This certificate has expired. Do not encrypt to it. Its owner can extend it: ask for a newer copy.",
+    revoked_means: "The owner has revoked this certificate. Do not use it any more.",
+    invalid_means: "No good signature of its owner is known on any part of this certificate. It cannot be used.",
+    user_ids: "User IDs",
+    no_user_ids: "No user ID may be shown.",
+    primary: "primary",
+    attribute: |n| format!("Photo or other attribute ({} bytes)", grouped(n, ',')),
+    same_address: "All certificates with this address",
+    keys: "Keys",
+    primary_key: "Primary key",
+    subkey: "Subkey",
+    certify: "certify",
+    sign: "sign",
+    encrypt: "encrypt",
+    authenticate: "authenticate",
+    timeline: "Over time",
+    timeline_title: "When keys and user IDs were made, and when they end; the dates are in the lists above",
+
+    // Signatures of others.
+    signatures: |n| {
+        if n == 1 {
+            "1 signature by others".into()
+        } else {
+            format!("{} signatures by others", grouped(n, ','))
+        }
+    },
+    signatures_unchecked: "Signatures by others are shown as they were uploaded and are not checked here; the names are those that this server knows for the key.",
+    signer: "By",
+    signature_kind: "Kind",
+    signature_date: "Date",
+    signature_certifies: "certification",
+    signature_revokes: "revocation",
+    signature_direct: "on the key",
+    trust_depth: |n| format!("trust, depth {n}"),
+    unknown_signer: "not on this server",
+    unnamed_signer: "not named",
+
+    // Uploading.
+    upload_title: "Upload a certificate",
+    upload_lead: "Your public certificate, or a newer copy of one: with a new expiry date, a new address, a revocation.",
+    upload_warning: "What you upload becomes public, names and addresses with it, and is passed on to other keyservers. It cannot be taken back everywhere. Upload your own certificates only.",
+    upload_paste_title: "Paste",
+    upload_paste_label: "Certificate as text",
+    upload_file_title: "Choose a file",
+    upload_file_label: "File with certificates, as text or binary",
+    upload_limit: |n| format!("At most {n} MiB."),
+    upload_button: "Upload",
+    upload_export_title: "Export with GnuPG",
+    upload_closed: "This server takes no uploads.",
+    uploaded_title: "Thank you, it is here",
+    not_uploaded_title: "Nothing was taken",
+    report_new: "New",
+    report_new_says: "These certificates were not known here.",
+    report_updated: "Updated",
+    report_updated_says: "Something new was in them.",
+    report_unchanged: "Unchanged",
+    report_unchanged_says: "All of it was here already.",
+    report_refused: "Refused",
+    report_refused_says: "These were not taken, and this is why.",
+    back_to_upload: "Upload another one",
+
+    // Statistics.
+    statistics_title: "Statistics",
+    counted_at: "Counted at",
+    counting: "The certificates are being counted; load the page again in a moment.",
+    certificates: "Certificates",
+    subkeys: "Subkeys",
+    all_signatures: "Signatures",
+    growth: "Growth",
+    chart_growth: "New and updated certificates by day",
+    contents: "What is here",
+    chart_validity: "By state",
+    chart_algorithms: "Primary keys by algorithm",
+    chart_sizes: "Primary keys by size",
+    chart_years: "Primary keys by year of creation",
+    requests: "Requests",
+    chart_requests_day: "By day and kind",
+    chart_requests_kind: "Since the server was started",
+    day: "Day",
+    year: "Year",
+    state: "State",
+    kind: "Kind",
+    key_size: "Size",
+    as_table: "As a table",
+    nothing_yet: "Nothing yet.",
+    operated_by: "Certificate of the operator",
+    for_programs: "For programs",
+
+    // Peers.
+    peers_title: "Peers",
+    peers_lead: "Keyservers with which this one exchanges certificates.",
+    peers_none: "This server exchanges certificates with no other.",
+    peer_name: "Server",
+    peer_state: "State",
+    peer_view: "View",
+    peer_last: "Last exchange",
+    peer_exchanges: "Exchanges",
+    peer_failures: "Failures",
+    peer_learnt: "Learnt of",
+    peer_fetched: "Fetched",
+    peer_error: "Last error",
+    peer_good: "In touch",
+    peer_failing: "Failing",
+    peer_waiting: "Not yet",
+
+    // For operators.
+    operator_title: "Operation",
+    health: "Health",
+    last_change: "Last change",
+    uptime: "Running for",
+    days_hours: |days, hours, minutes| format!("{days} d {hours} h {minutes} min"),
+    memory: "Memory",
+    commits: "Commits since the start",
+    writes_waiting: "Writes waiting",
+    unobtainable: "Certificates that peers could not give",
+    views: "Views",
+    digests: "Digests",
+    counters: "Counters",
+    settings: "Settings in force",
+    settings_show: "Show",
+
+    // Why there is no other answer.
+    status: |status| format!("Status {status}"),
+    searched_for: "You searched for",
+    detail: "In detail:",
+    back_to_search: "To the search",
+    nothing_title: "No certificate was found",
+    nothing_advice: "Check how it is written, search for the address instead of the name, or ask the owner for the fingerprint. Not everybody publishes their certificate here.",
+    missing_title: "There is nothing here",
+    missing_advice: "There is no such page, or no certificate with this fingerprint.",
+    too_many_title: "Too many certificates match",
+    too_many_advice: |n| {
+        format!(
+            "More than {} were found. A part of them would look like all of them, so none are shown. Add a word, or search for a whole address or a fingerprint.",
+            grouped(n, ',')
+        )
+    },
+    too_large_title: "That was too much",
+    too_large_advice: "Send fewer certificates at a time.",
+    slow_down_title: "Too many requests",
+    slow_down_advice: |n| format!("Your network asked too often. Try again in {n} seconds."),
+    bad_search_title: "This cannot be searched for",
+    bad_search_advice: "Search for a name, a whole address, a key ID of 16 digits or a fingerprint of 40 or 64 digits.",
+    bad_request_title: "The request makes no sense here",
+    bad_request_advice: "Go back and try it another way.",
+    malformed_title: "There was no certificate in it",
+    malformed_advice: "A certificate as text starts with “-----BEGIN PGP PUBLIC KEY BLOCK-----”. Send it whole, all lines of it.",
+    forbidden_title: "This is not open to you",
+    forbidden_advice: "The operator of this server has closed it.",
+    unavailable_title: "Not just now",
+    unavailable_advice: "The server cannot answer this at the moment. Try again in a few minutes.",
+};

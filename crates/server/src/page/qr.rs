@@ -1,0 +1,49 @@
+//! Fingerprints as QR codes, which OpenPGP applications read.
+
+use maud::{Markup, html};
+use qrcode::{Color, EcLevel, QrCode};
+use talaria_cert::Fingerprint;
+
+/// Modules around the code that stay light.
+const QUIET: usize = 4;
+
+/// The code of a fingerprint, one rectangle per run of dark modules. Dark on light in any theme, since
+/// that is what cameras expect.
+pub(crate) fn code(fingerprint: Fingerprint, title: &str) -> Markup {
+    let text = format!("openpgp4fpr:{fingerprint}");
+    let Ok(code) = QrCode::with_error_correction_level(text, EcLevel::M) else { return html! {} };
+    let width = code.width();
+    let mut path = String::new();
+    for (y, row) in code.to_colors().chunks(width).enumerate() {
+        let mut x = 0;
+        for run in row.chunk_by(|a, b| a == b) {
+            if run[0] == Color::Dark {
+                let (x, y, w) = (x + QUIET, y + QUIET, run.len());
+                path.push_str(&format!("M{x} {y}h{w}v1h-{w}z"));
+            }
+            x += run.len();
+        }
+    }
+    let size = width + 2 * QUIET;
+    html! {
+        svg.qr viewBox={ "0 0 " (size) " " (size) } role="img" aria-label=(title)
+            shape-rendering="crispEdges" {
+            rect width=(size) height=(size) fill="#fff" {}
+            path d=(path) fill="#000" {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_a_quiet_zone_and_dark_corners() {
+        let markup = code(Fingerprint::V4([0xab; 20]), "title").into_string();
+        assert!(markup.contains("viewBox=\"0 0 41 41\""), "{markup}");
+        // The finder patterns at the upper left and right.
+        assert!(markup.contains("d=\"M4 4h7v1h-7z"));
+        assert!(markup.contains("M30 4h7v1h-7z"));
+    }
+}

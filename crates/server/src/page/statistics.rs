@@ -1,0 +1,351 @@
+//! The statistics: what the store holds, how it grows, what is asked for.
+//!
+//! Counting reads every certificate, so it is done in the background, at most once in a while, and the
+//! page shows what was counted last.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use maud::{Markup, html};
+use talaria::Stores;
+use talaria_store::Access;
+use tokio::sync::watch;
+
+use super::chart::Chart;
+use super::text::{fingerprint, foreign, grouped, moment};
+use super::{Visit, peers};
+use crate::answer::{Answer, Refusal};
+use crate::clock;
+use crate::hkp::v1::day_text;
+use crate::request::Request;
+use crate::state::State;
+
+/// How long what was counted is good enough.
+const COUNT_EVERY: Duration = Duration::from_secs(600);
+
+/// How long the first one to ask waits.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the number of certificates is good enough.
+const CERTS_EVERY: Duration = Duration::from_secs(10);
+
+/// Days that are shown.
+const DAYS: u32 = 30;
+
+/// Algorithms that are shown; the others are in the table of the rest.
+const BARS_MAX: usize = 10;
+
+/// What was counted over the whole store.
+#[derive(Debug)]
+struct Counted {
+    at: Instant,
+    time: u32,
+    holds: talaria::Statistics,
+    /// New, updated and deleted certificates by day.
+    changes: Vec<(u32, [u64; 3])>,
+    tally: BTreeMap<(u32, String), u64>,
+}
+
+/// The figures that pages show, counted now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    counted: watch::Sender<Option<Arc<Counted>>>,
+    is_counting: AtomicBool,
+    certs: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Figures {
+    /// The number of certificates, a few seconds old at most.
+    pub(crate) fn count(&self, state: &State) -> Result<u64, Refusal> {
+        let mut certs = self.certs.lock().unwrap_or_else(PoisonError::into_inner);
+        match *certs {
+            Some((at, count)) if at.elapsed() < CERTS_EVERY => Ok(count),
+            _ => {
+                let count = state.readers.get()?.count()?;
+                *certs = Some((Instant::now(), count));
+                Ok(count)
+            }
+        }
+    }
+
+    /// What was counted last. Starts counting again if that is long ago; waits for it only if nothing
+    /// was counted before.
+    async fn counted(state: &Arc<State>) -> Option<Arc<Counted>> {
+        let this = &state.figures;
+        let mut seen = this.counted.subscribe();
+        let last = seen.borrow_and_update().clone();
+        let is_fresh = last.as_ref().is_some_and(|last| last.at.elapsed() < COUNT_EVERY);
+        if !is_fresh && !this.is_counting.swap(true, Ordering::AcqRel) {
+            let state = Arc::clone(state);
+            tokio::task::spawn_blocking(move || {
+                match count(&state.store_path, &state) {
+                    Ok(counted) => {
+                        drop(state.figures.counted.send_replace(Some(Arc::new(counted))))
+                    }
+                    Err(error) => tracing::error!(%error, "the statistics cannot be counted"),
+                }
+                state.figures.is_counting.store(false, Ordering::Release);
+            });
+        }
+        if last.is_some() {
+            return last;
+        }
+        let first = tokio::time::timeout(PATIENCE, seen.wait_for(Option::is_some)).await;
+        first.ok()?.ok()?.clone()
+    }
+}
+
+fn count(path: &PathBuf, state: &State) -> Result<Counted, talaria::Error> {
+    let now = clock::now();
+    let since = clock::today().saturating_sub(DAYS - 1);
+    let holds = {
+        let stores = Stores::open(std::slice::from_ref(path), Access::Read, now)?;
+        talaria::statistics(&stores, now)?
+    };
+    let store = state.readers.get()?;
+    let (changes, tally) = (store.changes_by_day(since)?, store.tally(since)?);
+    Ok(Counted { at: Instant::now(), time: now, holds, changes, tally })
+}
+
+/// The page.
+pub(crate) async fn page(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let counted = Figures::counted(state).await;
+    let visit = Visit::new(state, request);
+    let texts = visit.texts;
+    let number = |n: u64| grouped(n, texts.thousands);
+    let total = match &counted {
+        Some(counted) => counted.holds.certificates,
+        None => state.figures.count(state)?,
+    };
+    let body = html! {
+        h1 { (texts.statistics_title) }
+        p.lead { strong { (number(total)) } " " (texts.home_count) }
+        @match &counted {
+            Some(counted) => {
+                p.hint { (texts.counted_at) " " (moment(counted.time)) }
+                (charts(&visit, counted))
+            }
+            None => { p role="status" { (texts.counting) } }
+        }
+        (requests(&visit, counted.as_deref()))
+        section {
+            h2 { (texts.peers_title) }
+            (peers::table(&visit, &peers::all(&visit)?, false))
+        }
+        (for_programs(&visit, total, counted.as_deref())?)
+    };
+    Ok(visit.page(texts.statistics_title, &body))
+}
+
+fn charts(visit: &Visit<'_>, counted: &Counted) -> Markup {
+    let texts = visit.texts;
+    let holds = &counted.holds;
+    let number = |n: u64| grouped(n, texts.thousands);
+    let totals = [
+        (texts.certificates, holds.certificates),
+        (texts.user_ids, holds.user_ids),
+        (texts.subkeys, holds.subkeys),
+        (texts.all_signatures, holds.signatures),
+    ];
+    let by_day: BTreeMap<u32, [u64; 3]> = counted.changes.iter().copied().collect();
+    let growth = Chart {
+        title: texts.chart_growth,
+        labels: texts.day,
+        series: &[texts.report_new, texts.report_updated],
+        rows: days(counted.time / 86400)
+            .map(|day| {
+                let [new, updated, _] = by_day.get(&day).copied().unwrap_or_default();
+                (day_text(day), vec![new, updated])
+            })
+            .collect(),
+    };
+    let certificates = [texts.certificates];
+    let chart = |title, labels, rows| Chart { title, labels, series: &certificates, rows };
+    let states = ["valid", "expired", "revoked", "invalid", "unchecked"];
+    let by_validity = states.iter().filter_map(|&state| {
+        let &n = holds.by_validity.get(state)?;
+        Some((texts.validity_word(state).to_owned(), vec![n]))
+    });
+    let (families, sizes) = kinds(&holds.by_algorithm);
+    let years = holds.by_year.keys().next().zip(holds.by_year.keys().next_back());
+    let by_year = years.into_iter().flat_map(|(&first, &last)| {
+        // A few clocks are far off; what is before the first OpenPGP software is no year of growth.
+        (first.max(1991)..=last.min(2106))
+            .map(|year| (year.to_string(), vec![holds.by_year.get(&year).copied().unwrap_or(0)]))
+    });
+    html! {
+        dl.totals {
+            @for (name, n) in totals { div { dt { (name) } dd { (number(n)) } } }
+        }
+        section {
+            h2 { (texts.growth) }
+            (growth.columns(texts))
+        }
+        section {
+            h2 { (texts.contents) }
+            div.columns.two {
+                (chart(texts.chart_validity, texts.state, by_validity.collect()).bars(texts))
+                (chart(texts.chart_algorithms, texts.algorithm, largest(families)).bars(texts))
+                (chart(texts.chart_sizes, texts.key_size, largest(sizes)).bars(texts))
+                (chart(texts.chart_years, texts.year, by_year.collect()).columns(texts))
+            }
+        }
+    }
+}
+
+/// The days that are shown, the last of which is `today`.
+fn days(today: u32) -> impl Iterator<Item = u32> {
+    today.saturating_sub(DAYS - 1)..=today
+}
+
+/// Algorithms, and the sizes of those that come in several.
+fn kinds(by_algorithm: &BTreeMap<String, u64>) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+    let (mut families, mut sizes) = (BTreeMap::new(), BTreeMap::new());
+    for (name, &n) in by_algorithm {
+        let sized = [("rsa", "RSA"), ("dsa", "DSA"), ("elg", "Elgamal")];
+        let family = sized.into_iter().find_map(|(short, family)| {
+            let bits = name.strip_prefix(short)?;
+            bits.bytes().all(|b| b.is_ascii_digit()).then(|| (family, bits.to_owned()))
+        });
+        match family {
+            Some((family, bits)) => {
+                *families.entry(family.to_owned()).or_default() += n;
+                *sizes.entry(format!("{family} {bits}")).or_default() += n;
+            }
+            None => *families.entry(name.clone()).or_default() += n,
+        }
+    }
+    (families, sizes)
+}
+
+/// The largest of some counts, the largest first.
+fn largest(counts: BTreeMap<String, u64>) -> Vec<(String, Vec<u64>)> {
+    let mut rows: Vec<_> = counts.into_iter().map(|(name, n)| (name, vec![n])).collect();
+    rows.sort_by(|a, b| b.1.cmp(&a.1));
+    let others: u64 = rows.iter().skip(BARS_MAX).map(|(_, n)| n[0]).sum();
+    rows.truncate(BARS_MAX);
+    if others > 0 {
+        rows.push(("…".to_owned(), vec![others]));
+    }
+    rows
+}
+
+/// Requests by day and kind, and those since the start.
+fn requests(visit: &Visit<'_>, counted: Option<&Counted>) -> Markup {
+    let texts = visit.texts;
+    let kinds = crate::metrics::Kind::ALL.iter().zip(visit.state.metrics.requests());
+    let since_start =
+        kinds.filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.name().to_owned(), n)).collect();
+    let since_start = Chart {
+        title: texts.chart_requests_kind,
+        labels: texts.kind,
+        series: &[texts.requests],
+        rows: largest(since_start),
+    };
+    let (mut names, mut by_day): (Vec<&str>, BTreeMap<u32, BTreeMap<&str, u64>>) =
+        Default::default();
+    let tally = counted.map(|counted| &counted.tally);
+    for ((day, name), &n) in tally.into_iter().flatten() {
+        let Some(kind) = name.strip_prefix("requests.") else { continue };
+        if !names.contains(&kind) {
+            names.push(kind);
+        }
+        *by_day.entry(*day).or_default().entry(kind).or_default() += n;
+    }
+    let by_day = Chart {
+        title: texts.chart_requests_day,
+        labels: texts.day,
+        series: &names,
+        rows: if by_day.is_empty() {
+            Vec::new()
+        } else {
+            days(clock::today())
+                .map(|day| {
+                    let of_day = by_day.get(&day);
+                    let figure = |name| of_day.and_then(|of| of.get(name)).copied().unwrap_or(0);
+                    (day_text(day), names.iter().map(|name| figure(name)).collect())
+                })
+                .collect()
+        },
+    };
+    html! {
+        section {
+            h2 { (texts.requests) }
+            div.columns.two {
+                (by_day.columns(texts))
+                (since_start.bars(texts))
+            }
+        }
+    }
+}
+
+/// The same in the form of SKS, which programs that look after networks of keyservers read.
+fn for_programs(
+    visit: &Visit<'_>,
+    total: u64,
+    counted: Option<&Counted>,
+) -> Result<Markup, Refusal> {
+    let texts = visit.texts;
+    let config = &visit.config;
+    let port = |addresses: &[std::net::SocketAddr]| {
+        addresses.first().map_or_else(|| "-".to_owned(), |address| address.port().to_string())
+    };
+    let operator = config.server.operator.parse::<talaria_store::Query>().ok();
+    let operator = match &operator {
+        Some(query) => visit.state.readers.get()?.select(query, 1)?.rows.pop(),
+        None => None,
+    };
+    let settings = [
+        ("Hostname:", config.server.hostname.clone()),
+        ("Nodename:", config.server.hostname.clone()),
+        ("Software:", "talaria".to_owned()),
+        ("Version:", env!("CARGO_PKG_VERSION").to_owned()),
+        ("Server contact:", config.server.operator.clone()),
+        ("HTTP port:", port(&config.http.listen)),
+        ("Recon port:", port(&config.gossip.listen)),
+    ];
+    Ok(html! {
+        section {
+            @if let Some(row) = operator {
+                h2 { (texts.operated_by) }
+                p {
+                    a href=(super::text::path(row.summary.fingerprint())) {
+                        (fingerprint(row.summary.fingerprint()))
+                    }
+                }
+            }
+            details {
+                summary { (texts.for_programs) }
+                div lang="en" {
+                    h2 { "Settings" }
+                    table {
+                        tbody {
+                            @for (name, value) in settings { tr { td { (name) } td { (value) } } }
+                        }
+                    }
+                    h2 { "Gossip Peers" }
+                    table {
+                        tbody {
+                            @for peer in peers::all(visit)? { tr { td { (foreign(&peer.name)) } } }
+                        }
+                    }
+                    h2 { "Statistics" }
+                    p { "Total number of keys: " (total) }
+                    h2 { "Daily Histogram" }
+                    table {
+                        thead { tr { th { "Time" } th { "New Keys" } th { "Updated Keys" } } }
+                        tbody {
+                            @for (day, [new, updated, _]) in
+                                counted.iter().flat_map(|counted| counted.changes.iter().rev()) {
+                                tr { td { (day_text(*day)) } td { (new) } td { (updated) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}

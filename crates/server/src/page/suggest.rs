@@ -1,0 +1,109 @@
+//! Suggestions while somebody types: `/suggest?q=…`, as JSON.
+
+use std::sync::Arc;
+
+use http::header;
+use serde::Serialize;
+use talaria_cert::{Validity, user_id};
+use talaria_store::{Query, TextIndex};
+
+use super::Visit;
+use super::search::{name, names};
+use super::text::plain;
+use crate::answer::{Answer, Refusal, json, with};
+use crate::clock;
+use crate::hkp::v1::blocking;
+use crate::request::Request;
+use crate::state::State;
+
+/// Suggestions in one answer.
+const SUGGESTIONS: usize = 10;
+
+/// Characters from which on something is suggested: fewer are in no index.
+const CHARACTERS_MIN: usize = 3;
+
+/// Characters beyond which nothing is suggested.
+const CHARACTERS_MAX: usize = 100;
+
+/// Certificates of which the best are suggested, and those that are looked at to find them.
+const ROWS_MAX: usize = 60;
+const LOOKS_MAX: usize = 1000;
+
+/// Characters of a name.
+const NAME_CHARACTERS: usize = 80;
+
+#[derive(Debug, Serialize)]
+struct Suggestion {
+    name: String,
+    address: Option<String>,
+    fingerprint: String,
+    validity: &'static str,
+    /// The validity in words.
+    state: &'static str,
+}
+
+/// Answers `/suggest`.
+pub(crate) async fn answer(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let typed = user_id::folded(request.query().get("q").unwrap_or_default().trim());
+    let characters = typed.chars().count();
+    let is_asked = (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters)
+        && state.config.load().policy.word_search;
+    let found = if is_asked {
+        let _turn = state.searches.acquire().await;
+        let (state, request) = (Arc::clone(state), request.clone());
+        blocking(move || suggestions(&Visit::new(&state, &request), &typed)).await?
+    } else {
+        Vec::new()
+    };
+    let answer = with(json(&found), header::CACHE_CONTROL, "private, max-age=60");
+    Ok(with(answer, header::VARY, "Accept-Language"))
+}
+
+fn suggestions(visit: &Visit<'_>, typed: &str) -> Result<Vec<Suggestion>, Refusal> {
+    let store = visit.state.readers.get()?;
+    if !store.has_index(TextIndex::Trigrams)? {
+        return Ok(Vec::new());
+    }
+    let now = clock::now();
+    let query = Query::Substring(typed.to_owned());
+    let mut rows = store.select_within(&query, ROWS_MAX, LOOKS_MAX)?.rows;
+    rows.sort_by_key(|row| std::cmp::Reverse(row.summary.validity(now)));
+    let mut found = Vec::new();
+    for row in rows {
+        let summary = store.current(row, now)?.summary;
+        let shown = names(visit, &store, &summary)?;
+        // What only a user ID says that is not its owner's makes no suggestion.
+        let Some(user_id) =
+            shown.iter().find(|user_id| user_id::folded(&name(user_id)).contains(typed))
+        else {
+            continue;
+        };
+        let text = name(user_id);
+        let address = user_id::email(text.as_bytes());
+        let shown = match (&address, text.rsplit_once('<')) {
+            (Some(_), Some((before, _))) if !before.trim().is_empty() => before.trim(),
+            _ => &text,
+        };
+        let validity = summary.validity(now);
+        found.push(Suggestion {
+            name: plain(shown, NAME_CHARACTERS),
+            address: address.filter(|address| address != shown).map(|a| plain(&a, NAME_CHARACTERS)),
+            fingerprint: summary.fingerprint().to_string(),
+            validity: word(validity),
+            state: visit.texts.validity(validity),
+        });
+        if found.len() == SUGGESTIONS {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn word(validity: Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Expired => "expired",
+        Validity::Revoked => "revoked",
+        Validity::Invalid => "invalid",
+    }
+}

@@ -1,0 +1,123 @@
+//! Uploading: the form, and what became of what was sent.
+
+use maud::{Markup, html};
+use talaria_store::{Query, Store};
+
+use super::Visit;
+use super::search::{name, names};
+use super::text::{self, foreign};
+use crate::answer::{Answer, Refusal};
+use crate::hkp::{Named, Report};
+use crate::request::Request;
+use crate::state::State;
+
+/// Certificates of a list that are shown.
+const SHOWN_MAX: usize = 200;
+
+/// The form.
+pub(crate) fn form(state: &State, request: &Request) -> Answer {
+    let visit = Visit::new(state, request);
+    let texts = visit.texts;
+    let limit = visit.config.http.body_bytes as u64 >> 20;
+    let body = html! {
+        h1 { (texts.upload_title) }
+        @if visit.config.policy.uploads {
+            p.lead { (texts.upload_lead) }
+            aside.note.warning { p { (texts.upload_warning) } }
+            div.columns.two {
+                section {
+                    h2 { (texts.upload_paste_title) }
+                    form action="/pks/add" method="post" {
+                        label for="keytext" { (texts.upload_paste_label) }
+                        textarea #keytext name="keytext" rows="12" required spellcheck="false"
+                            autocomplete="off" autocapitalize="none"
+                            placeholder="-----BEGIN PGP PUBLIC KEY BLOCK-----" {}
+                        button type="submit" { (texts.upload_button) }
+                    }
+                }
+                section {
+                    h2 { (texts.upload_file_title) }
+                    form action="/pks/add" method="post" enctype="multipart/form-data" {
+                        label for="keyfile" { (texts.upload_file_label) }
+                        input #keyfile type="file" name="keyfile" required
+                            accept=".asc,.gpg,.pgp,.key,.pub,application/pgp-keys"
+                            aria-describedby="keyfile-hint";
+                        p.hint #keyfile-hint { ((texts.upload_limit)(limit)) }
+                        button type="submit" { (texts.upload_button) }
+                    }
+                    h3 { (texts.upload_export_title) }
+                    pre.command tabindex="0" { code { "gpg --armor --export alice@example.org" } }
+                }
+            }
+        } @else {
+            aside.note.warning { p { (texts.upload_closed) } }
+        }
+    };
+    visit.page(texts.upload_title, &body)
+}
+
+/// What became of an upload.
+pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Result<Answer, Refusal> {
+    let visit = Visit::new(state, request);
+    let texts = visit.texts;
+    let store = state.readers.get()?;
+    let title = if report.taken() > 0 { texts.uploaded_title } else { texts.not_uploaded_title };
+    let lists = [
+        (texts.report_new, texts.report_new_says, &report.inserted),
+        (texts.report_updated, texts.report_updated_says, &report.updated),
+        (texts.report_unchanged, texts.report_unchanged_says, &report.ignored),
+        (texts.report_refused, texts.report_refused_says, &report.invalid),
+    ];
+    let mut sections = Vec::new();
+    for (heading, says, list) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
+        let mut items = Vec::new();
+        for named in list.iter().take(SHOWN_MAX) {
+            items.push(item(&visit, &store, named)?);
+        }
+        let left = list.len().saturating_sub(SHOWN_MAX) as u64;
+        let count = text::grouped(list.len() as u64, texts.thousands);
+        sections.push(html! {
+            section {
+                h2 { (heading) " (" (count) ")" }
+                p { (says) }
+                ul.report {
+                    @for item in items { li { (item) } }
+                    @if left > 0 { li { ((texts.more)(left)) } }
+                }
+            }
+        });
+    }
+    let body = html! {
+        h1 { (title) }
+        @for section in sections { (section) }
+        p { a href="/upload" { (texts.back_to_upload) } }
+    };
+    Ok(visit.page(title, &body))
+}
+
+fn item(visit: &Visit<'_>, store: &Store, named: &Named) -> Result<Markup, Refusal> {
+    let reason = named.comment.as_deref();
+    let row = match named.fingerprint.parse::<Query>() {
+        Ok(query @ Query::Fingerprint(_)) => store.select(&query, 1)?.rows.pop(),
+        _ => None,
+    };
+    let Some(row) = row else {
+        return Ok(html! {
+            @if !named.fingerprint.is_empty() { code { (named.fingerprint.to_uppercase()) } " " }
+            @if let Some(reason) = reason { span lang="en" { (foreign(reason)) } }
+        });
+    };
+    let shown = names(visit, store, &row.summary)?;
+    let fingerprint = row.summary.fingerprint();
+    Ok(html! {
+        a href=(text::path(fingerprint)) {
+            @match shown.first() {
+                Some(first) => { (foreign(&name(first))) }
+                None => { (visit.texts.no_name) }
+            }
+        }
+        br;
+        (text::fingerprint(fingerprint))
+        @if let Some(reason) = reason { br; span lang="en" { (foreign(reason)) } }
+    })
+}
