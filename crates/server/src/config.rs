@@ -282,7 +282,7 @@ pub struct GossipPeer {
     /// The port of its HKP, if it is another than what it says itself.
     pub http_port: Option<u16>,
     /// The data set that it has: `sks` or `hockeypuck-2.3`.
-    #[serde(default = "view_name")]
+    #[serde(default = "view_name", deserialize_with = "known_view")]
     pub view: String,
 }
 
@@ -292,6 +292,15 @@ fn recon_port() -> u16 {
 
 fn view_name() -> String {
     View::Sks.name().into()
+}
+
+/// Refuses the name of no view where the file can be named, line and all.
+fn known_view<'de, D: serde::Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    let name = String::deserialize(value)?;
+    match name.parse::<View>() {
+        Ok(_) => Ok(name),
+        Err(error) => Err(serde::de::Error::custom(error)),
+    }
 }
 
 /// Passing on what is uploaded here.
@@ -398,6 +407,16 @@ pub enum ConfigError {
         /// What is wrong with it.
         what: String,
     },
+    /// A value that cannot be, in a file.
+    #[error("{}, line {line}: {source}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The setting, and what is wrong with it.
+        source: Box<ConfigError>,
+    },
 }
 
 impl Config {
@@ -413,7 +432,14 @@ impl Config {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
-        config.validate()?;
+        config.validate().map_err(|error| match error {
+            ConfigError::Value { key, .. } => ConfigError::Line {
+                path: path.to_owned(),
+                line: line_of(&text, key),
+                source: Box::new(error),
+            },
+            other => other,
+        })?;
         Ok(config)
     }
 
@@ -468,4 +494,30 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The line, from 1, in which a configuration sets a key, or starts the table that it is in; 1 if none
+/// does.
+fn line_of(text: &str, key: &str) -> usize {
+    let mut table = "";
+    let mut near = 1;
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        let named = if line.starts_with('[') {
+            table = line.trim_start_matches('[').split(']').next().unwrap_or_default();
+            table.to_owned()
+        } else {
+            let name = line.split('=').next().unwrap_or_default().trim();
+            if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+        };
+        let is_in = |outer: &str, inner: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'))
+        };
+        if named == key || is_in(key, &named) {
+            return number;
+        }
+        if is_in(&named, key) {
+            near = number;
+        }
+    }
+    near
 }

@@ -29,7 +29,8 @@ pub use config::{
     Wkd,
 };
 
-pub use tools::{PeerError, Probed, Synced, probe, sync};
+pub use gossip::Origin;
+pub use tools::{PeerError, Probed, Synced, peers, probe, sync};
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -121,8 +122,12 @@ impl Handle {
     /// [`ConfigError`]; the settings in force stay.
     pub fn reload(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.state.config_path else { return Ok(()) };
-        let config = Config::read(path)?;
+        let mut config = Config::read(path)?;
         let limits = config.policy.limits();
+        // Where it listens may come from the command line, and stays in any case.
+        let before = self.state.config.load();
+        config.http.listen.clone_from(&before.http.listen);
+        config.gossip.listen.clone_from(&before.gossip.listen);
         self.state.config.store(Arc::new(config));
         let writer = self.state.writer.clone();
         tokio::spawn(async move {
@@ -145,7 +150,7 @@ impl Server {
     /// [`ServeError`].
     pub fn start(
         store: &Path,
-        config: Config,
+        mut config: Config,
         config_path: Option<PathBuf>,
     ) -> Result<Self, ServeError> {
         config.validate()?;
@@ -174,6 +179,9 @@ impl Server {
         };
         let listeners = bind(&config.http.listen)?;
         let gossip = bind(&config.gossip.listen)?;
+        // What is announced to peers is the port that was got.
+        config.http.listen = local_addresses(&listeners);
+        config.gossip.listen = local_addresses(&gossip);
         let readers = Readers::new(store);
         let store_path = store.to_owned();
         let state = State::new(config, config_path, store_path, readers, writer, trees, secret);
@@ -184,13 +192,13 @@ impl Server {
     /// The addresses that the server answers on.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        local_addresses(&self.listeners)
     }
 
     /// The addresses that the server gossips on.
     #[must_use]
     pub fn gossip_addresses(&self) -> Vec<SocketAddr> {
-        self.gossip.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        local_addresses(&self.gossip)
     }
 
     /// What tells this server to stop.
@@ -230,6 +238,10 @@ impl Server {
         drop(state);
         let _ = writer.join();
     }
+}
+
+fn local_addresses(listeners: &[TcpListener]) -> Vec<SocketAddr> {
+    listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
 }
 
 /// Waits for signals.

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use talaria_cert::View;
 use talaria_store::{Access, Peer, Store};
 
 use crate::ServeError;
 use crate::config::Config;
-use crate::gossip;
+use crate::gossip::{self, Origin};
 use crate::reader::Readers;
 use crate::state::State;
 use crate::trees::Trees;
@@ -38,6 +39,14 @@ pub struct Probed {
     pub m_bar: u32,
 }
 
+impl Probed {
+    /// The view that has the data set of the peer, if there is one.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        View::ALL.into_iter().find(|view| gossip::same_names(&self.filters, view.filters()))
+    }
+}
+
 /// What an exchange with a peer brought.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Synced {
@@ -61,6 +70,15 @@ fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
         .enable_all()
         .build()
         .map_err(ServeError::Runtime)
+}
+
+/// The peers of a server with these settings on this store, and where each is named.
+///
+/// # Errors
+///
+/// [`ServeError::Config`] if the membership file cannot be read; what reading the store can meet.
+pub fn peers(config: &Config, store: Option<&Store>) -> Result<Vec<(Peer, Origin)>, ServeError> {
+    gossip::known(config, store)
 }
 
 /// Asks a peer who it is.

@@ -158,7 +158,8 @@ pub(crate) async fn accept(
     }
 }
 
-fn same_names(a: &str, b: &str) -> bool {
+/// Whether two lists of filters have the same names in any order.
+pub(crate) fn same_names(a: &str, b: &str) -> bool {
     let names = |text: &str| {
         let mut names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
         names.sort_unstable();

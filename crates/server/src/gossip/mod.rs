@@ -22,8 +22,11 @@ use crate::clock;
 use crate::metrics::count;
 use crate::state::State;
 
-pub(crate) use exchange::{ExchangeFailure, greet};
+pub use peers::Origin;
+
+pub(crate) use exchange::{ExchangeFailure, greet, same_names};
 pub(crate) use fetch::Fetched;
+pub(crate) use peers::known;
 
 /// The longest pause before a peer that fails is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);

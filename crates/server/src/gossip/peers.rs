@@ -5,32 +5,72 @@ use std::path::Path;
 use std::sync::Arc;
 
 use talaria_cert::View;
-use talaria_store::Peer;
+use talaria_store::{Peer, Store};
 
+use crate::ServeError;
 use crate::answer::Refusal;
+use crate::config::{Config, ConfigError};
 use crate::state::State;
 
-/// All peers. One that is named in several places is as the last of them says: the membership file,
-/// the configuration, the store.
+/// Where a peer is named.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Origin {
+    /// In the membership file.
+    Membership,
+    /// In the configuration.
+    Config,
+    /// In the store, by `talaria peer add`.
+    Store,
+}
+
+impl Origin {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Membership => "membership file",
+            Self::Config => "configuration",
+            Self::Store => "store",
+        }
+    }
+}
+
+/// All peers of a running server.
 pub(crate) fn all(state: &State) -> Result<Vec<Peer>, Refusal> {
     let config = state.config.load();
-    let mut peers: Vec<Peer> = Vec::new();
-    let mut add = |peer: Peer| {
-        peers.retain(|known| (&known.host, known.port) != (&peer.host, peer.port));
-        peers.push(peer);
+    let peers = known(&config, Some(&*state.readers.get()?)).map_err(|error| match error {
+        ServeError::Store(error) => error.into(),
+        other => Refusal::Unavailable(talaria::describe(&other)),
+    })?;
+    Ok(peers.into_iter().map(|(peer, _)| peer).collect())
+}
+
+/// All peers, and where each is named. One that is named in several places is as the last of them says:
+/// the membership file, the configuration, the store.
+pub(crate) fn known(
+    config: &Config,
+    store: Option<&Store>,
+) -> Result<Vec<(Peer, Origin)>, ServeError> {
+    let mut peers: Vec<(Peer, Origin)> = Vec::new();
+    let mut add = |peer: Peer, origin| {
+        peers.retain(|(known, _)| (&known.host, known.port) != (&peer.host, peer.port));
+        peers.push((peer, origin));
     };
     if let Some(path) = &config.gossip.membership {
-        membership(path)?.into_iter().for_each(&mut add);
+        membership(path)?.into_iter().for_each(|peer| add(peer, Origin::Membership));
     }
     for peer in &config.gossip.peers {
-        add(Peer {
+        let peer = Peer {
             host: peer.host.clone(),
             port: peer.port,
             http_port: peer.http_port,
             view: peer.view.parse().unwrap_or(View::Sks),
-        });
+        };
+        add(peer, Origin::Config);
     }
-    state.readers.get()?.peers()?.into_iter().for_each(&mut add);
+    if let Some(store) = store {
+        store.peers()?.into_iter().for_each(|peer| add(peer, Origin::Store));
+    }
     Ok(peers)
 }
 
@@ -59,11 +99,11 @@ pub(crate) async fn at(state: &Arc<State>, address: IpAddr) -> Vec<Peer> {
 }
 
 /// Reads a membership file of SKS: a host and a port per line, `#` before a comment.
-fn membership(path: &Path) -> Result<Vec<Peer>, Refusal> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Refusal::Unavailable(format!("membership file {}: {error}", path.display()))
-    })?;
-    Ok(parse_membership(&text))
+fn membership(path: &Path) -> Result<Vec<Peer>, ConfigError> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(parse_membership(&text)),
+        Err(source) => Err(ConfigError::Io { path: path.to_owned(), source }),
+    }
 }
 
 /// Lines that name no host and port are passed over.

@@ -1,0 +1,114 @@
+//! `docs/server.toml` is held against the types that read it, and what is wrong in a file is named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use talaria_server::{Config, GossipPeer};
+
+fn documented() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server.toml")
+}
+
+/// All settings, with something in each that has no default.
+fn filled() -> Config {
+    let mut config = Config::default();
+    config.http.tls_certificate = Some("a".into());
+    config.http.tls_key = Some("b".into());
+    config.gossip.membership = Some("c".into());
+    config.gossip.http_port = Some(1);
+    config.gossip.peers =
+        vec![GossipPeer { host: "d".into(), port: 1, http_port: Some(1), view: "sks".into() }];
+    config.vks.smtp_password_file = Some("e".into());
+    config
+}
+
+/// The names of all settings, with those of their tables.
+fn keys(prefix: &str, value: &toml::Value, out: &mut Vec<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (name, value) in table {
+                let name =
+                    if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                keys(&name, value, out);
+            }
+        }
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
+            values.iter().for_each(|value| keys(prefix, value, out));
+        }
+        _ => out.push(prefix.to_owned()),
+    }
+}
+
+fn keys_of(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    keys("", &toml::Value::Table(text.parse().unwrap()), &mut out);
+    out.sort();
+    out.dedup();
+    out
+}
+
+#[test]
+fn the_documented_settings_are_the_defaults() {
+    assert_eq!(Config::read(&documented()).unwrap(), Config::default());
+}
+
+#[test]
+fn every_setting_is_documented_and_no_other() {
+    let text = fs::read_to_string(documented()).unwrap();
+    // What has no default stands behind a `#` and no space.
+    let all: String = text
+        .lines()
+        .filter(|line| *line != "peers = []")
+        .map(|line| match line.strip_prefix('#') {
+            Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => rest,
+            _ => line,
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let read: Config = toml::from_str(&all).unwrap();
+    read.validate().unwrap();
+    assert_eq!(keys_of(&all), keys_of(&filled().to_toml()));
+    // And each has a comment above it, or above the one that it goes with.
+    let mut commented = false;
+    for line in text.lines() {
+        match line {
+            "" => commented = false,
+            _ if line.starts_with("# ") => commented = true,
+            _ if line.starts_with('[') => {}
+            _ => assert!(commented, "{line}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_named_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.toml");
+    let cases = [
+        ("[http]\nlisten = [\"0.0.0.0:80\"]\n[policy]\nresutls = 5\n", "line 4", "resutls"),
+        ("[http]\nlisten = [\"nowhere\"]\n", "line 2", "listen"),
+        ("[policy]\nuploads = \"yes\"\n", "line 2", "uploads"),
+        ("[policy]\nphotos = true\nresults = 0\n", "line 3", "policy.results"),
+        ("[gossip]\n\ninterval_s = 0.01", "line 3", "gossip.interval_s"),
+        ("\n[rates.uploads]\nper_second = 0.0\nburst = 5.0", "line 2", "rates.uploads"),
+        ("[http]\n# TLS\ntls_key = \"k.pem\"", "line 3", "http.tls_key"),
+        ("[http]\n# TLS\ntls_certificate = \"k.pem\"", "line 1", "http.tls_key"),
+        ("log.level = \"info\"\nlog.format = \"xml\"", "line 2", "log.format"),
+        (
+            "[[gossip.peers]]\nhost = \"a\"\n[[gossip.peers]]\nhost = \"b\"\nview = \"hagrid\"\n",
+            "line 5",
+            "hagrid",
+        ),
+        ("[http\n", "line 1", "TOML"),
+    ];
+    for (text, line, what) in cases {
+        fs::write(&path, text).unwrap();
+        let error = Config::read(&path).unwrap_err();
+        let said = talaria::describe(&error);
+        assert!(said.contains(path.to_str().unwrap()), "{said}");
+        assert!(said.contains(line) && said.contains(what), "{text}: {said}");
+    }
+    fs::remove_file(&path).unwrap();
+    let missing = talaria::describe(&Config::read(&path).unwrap_err());
+    assert!(missing.contains("cannot read") && missing.contains("No such file"), "{missing}");
+}
