@@ -12,16 +12,22 @@ mod gossip;
 mod hkp;
 mod limiter;
 mod listen;
+mod mail;
 mod metrics;
+mod owner;
 mod page;
+mod push;
 mod reader;
 mod request;
 mod search;
 mod service;
 mod state;
 mod submission;
+mod token;
 mod tools;
 mod trees;
+mod vks;
+mod wkd;
 mod writer;
 
 pub use config::{
@@ -229,6 +235,7 @@ impl Server {
                 tasks.spawn(gossip::accept(Arc::clone(&state), listener, down.subscribe()));
             }
             tasks.spawn(follow(Arc::clone(&state), down.subscribe()));
+            tasks.spawn(push::run(Arc::clone(&state), down.subscribe()));
             tasks.spawn(tally(Arc::clone(&state), down.subscribe()));
             tokio::spawn(signals(handle));
             while tasks.join_next().await.is_some() {}

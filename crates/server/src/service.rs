@@ -13,7 +13,7 @@ use crate::limiter::Class;
 use crate::metrics::{Kind, count};
 use crate::request::Request;
 use crate::state::State;
-use crate::{admin, page};
+use crate::{admin, owner, page, vks, wkd};
 
 /// What pages may load: only what comes from here, and no script or style within them.
 const CONTENT_SECURITY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -114,6 +114,9 @@ async fn dispatch(state: &Arc<State>, request: &Request, kind: Kind) -> Result<A
         "/ready" if reads => admin::ready(state),
         "/metrics" if reads => admin::metrics(state, request),
         path if path.starts_with("/pks/v2/") => Ok(hkp::v2::handle(state, request).await),
+        "/pks/delete" | "/pks/replace" => owner::handle(state, request).await,
+        path if path.starts_with("/vks/") => Ok(vks::handle(state, request).await),
+        path if path.starts_with(wkd::ROOT) => wkd::handle(state, request).await,
         _ if kind == Kind::Page && reads => match page::route(state, request).await {
             Some(answer) => answer,
             None => Err(Refusal::NotFound("there is no such page".into())),

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use talaria_cert::Cert;
+use talaria_cert::{Cert, Fingerprint};
 use talaria_store::Outcome;
 use tokio::sync::{Semaphore, broadcast};
 
 use crate::config::Config;
 use crate::limiter::Limiter;
+use crate::mail::Quota;
 use crate::metrics::{Metrics, count};
 use crate::page::Figures;
 use crate::reader::Readers;
 use crate::trees::Trees;
+use crate::wkd::Directories;
 use crate::writer::{WriteError, Writer};
 
 /// Searches that run at a time; more wait.
@@ -40,11 +42,23 @@ pub(crate) struct State {
     /// A secret of the store, for tokens.
     pub(crate) secret: Vec<u8>,
     /// What was new here, for whoever passes it on.
-    pub(crate) news: broadcast::Sender<Arc<Vec<Cert>>>,
+    pub(crate) news: broadcast::Sender<Arc<News>>,
+    /// Which mails were sent.
+    pub(crate) mails: Quota,
+    /// What the web key directories have been asked for.
+    pub(crate) directories: Directories,
     /// What is known of the peers.
     pub(crate) peers: Mutex<Vec<PeerStatus>>,
     /// Counts that wait to be written into the tally of the day.
     tallied: Mutex<BTreeMap<String, u64>>,
+}
+
+/// What was new here.
+#[derive(Clone, Debug)]
+pub(crate) struct News {
+    pub(crate) fingerprints: Vec<Fingerprint>,
+    /// The keyserver that passed it on, as it calls itself.
+    pub(crate) via: Option<String>,
 }
 
 /// How gossip with a peer goes.
@@ -97,30 +111,35 @@ impl State {
             figures: Figures::default(),
             secret,
             news: broadcast::channel(256).0,
+            mails: Quota::default(),
+            directories: Directories::default(),
             peers: Mutex::default(),
             tallied: Mutex::default(),
         }
     }
 
-    /// Adds certificates that a client uploaded: counted and passed on. Signatures that are marked as
-    /// local are not taken.
-    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<Outcome>, WriteError> {
+    /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver `via`
+    /// which they came. Signatures that are marked as local are not taken.
+    pub(crate) async fn add(
+        &self,
+        certs: Vec<Cert>,
+        via: Option<String>,
+    ) -> Result<Vec<Outcome>, WriteError> {
         let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
-        // Somebody listens only where certificates are passed on.
-        let copies = (self.news.receiver_count() > 0).then(|| certs.clone());
+        let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
         let outcomes = self.add_from_peer(certs).await?;
-        if let Some(copies) = copies {
-            let news: Vec<Cert> = copies
-                .into_iter()
-                .zip(&outcomes)
-                .filter(|(_, outcome)| matches!(outcome, Outcome::New | Outcome::Updated))
-                .map(|(cert, _)| cert)
-                .collect();
-            if !news.is_empty() {
-                let _ = self.news.send(Arc::new(news));
-            }
-        }
+        let news = fingerprints.into_iter().zip(&outcomes);
+        let news = news.filter(|(_, outcome)| matches!(outcome, Outcome::New | Outcome::Updated));
+        self.announce(news.map(|(fingerprint, _)| fingerprint).collect(), via);
         Ok(outcomes)
+    }
+
+    /// Tells whoever passes it on that something is new here.
+    pub(crate) fn announce(&self, fingerprints: Vec<Fingerprint>, via: Option<String>) {
+        if !fingerprints.is_empty() {
+            // Nobody may listen.
+            let _ = self.news.send(Arc::new(News { fingerprints, via }));
+        }
     }
 
     /// Adds certificates that another keyserver gave, as they are: peers count every packet.

@@ -13,6 +13,8 @@ pub(crate) struct Submission {
     pub(crate) certs: Vec<Cert>,
     /// What is no certificate, and why.
     pub(crate) rejected: Vec<String>,
+    /// The keyserver that passed it on, as it calls itself.
+    pub(crate) via: Option<String>,
 }
 
 /// Reads a submission. At least one certificate or one rejection comes out.

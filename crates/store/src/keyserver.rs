@@ -475,6 +475,20 @@ impl Store {
         })
     }
 
+    /// When a change was made, in seconds since 1970; `None` if the log has it no more.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn change_time(&self, number: i64) -> Result<Option<u32>, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT time FROM change WHERE number = ?1")?
+                .query_row([number], |row| row.get(0))
+                .optional()
+        })
+    }
+
     /// Calls `each` with every change behind number `after`, in order: number, time, certificate and
     /// kind (1 new, 2 updated, 3 deleted).
     ///

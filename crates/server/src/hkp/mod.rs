@@ -55,7 +55,7 @@ pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Repo
     }
     let names: Vec<Named> =
         submission.certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
-    let outcomes = state.add(submission.certs).await?;
+    let outcomes = state.add(submission.certs, submission.via).await?;
     let mut report = Report::default();
     for (mut name, outcome) in names.into_iter().zip(outcomes) {
         match outcome {

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::metrics::count;
 use crate::page;
+use crate::push;
 use crate::request::Request;
 use crate::search::{self, Found, HEAVY_SIGNATURES, Search};
 use crate::state::State;
@@ -229,7 +230,8 @@ pub(crate) async fn add(state: &Arc<State>, request: &Request) -> Result<Answer,
         return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
     }
     let (keytext, options) = v2::keytext(request).await?;
-    let submission = blocking(move || submission::read(&keytext)).await?;
+    let mut submission = blocking(move || submission::read(&keytext)).await?;
+    submission.via = push::via(request);
     let nothing = submission.certs.is_empty();
     let report = submit(state, submission).await?;
     let as_json = options.option("json")

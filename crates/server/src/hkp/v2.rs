@@ -16,6 +16,7 @@ use super::v1::{blocking, open_to_all, tagged};
 use crate::answer::{Answer, Refusal, answer, json, media, ok, with};
 use crate::clock;
 use crate::config::Config;
+use crate::push;
 use crate::request::{Parameters, Request};
 use crate::search;
 use crate::state::State;
@@ -229,7 +230,8 @@ pub(crate) fn parse_day(text: &str) -> Option<u32> {
 
 async fn add(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     let (keytext, _) = keytext(request).await?;
-    let submission = blocking(move || submission::read(&keytext)).await?;
+    let mut submission = blocking(move || submission::read(&keytext)).await?;
+    submission.via = push::via(request);
     let report = submit(state, submission).await?;
     let mut answer = json(&report);
     if report.taken() == 0 {

@@ -20,6 +20,7 @@ mod suggest;
 mod text;
 mod timeline;
 mod upload;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 

@@ -1,0 +1,386 @@
+//! Requests of owners, as Hockeypuck has them (HIP-1): `/pks/delete` and `/pks/replace`.
+//!
+//! A form has the field `keytext`, whose first line is the path and which has the armored certificate
+//! behind it, and `keysig`, an armored detached signature over `keytext`. Hockeypuck took signatures
+//! of the certificates themselves up to version 2.1, and takes those of administrators since. Here it
+//! is the owner who signs: with the primary key, whatever state that is in, or with a signing subkey
+//! that is good.
+//!
+//! A request that was signed once may be sent again by anybody who saw it. So it does nothing if the
+//! certificate has changed since it was signed. And whoever has stolen a key can sign, too: so what
+//! was revoked stays revoked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::{Method, header};
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::parse::Parse as _;
+use sequoia_openpgp::types::{HashAlgorithm, SignatureType};
+use talaria_cert::{
+    Capabilities, Cert, Fingerprint, PacketRef, Signature, Summary, Tag, Validity, Verdict,
+    Verification, complete, kind,
+};
+use talaria_store::{Outcome, Redaction, Return, Store, StoreError, Stored};
+
+use crate::answer::{Answer, Refusal, json, with};
+use crate::clock;
+use crate::hkp::v1::{blocking, open_to_all};
+use crate::hkp::{Named, Report, v2};
+use crate::request::Request;
+use crate::state::State;
+use crate::submission;
+
+/// Certificates in one request.
+const CERTS_MAX: usize = 16;
+
+/// Signatures in one request.
+const SIGNATURES_MAX: usize = 4;
+
+/// Bytes of the signatures in one request.
+const SIGNATURE_BYTES_MAX: usize = 64 << 10;
+
+/// How much a clock may be ahead.
+const AHEAD: Duration = Duration::from_secs(120);
+
+/// What an owner wants.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Wish {
+    Delete,
+    Replace,
+}
+
+/// A certificate whose owner signed the request.
+struct Signed {
+    cert: Cert,
+    /// When, in seconds since 1970.
+    time: u32,
+}
+
+/// Why nothing was done.
+enum Obstacle {
+    /// The certificate is not here.
+    Missing(Fingerprint),
+    /// It has changed since the request was signed.
+    Stale(Fingerprint),
+}
+
+/// Answers `/pks/delete` and `/pks/replace`.
+pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    const ALLOW: &str = "POST, OPTIONS";
+    match *request.method() {
+        Method::OPTIONS => {
+            return Ok(with(
+                v2::options(ALLOW),
+                header::ACCEPT,
+                "application/x-www-form-urlencoded",
+            ));
+        }
+        Method::POST => {}
+        _ => {
+            return Err(Refusal::Method { method: request.method().to_string(), allow: ALLOW });
+        }
+    }
+    if !state.config.load().policy.owner_requests {
+        return Err(Refusal::Forbidden("this server takes no requests of owners".into()));
+    }
+    let path = request.path().to_owned();
+    let wish = if path == "/pks/delete" { Wish::Delete } else { Wish::Replace };
+    let form = request.form();
+    let field = |name| {
+        form.get(name)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+            .ok_or_else(|| Refusal::BadRequest(format!("the field {name} is missing or empty")))
+    };
+    let (keytext, keysig) = (field("keytext")?, field("keysig")?);
+    if keytext.lines().next().map(str::trim_end) != Some(&path) {
+        return Err(Refusal::BadRequest(format!("the first line of keytext must be {path}")));
+    }
+    let signed = {
+        let _turn = state.searches.acquire().await;
+        let state = Arc::clone(state);
+        blocking(move || read(&*state.readers.get()?, &keytext, &keysig)).await?
+    };
+    let done = state.writer.run(move |store| carry_out(store, wish, signed)).await?;
+    match done {
+        Ok(report) => Ok(open_to_all(json(&report))),
+        Err(Obstacle::Missing(fingerprint)) => {
+            Err(Refusal::NotFound(format!("{fingerprint} is not on this server")))
+        }
+        Err(Obstacle::Stale(fingerprint)) => Err(Refusal::Malformed(format!(
+            "{fingerprint} has changed on this server since the request was signed; sign it again"
+        ))),
+    }
+}
+
+/// Reads a request: every certificate in it must have signed it.
+fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refusal> {
+    let certs = submission::read(keytext.as_bytes())?;
+    if let Some(why) = certs.rejected.first() {
+        return Err(Refusal::Malformed(why.clone()));
+    }
+    if certs.certs.len() > CERTS_MAX {
+        return Err(Refusal::TooLarge(format!(
+            "a request of an owner has at most {CERTS_MAX} certificates"
+        )));
+    }
+    let signatures = signatures(keysig)?;
+    let readings = Readings::of(keytext);
+    let now = clock::now();
+    let mut all = Vec::new();
+    for cert in certs.certs {
+        let fingerprint = cert.fingerprint();
+        let missing = || Refusal::NotFound(format!("{fingerprint} is not on this server"));
+        let row = store.row(fingerprint)?.ok_or_else(missing)?;
+        let row = store.current(row, now)?;
+        let ours = store.stored(row.id)?.ok_or_else(missing)?.cert;
+        if ours.packets().next() != cert.packets().next() {
+            return Err(Refusal::Malformed(format!(
+                "{fingerprint} is another key than the one on this server"
+            )));
+        }
+        let keys = signing_keys(&ours, &row.summary, now);
+        let time = signatures
+            .iter()
+            .filter_map(|signature| readings.signed_at(signature, &keys))
+            .max()
+            .ok_or_else(|| {
+                Refusal::Malformed(format!(
+                    "there is no good signature of {fingerprint} over keytext: sign exactly what \
+                     is sent, with the primary key or a signing subkey, by SHA-2 and with the \
+                     right time (gpg --armor --detach-sign --local-user {fingerprint})"
+                ))
+            })?;
+        all.push(Signed { cert: cert.exportable(), time });
+    }
+    Ok(all)
+}
+
+/// The signatures in `keysig` that are made over documents.
+fn signatures(keysig: &str) -> Result<Vec<openpgp::packet::Signature>, Refusal> {
+    if keysig.len() > SIGNATURE_BYTES_MAX {
+        return Err(Refusal::TooLarge(format!("keysig has at most {SIGNATURE_BYTES_MAX} bytes")));
+    }
+    let malformed = || Refusal::Malformed("keysig is no armored detached OpenPGP signature".into());
+    let pile = openpgp::PacketPile::from_bytes(keysig.as_bytes()).map_err(|_| malformed())?;
+    let signatures: Vec<_> = pile
+        .into_children()
+        .filter_map(|packet| match packet {
+            openpgp::Packet::Signature(signature) => Some(signature),
+            _ => None,
+        })
+        .take(SIGNATURES_MAX)
+        .collect();
+    if signatures.is_empty() { Err(malformed()) } else { Ok(signatures) }
+}
+
+/// The keys that may sign for an owner: the primary key, which decides over all of the certificate,
+/// and subkeys for signing that are good by what is known here.
+fn signing_keys(cert: &Cert, summary: &Summary, now: u32) -> Vec<openpgp::Packet> {
+    let good: HashSet<&[u8]> = summary
+        .subkeys
+        .iter()
+        .filter(|key| {
+            key.capabilities.has(Capabilities::SIGN)
+                && summary.key_validity(key, now) == Validity::Valid
+        })
+        .map(|key| key.fingerprint.as_bytes())
+        .collect();
+    let keys = cert.retain(|_, packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY));
+    let Ok(pile) = openpgp::PacketPile::from_bytes(keys.as_bytes()) else { return Vec::new() };
+    pile.into_children()
+        .filter(|packet| match packet {
+            openpgp::Packet::PublicKey(_) => true,
+            openpgp::Packet::PublicSubkey(key) => good.contains(key.fingerprint().as_bytes()),
+            _ => false,
+        })
+        .collect()
+}
+
+/// A text with the line ends that it may have been signed with: forms and mail programs change them.
+struct Readings {
+    as_sent: Vec<u8>,
+    unix: Vec<u8>,
+    network: Vec<u8>,
+}
+
+impl Readings {
+    fn of(text: &str) -> Self {
+        let unix = text.replace("\r\n", "\n");
+        let network = unix.replace('\n', "\r\n").into_bytes();
+        Self { as_sent: text.as_bytes().to_vec(), unix: unix.into_bytes(), network }
+    }
+
+    /// When one of `keys` made the signature, in seconds since 1970; `None` if none did, or if it is
+    /// worth nothing.
+    fn signed_at(
+        &self,
+        signature: &openpgp::packet::Signature,
+        keys: &[openpgp::Packet],
+    ) -> Option<u32> {
+        let readings: &[&[u8]] = match signature.typ() {
+            SignatureType::Text => &[&self.network],
+            SignatureType::Binary => &[&self.as_sent, &self.unix, &self.network],
+            _ => return None,
+        };
+        let strong = matches!(
+            signature.hash_algo(),
+            HashAlgorithm::SHA224
+                | HashAlgorithm::SHA256
+                | HashAlgorithm::SHA384
+                | HashAlgorithm::SHA512
+                | HashAlgorithm::SHA3_256
+                | HashAlgorithm::SHA3_512
+        );
+        let now = SystemTime::now();
+        let created = signature.signature_creation_time()?;
+        let expired = signature.signature_expiration_time().is_some_and(|end| end <= now);
+        if !strong || expired || created > now + AHEAD {
+            return None;
+        }
+        let issuers = signature.get_issuers();
+        let verifies = |key: &openpgp::Packet| {
+            readings.iter().any(|reading| match key {
+                openpgp::Packet::PublicKey(key) => {
+                    issuers.iter().any(|issuer| issuer.aliases(key.key_handle()))
+                        && signature.verify_message(key, reading).is_ok()
+                }
+                openpgp::Packet::PublicSubkey(key) => {
+                    issuers.iter().any(|issuer| issuer.aliases(key.key_handle()))
+                        && signature.verify_message(key, reading).is_ok()
+                }
+                _ => false,
+            })
+        };
+        if !keys.iter().any(verifies) {
+            return None;
+        }
+        let seconds = created.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+        u32::try_from(seconds).ok()
+    }
+}
+
+/// Does what is wished for all of the certificates, or for none.
+fn carry_out(
+    store: &mut Store,
+    wish: Wish,
+    signed: Vec<Signed>,
+) -> Result<Result<Report, Obstacle>, StoreError> {
+    let now = clock::now();
+    let mut all = Vec::with_capacity(signed.len());
+    for Signed { cert, time } in signed {
+        let fingerprint = cert.fingerprint();
+        let Some(row) = store.row(fingerprint)? else {
+            return Ok(Err(Obstacle::Missing(fingerprint)));
+        };
+        if store.change_time(row.change)?.is_none_or(|changed| changed > time) {
+            return Ok(Err(Obstacle::Stale(fingerprint)));
+        }
+        all.push((cert, store.current(row, now)?));
+    }
+    let mut report = Report::default();
+    for (cert, row) in all {
+        let mut name = Named::new(cert.fingerprint());
+        match wish {
+            Wish::Delete if row.summary.primary.revoked => {
+                store.redact(cert.fingerprint(), &Redaction::All, now)?;
+                name.comment =
+                    Some("the key stays with its revocation; its user IDs are gone".into());
+                report.deleted.push(name);
+            }
+            Wish::Delete => {
+                for email in store.published(cert.fingerprint())? {
+                    store.unpublish(cert.fingerprint(), &email)?;
+                }
+                store.delete(&[cert.fingerprint()], Return::Blocked, now)?;
+                report.deleted.push(name);
+            }
+            Wish::Replace => {
+                let Some(stored) = store.stored(row.id)? else { continue };
+                match replace(store, &cert, stored, now)? {
+                    Outcome::New | Outcome::Updated => report.updated.push(name),
+                    Outcome::Unchanged => report.ignored.push(name),
+                    Outcome::Refused(why) => {
+                        name.comment = Some(why.to_string());
+                        report.invalid.push(name);
+                    }
+                }
+            }
+        }
+    }
+    Ok(Ok(report))
+}
+
+/// Puts `cert` in the place of what is there. User IDs that are not in it do not come back from peers.
+fn replace(
+    store: &mut Store,
+    cert: &Cert,
+    mut stored: Stored,
+    now: u32,
+) -> Result<Outcome, StoreError> {
+    if stored.verdicts.contains(&Verdict::Unchecked) {
+        stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
+    }
+    let (lasting, gone) = compare(&stored, cert);
+    let outcome = store.replace(cert.union(&lasting), now)?;
+    if !matches!(outcome, Outcome::Refused(_)) {
+        for redaction in gone {
+            store.redact(cert.fingerprint(), &redaction, now)?;
+        }
+    }
+    Ok(outcome)
+}
+
+/// What stays although the owner's new copy has it not, which are revocations and what they are on;
+/// and the owner's user IDs that are to go.
+fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
+    let theirs: HashSet<PacketRef<'_>> = new.packets().collect();
+    let mut keep = vec![false; stored.cert.packets().len()];
+    let mut gone = Vec::new();
+    let mut verdicts = stored.verdicts.iter();
+    let packets: Vec<PacketRef<'_>> = stored.cert.packets().collect();
+    let mut at = 0;
+    while at < packets.len() {
+        let component = packets[at];
+        let end = packets[at + 1..]
+            .iter()
+            .position(|packet| packet.tag != Tag::SIGNATURE)
+            .map_or(packets.len(), |length| at + 1 + length);
+        let signatures: Vec<(usize, u8, Verdict)> = (at + 1..end)
+            .map(|at| {
+                let kind = Signature::parse(packets[at].body).map_or(0, |found| found.kind);
+                (at, kind, verdicts.next().copied().unwrap_or(Verdict::Unchecked))
+            })
+            .collect();
+        let is_good = |wanted: u8| {
+            signatures.iter().any(|&(_, kind, verdict)| kind == wanted && verdict == Verdict::Good)
+        };
+        let stays: Box<dyn Fn(u8, Verdict) -> bool> = match component.tag {
+            // Others may be allowed to revoke a key.
+            Tag::PUBLIC_KEY => Box::new(|kind, verdict| {
+                kind == kind::KEY_REVOCATION && matches!(verdict, Verdict::Good | Verdict::Foreign)
+            }),
+            Tag::PUBLIC_SUBKEY if is_good(kind::SUBKEY_REVOCATION) => {
+                Box::new(|_, verdict| verdict == Verdict::Good)
+            }
+            Tag::USER_ID if theirs.contains(&component) => Box::new(|kind, verdict| {
+                kind == kind::CERTIFICATION_REVOCATION && verdict == Verdict::Good
+            }),
+            _ => Box::new(|_, _| false),
+        };
+        for &(at, kind, verdict) in &signatures {
+            keep[at] = stays(kind, verdict);
+        }
+        keep[at] = keep[at + 1..end].contains(&true);
+        let is_name = matches!(component.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
+        let is_own = signatures.iter().any(|&(_, _, verdict)| verdict == Verdict::Good);
+        // What others made up is not given out anyway.
+        if is_name && is_own && !theirs.contains(&component) {
+            gone.push(Redaction::of(component.body));
+        }
+        at = end;
+    }
+    (stored.cert.retain(|at, _| keep[at]), gone)
+}

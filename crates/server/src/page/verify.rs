@@ -1,0 +1,233 @@
+//! The pages on which people confirm addresses and take them back.
+
+use http::StatusCode;
+use maud::{Markup, html};
+use talaria_cert::Fingerprint;
+
+use super::Visit;
+use super::text::{fingerprint as grouped, foreign};
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::state::State;
+use crate::vks::{Status, Statuses};
+
+/// What these pages say.
+struct Words {
+    confirm_title: &'static str,
+    confirm_question: &'static str,
+    confirm_button: &'static str,
+    confirm_else: &'static str,
+    confirmed_title: &'static str,
+    confirmed: &'static str,
+    confirmed_back: &'static str,
+    ask_title: &'static str,
+    ask: &'static str,
+    ask_label: &'static str,
+    ask_button: &'static str,
+    asked_title: &'static str,
+    asked: &'static str,
+    unknown_title: &'static str,
+    unknown: &'static str,
+    list_title: &'static str,
+    list: &'static str,
+    list_empty: &'static str,
+    list_button: &'static str,
+    list_else: &'static str,
+}
+
+const ENGLISH: Words = Words {
+    confirm_title: "Publish your address?",
+    confirm_question: "Is this your key, and is it to be found by this address?",
+    confirm_button: "Yes, publish my address",
+    confirm_else: "If it is not your key, close this page: nothing is published then.",
+    confirmed_title: "Your address is published",
+    confirmed: "This key is now found by this address:",
+    confirmed_back: "Take addresses back",
+    ask_title: "Manage your addresses",
+    ask: "Enter an address that you have confirmed. You get a mail with a link to a page on which you \
+          can take addresses back.",
+    ask_label: "E-mail address",
+    ask_button: "Send the link",
+    asked_title: "Look into your mailbox",
+    asked: "A mail with a link was sent to",
+    unknown_title: "No key is found by this address",
+    unknown: "No key on this server was confirmed for",
+    list_title: "Your addresses",
+    list: "This key is found by:",
+    list_empty: "This key is not found by any address.",
+    list_button: "Take back",
+    list_else: "To publish an address again, upload the key with a program that asks for the mail.",
+};
+
+const GERMAN: Words = Words {
+    confirm_title: "Adresse veröffentlichen?",
+    confirm_question: "Ist das Ihr Schlüssel, und soll er unter dieser Adresse gefunden werden?",
+    confirm_button: "Ja, meine Adresse veröffentlichen",
+    confirm_else: "Wenn es nicht Ihr Schlüssel ist, schließen Sie die Seite: dann wird nichts \
+                   veröffentlicht.",
+    confirmed_title: "Ihre Adresse ist veröffentlicht",
+    confirmed: "Dieser Schlüssel wird jetzt unter dieser Adresse gefunden:",
+    confirmed_back: "Adressen zurückziehen",
+    ask_title: "Ihre Adressen verwalten",
+    ask: "Geben Sie eine Adresse ein, die Sie bestätigt haben. Sie bekommen eine Mail mit einem Link \
+          zu einer Seite, auf der Sie Adressen zurückziehen können.",
+    ask_label: "E-Mail-Adresse",
+    ask_button: "Link schicken",
+    asked_title: "Sehen Sie in Ihr Postfach",
+    asked: "Eine Mail mit einem Link ging an",
+    unknown_title: "Unter dieser Adresse wird kein Schlüssel gefunden",
+    unknown: "Kein Schlüssel auf diesem Server wurde bestätigt für",
+    list_title: "Ihre Adressen",
+    list: "Dieser Schlüssel wird gefunden unter:",
+    list_empty: "Dieser Schlüssel wird unter keiner Adresse gefunden.",
+    list_button: "Zurückziehen",
+    list_else: "Um eine Adresse wieder zu veröffentlichen, laden Sie den Schlüssel mit einem Programm \
+                hoch, das die Mail anfordert.",
+};
+
+/// The page in the language of the client.
+fn page(
+    state: &State,
+    request: &Request,
+    title: impl Fn(&Words) -> &'static str,
+    body: impl Fn(&Words) -> Markup,
+) -> Answer {
+    let visit = Visit::new(state, request);
+    let words = if visit.texts.lang == "de" { &GERMAN } else { &ENGLISH };
+    let title = title(words);
+    let body = body(words);
+    visit.page(title, &html! { h1 { (title) } (body) })
+}
+
+/// Asks whether an address is to be published. The form leads to where it is shown.
+pub(crate) fn confirm(
+    state: &State,
+    request: &Request,
+    fingerprint: Fingerprint,
+    email: &str,
+) -> Answer {
+    page(
+        state,
+        request,
+        |words| words.confirm_title,
+        |words| {
+            html! {
+                p { (words.confirm_question) }
+                p { strong { (foreign(email)) } }
+                p { (grouped(fingerprint)) }
+                form method="post" { button type="submit" { (words.confirm_button) } }
+                p { (words.confirm_else) }
+            }
+        },
+    )
+}
+
+/// Says that an address is published.
+pub(crate) fn confirmed(
+    state: &State,
+    request: &Request,
+    fingerprint: Fingerprint,
+    email: &str,
+) -> Answer {
+    page(
+        state,
+        request,
+        |words| words.confirmed_title,
+        |words| {
+            html! {
+                p { (words.confirmed) }
+                p { strong { (foreign(email)) } }
+                p { (grouped(fingerprint)) }
+                p { a href="/vks/manage" { (words.confirmed_back) } }
+            }
+        },
+    )
+}
+
+/// Asks for an address, to send a link to it.
+pub(crate) fn ask(state: &State, request: &Request) -> Answer {
+    page(
+        state,
+        request,
+        |words| words.ask_title,
+        |words| {
+            html! {
+                p { (words.ask) }
+                form method="post" {
+                    p {
+                        label for="address" { (words.ask_label) } " "
+                        input #address type="email" name="address" required autocomplete="email";
+                    }
+                    button type="submit" { (words.ask_button) }
+                }
+            }
+        },
+    )
+}
+
+/// Says that a link was sent.
+pub(crate) fn asked(state: &State, request: &Request, email: &str) -> Answer {
+    page(
+        state,
+        request,
+        |words| words.asked_title,
+        |words| {
+            html! { p { (words.asked) " " strong { (foreign(email)) } "." } }
+        },
+    )
+}
+
+/// Says that there is nothing to be managed.
+pub(crate) fn unknown(state: &State, request: &Request, email: &str) -> Answer {
+    let mut answer = page(
+        state,
+        request,
+        |words| words.unknown_title,
+        |words| {
+            html! { p { (words.unknown) " " strong { (foreign(email)) } "." } }
+        },
+    );
+    *answer.status_mut() = StatusCode::NOT_FOUND;
+    answer
+}
+
+/// The addresses of a certificate, with a button for each that is published.
+pub(crate) fn addresses(
+    state: &State,
+    request: &Request,
+    fingerprint: Fingerprint,
+    statuses: &Statuses,
+) -> Answer {
+    let published: Vec<&str> = statuses
+        .iter()
+        .filter(|(_, status)| **status == Status::Published)
+        .map(|(email, _)| email.as_str())
+        .collect();
+    page(
+        state,
+        request,
+        |words| words.list_title,
+        |words| {
+            html! {
+                p { (grouped(fingerprint)) }
+                @if published.is_empty() {
+                    p { (words.list_empty) }
+                } @else {
+                    p { (words.list) }
+                    ul {
+                        @for email in &published {
+                            li {
+                                form method="post" {
+                                    (foreign(email)) " "
+                                    input type="hidden" name="address" value=(email);
+                                    button type="submit" { (words.list_button) }
+                                }
+                            }
+                        }
+                    }
+                }
+                p { (words.list_else) }
+            }
+        },
+    )
+}

@@ -1,0 +1,163 @@
+//! Tokens that are handed out and taken back without being stored: what they name, until when they
+//! hold, and a code over both that only this store can make.
+//!
+//! A token proves that whoever shows it got it: by the answer to an upload, or by mail. It is no proof
+//! that what it names is still so; that is looked up when it is used.
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use talaria_cert::Fingerprint;
+
+/// Goes first into every code: the secret of the store may come to be used for something else.
+const CONTEXT: &[u8] = b"talaria token 1\0";
+
+/// Bytes of a code (HMAC-SHA-256).
+const CODE_BYTES: usize = 32;
+
+/// Characters of a token that is looked at.
+const TOKEN_CHARS_MAX: usize = 1024;
+
+/// What a token is for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Token {
+    /// Whoever uploaded a certificate: may have mails sent to the addresses in it.
+    Upload(Fingerprint),
+    /// Whoever reads the mail of an address: may have the certificate found by it.
+    Confirm(Fingerprint, String),
+    /// Whoever reads the mail of a confirmed address of a certificate: may take its addresses back.
+    Manage(Fingerprint),
+}
+
+/// Why a token is not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// It was not made here, or is damaged.
+    #[error("it was not made by this server, or is not complete")]
+    Unknown,
+    /// It was, and its time is over.
+    #[error("it has expired")]
+    Expired,
+}
+
+impl Token {
+    /// The token as text, which holds until `expires` (seconds since 1970).
+    pub(crate) fn seal(&self, secret: &[u8], expires: u32) -> String {
+        let (kind, fingerprint, email) = match self {
+            Self::Upload(fingerprint) => (b'u', fingerprint, ""),
+            Self::Confirm(fingerprint, email) => (b'c', fingerprint, email.as_str()),
+            Self::Manage(fingerprint) => (b'm', fingerprint, ""),
+        };
+        let mut bytes = vec![kind];
+        bytes.extend(expires.to_be_bytes());
+        bytes.extend(fingerprint.to_stored());
+        bytes.extend(email.as_bytes());
+        let mut context = hmac::Context::with_key(&key(secret));
+        context.update(CONTEXT);
+        context.update(&bytes);
+        bytes.extend(context.sign().as_ref());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Reads [`Self::seal`] at `now` (seconds since 1970).
+    pub(crate) fn open(text: &str, secret: &[u8], now: u32) -> Result<Self, TokenError> {
+        if text.len() > TOKEN_CHARS_MAX {
+            return Err(TokenError::Unknown);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenError::Unknown)?;
+        let (bytes, code) = bytes.split_last_chunk::<CODE_BYTES>().ok_or(TokenError::Unknown)?;
+        // Takes as long for any wrong code.
+        hmac::verify(&key(secret), &[CONTEXT, bytes].concat(), code)
+            .map_err(|_| TokenError::Unknown)?;
+        Self::parse(bytes, now)
+    }
+
+    /// Reads what the code has been compared for.
+    fn parse(bytes: &[u8], now: u32) -> Result<Self, TokenError> {
+        let (&kind, rest) = bytes.split_first().ok_or(TokenError::Unknown)?;
+        let (expires, rest) = rest.split_first_chunk::<4>().ok_or(TokenError::Unknown)?;
+        let (fingerprint, email) = Fingerprint::from_stored(rest).ok_or(TokenError::Unknown)?;
+        if now >= u32::from_be_bytes(*expires) {
+            return Err(TokenError::Expired);
+        }
+        match kind {
+            b'u' => Ok(Self::Upload(fingerprint)),
+            b'c' => String::from_utf8(email.to_vec())
+                .map(|email| Self::Confirm(fingerprint, email))
+                .map_err(|_| TokenError::Unknown),
+            b'm' => Ok(Self::Manage(fingerprint)),
+            _ => Err(TokenError::Unknown),
+        }
+    }
+}
+
+fn key(secret: &[u8]) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &[u8] = b"a secret of a store";
+    const FINGERPRINT: Fingerprint = Fingerprint::V4([7; 20]);
+
+    fn all() -> [Token; 4] {
+        [
+            Token::Upload(FINGERPRINT),
+            Token::Confirm(FINGERPRINT, "alice@example.org".into()),
+            Token::Manage(FINGERPRINT),
+            Token::Confirm(Fingerprint::V6([9; 32]), "ü@example.org".into()),
+        ]
+    }
+
+    #[test]
+    fn a_token_is_read_back_until_it_expires() {
+        for token in all() {
+            let text = token.seal(SECRET, 1000);
+            assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
+            assert_eq!(Token::open(&text, SECRET, 0), Ok(token.clone()));
+            assert_eq!(Token::open(&text, SECRET, 999), Ok(token));
+            assert_eq!(Token::open(&text, SECRET, 1000), Err(TokenError::Expired));
+        }
+    }
+
+    #[test]
+    fn no_bit_of_a_token_can_be_changed() {
+        for token in all() {
+            let bytes = URL_SAFE_NO_PAD.decode(token.seal(SECRET, 1000)).unwrap();
+            for at in 0..bytes.len() {
+                for bit in 0..8 {
+                    let mut changed = bytes.clone();
+                    changed[at] ^= 1 << bit;
+                    let text = URL_SAFE_NO_PAD.encode(changed);
+                    assert_eq!(Token::open(&text, SECRET, 0), Err(TokenError::Unknown));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_token_of_another_store_or_none_is_not_taken() {
+        let text = all()[1].seal(b"another secret", 1000);
+        assert_eq!(Token::open(&text, SECRET, 0), Err(TokenError::Unknown));
+        let text = all()[1].seal(SECRET, 1000);
+        for wrong in ["", "x", "§", &text[1..], &text[..text.len() - 1], &text.repeat(20)] {
+            assert_eq!(Token::open(wrong, SECRET, 0), Err(TokenError::Unknown), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn one_kind_is_never_read_as_another() {
+        let kinds: Vec<_> = all().iter().map(|token| token.seal(SECRET, 1000)).collect();
+        for (at, text) in kinds.iter().enumerate() {
+            let opened = Token::open(text, SECRET, 0).unwrap();
+            assert_eq!(opened, all()[at]);
+        }
+        // What is signed has the kind in it: an upload's code does not fit a confirmation.
+        let mut bytes = URL_SAFE_NO_PAD.decode(&kinds[0]).unwrap();
+        bytes[0] = b'm';
+        let text = URL_SAFE_NO_PAD.encode(bytes);
+        assert_eq!(Token::open(&text, SECRET, 0), Err(TokenError::Unknown));
+    }
+}

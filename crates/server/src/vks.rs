@@ -1,0 +1,503 @@
+//! VKS, the protocol of keys.openpgp.org: certificates by fingerprint, key ID and confirmed address;
+//! uploads; and the mails by which people confirm addresses and take them back.
+//!
+//! What is given out here has only user IDs whose address was confirmed by mail, and nothing from
+//! others. It may have no user ID at all: programs that know the certificate learn its revocation and
+//! its new subkeys from that.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Method, header};
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+use talaria_cert::{
+    Cert, Fingerprint, KeyId, Serving, Summary, UserIdContent, Validity, Verdict, Verification,
+    complete, enarmor, user_id,
+};
+use talaria_store::{Query, Row, Store, StoreError};
+
+use crate::answer::{Answer, Refusal, json, media, ok, with};
+use crate::clock;
+use crate::config::Config;
+use crate::hkp;
+use crate::hkp::v1::{blocking, open_to_all};
+use crate::mail::{self, Language, Letter, MailError, Purpose};
+use crate::metrics::count;
+use crate::page;
+use crate::request::Request;
+use crate::search;
+use crate::state::State;
+use crate::submission;
+use crate::token::{Token, TokenError};
+
+/// Addresses that one request asks mails for.
+const ADDRESSES_MAX: usize = 50;
+
+/// Bytes of an address (RFC 5321, section 4.5.3.1, with some room).
+const ADDRESS_BYTES_MAX: usize = 320;
+
+/// Certificates with a key ID that are looked at.
+const KEY_IDS_MAX: usize = 16;
+
+/// What is known of an address in a certificate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Status {
+    /// It is not confirmed, and the certificate is not found by it.
+    Unpublished,
+    /// The certificate is found by it.
+    Published,
+    /// Its user ID or the whole certificate is revoked.
+    Revoked,
+    /// A mail is on its way.
+    Pending,
+}
+
+/// What is known of the addresses in a certificate.
+pub(crate) type Statuses = BTreeMap<String, Status>;
+
+/// What an upload and a request for mails are answered with.
+#[derive(Debug, Serialize)]
+struct Uploaded {
+    token: String,
+    key_fpr: String,
+    status: Statuses,
+}
+
+#[derive(Debug, Deserialize)]
+struct Upload {
+    keytext: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct RequestVerify {
+    token: String,
+    addresses: Vec<String>,
+    #[serde(default)]
+    locale: Vec<String>,
+}
+
+/// Answers everything below `/vks`.
+pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
+    let enabled = state.config.load().vks.enabled;
+    let rest = request.path().strip_prefix("/vks/").unwrap_or_default();
+    let Some(action) = rest.strip_prefix("v1/") else {
+        let page = if enabled { pages(state, request, rest).await } else { Err(disabled()) };
+        return page.unwrap_or_else(|refusal| page::refusal(state, request, &refusal));
+    };
+    if *request.method() == Method::OPTIONS && enabled {
+        return open_to_all(hkp::v2::options("GET, HEAD, POST, OPTIONS"));
+    }
+    let answer = match action {
+        _ if !enabled => Err(disabled()),
+        "upload" | "request-verify" if *request.method() != Method::POST => {
+            Err(Refusal::Method { method: request.method().to_string(), allow: "POST, OPTIONS" })
+        }
+        "upload" => upload(state, request).await,
+        "request-verify" => request_verify(state, request).await,
+        _ => {
+            let answer = lookup(state, request, action).await;
+            return open_to_all(answer.unwrap_or_else(|refusal| refusal.text()));
+        }
+    };
+    open_to_all(answer.unwrap_or_else(|refusal| refusal.json()))
+}
+
+fn disabled() -> Refusal {
+    Refusal::NotFound("addresses are not confirmed on this server".into())
+}
+
+/// Answers `by-fingerprint`, `by-keyid` and `by-email`: one certificate.
+async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<Answer, Refusal> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let method = request.method().to_string();
+        return Err(Refusal::Method { method, allow: "GET, HEAD, OPTIONS" });
+    }
+    let (by, argument) = action.split_once('/').unwrap_or((action, ""));
+    let argument = percent_decode_str(argument)
+        .decode_utf8()
+        .map_err(|_| Refusal::BadRequest("the path is no UTF-8".into()))?;
+    let is_hex = |lengths: &[usize]| {
+        lengths.contains(&argument.len()) && argument.bytes().all(|b| b.is_ascii_hexdigit())
+    };
+    let query = match by {
+        "by-fingerprint" if is_hex(&[40, 64]) => argument.parse::<Query>().ok(),
+        "by-fingerprint" => {
+            return Err(Refusal::BadRequest(
+                "a fingerprint has 40 or 64 hexadecimal digits, and nothing before them".into(),
+            ));
+        }
+        "by-keyid" if is_hex(&[16]) => {
+            u64::from_str_radix(&argument, 16).ok().map(|id| Query::KeyId(KeyId(id)))
+        }
+        "by-keyid" => {
+            return Err(Refusal::BadRequest("a key ID has 16 hexadecimal digits".into()));
+        }
+        "by-email" => Some(Query::Email(address(&argument)?)),
+        _ => return Err(Refusal::NotFound("there is nothing at this path".into())),
+    };
+    let state = Arc::clone(state);
+    blocking(move || {
+        let nothing = || Refusal::NotFound("no certificate was found".into());
+        let query = query.ok_or_else(nothing)?;
+        let store = state.readers.get()?;
+        let row = match &query {
+            Query::Email(email) => holder(&store, email)?,
+            _ => store.select(&query, KEY_IDS_MAX)?.rows.into_iter().next(),
+        };
+        let cert = given(&store, &row.ok_or_else(nothing)?)?.ok_or_else(nothing)?;
+        let answer = ok(media::ARMORED, enarmor(cert.as_bytes()));
+        let name = format!("attachment; filename={}.asc", cert.fingerprint());
+        let answer = with(answer, header::CONTENT_DISPOSITION, &name);
+        Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
+    })
+    .await
+}
+
+/// An address as it is compared.
+fn address(text: &str) -> Result<String, Refusal> {
+    let text = text.trim();
+    user_id::email(text.as_bytes())
+        .filter(|email| email.len() <= ADDRESS_BYTES_MAX)
+        .ok_or_else(|| Refusal::BadRequest("this is no e-mail address".into()))
+}
+
+/// The certificate that is found by an address: the one that was confirmed for it, as long as the
+/// user ID is not revoked. Strangers may put the address into certificates of theirs; these are
+/// passed over, however many there are.
+pub(crate) fn holder(store: &Store, email: &str) -> Result<Option<Row>, Refusal> {
+    let mut found = None;
+    let mut failure = None;
+    store.for_each_match(&Query::Email(email.to_owned()), |row| {
+        match store.published(row.summary.fingerprint()) {
+            Ok(emails) if emails.iter().any(|published| published == email) => {
+                found = Some(row);
+                ControlFlow::Break(())
+            }
+            Ok(_) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    let now = clock::now();
+    let Some(row) = found else { return Ok(None) };
+    let row = store.current(row, now)?;
+    let named = |text: &[u8]| user_id::email(text).as_deref() == Some(email);
+    let valid = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
+        UserIdContent::Text(text) => named(text) && user_id.validity(now) == Validity::Valid,
+        UserIdContent::Attribute { .. } => false,
+    });
+    Ok(valid.then_some(row))
+}
+
+/// A certificate as it is given out here.
+fn given(store: &Store, row: &Row) -> Result<Option<Cert>, Refusal> {
+    let Some(stored) = store.stored(row.id)? else { return Ok(None) };
+    let verdicts = if stored.verdicts.contains(&Verdict::Unchecked) {
+        complete(&stored.cert, stored.verdicts, Verification::Full)
+    } else {
+        stored.verdicts
+    };
+    let own = Serving { foreign_signatures: 0, attributes: false };
+    let cert = stored.cert.served(&verdicts, own).unwrap_or(stored.cert);
+    Ok(Some(search::confirmed(store, &cert)?))
+}
+
+/// What is known of the addresses in a certificate at `now`.
+fn statuses(summary: &Summary, published: &[String], now: u32) -> Statuses {
+    let mut statuses = Statuses::new();
+    let revoked = summary.validity(now) == Validity::Revoked;
+    for user_id in &summary.user_ids {
+        let UserIdContent::Text(text) = &user_id.content else { continue };
+        let Some(email) = user_id::email(text) else { continue };
+        let status = match user_id.validity(now) {
+            Validity::Revoked => Status::Revoked,
+            Validity::Valid if revoked => Status::Revoked,
+            Validity::Valid if published.contains(&email) => Status::Published,
+            Validity::Valid => Status::Unpublished,
+            Validity::Invalid | Validity::Expired => continue,
+        };
+        // Two user IDs can have one address; one that is revoked does not speak for the other.
+        let known = statuses.entry(email).or_insert(status);
+        if *known == Status::Revoked {
+            *known = status;
+        }
+    }
+    statuses
+}
+
+/// [`statuses`] of a certificate in the store; `None` if it is not there.
+fn statuses_in(store: &Store, fingerprint: Fingerprint) -> Result<Option<Statuses>, StoreError> {
+    let now = clock::now();
+    let Some(row) = store.row(fingerprint)? else { return Ok(None) };
+    let row = store.current(row, now)?;
+    Ok(Some(statuses(&row.summary, &store.published(fingerprint)?, now)))
+}
+
+async fn read_statuses(
+    state: &Arc<State>,
+    fingerprint: Fingerprint,
+) -> Result<Option<Statuses>, Refusal> {
+    let state = Arc::clone(state);
+    blocking(move || Ok(statuses_in(&*state.readers.get()?, fingerprint)?)).await
+}
+
+fn expiry(config: &Config) -> u32 {
+    clock::now().saturating_add(u32::try_from(config.vks.token_s).unwrap_or(u32::MAX))
+}
+
+/// The answer to an upload or a request for mails.
+fn uploaded(state: &State, fingerprint: Fingerprint, status: Statuses) -> Answer {
+    let token = Token::Upload(fingerprint).seal(&state.secret, expiry(&state.config.load()));
+    json(&Uploaded { token, key_fpr: fingerprint.to_string(), status })
+}
+
+/// Answers `upload`: one certificate, armored or in base64.
+async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let Upload { keytext } = parse(&request.body)?;
+    let submission = blocking(move || {
+        if keytext.contains("-----BEGIN") {
+            return submission::read(keytext.as_bytes());
+        }
+        let digits: String = keytext.split_whitespace().collect();
+        let bytes = STANDARD
+            .decode(digits)
+            .map_err(|_| Refusal::BadRequest("keytext is neither ASCII armor nor base64".into()))?;
+        submission::read(&bytes)
+    })
+    .await
+    .map_err(bad)?;
+    let [cert] = submission.certs.as_slice() else {
+        let why = submission.rejected.first().cloned();
+        return Err(Refusal::BadRequest(
+            why.unwrap_or_else(|| "upload one certificate at a time".into()),
+        ));
+    };
+    let fingerprint = cert.fingerprint();
+    let report = hkp::submit(state, submission).await?;
+    if report.taken() == 0 {
+        let why = report.invalid.into_iter().find_map(|named| named.comment);
+        return Err(Refusal::BadRequest(why.unwrap_or_else(|| "it was not taken".into())));
+    }
+    let status = read_statuses(state, fingerprint).await?.unwrap_or_default();
+    Ok(uploaded(state, fingerprint, status))
+}
+
+/// The protocol knows one status for what is not understood.
+fn bad(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Malformed(why) | Refusal::TooLarge(why) => Refusal::BadRequest(why),
+        other => other,
+    }
+}
+
+fn parse<T: for<'a> Deserialize<'a>>(body: &Bytes) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::BadRequest(format!("the request is not understood: {error}")))
+}
+
+/// Answers `request-verify`: sends a mail with a link to each of the addresses.
+async fn request_verify(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let RequestVerify { token, addresses, locale } = parse(&request.body)?;
+    let fingerprint = match Token::open(&token, &state.secret, clock::now()) {
+        Ok(Token::Upload(fingerprint)) => fingerprint,
+        Ok(_) => return Err(bad_token(TokenError::Unknown)),
+        Err(error) => return Err(bad_token(error)),
+    };
+    if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
+        return Err(Refusal::BadRequest(format!(
+            "between 1 and {ADDRESSES_MAX} addresses are confirmed at a time"
+        )));
+    }
+    let gone = || Refusal::BadRequest("the certificate is not on this server any more".into());
+    let mut status = read_statuses(state, fingerprint).await?.ok_or_else(gone)?;
+    let mut wanted = Vec::new();
+    for text in &addresses {
+        let email = address(text)?;
+        match status.get(&email) {
+            None => {
+                return Err(Refusal::BadRequest(format!(
+                    "{email} is in no valid user ID of {fingerprint}"
+                )));
+            }
+            Some(Status::Unpublished) if !wanted.contains(&email) => wanted.push(email),
+            // Nothing is to be done.
+            Some(_) => {}
+        }
+    }
+    let language = Language::first_of(locale.iter().map(String::as_str));
+    let mut refused = None;
+    let mut sent = 0;
+    for email in &wanted {
+        let token = Token::Confirm(fingerprint, email.clone());
+        match write_to(state, Purpose::Confirm, language, email, fingerprint, &token).await {
+            Ok(()) => {
+                sent += 1;
+                status.insert(email.clone(), Status::Pending);
+            }
+            Err(error @ MailError::TooMany { .. }) => refused = Some(error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match refused {
+        Some(error) if sent == 0 => Err(error.into()),
+        _ => Ok(uploaded(state, fingerprint, status)),
+    }
+}
+
+fn bad_token(error: TokenError) -> Refusal {
+    Refusal::BadRequest(format!("the token is not taken: {error}; upload the certificate again"))
+}
+
+/// Sends a mail with a link that has `token` in it.
+async fn write_to(
+    state: &State,
+    purpose: Purpose,
+    language: Language,
+    address: &str,
+    fingerprint: Fingerprint,
+    token: &Token,
+) -> Result<(), MailError> {
+    let config = state.config.load_full();
+    let path = match purpose {
+        Purpose::Confirm => "confirm",
+        Purpose::Manage => "manage",
+    };
+    let sealed = token.seal(&state.secret, expiry(&config));
+    let link = format!("{}/vks/{path}/{sealed}", config.vks.base_url.trim_end_matches('/'));
+    let letter = Letter { purpose, language, address, fingerprint, link: &link };
+    mail::send(&state.mails, &config, &letter).await?;
+    count(&state.metrics.mails, 1);
+    Ok(())
+}
+
+/// Answers what people open in a browser.
+async fn pages(state: &Arc<State>, request: &Request, path: &str) -> Result<Answer, Refusal> {
+    let posts = *request.method() == Method::POST;
+    if !posts && !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let method = request.method().to_string();
+        return Err(Refusal::Method { method, allow: "GET, HEAD, POST" });
+    }
+    if let Some(token) = path.strip_prefix("confirm/") {
+        let (fingerprint, email) = match Token::open(token, &state.secret, clock::now()) {
+            Ok(Token::Confirm(fingerprint, email)) => (fingerprint, email),
+            Ok(_) => return Err(bad_link(TokenError::Unknown)),
+            Err(error) => return Err(bad_link(error)),
+        };
+        return if posts {
+            confirm(state, request, fingerprint, email).await
+        } else {
+            // Programs that look at mails open links: that must not confirm anything.
+            Ok(page::verify::confirm(state, request, fingerprint, &email))
+        };
+    }
+    match path.strip_prefix("manage").map(|rest| rest.strip_prefix('/').unwrap_or(rest)) {
+        Some("") if posts => ask_to_manage(state, request).await,
+        Some("") => Ok(page::verify::ask(state, request)),
+        Some(token) => {
+            let fingerprint = match Token::open(token, &state.secret, clock::now()) {
+                Ok(Token::Manage(fingerprint)) => fingerprint,
+                Ok(_) => return Err(bad_link(TokenError::Unknown)),
+                Err(error) => return Err(bad_link(error)),
+            };
+            if posts {
+                take_back(state, request, fingerprint).await?;
+            }
+            let all = read_statuses(state, fingerprint).await?.unwrap_or_default();
+            Ok(page::verify::addresses(state, request, fingerprint, &all))
+        }
+        None => Err(Refusal::NotFound("there is no such page".into())),
+    }
+}
+
+fn bad_link(error: TokenError) -> Refusal {
+    Refusal::BadRequest(format!("this link cannot be used: {error}. Ask for a new mail."))
+}
+
+/// Makes a certificate be found by an address whose mail the client reads.
+async fn confirm(
+    state: &Arc<State>,
+    request: &Request,
+    fingerprint: Fingerprint,
+    email: String,
+) -> Result<Answer, Refusal> {
+    let wanted = email.clone();
+    let status = state
+        .writer
+        .run(move |store| {
+            let statuses = statuses_in(store, fingerprint)?.unwrap_or_default();
+            let status = statuses.get(&wanted).copied();
+            if status == Some(Status::Unpublished) {
+                store.publish(fingerprint, &wanted, clock::now())?;
+            }
+            Ok(status)
+        })
+        .await?;
+    match status {
+        Some(Status::Unpublished) => {
+            state.announce(vec![fingerprint], None);
+            Ok(page::verify::confirmed(state, request, fingerprint, &email))
+        }
+        Some(Status::Published | Status::Pending) => {
+            Ok(page::verify::confirmed(state, request, fingerprint, &email))
+        }
+        Some(Status::Revoked) => Err(Refusal::Forbidden(format!(
+            "{email} was not published: it is revoked in this certificate"
+        ))),
+        None => Err(Refusal::Forbidden(format!(
+            "{email} was not published: it is in no valid user ID of the certificate any more"
+        ))),
+    }
+}
+
+/// Sends a link to the list of addresses to one of them.
+async fn ask_to_manage(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let email = address(request.form().get("address").unwrap_or_default())?;
+    let found = {
+        let (state, email) = (Arc::clone(state), email.clone());
+        blocking(move || holder(&*state.readers.get()?, &email)).await?
+    };
+    let Some(row) = found else { return Ok(page::verify::unknown(state, request, &email)) };
+    let fingerprint = row.summary.fingerprint();
+    let accepted = request.header(header::ACCEPT_LANGUAGE).unwrap_or_default();
+    let language = Language::first_of(accepted.split(','));
+    let token = Token::Manage(fingerprint);
+    write_to(state, Purpose::Manage, language, &email, fingerprint, &token).await?;
+    Ok(page::verify::asked(state, request, &email))
+}
+
+/// Makes a certificate not be found by an address any more.
+async fn take_back(
+    state: &Arc<State>,
+    request: &Request,
+    fingerprint: Fingerprint,
+) -> Result<(), Refusal> {
+    let email = address(request.form().get("address").unwrap_or_default())?;
+    state.writer.run(move |store| store.unpublish(fingerprint, &email)).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_compared_in_lower_case_and_bounded() {
+        assert_eq!(address(" Alice@Example.ORG ").unwrap(), "alice@example.org");
+        assert_eq!(address("Alice <alice@example.org>").unwrap(), "alice@example.org");
+        for wrong in ["", "alice", "a b@example.org", "@example.org"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+        assert!(address(&format!("{}@example.org", "x".repeat(400))).is_err());
+    }
+}

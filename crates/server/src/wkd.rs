@@ -1,0 +1,292 @@
+//! Web key directories (draft-koch-openpgp-webkey-service) of the domains in the settings, both with
+//! the domain in the path (advanced) and with the one that was asked for (direct).
+//!
+//! An answer has only user IDs with the address that was asked for. If vks is enabled and the owner of
+//! an address has confirmed it, only that certificate is given out: a client takes any that it gets.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{Method, header};
+use percent_encoding::percent_decode_str;
+use talaria_cert::{Cert, Tag, UserIdContent, Validity, user_id};
+use talaria_store::{Query, Row, Store, StoreError, TextIndex};
+
+use crate::answer::{Answer, Refusal, media, ok, with};
+use crate::clock;
+use crate::config::Config;
+use crate::hkp::v1::{blocking, open_to_all};
+use crate::hkp::v2;
+use crate::request::Request;
+use crate::search;
+use crate::state::State;
+use crate::vks;
+
+/// Where all directories are.
+pub(crate) const ROOT: &str = "/.well-known/openpgpkey/";
+
+/// Certificates in one answer: the best ones. Others may have put the address into theirs.
+const CERTS_MAX: usize = 5;
+
+/// Certificates with an address that are looked at.
+const LOOKS_MAX: usize = 200;
+
+/// Addresses of a domain that are known by their hash.
+const ADDRESSES_MAX: usize = 200_000;
+
+/// Changes that are followed one by one; after more, the addresses are looked up again.
+const CHANGES_MAX: usize = 10_000;
+
+/// What is asked for within a directory.
+#[derive(Debug, Eq, PartialEq)]
+enum Asked<'a> {
+    Key { domain: &'a str, hash: &'a str },
+    Policy { domain: &'a str },
+}
+
+impl<'a> Asked<'a> {
+    /// Reads a path behind [`ROOT`]. Without a domain in it, it is that of `host`.
+    fn parse(path: &'a str, host: &'a str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        Some(match parts[..] {
+            ["hu", hash] => Self::Key { domain: host, hash },
+            ["policy"] => Self::Policy { domain: host },
+            [domain, "hu", hash] => Self::Key { domain, hash },
+            [domain, "policy"] => Self::Policy { domain },
+            _ => return None,
+        })
+    }
+
+    fn domain(&self) -> &'a str {
+        match self {
+            Self::Key { domain, .. } | Self::Policy { domain } => domain,
+        }
+    }
+}
+
+/// Answers everything below [`ROOT`].
+pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    const ALLOW: &str = "GET, HEAD, OPTIONS";
+    match *request.method() {
+        Method::GET | Method::HEAD => {}
+        Method::OPTIONS => return Ok(open_to_all(v2::options(ALLOW))),
+        _ => {
+            return Err(Refusal::Method { method: request.method().to_string(), allow: ALLOW });
+        }
+    }
+    let nothing = || Refusal::NotFound("there is nothing at this path".into());
+    let config = state.config.load_full();
+    let host = request.host().unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let path = request.path().strip_prefix(ROOT).unwrap_or_default();
+    let asked = Asked::parse(path, host).ok_or_else(nothing)?;
+    let hosted = |hosted: &&String| hosted.eq_ignore_ascii_case(asked.domain());
+    let domain = config.wkd.domains.iter().find(hosted).ok_or_else(nothing)?;
+    let domain = domain.to_lowercase();
+    match asked {
+        // All of its flags are off.
+        Asked::Policy { .. } => Ok(open_to_all(ok(media::TEXT, ""))),
+        Asked::Key { hash, .. } => {
+            let hash = hash.to_ascii_lowercase();
+            let local = local_part(request.parts.uri.query().unwrap_or_default());
+            let turn = match local {
+                Some(_) => None,
+                None => Some(state.searches.acquire().await),
+            };
+            let state = Arc::clone(state);
+            let answer = blocking(move || {
+                let store = state.readers.get()?;
+                let address = match local {
+                    Some(local) if user_id::web_key_hash(&local) != hash => None,
+                    Some(local) => Some(format!("{local}@{domain}").to_lowercase()),
+                    None => state.directories.address(&store, &domain, &hash)?,
+                };
+                find(&store, &address.ok_or_else(nothing)?, &config)
+            })
+            .await?;
+            drop(turn);
+            Ok(answer)
+        }
+    }
+}
+
+/// The parameter `l`. A plus sign in it is one, and no blank: addresses have these, and not all
+/// clients encode them.
+fn local_part(query: &str) -> Option<String> {
+    let value = query.split('&').find_map(|pair| pair.strip_prefix("l="))?;
+    Some(percent_decode_str(value).decode_utf8().ok()?.into_owned())
+}
+
+/// The certificates of an address, cut down to it.
+fn find(store: &Store, address: &str, config: &Config) -> Result<Answer, Refusal> {
+    let now = clock::now();
+    let nothing = || Refusal::NotFound(format!("there is no certificate of {address}"));
+    let confirmed = if config.vks.enabled { vks::holder(store, address)? } else { None };
+    let mut rows = match confirmed {
+        Some(row) => vec![row],
+        None => {
+            let query = Query::Email(address.to_owned());
+            let rows = store.select_within(&query, LOOKS_MAX, LOOKS_MAX)?.rows;
+            rows.into_iter().map(|row| store.current(row, now)).collect::<Result<_, _>>()?
+        }
+    };
+    // The best first; of equal ones the newest.
+    rows.sort_by_cached_key(|row| {
+        let (key, name) = (row.summary.validity(now), name_validity(row, address, now));
+        std::cmp::Reverse((key.min(name), row.summary.primary.created))
+    });
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    for row in rows {
+        if count == CERTS_MAX || name_validity(&row, address, now) == Validity::Invalid {
+            continue;
+        }
+        let Some(cert) = search::served(store, &row, config)? else { continue };
+        let cert = only(&cert, address);
+        if cert.user_ids().next().is_some() {
+            bytes.extend(cert.into_bytes());
+            count += 1;
+        }
+    }
+    if bytes.is_empty() {
+        return Err(nothing());
+    }
+    let answer = with(ok(media::OCTETS, bytes), header::CACHE_CONTROL, "no-cache");
+    Ok(open_to_all(answer))
+}
+
+/// The state of the best user ID with an address.
+fn name_validity(row: &Row, address: &str, now: u32) -> Validity {
+    let of_address = row.summary.user_ids.iter().filter(|user_id| match &user_id.content {
+        UserIdContent::Text(text) => user_id::email(text).as_deref() == Some(address),
+        UserIdContent::Attribute { .. } => false,
+    });
+    of_address.map(|user_id| user_id.validity(now)).max().unwrap_or(Validity::Invalid)
+}
+
+/// A certificate with only the user IDs that have an address.
+fn only(cert: &Cert, address: &str) -> Cert {
+    cert.retain(|_, packet| match packet.tag {
+        Tag::USER_ID => user_id::email(packet.body).as_deref() == Some(address),
+        Tag::USER_ATTRIBUTE => false,
+        _ => true,
+    })
+}
+
+/// The addresses of the directories by their hash, for clients that do not say the address. They are
+/// looked up when the first such client comes, and follow the change log from then on.
+#[derive(Debug, Default)]
+pub(crate) struct Directories(Mutex<HashMap<String, Directory>>);
+
+#[derive(Debug, Default)]
+struct Directory {
+    addresses: HashMap<String, String>,
+    /// The number of the change up to which they are complete.
+    reached: i64,
+}
+
+impl Directories {
+    /// The address that a hash names. It may be one that is in no certificate any more.
+    fn address(
+        &self,
+        store: &Store,
+        domain: &str,
+        hash: &str,
+    ) -> Result<Option<String>, StoreError> {
+        // Without the index, all certificates would have to be looked at.
+        if !store.has_index(TextIndex::Trigrams)? {
+            return Ok(None);
+        }
+        let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = match directories.get_mut(domain) {
+            Some(directory) => {
+                directory.follow(store, domain)?;
+                directory
+            }
+            None => {
+                let directory = Directory::build(store, domain)?;
+                directories.entry(domain.to_owned()).or_insert(directory)
+            }
+        };
+        Ok(directory.addresses.get(hash).cloned())
+    }
+}
+
+impl Directory {
+    fn build(store: &Store, domain: &str) -> Result<Self, StoreError> {
+        let reached = store.last_change()?;
+        let mut directory = Self { addresses: HashMap::new(), reached };
+        store.for_each_match(&Query::EmailEnd(format!("@{domain}")), |row| {
+            directory.add(&row, domain);
+            if directory.addresses.len() < ADDRESSES_MAX {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(directory)
+    }
+
+    fn follow(&mut self, store: &Store, domain: &str) -> Result<(), StoreError> {
+        if store.last_change()? == self.reached {
+            return Ok(());
+        }
+        let (mut changed, mut last) = (Vec::new(), self.reached);
+        store.for_each_change(self.reached, |number, _, id, _| {
+            last = number;
+            if changed.len() <= CHANGES_MAX {
+                changed.push(id);
+            }
+        })?;
+        if changed.len() > CHANGES_MAX {
+            *self = Self::build(store, domain)?;
+            return Ok(());
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        for id in changed {
+            if let Some(row) = store.row_by_id(id)? {
+                self.add(&row, domain);
+            }
+        }
+        self.reached = last;
+        Ok(())
+    }
+
+    fn add(&mut self, row: &Row, domain: &str) {
+        for email in row.summary.texts().filter_map(user_id::email) {
+            let local = email.rsplit_once('@').filter(|(_, of)| *of == domain).map(|(l, _)| l);
+            if let Some(local) = local
+                && self.addresses.len() < ADDRESSES_MAX
+            {
+                self.addresses.insert(user_id::web_key_hash(local), email);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_read() {
+        let host = "example.org";
+        let key = |domain| Some(Asked::Key { domain, hash: "abc" });
+        assert_eq!(Asked::parse("hu/abc", host), key(host));
+        assert_eq!(Asked::parse("example.net/hu/abc", host), key("example.net"));
+        assert_eq!(Asked::parse("policy", host), Some(Asked::Policy { domain: host }));
+        let advanced = Asked::Policy { domain: "example.net" };
+        assert_eq!(Asked::parse("example.net/policy", host), Some(advanced));
+        for wrong in ["", "hu", "submission-address", "example.net/submission-address", "a/b/c/d"] {
+            assert_eq!(Asked::parse(wrong, host), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_plus_sign_is_part_of_an_address() {
+        assert_eq!(local_part("l=a+b").as_deref(), Some("a+b"));
+        assert_eq!(local_part("x=1&l=a%2Bb%20c").as_deref(), Some("a+b c"));
+        assert_eq!(local_part(""), None);
+    }
+}
