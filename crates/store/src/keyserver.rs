@@ -16,6 +16,9 @@ use crate::{Store, StoreError, sums};
 /// Pages that a backup copies between two calls for progress.
 const BACKUP_PAGES: i32 = 1024;
 
+/// Digests that are remembered as not to be had: peers can announce any number of them.
+const UNOBTAINABLE_MAX: i64 = 1_000_000;
+
 /// A gossip peer.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Peer {
@@ -284,7 +287,7 @@ impl Store {
     }
 
     /// Remembers digests that a peer has and could not give, or gave as something else. `tries` is
-    /// added to how often each was tried.
+    /// added to how often each was tried. Of more than a million, the oldest are forgotten.
     ///
     /// # Errors
     ///
@@ -302,7 +305,19 @@ impl Store {
                  ON CONFLICT DO UPDATE SET tries = tries + ?3, time = ?4",
             )?;
             let view = view.number();
-            digests.iter().try_for_each(|digest| insert.execute((view, digest, tries, now)).map(drop))
+            digests
+                .iter()
+                .try_for_each(|digest| insert.execute((view, digest, tries, now)).map(drop))?;
+            let count: i64 =
+                connection.query_row("SELECT count(*) FROM unobtainable", [], |row| row.get(0))?;
+            if count > UNOBTAINABLE_MAX {
+                connection.execute(
+                    "DELETE FROM unobtainable WHERE (view, digest) IN \
+                     (SELECT view, digest FROM unobtainable ORDER BY time LIMIT ?1)",
+                    [count - UNOBTAINABLE_MAX + UNOBTAINABLE_MAX / 10],
+                )?;
+            }
+            Ok(())
         })
     }
 
