@@ -85,9 +85,13 @@ impl Context {
                 signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
             let _ = signal_hook::flag::register(signal, stop);
         }
+        self.shown(|report| work(&mut Monitor { report, stop: &self.stop }))
+    }
+
+    /// Runs long work with a progress display; an interrupt ends the process.
+    pub(crate) fn shown<T>(&self, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
         let mut display = Display::new(self.quiet);
-        let mut report = |progress| display.show(progress);
-        let result = work(&mut Monitor { report: &mut report, stop: &self.stop });
+        let result = work(&mut |progress| display.show(progress));
         display.bar.finish_and_clear();
         result
     }
@@ -126,7 +130,10 @@ impl Display {
             self.bar.set_style(style("{spinner} {bytes}  {msg}"));
         }
         self.bar.set_position(progress.bytes);
-        self.bar.set_message(format!("{what}: {} certificates, {rate:.0}/s", progress.certs));
+        self.bar.set_message(match progress.certs {
+            0 => what.to_owned(),
+            certs => format!("{what}: {certs} certificates, {rate:.0}/s"),
+        });
     }
 }
 

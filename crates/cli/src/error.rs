@@ -26,6 +26,9 @@ pub(crate) enum CliError {
     /// A benchmark could not be run.
     #[error("{0}")]
     Bench(String),
+    /// Something that was named is not there.
+    #[error("{0}")]
+    Missing(String),
     #[error("{query} is ambiguous: {count} certificates match")]
     Ambiguous { query: String, count: String, candidates: Vec<String> },
 }
@@ -78,11 +81,11 @@ impl CliError {
             Self::Usage(_) => 2,
             Self::Config(_) => 3,
             Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
-            Self::Ambiguous { .. } => 1,
+            Self::Ambiguous { .. } | Self::Missing(_) => 1,
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
-                E::Query(_) | E::Address { .. } | E::Keyring { .. } => 2,
-                E::Unrecognised { .. } => 3,
+                E::Query(_) | E::Address { .. } | E::Keyring { .. } | E::Token { .. } => 2,
+                E::Unrecognised { .. } | E::Dump { .. } => 3,
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
                 E::Gnupg(_) => 3,
@@ -98,6 +101,17 @@ impl CliError {
         use talaria::Error as E;
         Some(match self {
             Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
+            Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "Another program listens there: `ss -ltnp` names it. --listen takes another \
+                     address."
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "Ports below 1024 need a privilege: CAP_NET_BIND_SERVICE, or a proxy in front."
+                }
+                io::ErrorKind::AddrNotAvailable => "No interface of this machine has the address.",
+                _ => return None,
+            },
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Operation(error) => match error {
                 E::Store(StoreError::Missing { .. }) => {
@@ -125,6 +139,7 @@ impl CliError {
                 E::Store(StoreError::Io { action: "build", .. }) => {
                     "It exists already. Build to another path, or add to it with `talaria import`."
                 }
+                E::Dump { .. } => "A dump of all certificates, without --incremental, starts anew.",
                 E::Interrupted => {
                     "What was reported as done is done. The same command again does the rest."
                 }

@@ -168,8 +168,8 @@ fn dumps_directories_and_builds_carry_everything() {
     let ring = program.ring("ring.pgp", &corpus(25));
     program.ok(&["import", ring.to_str().unwrap()]);
     let (dump, certd) = (program.path("dump"), program.path("certd"));
-    program.ok(&["export", "--to-dump", dump.to_str().unwrap(), "--per-file", "10"]);
-    assert_eq!(fs::read_dir(&dump).unwrap().count(), 3);
+    program.ok(&["dump", dump.to_str().unwrap(), "--certs-per-file", "10"]);
+    assert_eq!(fs::read_dir(&dump).unwrap().count(), 3 + 2, "and what describes them");
     program.ok(&["export", "--to-certd", certd.to_str().unwrap()]);
     let built = Program::new();
     let report = built.ok(&["build", dump.to_str().unwrap()]);

@@ -63,6 +63,20 @@ pub enum Error {
         /// The first of them.
         path: PathBuf,
     },
+    /// A token comes from another store.
+    #[error("the token is not one of {}", path.display())]
+    Token {
+        /// The store.
+        path: PathBuf,
+    },
+    /// A folder cannot be dumped to.
+    #[error("{}: {what}", folder.display())]
+    Dump {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// The caller asked to stop. What was reported as done is done.
     #[error("interrupted")]
     Interrupted,

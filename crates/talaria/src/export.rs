@@ -1,9 +1,8 @@
 //! Export: certificates out of the stores, in the forms that other programs read.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use talaria_cert::{Cert, Fingerprint, Verdict, Verification, enarmor};
 use talaria_gnupg::{self as gnupg, LeftOut};
@@ -34,13 +33,6 @@ pub enum Format {
     GnupgHome(PathBuf),
     /// Into a shared certificate directory (pgp.cert.d).
     CertDirectory(PathBuf),
-    /// A folder of SKS dump files, with so many certificates in each.
-    SksDump {
-        /// The folder, made if it is not there.
-        folder: PathBuf,
-        /// Certificates per file.
-        per_file: usize,
-    },
 }
 
 /// What to export.
@@ -83,10 +75,38 @@ pub fn export(
     monitor: &mut Monitor<'_>,
 ) -> Result<Exported, Error> {
     let mut exported = Exported::default();
-    let mut writer = Writer::new(options, out)?;
+    let mut writer = Writer::new(options, out);
+    let chosen = Chosen {
+        queries: &options.queries,
+        changed_since: options.changed_since,
+        signatures: options.signatures,
+        now: options.now,
+    };
+    each(stores, &chosen, &mut exported, monitor, &mut |cert| writer.write(cert))?;
+    exported.left_out = writer.finish(stores, options.now)?;
+    Ok(exported)
+}
+
+/// Which certificates are written, and how much of them.
+pub(crate) struct Chosen<'a> {
+    /// All if there is none.
+    pub(crate) queries: &'a [Query],
+    pub(crate) changed_since: Option<i64>,
+    pub(crate) signatures: Signatures,
+    pub(crate) now: u32,
+}
+
+/// Hands what was chosen to `write`, and counts it.
+pub(crate) fn each(
+    stores: &Stores,
+    chosen: &Chosen<'_>,
+    exported: &mut Exported,
+    monitor: &mut Monitor<'_>,
+    write: &mut dyn FnMut(Cert) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut one = |cert: Cert, verdicts: &[Verdict]| -> Result<(), Error> {
         monitor.check()?;
-        let cert = match options.signatures {
+        let cert = match chosen.signatures {
             Signatures::All => cert,
             Signatures::Exportable => cert.exportable(),
             Signatures::Minimal => cert.minimal(verdicts),
@@ -98,23 +118,11 @@ pub fn export(
             bytes: exported.bytes,
             ..Progress::default()
         });
-        writer.write(cert)
+        write(cert)
     };
-    if let Some(since) = options.changed_since {
-        for opened in stores.iter() {
-            let mut failed = None;
-            opened.store.walk(&mut Cursor::Change(since), |row| {
-                let result = whole(&opened.store, row.id, &mut one);
-                failed = result.err();
-                if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            failed.map_or(Ok(()), Err)?;
-            let gone = opened.store.tombstones(since)?;
-            exported.deleted.extend(gone.iter().map(|tombstone| tombstone.fingerprint));
-        }
-    } else {
+    let Some(since) = chosen.changed_since else {
         let many = stores.iter().count() > 1;
-        stores.visit(&options.queries, Order::Insertion, options.now, |opened, row| {
+        return stores.visit(chosen.queries, Order::Insertion, chosen.now, |opened, row| {
             match many.then(|| stores.cert(row.summary.fingerprint())).transpose()?.flatten() {
                 // Copies in several stores are joined; the verdicts of one do not fit.
                 Some(cert) => {
@@ -124,10 +132,22 @@ pub fn export(
                 None => whole(&opened.store, row.id, &mut one)?,
             }
             Ok(ControlFlow::Continue(()))
+        });
+    };
+    for opened in stores.iter() {
+        let mut failed = None;
+        opened.store.walk(&mut Cursor::Change(since), |row| {
+            let result = whole(&opened.store, row.id, &mut one);
+            failed = result.err();
+            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
+        failed.map_or(Ok(()), Err)?;
     }
-    exported.left_out = writer.finish(stores, options.now)?;
-    Ok(exported)
+    for opened in stores.iter() {
+        let gone = opened.store.tombstones(since)?;
+        exported.deleted.extend(gone.iter().map(|tombstone| tombstone.fingerprint));
+    }
+    Ok(())
 }
 
 fn whole(
@@ -148,38 +168,21 @@ enum Writer<'a> {
     Armor(&'a mut dyn Write, Vec<u8>),
     Home(PathBuf, Vec<Cert>),
     CertDirectory(PathBuf, Vec<Cert>, Vec<LeftOut>),
-    Dump {
-        folder: PathBuf,
-        per_file: usize,
-        files: usize,
-        held: Vec<u8>,
-        count: usize,
-    },
 }
 
 /// Certificates that are put into a certificate directory under one lock.
 const CERTD_BATCH: usize = 1000;
 
 impl<'a> Writer<'a> {
-    fn new(options: &ExportOptions, out: &'a mut dyn Write) -> Result<Self, Error> {
-        Ok(match &options.format {
+    fn new(options: &ExportOptions, out: &'a mut dyn Write) -> Self {
+        match &options.format {
             Format::Binary => Self::Binary(out),
             Format::Armor => Self::Armor(out, Vec::new()),
             Format::GnupgHome(path) => Self::Home(path.clone(), Vec::new()),
             Format::CertDirectory(path) => {
                 Self::CertDirectory(path.clone(), Vec::new(), Vec::new())
             }
-            Format::SksDump { folder, per_file } => {
-                fs::create_dir_all(folder).map_err(|e| io_error("make", folder, e))?;
-                Self::Dump {
-                    folder: folder.clone(),
-                    per_file: (*per_file).max(1),
-                    files: 0,
-                    held: Vec::new(),
-                    count: 0,
-                }
-            }
-        })
+        }
     }
 
     fn write(&mut self, cert: Cert) -> Result<(), Error> {
@@ -201,16 +204,6 @@ impl<'a> Writer<'a> {
                 certs.push(cert);
                 if certs.len() == CERTD_BATCH {
                     left_out.extend(gnupg::write_certd(path, &std::mem::take(certs))?);
-                }
-                Ok(())
-            }
-            Self::Dump { folder, per_file, files, held, count } => {
-                held.extend_from_slice(cert.as_bytes());
-                *count += 1;
-                if *count == *per_file {
-                    write_dump(folder, *files, held)?;
-                    (*files, *count) = (*files + 1, 0);
-                    held.clear();
                 }
                 Ok(())
             }
@@ -240,29 +233,7 @@ impl<'a> Writer<'a> {
                 left_out.extend(gnupg::write_certd(&path, &certs)?);
                 return Ok(left_out.iter().map(ToString::to_string).collect());
             }
-            Self::Dump { folder, files, held, count, .. } => {
-                if count > 0 {
-                    write_dump(&folder, files, &held)?;
-                }
-            }
         }
         Ok(Vec::new())
     }
-}
-
-/// Writes one dump file: under another name first, so that a file that is there is complete.
-fn write_dump(folder: &Path, number: usize, bytes: &[u8]) -> Result<(), Error> {
-    let path = folder.join(format!("sks-dump-{number:04}.pgp"));
-    let temporary = path.with_extension("pgp.tmp");
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, &path)
-    };
-    write().map_err(|source| io_error("write", &path, source))
-}
-
-fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::Io { action, name: path.display().to_string(), source }
 }

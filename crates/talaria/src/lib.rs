@@ -3,20 +3,24 @@
 //! What stands under the command line, and what a program embeds. It prints nothing.
 
 mod build;
+mod dump;
 mod error;
 mod export;
 mod import;
 mod source;
 mod stats;
 mod stores;
+mod token;
 
 pub use build::{BuildReport, build};
+pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, describe};
 pub use export::{ExportOptions, Exported, Format, Signatures, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
 pub use source::{Input, Kind, Place};
 pub use stats::{Statistics, algorithm, date, statistics};
 pub use stores::{Opened, Stores};
+pub use token::{Token, TokenError};
 
 pub use talaria_cert as cert;
 pub use talaria_gnupg as gnupg;

@@ -1,12 +1,11 @@
 //! `talaria changes`
 
-use std::fmt;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::str::FromStr;
 
-use talaria::store::{Access, Cursor, Store};
+use talaria::Token;
+use talaria::store::{Access, Cursor};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -24,50 +23,12 @@ pub(crate) struct Args {
     since: Option<Token>,
 }
 
-/// A place in the change log of a store: its name and a number.
-#[derive(Clone, Debug)]
-pub(crate) struct Token {
-    store: String,
-    number: i64,
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.store, self.number)
-    }
-}
-
-impl FromStr for Token {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (store, number) = text.split_once(':').ok_or("a token is STORE:NUMBER")?;
-        let number = number.parse().map_err(|_| "a token ends with a number")?;
-        Ok(Self { store: store.to_owned(), number })
-    }
-}
-
-impl Token {
-    /// The change number, if the token is one of `store`.
-    pub(crate) fn number_in(&self, store: &Store) -> Result<i64, CliError> {
-        if store.name()? == self.store {
-            return Ok(self.number);
-        }
-        Err(CliError::Usage(format!("the token is not one of {}", store.path().display())))
-    }
-}
-
-/// The token of now.
-pub(crate) fn token(store: &Store) -> Result<String, CliError> {
-    Ok(Token { store: store.name()?, number: store.last_change()? }.to_string())
-}
-
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::SUCCESS) };
     let store = &opened.store;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let next = token(store)?;
+    let next = Token::now(store)?;
     if let Some(since) = &args.since {
         let since = since.number_in(store)?;
         let mut failed = None;
@@ -101,7 +62,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     }
     if cx.json {
-        writeln!(out, "{}", serde_json::json!({ "token": next }))?;
+        writeln!(out, "{}", serde_json::json!({ "token": next.to_string() }))?;
     } else {
         writeln!(out, "token {next}")?;
     }

@@ -7,17 +7,16 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::store::{Access, Query};
-use talaria::{ExportOptions, Format, Signatures, export};
+use talaria::{ExportOptions, Format, Signatures, Token, export};
 
-use super::changes::{Token, token};
 use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
 
 /// Write certificates from the store
 ///
-/// To standard output, a file, a GnuPG home directory, a certificate directory or SKS dump files.
-/// Several stores are joined on the way out.
+/// To standard output, a file, a GnuPG home directory or a certificate directory; `talaria dump` writes
+/// the dumps of keyservers. Several stores are joined on the way out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificates to export [default: all]
@@ -41,23 +40,27 @@ pub(crate) struct Args {
     /// Write to a certificate directory (pgp.cert.d), joining what is there
     #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
     to_certd: Option<PathBuf>,
-    /// Write SKS dump files (sks-dump-NNNN.pgp) into a folder
-    #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
-    to_dump: Option<PathBuf>,
-    /// Certificates per dump file
-    #[arg(long, value_name = "N", default_value_t = 15_000, requires = "to_dump")]
-    per_file: usize,
 }
 
 /// Which signatures go along.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Include {
+pub(crate) enum Include {
     /// All, also those marked as local
     All,
     /// All that may leave a ring
     Exportable,
     /// The newest self-signatures and revocations only
     Minimal,
+}
+
+impl From<Include> for Signatures {
+    fn from(include: Include) -> Self {
+        match include {
+            Include::All => Self::All,
+            Include::Exportable => Self::Exportable,
+            Include::Minimal => Self::Minimal,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -69,10 +72,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         None => None,
     };
-    let format = match (&args.to_gnupg, &args.to_certd, &args.to_dump) {
-        (Some(path), _, _) => Format::GnupgHome(path.clone()),
-        (_, Some(path), _) => Format::CertDirectory(path.clone()),
-        (_, _, Some(folder)) => Format::SksDump { folder: folder.clone(), per_file: args.per_file },
+    let format = match (&args.to_gnupg, &args.to_certd) {
+        (Some(path), _) => Format::GnupgHome(path.clone()),
+        (_, Some(path)) => Format::CertDirectory(path.clone()),
         _ if args.armor => Format::Armor,
         _ => Format::Binary,
     };
@@ -82,19 +84,14 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             "not writing binary data to a terminal; use --armor, --output FILE or a pipe".into(),
         ));
     }
-    let signatures = match args.signatures {
-        Include::All => Signatures::All,
-        Include::Exportable => Signatures::Exportable,
-        Include::Minimal => Signatures::Minimal,
-    };
     let options = ExportOptions {
         queries: args.queries.clone(),
         changed_since,
-        signatures,
+        signatures: args.signatures.into(),
         format,
         now: cx.now,
     };
-    let next = stores.iter().next().map(|opened| token(&opened.store)).transpose()?;
+    let next = stores.iter().next().map(|opened| Token::now(&opened.store)).transpose()?;
     let work = |out: &mut dyn Write| cx.long(|monitor| export(&stores, &options, out, monitor));
     let exported = match &args.output {
         Some(path) => {
@@ -119,7 +116,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     for left_out in &exported.left_out {
         eprintln!("talaria: left out: {left_out}");
     }
-    let next = next.unwrap_or_default();
+    let next = next.map(|token| token.to_string()).unwrap_or_default();
     if cx.json && !to_stdout {
         let deleted: Vec<String> = exported.deleted.iter().map(ToString::to_string).collect();
         let json = serde_json::json!({

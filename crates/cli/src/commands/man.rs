@@ -29,10 +29,7 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
     top.build();
     if let Some(folder) = &args.dir {
         fs::create_dir_all(folder)?;
-        page(folder, "talaria", top.clone())?;
-        for command in top.get_subcommands() {
-            page(folder, &format!("talaria-{}", command.get_name()), command.clone())?;
-        }
+        pages(folder, "talaria", &top)?;
         return Ok(ExitCode::SUCCESS);
     }
     let command = match &args.command {
@@ -46,6 +43,15 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
     clap_mangen::Man::new(command).render(&mut text)?;
     std::io::stdout().write_all(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The page of a command and those of its subcommands.
+fn pages(folder: &Path, name: &str, command: &clap::Command) -> Result<(), CliError> {
+    page(folder, name, command.clone())?;
+    for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
+        pages(folder, &format!("{name}-{}", part.get_name()), part)?;
+    }
+    Ok(())
 }
 
 fn page(folder: &Path, name: &str, command: clap::Command) -> Result<(), CliError> {

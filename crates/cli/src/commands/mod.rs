@@ -1,5 +1,6 @@
 //! The subcommands, one file each, named as they are typed.
 
+pub(crate) mod admin;
 pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod changes;
@@ -7,11 +8,13 @@ pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod delete;
+pub(crate) mod dump;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod peer;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stats;
@@ -38,7 +41,10 @@ pub(crate) enum Command {
     Index(index::Args),
     Tune(tune::Args),
     Build(build::Args),
+    Dump(dump::Args),
     Serve(serve::Args),
+    Peer(peer::Args),
+    Admin(admin::Args),
     Bench(bench::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -58,7 +64,10 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Index(args) => index::run(args, cx),
         Command::Tune(args) => tune::run(args, cx),
         Command::Build(args) => build::run(args, cx),
+        Command::Dump(args) => dump::run(args, cx),
         Command::Serve(args) => serve::run(args, cx),
+        Command::Peer(args) => peer::run(args, cx),
+        Command::Admin(args) => admin::run(args, cx),
         Command::Bench(args) => bench::run(args, cx),
         Command::Completions(args) => completions::run(args, cx),
         Command::Man(args) => man::run(args, cx),

@@ -49,9 +49,13 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     talaria_server::start_log(&config.log);
     cx.make_folder()?;
+    let scheme = if config.http.tls_certificate.is_some() { "https" } else { "http" };
     let server = Server::start(cx.path(), config, args.config.clone())?;
     for address in server.addresses() {
-        cx.status(format_args!("Serving {} at http://{address}/", cx.path().display()));
+        cx.status(format_args!("Serving {} at {scheme}://{address}/", cx.path().display()));
+    }
+    for address in server.gossip_addresses() {
+        cx.status(format_args!("Gossiping at {address}"));
     }
     server.run();
     Ok(ExitCode::SUCCESS)

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses what it needs")]
 
+mod serving;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,9 @@ use std::process::{Command, Output, Stdio};
 
 use talaria::cert::{BATCH_BYTES, Cert, Fingerprint, Splitter, Tag};
 use talaria_bench::{Generate, Profile, certs};
+
+#[allow(unused_imports, reason = "each test uses what it needs")]
+pub(crate) use serving::{Serving, answer, form};
 
 /// Certificates by fingerprint.
 pub(crate) type Contents = BTreeMap<Fingerprint, Cert>;

@@ -1,0 +1,49 @@
+//! `talaria admin backup`
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::Progress;
+use talaria::store::Access;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Copy the store to a new file while it is in use
+///
+/// As of one moment, with everything: certificates, what is blocked and redacted, peers, counts. Nobody
+/// has to wait. The copy is a store itself: to restore it, stop the server and put it in the place of the
+/// old one. It has its name only when it is complete.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The new file
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Read)?;
+    let store = stores.writable()?;
+    let page_bytes = store.pages()?.page_bytes;
+    let mut bytes = 0;
+    cx.shown(|report| {
+        store.backup(&args.target, |done, all| {
+            bytes = all * page_bytes;
+            report(Progress {
+                bytes: done * page_bytes,
+                bytes_total: bytes,
+                step: Some("copying"),
+                ..Progress::default()
+            });
+        })
+    })?;
+    let mut out = std::io::stdout().lock();
+    let target = args.target.display().to_string();
+    if cx.json {
+        writeln!(out, "{}", serde_json::json!({ "target": target, "bytes": bytes }))?;
+    } else {
+        writeln!(out, "{target}: {bytes} bytes")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,33 @@
+//! `talaria admin delete`
+
+use std::process::ExitCode;
+
+use talaria::store::{Access, Return};
+
+use super::{Digits, Outcomes};
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Delete certificates; they may come back
+///
+/// By an upload, or from a gossip peer within minutes: `talaria admin block` keeps them out.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Fingerprints of the certificates
+    #[arg(value_name = "FINGERPRINT", required = true)]
+    fingerprints: Vec<Digits>,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Write)?;
+    let store = stores.writable()?;
+    let mut outcomes = Vec::new();
+    for digits in &args.fingerprints {
+        let fingerprint = digits.known(store)?;
+        let is_here = store.row(fingerprint)?.is_some();
+        outcomes.push((fingerprint, is_here, if is_here { "deleted" } else { "not here" }));
+    }
+    let here: Vec<_> = outcomes.iter().filter(|(_, here, _)| *here).map(|(f, ..)| *f).collect();
+    store.delete(&here, Return::Allowed, cx.now)?;
+    Outcomes(outcomes).print(cx, "delete")
+}

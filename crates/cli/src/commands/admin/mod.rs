@@ -1,0 +1,136 @@
+//! `talaria admin`
+
+mod backup;
+mod block;
+mod delete;
+mod redact;
+mod reindex;
+mod unblock;
+mod unredact;
+
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::Subcommand;
+use talaria::cert::Fingerprint;
+use talaria::store::{Query, Store};
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Do what the operator of a keyserver has to do
+///
+/// While the server runs: what is changed here shows there at once. Certificates are named by the whole
+/// fingerprint of their primary key, and by nothing else.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Delete(delete::Args),
+    Block(block::Args),
+    Unblock(unblock::Args),
+    Redact(redact::Args),
+    Unredact(unredact::Args),
+    Reindex(reindex::Args),
+    Backup(backup::Args),
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    match &args.command {
+        Command::Delete(args) => delete::run(args, cx),
+        Command::Block(args) => block::run(args, cx),
+        Command::Unblock(args) => unblock::run(args, cx),
+        Command::Redact(args) => redact::run(args, cx),
+        Command::Unredact(args) => unredact::run(args, cx),
+        Command::Reindex(args) => reindex::run(args, cx),
+        Command::Backup(args) => backup::run(args, cx),
+    }
+}
+
+/// The digits of a fingerprint: 16, 20 or 32 bytes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Digits(Vec<u8>);
+
+impl FromStr for Digits {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text.parse() {
+            Ok(Query::Fingerprint(bytes)) => Ok(Self(bytes)),
+            _ => Err("a fingerprint has 40 or 64 hexadecimal digits, 32 in version 3"),
+        }
+    }
+}
+
+impl Digits {
+    /// The fingerprint with these digits: that of a certificate that is or was in the store, else that
+    /// of the version that has so many digits. `None` for one of version 3 that never was there: its
+    /// key ID is not to be told from its digits.
+    fn resolve(&self, store: &Store) -> Result<Option<Fingerprint>, CliError> {
+        let bytes = self.0.as_slice();
+        let likely = match bytes.len() {
+            20 => return Ok(bytes.try_into().ok().map(Fingerprint::V4)),
+            32 => bytes.try_into().ok().map(Fingerprint::V6),
+            _ => None,
+        };
+        let found = store.select(&Query::Fingerprint(bytes.to_vec()), 100)?;
+        let here = found.rows.iter().map(|row| row.summary.fingerprint());
+        let gone = store.tombstones(-1)?.into_iter().map(|tombstone| tombstone.fingerprint);
+        let known = here.chain(gone).find(|fingerprint| fingerprint.as_bytes() == bytes);
+        Ok(known.or(likely))
+    }
+
+    /// The fingerprint with these digits, an error where there is none.
+    fn known(&self, store: &Store) -> Result<Fingerprint, CliError> {
+        self.resolve(store)?.ok_or_else(|| CliError::Missing(format!("no certificate {self}")))
+    }
+}
+
+impl std::fmt::Display for Digits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+    }
+}
+
+/// What came of each certificate that was named.
+struct Outcomes(Vec<(Fingerprint, bool, &'static str)>);
+
+impl Outcomes {
+    /// Prints all; exit status 1 if there was nothing to do for one.
+    fn print(&self, cx: &Context, action: &'static str) -> Result<ExitCode, CliError> {
+        use std::io::Write as _;
+        let mut out = std::io::stdout().lock();
+        for (fingerprint, _, outcome) in &self.0 {
+            let fingerprint = fingerprint.to_string();
+            if cx.json {
+                let json = serde_json::json!({
+                    "action": action, "fingerprint": fingerprint, "outcome": outcome,
+                });
+                writeln!(out, "{json}")?;
+            } else {
+                writeln!(out, "{fingerprint} {outcome}")?;
+            }
+        }
+        let all = self.0.iter().all(|(_, done, _)| *done);
+        Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_fingerprints_are_taken() {
+        let whole = "0123456789ABCDEF0123456789ABCDEF01234567";
+        assert_eq!(whole.parse::<Digits>().unwrap().to_string(), whole);
+        assert_eq!(format!("0x{}", whole.to_lowercase()).parse(), whole.parse::<Digits>());
+        for bad in ["0123456789ABCDEF", "alice", "<alice@example.org>", ""] {
+            assert!(bad.parse::<Digits>().is_err(), "{bad}");
+        }
+    }
+}

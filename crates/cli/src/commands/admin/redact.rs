@@ -1,0 +1,58 @@
+//! `talaria admin redact`
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::ExitCode;
+
+use talaria::store::{Access, Redaction};
+
+use super::{Digits, Outcomes};
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Take user IDs out of a certificate, and keep them out
+///
+/// The key, its subkeys and its revocations stay, so that it can be updated and revoked. What is taken
+/// out is refused from whoever brings it later; the store remembers its digest only. `talaria compact`
+/// overwrites what is left of it in the file. Gossip peers keep what they have.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub(super) struct Args {
+    /// Fingerprint of the certificate; it need not be there yet
+    #[arg(value_name = "FINGERPRINT")]
+    fingerprint: Digits,
+    /// A user ID, whole and exactly as it is (can be repeated)
+    #[arg(long, value_name = "TEXT", group = "what")]
+    user_id: Vec<OsString>,
+    /// All user IDs and attributes, also later ones
+    #[arg(long, group = "what")]
+    all: bool,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Write)?;
+    let store = stores.writable()?;
+    let fingerprint = args.fingerprint.known(store)?;
+    let here = store.get(fingerprint)?;
+    let mut redactions = Vec::new();
+    if args.all {
+        redactions.push(Redaction::All);
+    }
+    for text in &args.user_id {
+        let body = text.as_bytes();
+        if let Some(here) = &here
+            && !here.cert.user_ids().any(|user_id| user_id == body)
+        {
+            cx.status(format_args!(
+                "{fingerprint} has no user ID {:?} now; it is refused if it comes.",
+                text.to_string_lossy()
+            ));
+        }
+        redactions.push(Redaction::of(body));
+    }
+    for redaction in &redactions {
+        store.redact(fingerprint, redaction, cx.now)?;
+    }
+    let outcome = if here.is_some() { "redacted" } else { "redacted before it is there" };
+    Outcomes(vec![(fingerprint, true, outcome)]).print(cx, "redact")
+}

@@ -1,0 +1,31 @@
+//! `talaria admin unredact`
+
+use std::process::ExitCode;
+
+use talaria::store::Access;
+
+use super::{Digits, Outcomes};
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Let the user IDs of certificates come back
+///
+/// They are not in the store any more: somebody has to bring them.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Fingerprints of the certificates
+    #[arg(value_name = "FINGERPRINT", required = true)]
+    fingerprints: Vec<Digits>,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Write)?;
+    let store = stores.writable()?;
+    let mut outcomes = Vec::new();
+    for digits in &args.fingerprints {
+        let fingerprint = digits.known(store)?;
+        let was = store.unredact(fingerprint)? > 0;
+        outcomes.push((fingerprint, was, if was { "unredacted" } else { "not redacted" }));
+    }
+    Outcomes(outcomes).print(cx, "unredact")
+}

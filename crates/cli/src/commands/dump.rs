@@ -1,0 +1,86 @@
+//! `talaria dump`
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::store::Access;
+use talaria::{DumpOptions, Extent, Token, dump};
+
+use super::export::Include;
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Write a dump as keyservers exchange it
+///
+/// Files sks-dump-NNNN.pgp and metadata-sks-dump.txt, as SKS writes them: `talaria build`, SKS and
+/// Hockeypuck load them. The folder remembers where the dump ends, so that --incremental writes what has
+/// changed since into further files; deleted.txt then names what is in older files and was deleted.
+///
+/// Nobody has to wait: a server goes on meanwhile. What is in the folder is complete, also when a dump
+/// is broken off; replacing an older dump takes the room of both until the new one is done.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The folder
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Certificates per file
+    #[arg(long, value_name = "N", default_value_t = 15_000)]
+    certs_per_file: usize,
+    /// Only what was added or changed since the dump that is in the folder
+    #[arg(long, conflicts_with = "since")]
+    incremental: bool,
+    /// Only what was added or changed since a token (see `talaria changes`)
+    #[arg(long, value_name = "TOKEN")]
+    since: Option<Token>,
+    /// Signatures to include
+    #[arg(long, value_enum, default_value_t = Include::Exportable)]
+    signatures: Include,
+    /// The server that the metadata names
+    #[arg(long, value_name = "NAME", default_value = "localhost")]
+    hostname: String,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let extent = match &args.since {
+        Some(token) => Extent::Since(token.clone()),
+        None if args.incremental => Extent::Increment,
+        None => Extent::Whole,
+    };
+    let options = DumpOptions {
+        folder: args.folder.clone(),
+        extent,
+        per_file: args.certs_per_file,
+        signatures: args.signatures.into(),
+        hostname: args.hostname.clone(),
+        now: cx.now,
+    };
+    let dumped = cx.long(|monitor| dump(&stores, &options, monitor))?;
+    let mut out = std::io::stdout().lock();
+    if cx.json {
+        let files: Vec<String> =
+            dumped.files.iter().map(|path| path.display().to_string()).collect();
+        let deleted: Vec<String> = dumped.deleted.iter().map(ToString::to_string).collect();
+        let json = serde_json::json!({
+            "folder": args.folder.display().to_string(), "certificates": dumped.certs,
+            "bytes": dumped.bytes, "files": files, "deleted": deleted,
+            "token": dumped.token.to_string(),
+        });
+        writeln!(out, "{json}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(
+        out,
+        "{}: {} certificates ({} bytes) in {} files",
+        args.folder.display(),
+        dumped.certs,
+        dumped.bytes,
+        dumped.files.len()
+    )?;
+    for fingerprint in &dumped.deleted {
+        cx.status(format_args!("Deleted since then: {fingerprint}"));
+    }
+    cx.status(format_args!("Next token: {}", dumped.token));
+    Ok(ExitCode::SUCCESS)
+}

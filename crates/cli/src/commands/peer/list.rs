@@ -1,0 +1,39 @@
+//! `talaria peer list`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use talaria::store::{Access, Store};
+
+use super::{Settings, name};
+use crate::context::Context;
+use crate::error::CliError;
+
+/// List the gossip peers
+///
+/// With --config also those of the configuration and its membership file.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let config = args.settings.read()?;
+    let store = Store::open(cx.path(), Access::Read)?;
+    let mut out = std::io::stdout().lock();
+    for (peer, origin) in talaria_server::peers(&config, Some(&store))? {
+        if cx.json {
+            let json = serde_json::json!({
+                "host": peer.host, "port": peer.port, "http_port": peer.http_port,
+                "view": peer.view.name(), "origin": origin.name(),
+            });
+            writeln!(out, "{json}")?;
+            continue;
+        }
+        let http = peer.http_port.map(|port| format!(", HKP at port {port}")).unwrap_or_default();
+        let (view, origin) = (peer.view.name(), origin.name());
+        writeln!(out, "{} view {view}{http} ({origin})", name(&peer))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

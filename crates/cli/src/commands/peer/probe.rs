@@ -1,0 +1,53 @@
+//! `talaria peer probe`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use talaria::cert::View;
+
+use super::{Settings, Target, name, named};
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Ask a keyserver what it is and which data set it has
+///
+/// Exit status 1 if its data set is none that is known here, or not the one that was asked for.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The keyserver; the port of gossip is 11370 if none is named
+    #[arg(value_name = "HOST[:PORT]")]
+    peer: Target,
+    /// The data set that it should have: sks or hockeypuck-2.3 [default: any]
+    #[arg(long, value_name = "VIEW")]
+    view: Option<View>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let config = args.settings.read()?;
+    let peer = named(&args.peer, args.view, &config, cx.path())?;
+    let probed = talaria_server::probe(&config, &peer)?;
+    let view = probed.view();
+    let fits = match args.view {
+        Some(wanted) => view == Some(wanted),
+        None => view.is_some(),
+    };
+    let mut out = std::io::stdout().lock();
+    if cx.json {
+        let json = serde_json::json!({
+            "host": peer.host, "port": peer.port, "version": probed.version,
+            "http_port": probed.http_port, "filters": probed.filters,
+            "bit_quantum": probed.bit_quantum, "m_bar": probed.m_bar,
+            "view": view.map(View::name), "fits": fits,
+        });
+        writeln!(out, "{json}")?;
+    } else {
+        writeln!(out, "{}", name(&peer))?;
+        writeln!(out, "  version   {}", probed.version.escape_debug())?;
+        writeln!(out, "  HKP port  {}", probed.http_port)?;
+        writeln!(out, "  filters   {}", probed.filters.escape_debug())?;
+        writeln!(out, "  view      {}", view.map_or("none that is known here", View::name))?;
+    }
+    Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

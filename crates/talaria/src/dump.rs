@@ -1,0 +1,413 @@
+//! Dumps: folders of keyring files as SKS writes them, whole or what has changed since.
+//!
+//! All files of a dump are written under other names first, then renamed, so what is in a folder is
+//! complete. `talaria-dump.txt` says where in the change log it ends; it is the last to be written.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use md5::{Digest as _, Md5};
+use talaria_cert::{Cert, Fingerprint};
+
+use crate::export::{Chosen, each};
+use crate::{Error, Exported, Monitor, Signatures, Stores, Token, date};
+
+/// Says where in the change log a dump ends.
+const STATE: &str = "talaria-dump.txt";
+
+/// Names certificates that are in the files and were deleted since.
+const DELETED: &str = "deleted.txt";
+
+/// The description that SKS puts beside its dumps.
+const METADATA: &str = "metadata-sks-dump.txt";
+
+/// What a dump covers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Extent {
+    /// All certificates; what the folder held before is replaced.
+    Whole,
+    /// What was added or changed since a token, in further files.
+    Since(Token),
+    /// What was added or changed since the dump that is in the folder, in further files.
+    Increment,
+}
+
+/// What to dump.
+#[derive(Clone, Debug)]
+pub struct DumpOptions {
+    /// Where to; made if it is not there.
+    pub folder: PathBuf,
+    /// What is covered.
+    pub extent: Extent,
+    /// Certificates per file.
+    pub per_file: usize,
+    /// Which signatures.
+    pub signatures: Signatures,
+    /// Whom the metadata names.
+    pub hostname: String,
+    /// The present, in seconds since 1970.
+    pub now: u32,
+}
+
+/// What was dumped.
+#[derive(Clone, Debug)]
+pub struct Dumped {
+    /// Certificates written.
+    pub certs: u64,
+    /// Bytes of their packets.
+    pub bytes: u64,
+    /// The files with them.
+    pub files: Vec<PathBuf>,
+    /// Certificates that are in files of the folder, or may be, and not in the store any more.
+    pub deleted: Vec<Fingerprint>,
+    /// Where the next increment starts.
+    pub token: Token,
+}
+
+/// Writes a dump. Whoever writes to the store meanwhile is not kept waiting; what was written since
+/// the start may be in the dump, and is in the next increment in any case.
+///
+/// # Errors
+///
+/// [`Error::Dump`] if there is nothing to go on from, or another dump is being written;
+/// [`Error::Token`]; what reading and writing can meet. The folder is as it was before, but for
+/// errors of the very last step, renaming: then there is no [`Extent::Increment`] of it.
+pub fn dump(
+    stores: &Stores,
+    options: &DumpOptions,
+    monitor: &mut Monitor<'_>,
+) -> Result<Dumped, Error> {
+    let started = Instant::now();
+    let folder = Folder::open(&options.folder)?;
+    let Some(first) = stores.iter().next() else {
+        return Err(folder.refuse("there is no store to dump"));
+    };
+    if stores.iter().count() > 1 && options.extent != Extent::Whole {
+        return Err(folder.refuse("several stores are dumped as a whole only"));
+    }
+    let token = Token::now(&first.store)?;
+    let since = match &options.extent {
+        Extent::Whole => None,
+        Extent::Since(token) => Some(token.number_in(&first.store)?),
+        Extent::Increment => Some(folder.state()?.number_in(&first.store)?),
+    };
+    let before = if since.is_some() { folder.metadata()? } else { Metadata::default() };
+    let mut writer = Writer {
+        folder: &folder,
+        per_file: options.per_file.max(1),
+        next: if since.is_some() { folder.next_number()? } else { 0 },
+        open: None,
+        done: Vec::new(),
+    };
+    let mut exported = Exported::default();
+    let chosen = Chosen {
+        queries: &[],
+        changed_since: since,
+        signatures: options.signatures,
+        now: options.now,
+    };
+    each(stores, &chosen, &mut exported, monitor, &mut |cert| writer.write(&cert))?;
+    writer.close()?;
+
+    let mut gone = Vec::new();
+    for fingerprint in &exported.deleted {
+        gone.push(fingerprint.to_string());
+    }
+    if since.is_some() {
+        for line in folder.deleted()? {
+            if !gone.contains(&line) && !is_here(stores, &line)? {
+                gone.push(line);
+            }
+        }
+    }
+    let mut metadata = before;
+    metadata.certs += exported.certs;
+    metadata
+        .files
+        .extend(writer.done.iter().map(|written| (written.md5.clone(), name_of(written.number))));
+    let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(0);
+    let times = (options.now, options.now.saturating_add(seconds));
+    let files = folder.publish(std::mem::take(&mut writer.done), since.is_none())?;
+    folder.put(DELETED, (!gone.is_empty()).then(|| gone.join("\n") + "\n"))?;
+    folder.put(METADATA, Some(metadata.text(&options.hostname, times)))?;
+    let state = format!(
+        "# The dump in this folder ends here; `talaria dump --incremental` goes on from it.\n\
+         token {token}\n"
+    );
+    folder.put(STATE, (stores.iter().count() == 1).then_some(state))?;
+    folder.sync()?;
+    let (certs, bytes) = (exported.certs, exported.bytes);
+    Ok(Dumped { certs, bytes, files, deleted: exported.deleted, token })
+}
+
+/// Whether a certificate that was deleted came back.
+fn is_here(stores: &Stores, fingerprint: &str) -> Result<bool, Error> {
+    let Ok(query) = fingerprint.parse() else { return Ok(false) };
+    for opened in stores.iter() {
+        let found = opened.store.select(&query, 10)?;
+        if found.rows.iter().any(|row| row.summary.fingerprint().to_string() == fingerprint) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn name_of(number: u32) -> String {
+    format!("sks-dump-{number:04}.pgp")
+}
+
+fn number_of(name: &str) -> Option<u32> {
+    name.strip_prefix("sks-dump-")?.strip_suffix(".pgp")?.parse().ok()
+}
+
+/// A folder with a dump, locked.
+struct Folder {
+    path: PathBuf,
+    lock: File,
+}
+
+impl Folder {
+    fn open(path: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(path).map_err(|error| failed("make", path, error))?;
+        let lock = File::open(path).map_err(|error| failed("open", path, error))?;
+        let folder = Self { path: path.to_owned(), lock };
+        match folder.lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(folder.refuse("another dump is being written to it"));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("lock", path, error)),
+        }
+        // What a dump that was killed has left.
+        for name in folder.names()? {
+            if name.strip_suffix(".tmp").is_some_and(|name| number_of(name).is_some()) {
+                let path = folder.path.join(name);
+                fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
+            }
+        }
+        Ok(folder)
+    }
+
+    fn refuse(&self, what: &'static str) -> Error {
+        Error::Dump { folder: self.path.clone(), what }
+    }
+
+    fn names(&self) -> Result<Vec<String>, Error> {
+        let read = || -> io::Result<Vec<String>> {
+            let entries = fs::read_dir(&self.path)?;
+            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        };
+        read().map_err(|error| failed("read", &self.path, error))
+    }
+
+    fn numbers(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.names()?.iter().filter_map(|name| number_of(name)).collect())
+    }
+
+    fn next_number(&self) -> Result<u32, Error> {
+        Ok(self.numbers()?.into_iter().max().map_or(0, |last| last + 1))
+    }
+
+    /// A text file of the folder, empty if it is not there.
+    fn text(&self, name: &str) -> Result<String, Error> {
+        let path = self.path.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(failed("read", &path, error)),
+        }
+    }
+
+    /// Where the dump that is there ends.
+    fn state(&self) -> Result<Token, Error> {
+        let text = self.text(STATE)?;
+        let token = text.lines().find_map(|line| line.strip_prefix("token ")?.trim().parse().ok());
+        token.ok_or_else(|| self.refuse("there is no dump in it to go on from"))
+    }
+
+    fn deleted(&self) -> Result<Vec<String>, Error> {
+        Ok(self.text(DELETED)?.lines().map(|line| line.trim().to_owned()).collect())
+    }
+
+    fn metadata(&self) -> Result<Metadata, Error> {
+        Ok(Metadata::parse(&self.text(METADATA)?))
+    }
+
+    /// Gives what was written its names; with `replace`, takes other files of dumps away.
+    fn publish(&self, written: Vec<Written>, replace: bool) -> Result<Vec<PathBuf>, Error> {
+        if replace {
+            // A mix of two dumps is no dump.
+            self.put(STATE, None)?;
+        }
+        let mut files = Vec::with_capacity(written.len());
+        for Written { number, mut temporary, .. } in written {
+            let path = self.path.join(name_of(number));
+            fs::rename(&temporary.0, &path).map_err(|error| failed("write", &path, error))?;
+            temporary.0.clear();
+            files.push(path);
+        }
+        if replace {
+            for number in self.numbers()? {
+                let path = self.path.join(name_of(number));
+                if !files.contains(&path) {
+                    fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Writes a text file of the folder, or takes it away.
+    fn put(&self, name: &str, text: Option<String>) -> Result<(), Error> {
+        let path = self.path.join(name);
+        let Some(text) = text else {
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(failed("remove", &path, error))
+                }
+                _ => Ok(()),
+            };
+        };
+        let temporary = self.path.join(format!("{name}.tmp"));
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&temporary)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|error| failed("write", &path, error))
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.lock.sync_all().map_err(|error| failed("write", &self.path, error))
+    }
+}
+
+/// A file that goes away with the value, unless its name was cleared.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// A file of a dump that has not got its name yet.
+struct Written {
+    number: u32,
+    temporary: Temporary,
+    md5: String,
+}
+
+/// A file of a dump that is being written.
+struct Open {
+    temporary: Temporary,
+    out: BufWriter<File>,
+    md5: Md5,
+    certs: usize,
+}
+
+struct Writer<'a> {
+    folder: &'a Folder,
+    per_file: usize,
+    next: u32,
+    open: Option<Open>,
+    done: Vec<Written>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, cert: &Cert) -> Result<(), Error> {
+        let path = self.folder.path.join(name_of(self.next) + ".tmp");
+        if self.open.is_none() {
+            let file = File::create(&path).map_err(|error| failed("write", &path, error))?;
+            let out = BufWriter::with_capacity(1 << 16, file);
+            let temporary = Temporary(path.clone());
+            self.open = Some(Open { temporary, out, md5: Md5::new(), certs: 0 });
+        }
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.md5.update(cert.as_bytes());
+        open.out.write_all(cert.as_bytes()).map_err(|error| failed("write", &path, error))?;
+        open.certs += 1;
+        if open.certs == self.per_file { self.close() } else { Ok(()) }
+    }
+
+    /// Ends the file that is open.
+    fn close(&mut self) -> Result<(), Error> {
+        let Some(Open { temporary, out, md5, .. }) = self.open.take() else { return Ok(()) };
+        let synced = || out.into_inner()?.sync_all();
+        synced().map_err(|error: io::Error| failed("write", &temporary.0, error))?;
+        let md5: String = md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        self.done.push(Written { number: self.next, temporary, md5 });
+        self.next += 1;
+        Ok(())
+    }
+}
+
+/// What SKS says about a dump.
+#[derive(Debug, Default)]
+struct Metadata {
+    /// Certificates in all files; one that is in several counts as often.
+    certs: u64,
+    /// The MD5 digest of each file, and its name.
+    files: Vec<(String, String)>,
+}
+
+impl Metadata {
+    fn parse(text: &str) -> Self {
+        let mut metadata = Self::default();
+        for line in text.lines() {
+            if let Some(count) = line.strip_prefix("#Key-Count:") {
+                metadata.certs = count.trim().parse().unwrap_or(0);
+            } else if let Some((md5, name)) = line.split_once("  ")
+                && number_of(name).is_some()
+            {
+                metadata.files.push((md5.to_owned(), name.to_owned()));
+            }
+        }
+        metadata
+    }
+
+    fn text(&self, hostname: &str, (started, ended): (u32, u32)) -> String {
+        let files: String =
+            self.files.iter().map(|(md5, name)| format!("{md5}  {name}\n")).collect();
+        format!(
+            "#Metadata-for: {hostname}\n#Dump-started: {}\n#Files-Count: {}\n#Key-Count: {}\n\
+             #Digest-algo: md5\n{files}#Dump-ended: {}\n",
+            time(started),
+            self.files.len(),
+            self.certs,
+            time(ended),
+        )
+    }
+}
+
+/// A time as SKS writes it, in UTC.
+fn time(seconds: u32) -> String {
+    let (year, month, day) = date(seconds);
+    let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{:02}", seconds % 60)
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Io { action, name: path.display().to_string(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_that_of_sks() {
+        let text = "#Metadata-for: localhost\n#Dump-started: 2026-11-21 12:41:25\n#Files-Count: 2\n\
+                    #Key-Count: 231\n#Digest-algo: md5\n\
+                    f71893a6b8027ea999ac09fa8a468aef  sks-dump-0000.pgp\n\
+                    cec5b4946f76f67a9d08ab74b04fe968  sks-dump-0001.pgp\n\
+                    #Dump-ended: 2026-11-21 12:41:27\n";
+        let times = (1_795_264_885, 1_795_264_887);
+        assert_eq!(Metadata::parse(text).text("localhost", times), text);
+    }
+}

@@ -1,0 +1,59 @@
+//! Places in the change log of a store, as text that programs keep.
+
+use std::fmt;
+use std::str::FromStr;
+
+use talaria_store::Store;
+
+use crate::Error;
+
+/// A place in the change log of a store: its name and the number of a change.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Token {
+    store: String,
+    number: i64,
+}
+
+impl Token {
+    /// The end of the change log.
+    ///
+    /// # Errors
+    ///
+    /// What reading the store can meet.
+    pub fn now(store: &Store) -> Result<Self, Error> {
+        Ok(Self { store: store.name()?, number: store.last_change()? })
+    }
+
+    /// The number of the change.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Token`] if the token is one of another store.
+    pub fn number_in(&self, store: &Store) -> Result<i64, Error> {
+        if store.name()? == self.store {
+            return Ok(self.number);
+        }
+        Err(Error::Token { path: store.path().to_owned() })
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.store, self.number)
+    }
+}
+
+/// Why a text is no token.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a token is STORE:NUMBER")]
+pub struct TokenError;
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        let (store, number) = text.split_once(':').ok_or(TokenError)?;
+        let number = number.parse().map_err(|_| TokenError)?;
+        Ok(Self { store: store.to_owned(), number })
+    }
+}
