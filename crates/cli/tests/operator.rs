@@ -134,7 +134,6 @@ fn what_is_deleted_may_come_back_and_what_is_blocked_may_not() {
     let output = program.run(&["import", text(&ring)]);
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(program.contents().len(), 3, "the deleted one is back, the blocked ones are not");
-    // In the copy that gossip compares, they are not either.
     program.ok(&["admin", "unblock", &second, &absent]);
     let again = program.run(&["admin", "unblock", &second]);
     assert_eq!(
@@ -220,6 +219,25 @@ fn reindexing_mends_what_is_derived() {
 }
 
 #[test]
+fn a_server_gossips_with_the_digests_that_were_made_again() {
+    let all = corpus(20);
+    let (theirs, ours) = (filled(&all), Program::new());
+    theirs.ok(&["peer", "add", "127.0.0.1:1"]);
+    let database = Connection::open(theirs.store()).unwrap();
+    database.execute_batch("DELETE FROM digest").unwrap();
+    let server = Serving::start(&theirs, &["--gossip", "127.0.0.1:0"]);
+    let peer = server.gossip.unwrap().to_string();
+    let wanted = || json(&ours.ok(&["--json", "peer", "sync", &peer]))[0]["wanted"].as_u64();
+    assert_eq!(wanted(), Some(0));
+    theirs.ok(&["admin", "reindex"]);
+    let started = std::time::Instant::now();
+    while wanted() != Some(20) {
+        assert!(started.elapsed().as_secs() < 30, "it has the old digests: {}", server.log());
+    }
+    assert_eq!(ours.contents(), theirs.contents());
+}
+
+#[test]
 fn dumps_go_on_where_the_last_one_ended() {
     let all = corpus(40);
     let program = filled(&all[..25]);
@@ -288,16 +306,23 @@ fn a_dump_that_cannot_be_written_leaves_the_old_one() {
     let program = filled(&corpus(20));
     let folder = program.path("dump");
     program.ok(&["dump", text(&folder)]);
-    let before = files(&folder);
-    // A folder where a file should be: the second file cannot be written.
-    fs::create_dir(folder.join("sks-dump-0001.pgp.tmp.d")).unwrap();
-    let blocked = folder.join("sks-dump-0001.pgp");
-    fs::create_dir(&blocked).unwrap();
-    fs::write(blocked.join("file"), "").unwrap();
-    program.fails(&["dump", text(&folder), "--certs-per-file", "10"], 5);
-    fs::remove_dir_all(&blocked).unwrap();
-    fs::remove_dir(folder.join("sks-dump-0001.pgp.tmp.d")).unwrap();
-    assert!(files(&folder).iter().all(|name| before.contains(name)), "no half file is left");
+    let held = || -> Vec<Vec<u8>> {
+        files(&folder).iter().filter_map(|name| fs::read(folder.join(name)).ok()).collect()
+    };
+    let before = held();
+    let more = program.ring("more.pgp", &corpus(30)[20..]);
+    program.ok(&["import", text(&more)]);
+    // A folder where the second file is to be written.
+    let obstacle = folder.join("sks-dump-0001.pgp.tmp");
+    fs::create_dir(&obstacle).unwrap();
+    for extent in [&["--certs-per-file", "10"][..], &["--incremental"]] {
+        let said = program.fails(&[&["dump", text(&folder)], extent].concat(), 5);
+        assert!(said.contains("sks-dump-0001.pgp.tmp"), "{said}");
+        assert!(held() == before, "{extent:?}");
+    }
+    fs::remove_dir(&obstacle).unwrap();
+    program.ok(&["dump", text(&folder), "--incremental"]);
+    assert_eq!(files(&folder).iter().filter(|name| name.starts_with("sks-dump")).count(), 2);
 }
 
 #[test]

@@ -21,8 +21,24 @@ struct Followed {
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     views: RwLock<Vec<(View, Arc<RwLock<Followed>>)>>,
-    /// The number of the change up to which the trees have come. Held while they follow.
-    reached: Mutex<i64>,
+    /// How far the trees have come. Held while they follow.
+    reached: Mutex<Reached>,
+}
+
+/// What the trees know of the store.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    /// The number of the last change that is in them.
+    change: i64,
+    /// The tables that they were read from.
+    tables: i64,
+}
+
+impl Reached {
+    /// What is there now. Whatever is written from here on is seen again when the trees follow.
+    fn now(store: &Store) -> Result<Self, StoreError> {
+        Ok(Self { tables: store.tables_made()?, change: store.last_change()? })
+    }
 }
 
 const NONE: [u8; 16] = [0; 16];
@@ -30,8 +46,7 @@ const NONE: [u8; 16] = [0; 16];
 impl Trees {
     /// Builds the trees of all views that the store keeps.
     pub(crate) fn build(store: &Store) -> Result<Self, StoreError> {
-        // What is written from here on is seen again when they follow.
-        let reached = store.last_change()?;
+        let reached = Reached::now(store)?;
         let mut views = Vec::new();
         for view in store.views()? {
             views.push((view, Arc::new(RwLock::new(read(store, view)?))));
@@ -65,15 +80,25 @@ impl Trees {
         views.iter().map(|(view, _)| *view).collect()
     }
 
-    /// Brings the trees to the end of the change log. Returns how many changes there were.
+    /// Brings the trees to the end of the change log, or reads them again if the store made its tables
+    /// again. Returns how many changes there were.
     pub(crate) fn follow(&self, store: &Store) -> Result<usize, StoreError> {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        if store.last_change()? == *reached {
+        if store.tables_made()? != reached.tables {
+            let now = Reached::now(store)?;
+            let views = self.views.read().unwrap_or_else(PoisonError::into_inner).clone();
+            for (view, followed) in views {
+                let again = read(store, view)?;
+                *followed.write().unwrap_or_else(PoisonError::into_inner) = again;
+            }
+            *reached = now;
+        }
+        if store.last_change()? == reached.change {
             return Ok(0);
         }
         let mut changed = Vec::new();
-        let mut last = *reached;
-        store.for_each_change(*reached, |number, _, id, _| {
+        let mut last = reached.change;
+        store.for_each_change(reached.change, |number, _, id, _| {
             last = number;
             changed.push(id);
         })?;
@@ -100,7 +125,7 @@ impl Trees {
             tree.remove_many(gone);
             tree.insert_many(come);
         }
-        *reached = last;
+        reached.change = last;
         Ok(count)
     }
 }

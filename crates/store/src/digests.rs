@@ -75,6 +75,18 @@ impl Store {
         })
     }
 
+    /// A number that changes when tables are made again, by [`Self::rebuild`] above all. What somebody
+    /// holds of the digests in memory is then to be read again: the change log does not tell.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn tables_made(&self) -> Result<i64, StoreError> {
+        self.run(|connection| {
+            connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
+        })
+    }
+
     /// Calls `each` with all digests of a view and the number of the certificate, in ascending order.
     ///
     /// # Errors

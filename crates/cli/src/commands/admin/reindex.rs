@@ -13,8 +13,7 @@ use crate::error::CliError;
 ///
 /// In one transaction, so it is done or not done at all. Lookups go on meanwhile with the old tables;
 /// uploads have to wait, and after a minute they are refused, so choose a quiet hour: it takes about
-/// as long as `talaria build` from a dump. Restart a server afterwards if `talaria check` had found
-/// damaged digests.
+/// as long as `talaria build` from a dump.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 
