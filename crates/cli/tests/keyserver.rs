@@ -3,7 +3,7 @@
 mod program;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -208,14 +208,16 @@ fn open_requests_end_when_the_server_goes_down() {
     let body = form(&all[1]);
     let mut open = TcpStream::connect(server.address).unwrap();
     let head = format!(
-        "POST /pks/add HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+        "POST /pks/add HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nexpect: 100-continue\r\n\
          content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     open.write_all(head.as_bytes()).unwrap();
+    // The server asks for the body: it is being read when the signal comes.
+    let mut ready = [0; 25];
+    open.read_exact(&mut ready).unwrap();
+    assert_eq!(&ready, b"HTTP/1.1 100 Continue\r\n\r\n");
     open.write_all(&body.as_bytes()[..50]).unwrap();
-    // It is being read when the signal comes.
-    thread::sleep(Duration::from_millis(200));
     server.signal("TERM");
     server.says("going down");
     let started = Instant::now();
@@ -272,6 +274,22 @@ fn the_settings_in_force_are_shown_and_read_back() {
     fs::write(&config, &shown).unwrap();
     assert_eq!(program.ok(&["serve", "--show-config", "--config", text(&config)]), shown);
     assert!(!program.store().exists(), "nothing is made");
+}
+
+#[test]
+fn several_servers_run_on_one_store() {
+    let program = Program::new();
+    let all = corpus(60);
+    let servers = [Serving::start(&program, &[]), Serving::start(&program, &[])];
+    thread::scope(|scope| {
+        for (server, part) in servers.iter().zip(all.chunks(30)) {
+            scope.spawn(move || part.iter().for_each(|cert| assert_eq!(server.add(cert).0, 200)));
+        }
+    });
+    assert!(servers.iter().all(|server| all.iter().all(|cert| server.finds(cert))));
+    drop(servers);
+    assert_eq!(program.contents().len(), 60);
+    program.assert_clean();
 }
 
 #[test]

@@ -326,6 +326,35 @@ fn a_dump_that_cannot_be_written_leaves_the_old_one() {
 }
 
 #[test]
+fn sks_loads_our_dumps_and_we_load_those_of_sks() {
+    let program = filled(&corpus(25));
+    let base = program.path("sks");
+    for folder in ["etc/sks", "var/lib/sks", "var/log/sks", "var/run/sks", "var/spool/sks", "out"] {
+        fs::create_dir_all(base.join(folder)).unwrap();
+    }
+    fs::write(base.join("etc/sks/sksconf"), "hostname: localhost\ndisable_mailsync:\n").unwrap();
+    let sks = |args: &[&str]| {
+        let command =
+            Command::new("sks").args(args).args(["-basedir", "."]).current_dir(&base).output();
+        if let Ok(output) = &command {
+            assert!(output.status.success(), "{args:?}: {output:?}");
+        }
+        command.is_ok()
+    };
+    program.ok(&["dump", text(&base.join("var/lib/sks/dump")), "--certs-per-file", "10"]);
+    let files = [0, 1, 2].map(|number| format!("var/lib/sks/dump/sks-dump-{number:04}.pgp"));
+    let files = files.each_ref().map(String::as_str);
+    if !sks(&[&["build"], &files[..], &["-n", "10", "-cache", "100"]].concat()) {
+        eprintln!("skipped: needs sks");
+        return;
+    }
+    sks(&["dump", "10", "out", "sks-dump"]);
+    let built = Program::new();
+    built.ok(&["build", text(&base.join("out"))]);
+    assert_eq!(built.contents(), program.contents());
+}
+
+#[test]
 fn stores_are_built_from_dumps_of_any_server_and_from_a_pipe() {
     let all = corpus(20);
     let program = Program::new();
