@@ -60,9 +60,15 @@ const TALLY: Duration = Duration::from_secs(300);
 
 /// Starts the log of the process, on standard error. A second call does nothing.
 pub fn start_log(log: &Log) {
+    use std::io::IsTerminal as _;
+
     use tracing_subscriber::EnvFilter;
+
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     let _ = match log.format.as_str() {
         "json" => builder.json().flatten_event(true).try_init(),
         _ => builder.try_init(),

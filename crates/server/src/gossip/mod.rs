@@ -201,17 +201,21 @@ async fn complete(
         (format!("gossip.{}.fetched", name(peer)), fetched.certs as u64),
     ];
     state.note_for_tally(&day);
-    tracing::info!(
-        peer = name(peer),
-        wanted,
-        given_up,
-        fetched = fetched.certs,
-        new = fetched.new,
-        updated = fetched.updated,
-        requests = outcome.requests,
-        seconds,
-        "exchange"
-    );
+    if wanted == 0 {
+        tracing::debug!(peer = name(peer), seconds, "an exchange found nothing new");
+    } else {
+        tracing::info!(
+            peer = name(peer),
+            wanted,
+            given_up,
+            fetched = fetched.certs,
+            new = fetched.new,
+            updated = fetched.updated,
+            requests = outcome.requests,
+            seconds,
+            "exchange"
+        );
+    }
     Ok(Exchanged { wanted, given_up, fetched, requests: outcome.requests })
 }
 
