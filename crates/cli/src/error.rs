@@ -103,8 +103,8 @@ impl CliError {
             Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {
-                    "Another program listens there: `ss -ltnp` names it. --listen takes another \
-                     address."
+                    "Another program listens there: `ss -ltnp` names it. (An address of [::] takes \
+                     IPv4, too.) --listen takes another address."
                 }
                 io::ErrorKind::PermissionDenied => {
                     "Ports below 1024 need a privilege: CAP_NET_BIND_SERVICE, or a proxy in front."
