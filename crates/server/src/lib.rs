@@ -1,8 +1,8 @@
 //! The keyserver: sockets around pure code.
 //!
-//! A request is read whole ([`listen`]), given to its handler ([`service`]), and answered from a
-//! snapshot of the store. What writes goes through one thread, which commits in groups ([`writer`]).
-//! Gossip follows the change log through prefix trees in memory ([`trees`]).
+//! A request is read whole (`listen`), given to its handler (`service`), and answered from a
+//! snapshot of the store. What writes goes through one thread, which commits in groups (`writer`).
+//! Gossip follows the change log through prefix trees in memory (`trees`).
 
 mod admin;
 mod answer;
