@@ -28,6 +28,38 @@ pub enum BenchError {
         /// The last of what it said.
         stderr: String,
     },
+    /// A program that is measured did not end and was stopped.
+    #[error(
+        "{command} did not end within {after_s} s and was stopped, after {cpu_s:.1} s of CPU time"
+    )]
+    Endless {
+        /// The program and its arguments.
+        command: String,
+        /// The seconds that it had.
+        after_s: u64,
+        /// What it had done by then.
+        cpu_s: f64,
+    },
+    /// A server that is measured does not answer.
+    #[error("{server} does not answer: {said}")]
+    Silent {
+        /// Its name and address.
+        server: String,
+        /// What was tried last, or the last of what it said.
+        said: String,
+    },
+    /// A server answered otherwise than it has to, so its speed means nothing.
+    #[error("{server} answered {request} with {status}: {said}")]
+    Answer {
+        /// Its name.
+        server: String,
+        /// What was asked.
+        request: String,
+        /// The status of HTTP.
+        status: u16,
+        /// The beginning of its answer.
+        said: String,
+    },
     /// There is nothing in the input to measure with.
     #[error("{} has no certificate with a user ID, an address and a subkey", path.display())]
     Empty {

@@ -7,6 +7,7 @@
 mod error;
 mod generate;
 pub mod keydb;
+pub mod keyserver;
 mod lookups;
 mod measure;
 mod plot;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::{ClockId, clock_gettime};
 use wait4::Wait4 as _;
 
@@ -44,12 +45,18 @@ pub struct Run {
     program: std::ffi::OsString,
     args: Vec<std::ffi::OsString>,
     accepted: Vec<i32>,
+    limit: Option<Duration>,
 }
 
 impl Run {
     /// A run of `program`; it must end with status 0.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        Self { program: program.as_ref().to_owned(), args: Vec::new(), accepted: vec![0] }
+        Self {
+            program: program.as_ref().to_owned(),
+            args: Vec::new(),
+            accepted: vec![0],
+            limit: None,
+        }
     }
 
     /// Adds an argument.
@@ -73,11 +80,18 @@ impl Run {
         self
     }
 
+    /// Stops it after this time, which is then an error.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
     /// Runs it once, output thrown away.
     ///
     /// # Errors
     ///
-    /// [`BenchError::Start`] or [`BenchError::Failed`].
+    /// [`BenchError::Start`], [`BenchError::Failed`], or [`BenchError::Endless`] if it has a limit.
     pub fn measure(&self) -> Result<Cost, BenchError> {
         let start_error = |source| BenchError::Start {
             program: self.program.to_string_lossy().into_owned(),
@@ -95,23 +109,40 @@ impl Run {
         let start = Instant::now();
         let mut child = command.spawn().map_err(start_error)?;
         let (id, done) = (child.id(), AtomicBool::new(false));
-        let (used, peak, wall) = thread::scope(|scope| {
+        // A handle, since the number may be that of another process by the time it is used.
+        let handle = i32::try_from(id).ok().and_then(Pid::from_raw);
+        let handle = handle.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        let (used, (peak, stopped), wall) = thread::scope(|scope| {
             // What the kernel keeps of a child's peak begins with the memory of its parent, so it
             // is looked at while the child runs.
             let watch = scope.spawn(|| {
-                let mut peak = 0;
+                let (mut peak, mut stopped) = (0, false);
                 while !done.load(Ordering::Relaxed) {
-                    peak = resident_peak(id).unwrap_or(peak);
+                    peak = memory(id, "VmHWM:").unwrap_or(peak);
+                    if !stopped && self.limit.is_some_and(|limit| start.elapsed() > limit) {
+                        stopped = handle
+                            .as_ref()
+                            .is_some_and(|child| pidfd_send_signal(child, Signal::KILL).is_ok());
+                    }
                     thread::sleep(WATCH);
                 }
-                peak
+                (peak, stopped)
             });
             let used = child.wait4();
             let wall = start.elapsed();
             done.store(true, Ordering::Relaxed);
-            (used, watch.join().unwrap_or(0), wall)
+            (used, watch.join().unwrap_or_default(), wall)
         });
         let used = used.map_err(start_error)?;
+        if stopped {
+            let cpu = used.rusage.utime + used.rusage.stime;
+            let after_s = self.limit.map_or(0, |limit| limit.as_secs());
+            return Err(BenchError::Endless {
+                command: self.command(),
+                after_s,
+                cpu_s: cpu.as_secs_f64(),
+            });
+        }
         if !used.status.code().is_some_and(|code| self.accepted.contains(&code)) {
             let mut bytes = Vec::new();
             let _ = stderr.seek(SeekFrom::Start(0)).and_then(|_| stderr.read_to_end(&mut bytes));
@@ -171,15 +202,16 @@ impl Run {
     }
 }
 
-/// The peak of a running process, in bytes.
-fn resident_peak(id: u32) -> Option<u64> {
+/// Memory of a running process in bytes: `VmRSS:` is what it has, `VmHWM:` the most it had, `RssAnon:`
+/// what is not in files.
+pub(crate) fn memory(id: u32, which: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// The median of each figure, of at least one cost.
-fn median(costs: &[Cost]) -> Cost {
+pub(crate) fn median(costs: &[Cost]) -> Cost {
     let middle = |figure: fn(&Cost) -> f64| {
         let mut all: Vec<f64> = costs.iter().map(figure).collect();
         all.sort_by(f64::total_cmp);
@@ -213,8 +245,6 @@ fn cpu_time() -> Duration {
 /// children of ours, so that [`Run::measure`] does not see them.
 #[must_use]
 pub fn daemon_cpu_s(name: &str, home: &Path) -> f64 {
-    /// Kernel ticks in a second, as the interface of /proc has them on all machines.
-    const TICKS: f64 = 100.0;
     let Ok(processes) = fs::read_dir("/proc") else { return 0.0 };
     let home = home.to_string_lossy();
     processes
@@ -225,13 +255,20 @@ pub fn daemon_cpu_s(name: &str, home: &Path) -> f64 {
             if !(line.contains(name) && line.contains(&*home)) {
                 return None;
             }
-            let stat = fs::read_to_string(path.join("stat")).ok()?;
-            // The name in brackets may have spaces in it; 14 and 15 are user and system time.
-            let (_, rest) = stat.rsplit_once(')')?;
-            let mut ticks = rest.split_whitespace().skip(11).map_while(|word| word.parse().ok());
-            Some((ticks.next().unwrap_or(0.0) + ticks.next().unwrap_or(0.0)) / TICKS)
+            process_cpu_s(&path)
         })
         .sum()
+}
+
+/// CPU seconds that a running process has used, by its folder in /proc.
+pub(crate) fn process_cpu_s(folder: &Path) -> Option<f64> {
+    /// Kernel ticks in a second, as the interface of /proc has them on all machines.
+    const TICKS: f64 = 100.0;
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // The name in brackets may have spaces in it; 14 and 15 are user and system time.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut ticks = rest.split_whitespace().skip(11).map_while(|word| word.parse().ok());
+    Some((ticks.next().unwrap_or(0.0) + ticks.next().unwrap_or(0.0)) / TICKS)
 }
 
 #[cfg(test)]
@@ -257,5 +294,11 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert!(run.accept(3).measure().is_ok());
+    }
+
+    #[test]
+    fn what_does_not_end_is_stopped() {
+        let run = Run::new("sleep").arg("100").within(Duration::from_millis(50));
+        assert!(matches!(run.measure(), Err(BenchError::Endless { .. })));
     }
 }

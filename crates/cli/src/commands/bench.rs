@@ -3,9 +3,12 @@
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
-use talaria_bench::{Generate, Profile, generate, generate_files, keydb, scale, storage};
+use talaria_bench::{
+    Generate, Profile, generate, generate_files, keydb, keyserver, scale, storage,
+};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -48,6 +51,36 @@ enum What {
         /// Certificates in each store
         #[arg(value_name = "N", default_values_t = [1000, 50_000])]
         counts: Vec<u64>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// A keyserver: builds, lookups, uploads and gossip, with SKS beside talaria
+    ///
+    /// The report on tuning the database of SKS (2011), repeated on generated certificates, and what
+    /// has to hold for a keyserver today. Lookups need wrk; SKS is measured where it is installed.
+    Keyserver {
+        /// Certificates
+        #[arg(long, value_name = "N", default_value_t = 200_000,
+              value_parser = clap::value_parser!(u64).range(100..))]
+        certs: u64,
+        /// Further numbers of certificates, which talaria alone builds; it serves the largest
+        #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100000,1000000",
+              value_parser = clap::value_parser!(u64).range(100..))]
+        growth: Vec<u64>,
+        /// Page sizes in KiB
+        #[arg(long, value_name = "KIB", value_delimiter = ',', default_value = "4,8,16,32,64",
+              value_parser = ["4", "8", "16", "32", "64"])]
+        page_sizes: Vec<String>,
+        /// Parts that are left out
+        #[arg(long, value_name = "PART", value_delimiter = ',')]
+        skip: Vec<Part>,
+        /// Seconds of each load
+        #[arg(long, value_name = "SECONDS", default_value_t = 3,
+              value_parser = clap::value_parser!(u64).range(1..600))]
+        load: u64,
+        /// Certificates of each run of uploads
+        #[arg(long, value_name = "N", default_value_t = 4000)]
+        uploads: usize,
         #[command(flatten)]
         common: Common,
     },
@@ -96,6 +129,23 @@ impl Common {
     }
 }
 
+/// Parts of the measurement of a keyserver.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Part {
+    /// Builds from a dump
+    Builds,
+    /// The prefix tree
+    Trees,
+    /// Lookups under load, and memory
+    Lookups,
+    /// Durable uploads
+    Uploads,
+    /// Gossip between two servers
+    Gossip,
+    /// SKS in all of them
+    Sks,
+}
+
 /// What generated certificates are like.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
@@ -141,6 +191,30 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 ..scale::ScaleOptions::default()
             };
             scale::run(&options, &mut out).map_err(failed)?;
+        }
+        What::Keyserver { certs, growth, page_sizes, skip, load, uploads, common } => {
+            let kib = page_sizes.iter().filter_map(|size| size.parse::<u32>().ok());
+            let skip = skip.iter().map(|part| match part {
+                Part::Builds => keyserver::Part::Builds,
+                Part::Trees => keyserver::Part::Trees,
+                Part::Lookups => keyserver::Part::Queries,
+                Part::Uploads => keyserver::Part::Uploads,
+                Part::Gossip => keyserver::Part::Gossip,
+                Part::Sks => keyserver::Part::Sks,
+            });
+            let options = keyserver::KeyserverOptions {
+                certs: *certs,
+                growth: growth.clone(),
+                page_sizes: kib.map(|kib| kib << 10).collect(),
+                skip: skip.collect(),
+                load: Duration::from_secs(*load),
+                uploads: *uploads,
+                scratch: common.scratch(),
+                runs: common.runs,
+                results: common.results.clone(),
+                ..keyserver::KeyserverOptions::default()
+            };
+            keyserver::run(&options, &mut out).map_err(failed)?;
         }
         What::Generate { count, profile, seed, first, files, output } => {
             let profile = match profile {

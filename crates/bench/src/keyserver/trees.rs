@@ -1,0 +1,134 @@
+//! The prefix tree for gossip: built in memory by talaria, in Berkeley DB by SKS.
+
+use std::hint::black_box;
+
+use talaria_recon::{Digest, Tree};
+
+use super::{Bench, Results, float};
+use crate::BenchError;
+use crate::measure::{Cost, in_process, median, memory};
+use crate::plot::{Form, Plot, Scale};
+use crate::table::{Cell, Table};
+
+/// A digest that is as good as any, by number.
+pub(super) fn digest(number: u64) -> Digest {
+    let mix = |number: u64| {
+        let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    let high = mix(number.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15));
+    let low = mix(number.wrapping_mul(2).wrapping_add(1));
+    Digest((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+}
+
+pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
+    let mut table = Table::new(
+        "The prefix tree for gossip",
+        &[
+            "work",
+            "digests",
+            "wall s",
+            "CPU s",
+            "CPU us\nper digest",
+            "memory\nMB",
+            "bytes per\ndigest",
+            "file MB",
+        ],
+    );
+    table.note(
+        "talaria: the tree in memory, of digests in no order, as when a server starts (there they \
+         come from the store, in order); the memory is what the tree adds to the process. \
+         sks pbuild -cache 20 -ptree_cache 70: the tree in Berkeley DB, which also reads every \
+         certificate and computes its digest; the memory is its peak.",
+    );
+    let mut ours = Vec::new();
+    for &count in &bench.options.digests {
+        let mut digests: Vec<Digest> = (0..count).map(digest).collect();
+        let (mut costs, mut bytes) = (Vec::new(), 0.0);
+        for run in 0..bench.runs() {
+            let before = anonymous_bytes();
+            let (tree, cost) = in_process(|| Tree::build(digests.iter().copied()));
+            costs.push(cost);
+            black_box(&tree);
+            // Later ones take the memory that the first has given back.
+            if run == 0 {
+                bytes = anonymous_bytes() - before;
+            }
+        }
+        digests.clear();
+        ours.push((count, median(&costs), bytes));
+    }
+    for (count, cost, bytes) in &ours {
+        let work = "talaria, Tree::build";
+        table.push(row(work, *count, cost, Some(*bytes), None));
+    }
+    let mut theirs = None;
+    if let (Some(sks), Some(&count)) = (bench.sks("t")?, bench.options.digests.first()) {
+        let count = count.min(bench.options.certs);
+        // As many files as there are digests, at the dump's ten thousand each.
+        let mut files = bench.dump.files(bench.options.certs);
+        let share = float(count) / float(bench.options.certs);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+        let wanted = (float(files.len() as u64) * share).ceil() as usize;
+        files.truncate(wanted.max(1));
+        let mut costs = Vec::new();
+        for _ in 0..bench.runs() {
+            sks.clear()?;
+            sks.build(&files, 16).measure()?;
+            costs.push(sks.tree().measure()?);
+        }
+        let built = float(bench.options.certs) * float(wanted as u64)
+            / float(bench.dump.files(bench.options.certs).len() as u64);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
+        let built = built.round() as u64;
+        let cost = median(&costs);
+        let file = sks.bytes()?.1;
+        table.push(row("sks pbuild", built, &cost, Some(float(cost.peak_bytes)), Some(file)));
+        theirs = Some((built, cost));
+    }
+    let plot = plot(&ours, theirs);
+    Ok(Results { name: "keyserver-tree", table, plots: vec![("", plot)] })
+}
+
+fn row(work: &str, count: u64, cost: &Cost, bytes: Option<f64>, file: Option<f64>) -> Vec<Cell> {
+    vec![
+        work.into(),
+        count.into(),
+        cost.wall_s.into(),
+        cost.cpu_s().into(),
+        (1e6 * cost.cpu_s() / float(count)).into(),
+        bytes.map(|bytes| bytes / 1e6).into(),
+        bytes.map(|bytes| bytes / float(count)).into(),
+        file.map(|bytes| bytes / 1e6).into(),
+    ]
+}
+
+/// Memory of this process that is in no file.
+fn anonymous_bytes() -> f64 {
+    float(memory(std::process::id(), "RssAnon:").unwrap_or(0))
+}
+
+fn plot(ours: &[(u64, Cost, f64)], theirs: Option<(u64, Cost)>) -> Plot {
+    let mut counts: Vec<u64> = ours.iter().map(|(count, ..)| *count).collect();
+    counts.extend(theirs.map(|(count, _)| count));
+    counts.sort_unstable();
+    counts.dedup();
+    let at = |wanted: &u64| {
+        ours.iter().find(|(count, ..)| count == wanted).map(|(_, cost, _)| cost.cpu_s())
+    };
+    let mut series = vec![("talaria".to_owned(), counts.iter().map(at).collect())];
+    if let Some((count, cost)) = theirs {
+        let at = |wanted: &u64| (*wanted == count).then(|| cost.cpu_s());
+        series.push(("sks pbuild".to_owned(), counts.iter().map(at).collect()));
+    }
+    Plot {
+        title: "Building the prefix tree".to_owned(),
+        x: "digests".to_owned(),
+        y: "CPU time (s)".to_owned(),
+        places: counts.iter().map(|&count| Cell::from(count).to_string()).collect(),
+        series,
+        form: Form::Bars,
+        scale: Scale::Logarithmic,
+    }
+}
