@@ -87,7 +87,6 @@ pub(crate) struct PeerStatus {
 }
 
 impl State {
-    #[expect(clippy::too_many_arguments, reason = "called once")]
     pub(crate) fn new(
         config: Config,
         config_path: Option<PathBuf>,

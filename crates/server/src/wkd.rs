@@ -123,13 +123,12 @@ fn find(store: &Store, address: &str, config: &Config) -> Result<Answer, Refusal
     let now = clock::now();
     let nothing = || Refusal::NotFound(format!("there is no certificate of {address}"));
     let confirmed = if config.vks.enabled { vks::holder(store, address)? } else { None };
-    let mut rows = match confirmed {
-        Some(row) => vec![row],
-        None => {
-            let query = Query::Email(address.to_owned());
-            let rows = store.select_within(&query, LOOKS_MAX, LOOKS_MAX)?.rows;
-            rows.into_iter().map(|row| store.current(row, now)).collect::<Result<_, _>>()?
-        }
+    let mut rows = if let Some(row) = confirmed {
+        vec![row]
+    } else {
+        let query = Query::Email(address.to_owned());
+        let rows = store.select_within(&query, LOOKS_MAX, LOOKS_MAX)?.rows;
+        rows.into_iter().map(|row| store.current(row, now)).collect::<Result<_, _>>()?
     };
     // The best first; of equal ones the newest.
     rows.sort_by_cached_key(|row| {
@@ -198,15 +197,12 @@ impl Directories {
             return Ok(None);
         }
         let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = match directories.get_mut(domain) {
-            Some(directory) => {
-                directory.follow(store, domain)?;
-                directory
-            }
-            None => {
-                let directory = Directory::build(store, domain)?;
-                directories.entry(domain.to_owned()).or_insert(directory)
-            }
+        let directory = if let Some(directory) = directories.get_mut(domain) {
+            directory.follow(store, domain)?;
+            directory
+        } else {
+            let directory = Directory::build(store, domain)?;
+            directories.entry(domain.to_owned()).or_insert(directory)
         };
         Ok(directory.addresses.get(hash).cloned())
     }
