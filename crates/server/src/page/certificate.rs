@@ -45,10 +45,8 @@ pub(crate) async fn lookup(
     if let Some(at) = rows.iter().position(own) {
         rows = vec![rows.swap_remove(at)];
     }
-    let _turn = match rows.iter().any(|row| row.summary.signatures > HEAVY_SIGNATURES) {
-        true => Some(state.searches.acquire().await),
-        false => None,
-    };
+    let is_heavy = rows.iter().any(|row| row.summary.signatures > HEAVY_SIGNATURES);
+    let _turn = if is_heavy { Some(state.searches.acquire().await) } else { None };
     let (state, request, text) = (Arc::clone(state), request.clone(), fingerprint.to_owned());
     blocking(move || {
         let store = state.readers.get()?;
@@ -464,7 +462,7 @@ impl View<'_> {
             vec![key(&summary.primary, primary, kind::KEY_REVOCATION, texts.primary_key.into())];
         for (user_id, part) in user_ids {
             let label = match &user_id.content {
-                UserIdContent::Text(text) => text::plain(&user_id::text(text), 34),
+                UserIdContent::Text(text) => timeline::label(&user_id::text(text)),
                 UserIdContent::Attribute { bytes, .. } => (texts.attribute)(u64::from(*bytes)),
             };
             let revoked = user_id.revoked.then(|| part.last(kind::CERTIFICATION_REVOCATION));

@@ -39,13 +39,13 @@ impl Chart<'_> {
         let number = |n: u64| grouped(n, texts.thousands);
         self.figure(
             texts,
-            html! {
+            &html! {
                 svg.chart width="100%" height=(FIELD + BELOW + 14.0) role="img" aria-label=(self.title) {
                     @for part in [1u32, 2] {
                         @let y = 14.0 + FIELD * (1.0 - f64::from(part) / 2.0);
                         line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
                         @let figure = top * u64::from(part);
-                        @if figure % 2 == 0 {
+                        @if figure.is_multiple_of(2) {
                             text.tick x="0" y=(y - 3.0) { (number(figure / 2)) }
                         }
                     }
@@ -66,7 +66,7 @@ impl Chart<'_> {
                         }
                         @if at % every == 0 {
                             text.tick x=(format!("{:.2}%", x + step * 0.1)) y=(14.0 + FIELD + 16.0) {
-                                (label)
+                                (short(label))
                             }
                         }
                     }
@@ -84,7 +84,7 @@ impl Chart<'_> {
         let total = self.rows.iter().map(|(_, figures)| first(figures)).sum::<u64>().max(1);
         self.figure(
             texts,
-            html! {
+            &html! {
                 svg.chart width="100%" height=(self.rows.len() * BAR) role="img" aria-label=(self.title) {
                     @for (at, (label, figures)) in self.rows.iter().enumerate() {
                         @let figure = first(figures);
@@ -105,7 +105,7 @@ impl Chart<'_> {
     }
 
     /// The picture with its title, its series and its figures.
-    fn figure(&self, texts: &Texts, picture: Markup) -> Markup {
+    fn figure(&self, texts: &Texts, picture: &Markup) -> Markup {
         html! {
             figure.plot {
                 figcaption {
@@ -155,6 +155,14 @@ impl Chart<'_> {
         let parts: Vec<String> =
             parts.map(|(name, &n)| format!("{name} {}", grouped(n, texts.thousands))).collect();
         parts.join(", ")
+    }
+}
+
+/// A label below a column: days without their year.
+fn short(label: &str) -> &str {
+    match label.split_once('-') {
+        Some((year, day)) if year.len() == 4 && day.len() == 5 => day,
+        _ => label,
     }
 }
 

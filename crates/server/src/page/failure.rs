@@ -47,12 +47,10 @@ pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> An
             }
         }
         @if is_search { (search::form(&visit, &searched)) }
-        p {
-            @if request.path() == "/pks/add" {
-                a href="/upload" { (texts.back_to_upload) }
-            } @else {
-                a href="/" { (texts.back_to_search) }
-            }
+        @if request.path() == "/pks/add" {
+            p { a href="/upload" { (texts.back_to_upload) } }
+        } @else if !is_search {
+            p { a href="/" { (texts.back_to_search) } }
         }
     };
     let mut answer = visit.page(title, &body);

@@ -58,7 +58,7 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
             input type="hidden" name="op" value="index";
             label for="search" { (texts.search_label) }
             div.field {
-                input #search type="search" name="search" value=(value) required maxlength="1024"
+                input #search type="search" name="search" value=(super::text::visible(value)) required maxlength="1024"
                     autocomplete="off" autocapitalize="none" spellcheck="false"
                     aria-describedby="search-hint"
                     data-suggest=[policy.word_search.then_some("/suggest")]
@@ -128,9 +128,10 @@ pub(crate) fn names(
     store: &Store,
     summary: &Summary,
 ) -> Result<Vec<UserIdSummary>, Refusal> {
-    let confirmed = match visit.config.vks.only_confirmed {
-        true => Some(store.published(summary.fingerprint())?),
-        false => None,
+    let confirmed = if visit.config.vks.only_confirmed {
+        Some(store.published(summary.fingerprint())?)
+    } else {
+        None
     };
     let mut names: Vec<_> = summary
         .user_ids

@@ -83,7 +83,7 @@ impl Figures {
             tokio::task::spawn_blocking(move || {
                 match count(&state.store_path, &state) {
                     Ok(counted) => {
-                        drop(state.figures.counted.send_replace(Some(Arc::new(counted))))
+                        state.figures.counted.send_replace(Some(Arc::new(counted)));
                     }
                     Err(error) => tracing::error!(%error, "the statistics cannot be counted"),
                 }
@@ -265,8 +265,9 @@ fn requests(visit: &Visit<'_>, counted: Option<&Counted>) -> Markup {
             days(clock::today())
                 .map(|day| {
                     let of_day = by_day.get(&day);
-                    let figure = |name| of_day.and_then(|of| of.get(name)).copied().unwrap_or(0);
-                    (day_text(day), names.iter().map(|name| figure(name)).collect())
+                    let figure =
+                        |name: &&str| of_day.and_then(|of| of.get(name)).copied().unwrap_or(0);
+                    (day_text(day), names.iter().map(figure).collect())
                 })
                 .collect()
         },

@@ -52,6 +52,11 @@ pub(crate) fn plain(text: &str, characters: usize) -> String {
     out
 }
 
+/// A text without what is hidden in it: for fields, where it is there by accident.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().filter(|&c| !is_hidden(c)).collect()
+}
+
 /// A text with what is hidden in it made visible, kept apart from what surrounds it.
 struct Foreign<'a> {
     text: &'a str,

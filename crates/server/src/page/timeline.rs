@@ -3,12 +3,11 @@
 //! Places are given in percent of the width, so the picture is as wide as there is room while its
 //! letters keep their size. What it shows stands in words beside it as well.
 
-#![expect(clippy::cast_precision_loss, reason = "places on an axis")]
-
 use maud::{Markup, html};
 use talaria_cert::Validity;
 
 use super::language::Texts;
+use super::text::plain;
 use crate::hkp::v1::day_text;
 use crate::hkp::v2::parse_day;
 
@@ -54,7 +53,8 @@ impl Axis {
             End::Expires(time) | End::Revoked(time) => time.min(furthest),
             End::Open => now,
         });
-        let last = last.max().unwrap_or(now).max(now);
+        // What is young gets the years to come.
+        let last = last.max().unwrap_or(now).max(now).max(first.saturating_add(3 * YEAR));
         let margin = f64::from((last - first).max(YEAR)) * 0.04;
         Self { from: f64::from(first) - margin, to: f64::from(last) + 2.0 * margin }
     }
@@ -64,6 +64,7 @@ impl Axis {
     }
 
     /// The starts of years, at most six of them, evenly spaced.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "years are few")]
     fn years(self) -> Vec<(u32, u32)> {
         let year = |time: f64| 1970 + (time.max(0.0) / f64::from(YEAR)) as u32;
         let (first, last) = (year(self.from), year(self.to) + 1);
@@ -82,6 +83,12 @@ impl Axis {
 /// Seconds of a year, about.
 const YEAR: u32 = 31_556_952;
 
+/// What a stranger wrote as a label: short, also where what is hidden in it takes room.
+pub(crate) fn label(text: &str) -> String {
+    const CHARACTERS: usize = 26;
+    plain(&plain(text, CHARACTERS), CHARACTERS)
+}
+
 /// The picture.
 pub(crate) fn draw(texts: &Texts, tracks: &[Track], now: u32) -> Markup {
     let shown = &tracks[..tracks.len().min(TRACKS_MAX)];
@@ -95,10 +102,13 @@ pub(crate) fn draw(texts: &Texts, tracks: &[Track], now: u32) -> Markup {
                 text.tick x=(percent(time)) y="14" text-anchor="middle" { (year) }
             }
             @for (at, track) in shown.iter().enumerate() {
-                (row(texts, track, axis, AXIS + at * TRACK))
+                (bar(texts, track, axis, AXIS + at * TRACK))
             }
             line.now x1=(percent(now)) x2=(percent(now)) y1=(AXIS - 6) y2=(height) {
                 title { (texts.now) " " (day_text(now / 86400)) }
+            }
+            @for (at, track) in shown.iter().enumerate() {
+                (name(texts, track, AXIS + at * TRACK))
             }
         }
         p.legend {
@@ -112,7 +122,17 @@ pub(crate) fn draw(texts: &Texts, tracks: &[Track], now: u32) -> Markup {
     }
 }
 
-fn row(texts: &Texts, track: &Track, axis: Axis, y: usize) -> Markup {
+/// The name and the state of a part, above its bar.
+fn name(texts: &Texts, track: &Track, y: usize) -> Markup {
+    html! {
+        text.label x="0" y=(y + 14) { (track.label) }
+        text.label.figure x="100%" y=(y + 14) text-anchor="end" {
+            (texts.validity(track.validity))
+        }
+    }
+}
+
+fn bar(texts: &Texts, track: &Track, axis: Axis, y: usize) -> Markup {
     let from = axis.place(track.from);
     let (to, end) = match track.end {
         End::Open => (100.0, None),
@@ -132,9 +152,6 @@ fn row(texts: &Texts, track: &Track, axis: Axis, y: usize) -> Markup {
     html! {
         g.track {
             title { (track.label) ": " (texts.validity(track.validity)) ", " (said) }
-            text.label x="0" y=(y + 14) {
-                (track.label) tspan.state dx="8" { (texts.validity(track.validity)) }
-            }
             rect.rail x="0" y=(y + 24) width="100%" height="10" rx="5" {}
             rect class={ "bar " (class) } x=(format!("{from:.2}%")) y=(y + 22) width=(width)
                 height="14" rx="3" {}
