@@ -41,9 +41,12 @@ mod tests {
     #[test]
     fn codes_have_a_quiet_zone_and_dark_corners() {
         let markup = code(Fingerprint::V4([0xab; 20]), "title").into_string();
-        assert!(markup.contains("viewBox=\"0 0 41 41\""), "{markup}");
+        let size = markup.split_once("viewBox=\"0 0 ").unwrap().1.split(' ').next().unwrap();
+        let size: usize = size.parse().unwrap();
+        // Sizes of codes are 17 modules and four for each version.
+        assert_eq!((size - 2 * QUIET - 17) % 4, 0, "{markup}");
         // The finder patterns at the upper left and right.
-        assert!(markup.contains("d=\"M4 4h7v1h-7z"));
-        assert!(markup.contains("M30 4h7v1h-7z"));
+        assert!(markup.contains("d=\"M4 4h7v1h-7z"), "{markup}");
+        assert!(markup.contains(&format!("M{} 4h7v1h-7z", size - QUIET - 7)), "{markup}");
     }
 }
