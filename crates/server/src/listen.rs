@@ -12,15 +12,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
@@ -42,6 +42,80 @@ const PROXY_HEADER_BYTES: usize = 4096;
 
 /// Bytes of the headers of a request.
 const HEADER_BYTES: usize = 16 << 10;
+
+/// Connections that the system keeps until they are accepted.
+const BACKLOG: u32 = 4096;
+
+/// Bytes of large request bodies, and of large answers that are on their way, in all: slow clients
+/// hold no more.
+const BODIES_BYTES: usize = 512 << 20;
+const ANSWERS_BYTES: usize = 512 << 20;
+
+/// What is larger than this is counted.
+const LARGE: usize = 256 << 10;
+
+/// Listens on an address.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // As the standard library does: a restart need not wait for old connections to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// How much may be in memory for clients that send or take large things, in KiB.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    bodies: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            bodies: Arc::new(Semaphore::new(BODIES_BYTES >> 10)),
+            answers: Arc::new(Semaphore::new(ANSWERS_BYTES >> 10)),
+        }
+    }
+}
+
+/// Room for so many bytes, `Err` if there is none just now.
+fn room(all: &Arc<Semaphore>, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+    if bytes <= LARGE {
+        return Ok(None);
+    }
+    let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+    match Arc::clone(all).try_acquire_many_owned(kib) {
+        Ok(permit) => Ok(Some(permit)),
+        Err(_) => Err(Refusal::Unavailable("too much is being sent and received just now".into())),
+    }
+}
+
+/// A body of an answer and the room that it takes until it is sent.
+pub(crate) struct Outgoing {
+    bytes: Full<Bytes>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.bytes).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.bytes.size_hint()
+    }
+}
 
 /// Sets up TLS from PEM files.
 pub(crate) fn tls(certificate: &Path, key: &Path) -> io::Result<TlsAcceptor> {
@@ -228,26 +302,56 @@ async fn answer(
     request: http::Request<Incoming>,
     client: IpAddr,
     timeout: Duration,
-) -> http::Response<Full<Bytes>> {
+) -> http::Response<Outgoing> {
     let max = state.config.load().http.body_bytes;
     let (parts, body) = request.into_parts();
-    let body = if hyper::body::Body::is_end_stream(&body) {
-        Ok(Bytes::new())
+    let body = if body.is_end_stream() {
+        Ok((Bytes::new(), None))
     } else {
-        match tokio::time::timeout(timeout, Limited::new(body, max).collect()).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(
-                Refusal::TooLarge(format!("the body of a request has at most {max} bytes here")),
-            ),
-            Ok(Err(_)) => Err(Refusal::BadRequest("the body was cut off".into())),
-            Err(_) => Err(Refusal::BadRequest("the body did not come in time".into())),
-        }
+        tokio::time::timeout(timeout, whole(&state.memory, body, max))
+            .await
+            .unwrap_or_else(|_| Err(Refusal::BadRequest("the body did not come in time".into())))
     };
     let answer: Answer = match body {
-        Ok(body) => service::handle(state, &Request { parts, body, client }).await,
+        Ok((body, _room)) => service::handle(state, &Request { parts, body, client }).await,
         Err(refusal) => refusal.text(),
     };
-    answer.map(Full::new)
+    match room(&state.memory.answers, answer.body().len()) {
+        Ok(room) => answer.map(|bytes| Outgoing { bytes: Full::new(bytes), _room: room }),
+        Err(refusal) => {
+            refusal.text().map(|bytes| Outgoing { bytes: Full::new(bytes), _room: None })
+        }
+    }
+}
+
+/// Reads a body of at most `max` bytes.
+async fn whole(
+    memory: &Memory,
+    mut body: Incoming,
+    max: usize,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+    let mut bytes = BytesMut::new();
+    let mut held: Option<OwnedSemaphorePermit> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Refusal::BadRequest("the body was cut off".into()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > max {
+            return Err(Refusal::TooLarge(format!(
+                "the body of a request has at most {max} bytes here"
+            )));
+        }
+        bytes.extend_from_slice(&data);
+        // Only what came takes room: nobody can reserve it.
+        let taken = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) << 10;
+        if bytes.len() > LARGE && bytes.len() > taken {
+            let more = room(&memory.bodies, (bytes.len() - taken).max(LARGE + 1))?;
+            match (&mut held, more) {
+                (Some(held), Some(more)) => held.merge(more),
+                (held, more) => *held = more,
+            }
+        }
+    }
+    Ok((bytes.freeze(), held))
 }
 
 /// Takes the header of the PROXY protocol off a connection: the address of the client, `None` if the

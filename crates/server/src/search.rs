@@ -36,8 +36,9 @@ impl Search {
             return match query {
                 Ok(Query::ShortKeyId(_)) if !policy.short_key_ids => {
                     Err(Refusal::BadRequest(format!(
-                        "{text}: key IDs of 32 bits are easily forged and not answered here; ask \
-                         for the fingerprint"
+                        "{}: key IDs of 32 bits are easily forged and not answered here; ask for \
+                         the fingerprint",
+                        shortened(text)
                     )))
                 }
                 Ok(query @ (Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_))) => {
@@ -133,9 +134,11 @@ const LOOKS_MAX: usize = 5000;
 /// Bytes of a search.
 const SEARCH_BYTES_MAX: usize = 1024;
 
-/// A text of a client in a message to it.
+/// A text of a client in a message to it, without what terminals act upon: somebody else may have
+/// written the link that led there.
 fn shortened(text: &str) -> String {
-    text.chars().take(80).collect()
+    let shown = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
+    text.chars().take(80).map(shown).collect()
 }
 
 /// The certificates of `rows` as they are given out. What has nothing to give is left out.

@@ -164,7 +164,7 @@ fn finish(request: &Request, answer: Answer) -> Answer {
 }
 
 /// What the client has already, and parts.
-fn conditional(request: &Request, mut answer: Answer) -> Answer {
+pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if !reads || answer.status() != StatusCode::OK {
         return answer;

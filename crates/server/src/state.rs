@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, broadcast};
 
 use crate::config::Config;
 use crate::limiter::Limiter;
+use crate::listen::Memory;
 use crate::mail::Quota;
 use crate::metrics::{Metrics, count};
 use crate::page::Figures;
@@ -35,6 +36,7 @@ pub(crate) struct State {
     pub(crate) trees: Trees,
     pub(crate) metrics: Metrics,
     pub(crate) limiter: Limiter,
+    pub(crate) memory: Memory,
     pub(crate) started: Instant,
     pub(crate) searches: Semaphore,
     /// What pages say about the whole store.
@@ -82,6 +84,8 @@ pub(crate) struct PeerStatus {
     /// Digests that it had and we had not, over all exchanges.
     pub(crate) learnt: u64,
     pub(crate) fetched: u64,
+    /// The requests of the last exchange; one is enough where all is equal.
+    pub(crate) last_requests: u64,
     /// The seconds that the last exchange took, with fetching and storing.
     pub(crate) last_seconds: f64,
 }
@@ -105,6 +109,7 @@ impl State {
             trees,
             metrics: Metrics::default(),
             limiter: Limiter::default(),
+            memory: Memory::default(),
             started: Instant::now(),
             searches: Semaphore::new(SEARCHES),
             figures: Figures::default(),

@@ -26,6 +26,7 @@ type Task = Box<dyn FnOnce(&mut Store) + Send>;
 enum Job {
     Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<Outcome>, Arc<StoreError>>> },
     Task(Task),
+    End,
 }
 
 /// Why something could not be written.
@@ -37,8 +38,8 @@ pub(crate) enum WriteError {
     Closed,
 }
 
-/// A handle to the writing thread. It ends when the last handle is gone, and all that was handed over
-/// is written then.
+/// A handle to the writing thread. It ends when it is told to or the last handle is gone, and all that
+/// was handed over is written then.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     jobs: mpsc::Sender<Job>,
@@ -77,6 +78,11 @@ impl Writer {
         outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
     }
 
+    /// Writes what was handed over and ends the thread, whoever still has a handle. Blocks.
+    pub(crate) fn end(&self) {
+        let _ = self.jobs.blocking_send(Job::End);
+    }
+
     /// Requests that wait.
     pub(crate) fn waiting(&self) -> usize {
         QUEUE - self.jobs.capacity()
@@ -96,6 +102,7 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) {
                 task(store);
                 continue;
             }
+            Job::End => return,
             Job::Add { certs, done } => (vec![], vec![(certs, done)]),
         };
         let size = |certs: &[Cert]| certs.iter().map(|cert| cert.as_bytes().len()).sum::<usize>();
@@ -108,8 +115,8 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) {
                     count += certs.len();
                     askers.push((certs, done));
                 }
-                Ok(task) => {
-                    next = Some(task);
+                Ok(other) => {
+                    next = Some(other);
                     break;
                 }
                 Err(_) => break,

@@ -89,8 +89,44 @@ async fn some(
     state: &Arc<State>,
     view: View,
     url: &str,
-    digests: Vec<Digest>,
+    mut digests: Vec<Digest>,
 ) -> Result<Fetched, GossipError> {
+    let mut fetched = Fetched::default();
+    loop {
+        let (more, missing) = ask(state, view, url, digests.clone()).await?;
+        fetched.certs += more.certs;
+        fetched.new += more.new;
+        fetched.updated += more.updated;
+        if missing.is_empty() {
+            return Ok(fetched);
+        }
+        // A peer that sent everything sent something else than it announced, or what is not taken
+        // here: that does not change. One that left everything out may have it the next time. One that
+        // sent a part may send no more than that at once.
+        let tries = match more.certs {
+            came if came >= digests.len() => TRIES,
+            _ if missing.len() == digests.len() => 1,
+            _ => {
+                digests = missing;
+                continue;
+            }
+        };
+        let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
+        let marked = state
+            .writer
+            .run(move |store| store.mark_unobtainable(view, &missing, tries, clock::now()));
+        marked.await.map_err(Refusal::from)?;
+        return Ok(fetched);
+    }
+}
+
+/// Asks for certificates once and adds what comes. Returns the digests that we still have not.
+async fn ask(
+    state: &Arc<State>,
+    view: View,
+    url: &str,
+    digests: Vec<Digest>,
+) -> Result<(Fetched, Vec<Digest>), GossipError> {
     let gossip = state.config.load().gossip.clone();
     let (address, asked) = (format!("{url}/pks/hashquery"), digests.clone());
     let bytes = tokio::task::spawn_blocking(move || {
@@ -113,26 +149,16 @@ async fn some(
     let missing = blocking(move || {
         let store = state.readers.get()?;
         state.trees.follow(&store)?;
-        let mut missing = Vec::new();
-        for digest in digests {
-            if !state.trees.with(view, |tree| tree.contains(&digest)).unwrap_or(false) {
-                missing.push(digest.0);
-            }
-        }
-        Ok((state, missing))
+        let mut missing = digests;
+        missing.retain(|digest| {
+            !state.trees.with(view, |tree| tree.contains(digest)).unwrap_or(false)
+        });
+        Ok(missing)
     });
-    let (state, missing) = missing.await?;
-    if !missing.is_empty() {
-        // A peer that sent everything sent something else than it announced, or what is not taken
-        // here: that does not change. One that left something out may have it the next time.
-        let tries = if came >= missing.len() { TRIES } else { 1 };
-        let marked = state
-            .writer
-            .run(move |store| store.mark_unobtainable(view, &missing, tries, clock::now()));
-        marked.await.map_err(Refusal::from)?;
-    }
+    let missing = missing.await?;
     let count_of = |what| outcomes.iter().filter(|&&outcome| outcome == what).count();
-    Ok(Fetched { certs: came, new: count_of(Outcome::New), updated: count_of(Outcome::Updated) })
+    let (new, updated) = (count_of(Outcome::New), count_of(Outcome::Updated));
+    Ok((Fetched { certs: came, new, updated }, missing))
 }
 
 /// Posts a body and reads the answer, within bounds.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use talaria_cert::View;
-use talaria_recon::Outcome;
+use talaria_recon::{ExchangeError, Outcome};
 use talaria_store::Peer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -45,6 +45,20 @@ pub(crate) enum GossipError {
 impl From<Refusal> for GossipError {
     fn from(refusal: Refusal) -> Self {
         Self::Store(refusal)
+    }
+}
+
+impl GossipError {
+    /// Whether the peer is there and has no time just now: SKS closes the connection while it fetches,
+    /// Hockeypuck says so.
+    fn is_busy(&self) -> bool {
+        match self {
+            Self::Exchange(ExchangeFailure::Closed | ExchangeFailure::Io(_)) => true,
+            Self::Exchange(ExchangeFailure::Exchange(
+                ExchangeError::Refused(reason) | ExchangeError::Peer(reason),
+            )) => reason.contains("not available"),
+            _ => false,
+        }
     }
 }
 
@@ -147,9 +161,13 @@ fn is_due(state: &State, peer: &Peer) -> bool {
     let status = state.peer_statuses().into_iter().find(|status| status.name == name);
     let Some(status) = status.filter(|status| status.failing > 0) else { return true };
     let interval = Duration::from_secs_f64(state.config.load().gossip.interval_s);
-    let pause = interval.saturating_mul(1 << status.failing.min(10)).min(PAUSE_MAX);
     let since = clock::now().saturating_sub(status.last_failure.unwrap_or(0));
-    u64::from(since) >= pause.as_secs()
+    u64::from(since) >= pause(interval, status.failing).as_secs()
+}
+
+/// How long a peer is left alone that failed so many times in a row.
+fn pause(interval: Duration, failing: u32) -> Duration {
+    interval.saturating_mul(1 << failing.min(10)).min(PAUSE_MAX)
 }
 
 /// Begins one exchange with a peer and fetches what it has more.
@@ -194,6 +212,7 @@ async fn complete(
         status.failing = 0;
         status.learnt += wanted as u64;
         status.fetched += fetched.certs as u64;
+        status.last_requests = outcome.requests;
         status.last_seconds = seconds;
     });
     let day = [
@@ -225,7 +244,8 @@ fn failed(state: &State, peer: &Peer, error: &GossipError) {
     state.note_peer(&name(peer), |status| {
         status.view = peer.view.name().into();
         status.failures += 1;
-        status.failing += 1;
+        // One that is busy is not left alone for longer and longer.
+        status.failing = if error.is_busy() { 1 } else { status.failing + 1 };
         status.last_failure = Some(clock::now());
         status.last_error = Some(error.to_string());
     });
@@ -239,4 +259,17 @@ pub(crate) async fn ensure_view(state: &Arc<State>, view: View) -> Result<(), Re
     state.writer.run(move |store| store.add_view(view)).await?;
     let state = Arc::clone(state);
     crate::hkp::v1::blocking(move || Ok(state.trees.add(view, &*state.readers.get()?)?)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_fails_is_left_alone_for_longer_each_time() {
+        let interval = Duration::from_secs(60);
+        let pauses: Vec<u64> = (0..8).map(|failing| pause(interval, failing).as_secs()).collect();
+        assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+        assert_eq!(pause(Duration::MAX, u32::MAX), PAUSE_MAX);
+    }
 }

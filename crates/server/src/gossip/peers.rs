@@ -107,7 +107,7 @@ fn membership(path: &Path) -> Result<Vec<Peer>, ConfigError> {
 }
 
 /// Lines that name no host and port are passed over.
-fn parse_membership(text: &str) -> Vec<Peer> {
+pub(crate) fn parse_membership(text: &str) -> Vec<Peer> {
     text.lines()
         .filter_map(|line| {
             let line = line.split('#').next().unwrap_or_default();

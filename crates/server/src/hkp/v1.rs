@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::submission;
 
 /// Bytes of certificates in one answer to a hash query; the rest is left out and asked for again.
-const HASHQUERY_BYTES: usize = 64 << 20;
+const HASHQUERY_BYTES: usize = 16 << 20;
 
 /// What `op` asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -278,6 +278,8 @@ pub(crate) async fn hash_query(state: &Arc<State>, request: &Request) -> Result<
     let digests = decode_hashquery(&request.body).map_err(|error| {
         Refusal::BadRequest(format!("no list of at most {HASHQUERY_DIGESTS_MAX} digests: {error}"))
     })?;
+    // Answers may be large, and are made a few at a time only.
+    let _turn = state.searches.acquire().await;
     let state = Arc::clone(state);
     blocking(move || {
         let store = state.readers.get()?;

@@ -1,0 +1,118 @@
+//! The pure parts that read what strangers send, for fuzzing. Not for use.
+
+use bytes::Bytes;
+use http::header;
+use talaria_cert::{Summary, Verification, verdicts};
+use talaria_store::Row;
+
+use crate::answer::{media, ok, with};
+use crate::config::Policy;
+use crate::hkp::{machine, v2};
+use crate::request::Request;
+use crate::search::Search;
+use crate::{gossip, service, submission};
+
+/// Within the life of the certificates that seeds are made of.
+const NOW: u32 = 1_740_000_000;
+
+/// Reads any bytes as what the first of them says: a search, a query, a form, a submission, a range, or
+/// a membership file.
+pub fn read(bytes: &[u8]) {
+    let Some((&choice, rest)) = bytes.split_first() else { return };
+    let text = String::from_utf8_lossy(rest);
+    match choice % 6 {
+        0 => search(&text),
+        1 => query(rest),
+        2 => form(rest),
+        3 => submitted(rest),
+        4 => range(&text),
+        _ => {
+            gossip::peers::parse_membership(&text);
+            if let Some(day) = v2::parse_day(&text) {
+                assert_eq!(crate::hkp::v1::day_text(day), text);
+            }
+        }
+    }
+}
+
+fn search(text: &str) {
+    for exact in [false, true] {
+        for short_key_ids in [false, true] {
+            let policy = Policy { short_key_ids, ..Policy::default() };
+            match Search::parse(text, exact, &policy) {
+                Ok(search) => drop(search.is_wide()),
+                // What is quoted of it is bounded.
+                Err(refusal) => assert!(refusal.to_string().len() < 1000, "{refusal}"),
+            }
+        }
+    }
+}
+
+fn request(target: &str, media: &str, body: &[u8]) -> Option<Request> {
+    let request = http::Request::builder().uri(target).header(header::CONTENT_TYPE, media);
+    let (parts, ()) = request.body(()).ok()?.into_parts();
+    let client = std::net::Ipv4Addr::LOCALHOST.into();
+    Some(Request { parts, body: Bytes::copy_from_slice(body), client })
+}
+
+fn query(bytes: &[u8]) {
+    let target = [b"/pks/lookup?", bytes].concat();
+    let Ok(target) = String::from_utf8(target) else { return };
+    let Some(request) = request(&target, "", b"") else { return };
+    let query = request.query();
+    query.option("mr");
+    query.is_on("exact");
+    search(query.get("search").unwrap_or_default());
+}
+
+/// The first line is the media type.
+fn form(bytes: &[u8]) {
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let (media, body) = bytes.split_at(end);
+    let media = String::from_utf8_lossy(media);
+    let Some(request) = request("/pks/add", &media, body.get(1..).unwrap_or_default()) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    if let Ok((text, options)) = runtime.block_on(v2::keytext(&request)) {
+        options.option("mr");
+        submitted(&text);
+    }
+}
+
+fn submitted(bytes: &[u8]) {
+    let Ok(submission) = submission::read(bytes) else { return };
+    assert!(!submission.certs.is_empty() || !submission.rejected.is_empty());
+    let certs: Vec<_> = submission.certs.iter().take(10).collect();
+    let rows: Vec<Row> = certs
+        .iter()
+        .zip(verdicts(&certs, Verification::Full))
+        .map(|(cert, verdicts)| Row {
+            id: 1,
+            change: 1,
+            summary: Summary::evaluate(cert, &verdicts, NOW),
+        })
+        .collect();
+    let index = machine::index(&rows, NOW, |_, _| true);
+    assert!(index.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')), "{index:?}");
+    let mut lines = index.lines();
+    assert_eq!(lines.next(), Some(format!("info:1:{}", rows.len()).as_str()));
+    let keys = lines.filter(|line| match line.split(':').collect::<Vec<_>>()[..] {
+        ["pub", _, _, _, _, _, _] => true,
+        ["uid", _, _, _, _] => false,
+        _ => panic!("{line:?}"),
+    });
+    assert_eq!(keys.count(), rows.len());
+}
+
+fn range(text: &str) {
+    let request = http::Request::builder().header(header::RANGE, text).body(());
+    let Ok((parts, ())) = request.map(http::Request::into_parts) else { return };
+    let client = std::net::Ipv4Addr::LOCALHOST.into();
+    let request = Request { parts, body: Bytes::new(), client };
+    let body: Vec<u8> = (0..100).collect();
+    let answer = with(ok(media::OCTETS, body.clone()), header::ETAG, "\"1\"");
+    let answer = service::conditional(&request, answer);
+    let part = answer.body();
+    assert!(part.is_empty() || body.windows(part.len()).any(|window| window == &part[..]));
+}
