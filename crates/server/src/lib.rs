@@ -8,9 +8,6 @@ mod admin;
 mod answer;
 mod clock;
 mod config;
-mod descriptors;
-#[doc(hidden)]
-pub mod fuzz;
 mod gossip;
 mod hkp;
 mod limiter;
@@ -185,15 +182,15 @@ impl Server {
             _ => None,
         };
         let bind = |addresses: &[SocketAddr]| -> Result<Vec<TcpListener>, ServeError> {
-            let _entered = runtime.enter();
             let bind = |&address| {
-                listen::bind(address).map_err(|source| ServeError::Listen { address, source })
+                runtime
+                    .block_on(TcpListener::bind(address))
+                    .map_err(|source| ServeError::Listen { address, source })
             };
             addresses.iter().map(bind).collect()
         };
         let listeners = bind(&config.http.listen)?;
         let gossip = bind(&config.gossip.listen)?;
-        descriptors::fit(&mut config.http);
         // What is announced to peers is the port that was got.
         config.http.listen = local_addresses(&listeners);
         config.gossip.listen = local_addresses(&gossip);
@@ -248,10 +245,10 @@ impl Server {
             tasks.spawn(tally(Arc::clone(&state), down.subscribe()));
             tokio::spawn(signals(handle));
             while tasks.join_next().await.is_some() {}
+            // Others may still hold the state; what they hand over from here on is refused.
+            state.writer.close().await;
         });
         runtime.shutdown_timeout(Duration::from_secs(5));
-        // What was handed over is written. Others may still have a [`Handle`].
-        state.writer.end();
         let _ = writer.join();
     }
 }

@@ -26,7 +26,7 @@ type Task = Box<dyn FnOnce(&mut Store) + Send>;
 enum Job {
     Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<Outcome>, Arc<StoreError>>> },
     Task(Task),
-    End,
+    Close,
 }
 
 /// Why something could not be written.
@@ -38,7 +38,7 @@ pub(crate) enum WriteError {
     Closed,
 }
 
-/// A handle to the writing thread. It ends when it is told to or the last handle is gone, and all that
+/// A handle to the writing thread. It ends when it is closed or the last handle is gone, and all that
 /// was handed over is written then.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
@@ -78,9 +78,10 @@ impl Writer {
         outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
     }
 
-    /// Writes what was handed over and ends the thread, whoever still has a handle. Blocks.
-    pub(crate) fn end(&self) {
-        let _ = self.jobs.blocking_send(Job::End);
+    /// Lets the thread end when what was handed over before is written. Who still has a handle is told
+    /// that it is closed.
+    pub(crate) async fn close(&self) {
+        let _ = self.jobs.send(Job::Close).await;
     }
 
     /// Requests that wait.
@@ -102,7 +103,7 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) {
                 task(store);
                 continue;
             }
-            Job::End => return,
+            Job::Close => return,
             Job::Add { certs, done } => (vec![], vec![(certs, done)]),
         };
         let size = |certs: &[Cert]| certs.iter().map(|cert| cert.as_bytes().len()).sum::<usize>();
@@ -115,8 +116,8 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) {
                     count += certs.len();
                     askers.push((certs, done));
                 }
-                Ok(other) => {
-                    next = Some(other);
+                Ok(task) => {
+                    next = Some(task);
                     break;
                 }
                 Err(_) => break,
