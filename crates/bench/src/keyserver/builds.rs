@@ -62,8 +62,12 @@ impl Built {
         median(&self.costs)
     }
 
+    fn cpu_s(&self) -> f64 {
+        middle(self.costs.iter().map(Cost::cpu_s).collect())
+    }
+
     fn cpu_us(&self) -> f64 {
-        1e6 * middle(self.costs.iter().map(Cost::cpu_s).collect()) / float(self.certs)
+        1e6 * self.cpu_s() / float(self.certs)
     }
 
     fn keys_per_s(&self) -> f64 {
@@ -77,7 +81,7 @@ impl Built {
             self.certs.into(),
             self.page_kib.into(),
             cost.wall_s.into(),
-            cost.cpu_s().into(),
+            self.cpu_s().into(),
             self.cpu_us().into(),
             self.keys_per_s().into(),
             (float(cost.peak_bytes) / 1e6).into(),
@@ -89,8 +93,11 @@ impl Built {
     }
 }
 
+/// With the indexes that SKS has.
+const NO_TRIGRAMS: &str = "talaria build --no-verify --no-trigrams";
 const UNVERIFIED: &str = "talaria build --no-verify";
 const VERIFIED: &str = "talaria build";
+const OURS: [&str; 3] = [NO_TRIGRAMS, UNVERIFIED, VERIFIED];
 const SKS: &str = "sks build";
 const SKS_TREE: &str = "sks pbuild";
 
@@ -102,8 +109,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
     let sks = bench.sks("b")?;
     let mut ours = Vec::new();
     for &bytes in sizes {
-        ours.push(Built::new(UNVERIFIED, certs, bytes));
-        ours.push(Built::new(VERIFIED, certs, bytes));
+        ours.extend(OURS.map(|work| Built::new(work, certs, bytes)));
     }
     let pages = SKS_PAGES.into_iter().filter(|(page, _)| sizes.contains(&(page * 512)));
     let mut theirs: Vec<(u32, Built)> = pages
@@ -177,8 +183,9 @@ fn talaria(bench: &Bench<'_>, store: &Path, built: &mut Built) -> Result<(), Ben
 
 fn talaria_run(bench: &Bench<'_>, store: &Path, built: &Built, files: &[&Path]) -> Run {
     let run = dump::build(&bench.options.program, store, files);
-    let run = run.arg("--page-size").arg(built.page_kib.to_string());
-    if built.work == UNVERIFIED { run.arg("--no-verify") } else { run }
+    // The options are in its name.
+    let run = run.args(built.work.split_whitespace().skip(2));
+    run.arg("--page-size").arg(built.page_kib.to_string())
 }
 
 fn describe(table: &mut Table, bench: &Bench<'_>) {
@@ -189,7 +196,7 @@ fn describe(table: &mut Table, bench: &Bench<'_>) {
     table.note(
         "talaria build: all indexes (key IDs, addresses, words, trigrams, digests), on the disk \
          when it ends; with --no-verify no signature is computed, otherwise all self-signatures \
-         are. Digests for gossip are stored; the tree is made of them when the server starts.",
+         are; with --no-trigrams it has the indexes that SKS has. Digests for gossip are stored; the tree is made of them when the server starts.",
     );
     if bench.has_sks {
         table.note(
@@ -256,13 +263,13 @@ fn ratios(table: &mut Table, ours: &[Built], theirs: &[Built], tree: &Built) {
         of.fold(f64::INFINITY, f64::min)
     };
     let wall = |built: &Built| built.cost().wall_s;
-    for (work, name) in [(UNVERIFIED, "without signatures"), (VERIFIED, "with self-signatures")] {
+    for work in OURS {
         let (cpu, time) = (best(ours, work, Built::cpu_us), best(ours, work, wall));
         let (sks_cpu, sks_time) = (best(theirs, SKS, Built::cpu_us), best(theirs, SKS, wall));
         let times = |ratio: f64| Cell::Ratio(ratio);
         table.note(format!(
-            "SKS / talaria {name}, the best page size of each: build {} CPU, {} wall; build and \
-             pbuild {} CPU, {} wall.",
+            "SKS / {work}, the best page size of each: sks build {} CPU, {} wall; with sks pbuild \
+             {} CPU, {} wall.",
             times(sks_cpu / cpu),
             times(sks_time / time),
             times((sks_cpu + tree.cpu_us()) / cpu),
@@ -291,6 +298,16 @@ fn growth_note(table: &mut Table, growth: &[Built]) {
     }
 }
 
+/// A short name, for a plot.
+fn label(work: &str) -> String {
+    let kind = match work {
+        NO_TRIGRAMS => "unverified, no trigrams",
+        UNVERIFIED => "unverified",
+        _ => "verified",
+    };
+    format!("talaria, {kind}")
+}
+
 fn page_plot(
     title: &str,
     y: &str,
@@ -307,11 +324,9 @@ fn page_plot(
         pages.iter().map(at).collect::<Vec<_>>()
     };
     let measured = |built: &Built| Some(figure(built));
-    let mut series = vec![
-        (UNVERIFIED.to_owned(), of(ours, UNVERIFIED, &measured)),
-        (VERIFIED.to_owned(), of(ours, VERIFIED, &measured)),
-        (SKS.to_owned(), of(theirs, SKS, &measured)),
-    ];
+    let mut series: Vec<_> =
+        OURS.iter().map(|work| (label(work), of(ours, work, &measured))).collect();
+    series.push((SKS.to_owned(), of(theirs, SKS, &measured)));
     if y == "keys/s" {
         series.push(("SKS 2011".to_owned(), of(theirs, SKS, &|built| built.in_2011)));
     }
@@ -336,7 +351,7 @@ fn growth_plot(growth: &[Built], ours: &[Built]) -> Plot {
         let at = |count: &u64| {
             all().find(|built| built.work == work && built.certs == *count).map(Built::cpu_us)
         };
-        (work.to_owned(), counts.iter().map(at).collect())
+        (label(work), counts.iter().map(at).collect())
     });
     Plot {
         title: "Builds as a dump grows".to_owned(),

@@ -39,12 +39,13 @@ impl Sks {
             fs::create_dir_all(&path).map_err(BenchError::io("make", &path))?;
         }
         let (hkp_port, recon_port) = (free_port(address)?, free_port(address)?);
-        // It gossips about as often as it may: every six seconds.
+        // It gossips about as often as it may: every six seconds. A page size here would win over the
+        // one on the command line.
         let text = format!(
             "hostname: localhost\nnodename: bench\nhkp_address: {address}\nhkp_port: {hkp_port}\n\
-             recon_address: {address}\nrecon_port: {recon_port}\npagesize: 16\n\
-             ptree_pagesize: 16\ndisable_mailsync:\ngossip_interval: 0.1\n\
-             membership_reload_interval: 0.01\ndebuglevel: 4\n"
+             recon_address: {address}\nrecon_port: {recon_port}\nptree_pagesize: 16\n\
+             disable_mailsync:\ngossip_interval: 0.1\nmembership_reload_interval: 0.01\n\
+             debuglevel: 4\n"
         );
         let path = base.join("etc/sks/sksconf");
         fs::write(&path, text).map_err(BenchError::io("write", &path))?;

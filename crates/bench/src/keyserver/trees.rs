@@ -38,50 +38,49 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
     );
     table.note(
         "talaria: the tree in memory, of digests in no order, as when a server starts (there they \
-         come from the store, in order); the memory is what the tree adds to the process. \
+         come from the store, in order); the memory is what the \
+         largest adds to the process. \
          sks pbuild -cache 20 -ptree_cache 70: the tree in Berkeley DB, which also reads every \
          certificate and computes its digest; the memory is its peak.",
     );
+    let mut counts = bench.options.digests.clone();
+    // The largest first: later ones take memory that was given back.
+    counts.sort_unstable_by_key(|&count| std::cmp::Reverse(count));
     let mut ours = Vec::new();
-    for &count in &bench.options.digests {
-        let mut digests: Vec<Digest> = (0..count).map(digest).collect();
-        let (mut costs, mut bytes) = (Vec::new(), 0.0);
+    for (at, &count) in counts.iter().enumerate() {
+        let digests: Vec<Digest> = (0..count).map(digest).collect();
+        let (mut costs, mut bytes) = (Vec::new(), None);
         for run in 0..bench.runs() {
             let before = anonymous_bytes();
             let (tree, cost) = in_process(|| Tree::build(digests.iter().copied()));
             costs.push(cost);
             black_box(&tree);
-            // Later ones take the memory that the first has given back.
-            if run == 0 {
-                bytes = anonymous_bytes() - before;
+            if (at, run) == (0, 0) {
+                bytes = Some(anonymous_bytes() - before);
             }
         }
-        digests.clear();
         ours.push((count, median(&costs), bytes));
     }
+    ours.reverse();
     for (count, cost, bytes) in &ours {
         let work = "talaria, Tree::build";
-        table.push(row(work, *count, cost, Some(*bytes), None));
+        table.push(row(work, *count, cost, *bytes, None));
     }
     let mut theirs = None;
     if let (Some(sks), Some(&count)) = (bench.sks("t")?, bench.options.digests.first()) {
-        let count = count.min(bench.options.certs);
-        // As many files as there are digests, at the dump's ten thousand each.
-        let mut files = bench.dump.files(bench.options.certs);
-        let share = float(count) / float(bench.options.certs);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
-        let wanted = (float(files.len() as u64) * share).ceil() as usize;
-        files.truncate(wanted.max(1));
+        // Whole files, of the same length each.
+        let certs = bench.options.certs;
+        let mut files = bench.dump.files(certs);
+        let all = files.len() as u64;
+        let some = (count.min(certs) * all).div_ceil(certs);
+        files.truncate(usize::try_from(some).unwrap_or(usize::MAX));
+        let built = certs * some / all;
         let mut costs = Vec::new();
         for _ in 0..bench.runs() {
             sks.clear()?;
             sks.build(&files, 16).measure()?;
             costs.push(sks.tree().measure()?);
         }
-        let built = float(bench.options.certs) * float(wanted as u64)
-            / float(bench.dump.files(bench.options.certs).len() as u64);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
-        let built = built.round() as u64;
         let cost = median(&costs);
         let file = sks.bytes()?.1;
         table.push(row("sks pbuild", built, &cost, Some(float(cost.peak_bytes)), Some(file)));
@@ -109,7 +108,7 @@ fn anonymous_bytes() -> f64 {
     float(memory(std::process::id(), "RssAnon:").unwrap_or(0))
 }
 
-fn plot(ours: &[(u64, Cost, f64)], theirs: Option<(u64, Cost)>) -> Plot {
+fn plot(ours: &[(u64, Cost, Option<f64>)], theirs: Option<(u64, Cost)>) -> Plot {
     let mut counts: Vec<u64> = ours.iter().map(|(count, ..)| *count).collect();
     counts.extend(theirs.map(|(count, _)| count));
     counts.sort_unstable();
