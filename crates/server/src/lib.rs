@@ -8,6 +8,9 @@ mod admin;
 mod answer;
 mod clock;
 mod config;
+mod descriptors;
+#[doc(hidden)]
+pub mod fuzz;
 mod gossip;
 mod hkp;
 mod limiter;
@@ -182,15 +185,15 @@ impl Server {
             _ => None,
         };
         let bind = |addresses: &[SocketAddr]| -> Result<Vec<TcpListener>, ServeError> {
+            let _entered = runtime.enter();
             let bind = |&address| {
-                runtime
-                    .block_on(TcpListener::bind(address))
-                    .map_err(|source| ServeError::Listen { address, source })
+                listen::bind(address).map_err(|source| ServeError::Listen { address, source })
             };
             addresses.iter().map(bind).collect()
         };
         let listeners = bind(&config.http.listen)?;
         let gossip = bind(&config.gossip.listen)?;
+        descriptors::fit(&mut config.http);
         // What is announced to peers is the port that was got.
         config.http.listen = local_addresses(&listeners);
         config.gossip.listen = local_addresses(&gossip);
