@@ -135,7 +135,7 @@ mod tests {
     fn a_bucket_gives_its_burst_and_then_its_rate() {
         let (rates, limiter, start) = (rates(), Limiter::default(), Instant::now());
         let net = rates.network("192.0.2.7".parse().unwrap(), None).unwrap();
-        let mut take = |ms| {
+        let take = |ms| {
             limiter.take(&rates, net, Class::Upload, start + Duration::from_millis(ms)).is_ok()
         };
         assert!(take(0) && take(0) && take(0) && !take(0));

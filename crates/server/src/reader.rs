@@ -27,14 +27,13 @@ impl Readers {
     /// A connection that sees the store as it is at this moment, and goes back when it is dropped.
     pub(crate) fn get(&self) -> Result<Reader, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-        let store = match idle {
-            Some(store) => store,
-            None => {
-                let store = Store::open(&self.path, Access::Read)?;
-                // What is read is in the system's cache; mapped pages would be counted as ours.
-                store.set_memory(CACHE_BYTES, 0)?;
-                store
-            }
+        let store = if let Some(store) = idle {
+            store
+        } else {
+            let store = Store::open(&self.path, Access::Read)?;
+            // What is read is in the system's cache; mapped pages would be counted as ours.
+            store.set_memory(CACHE_BYTES, 0)?;
+            store
         };
         store.begin_read()?;
         Ok(Reader { store: Some(store), idle: Arc::clone(&self.idle) })

@@ -40,7 +40,8 @@ impl Request {
 
     /// The name by which the server was asked.
     pub(crate) fn host(&self) -> Option<&str> {
-        self.header(header::HOST).or_else(|| self.parts.uri.authority().map(|a| a.as_str()))
+        self.header(header::HOST)
+            .or_else(|| self.parts.uri.authority().map(http::uri::Authority::as_str))
     }
 
     /// Whether the client is a browser, or wants a page for another reason.

@@ -1,6 +1,5 @@
 //! HKP in both versions, as a client sees it.
 
-#[allow(dead_code, reason = "each of the tests uses a part of it")]
 mod site;
 
 use std::io::Read as _;

@@ -201,9 +201,10 @@ async fn talk(
             return exchange.into_outcome().ok_or(ExchangeFailure::Closed);
         };
         let stepped = state.trees.with(view, |tree| exchange.step(message, tree, &mut out));
-        let stepped = stepped.unwrap_or_else(|| {
-            Err(ExchangeError::Unexpected { found: "a peer", due: "one of another view" })
-        });
+        let stepped = stepped.unwrap_or(Err(ExchangeError::Unexpected {
+            found: "a peer",
+            due: "one of another view",
+        }));
         match stepped {
             Ok(next) => exchange = next,
             Err(error) => {

@@ -144,7 +144,7 @@ async fn ask(
     let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;
     let came = certs.len();
     count(&state.metrics.certs_fetched, came);
-    let outcomes = state.add_from_peer(certs).await.map_err(|error| Refusal::from(error))?;
+    let outcomes = state.add_from_peer(certs).await.map_err(Refusal::from)?;
     let state = Arc::clone(state);
     let missing = blocking(move || {
         let store = state.readers.get()?;
