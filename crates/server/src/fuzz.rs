@@ -116,3 +116,49 @@ fn range(text: &str) {
     let part = answer.body();
     assert!(part.is_empty() || body.windows(part.len()).any(|window| window == &part[..]));
 }
+
+#[cfg(test)]
+mod tests {
+    use talaria_bench::{Generate, Profile, certs};
+
+    /// What fuzzing does for hours, for a moment.
+    #[test]
+    fn damaged_requests_are_read_without_harm() {
+        let cert = certs(&Generate { seed: 3, first: 0, count: 1, profile: Profile::small() });
+        let cert = cert[0].as_bytes();
+        let armored = talaria_cert::enarmor(cert);
+        let part = "Content-Disposition: form-data; name=\"keytext\"";
+        let parts =
+            format!("multipart/form-data; boundary=x\n--x\r\n{part}\r\n\r\n{armored}\r\n--x--\r\n");
+        let whole: [&[u8]; 8] = [
+            b"\x000x 0123 4567 89ab cdef 0123 4567 89ab cdef 0123 4567",
+            b"\x01op=index&options=mr,json&exact=on&search=%3Ca@b.example%3E",
+            &[b"\x02", parts.as_bytes()].concat(),
+            &[b"\x03", cert].concat(),
+            &[b"\x03", armored.as_bytes()].concat(),
+            b"\x04bytes=10-19",
+            b"\x05# ours\nkeys.example.org 11370\n",
+            b"\x052026-02-28",
+        ];
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).unwrap() % below.max(1)
+        };
+        for round in 0..4000 {
+            let mut bytes = whole[round % whole.len()].to_vec();
+            for _ in 0..next(4) {
+                let at = 1 + next(bytes.len() - 1);
+                match next(4) {
+                    0 => bytes.truncate(at.max(2)),
+                    1 => bytes.insert(at, next(256).to_le_bytes()[0]),
+                    2 => bytes.extend_from_within(at..),
+                    _ => bytes[at] = next(256).to_le_bytes()[0],
+                }
+            }
+            super::read(&bytes);
+        }
+    }
+}

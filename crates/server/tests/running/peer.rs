@@ -1,0 +1,131 @@
+//! A gossip peer that says what the test wants: what it has, and what it gives.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use talaria_cert::Cert;
+use talaria_recon::{
+    Decoder, Digest, Exchange, Outbox, Role, Settings, Tree, decode_hashquery, encode_hashreply,
+};
+
+/// What it gives.
+struct Gives {
+    certs: Vec<Cert>,
+    /// All certificates, whatever is asked for.
+    anything: bool,
+    at_most: usize,
+}
+
+/// A peer that others connect to. Its threads end with the process.
+pub(crate) struct Peer {
+    pub(crate) gossip: SocketAddr,
+    exchanges: Arc<AtomicUsize>,
+    asked: Arc<Mutex<Vec<Digest>>>,
+    gives: Arc<Mutex<Gives>>,
+}
+
+impl Peer {
+    /// Says that it has `announced`, and gives those of `certs` that it is asked for.
+    pub(crate) fn start(announced: &[Digest], certs: Vec<Cert>) -> Self {
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let (gossip, http) = (listen(), listen());
+        let gives = Gives { certs, anything: false, at_most: usize::MAX };
+        let peer = Self {
+            gossip: gossip.local_addr().unwrap(),
+            exchanges: Arc::default(),
+            asked: Arc::default(),
+            gives: Arc::new(Mutex::new(gives)),
+        };
+        let settings =
+            Settings { http_port: http.local_addr().unwrap().port(), ..Settings::default() };
+        let (exchanges, tree) =
+            (Arc::clone(&peer.exchanges), Tree::build(announced.iter().copied()));
+        thread::spawn(move || {
+            for stream in gossip.incoming() {
+                if talk(stream.unwrap(), &settings, &tree).is_some() {
+                    exchanges.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        let (asked, gives) = (Arc::clone(&peer.asked), Arc::clone(&peer.gives));
+        thread::spawn(move || {
+            for stream in http.incoming() {
+                let _ = give(stream.unwrap(), &asked, &gives.lock().unwrap());
+            }
+        });
+        peer
+    }
+
+    /// Gives all it has, whatever it is asked for.
+    pub(crate) fn with_anything(self) -> Self {
+        self.gives.lock().unwrap().anything = true;
+        self
+    }
+
+    /// Gives no more than this at once.
+    pub(crate) fn with_at_most(self, certs: usize) -> Self {
+        self.gives.lock().unwrap().at_most = certs;
+        self
+    }
+
+    /// Exchanges that came to their end.
+    pub(crate) fn exchanges(&self) -> usize {
+        self.exchanges.load(Ordering::SeqCst)
+    }
+
+    /// All digests that it was asked for.
+    pub(crate) fn asked(&self) -> Vec<Digest> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// One exchange as the one that was connected to.
+fn talk(mut stream: TcpStream, settings: &Settings, tree: &Tree) -> Option<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
+    let (mut outbox, mut decoder) = (Outbox::new(), Decoder::new());
+    let mut exchange = Exchange::start(Role::Acceptor, settings.clone(), 1, &mut outbox);
+    let mut buffer = vec![0; 4096];
+    loop {
+        stream.write_all(&outbox.take_due()).ok()?;
+        if matches!(exchange, Exchange::Done(_)) {
+            return Some(());
+        }
+        let n = stream.read(&mut buffer).ok().filter(|&n| n > 0)?;
+        decoder.feed(&buffer[..n]);
+        while !matches!(exchange, Exchange::Done(_))
+            && let Some(message) = decoder.next_message().ok()?
+        {
+            exchange = exchange.step(message, tree, &mut outbox).ok()?;
+        }
+    }
+}
+
+/// Answers one query for certificates.
+fn give(mut stream: TcpStream, asked: &Mutex<Vec<Digest>>, gives: &Gives) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+    let digests = loop {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(());
+        }
+        request.extend_from_slice(&buffer[..n]);
+        let body = request.windows(4).position(|end| end == b"\r\n\r\n");
+        if let Some(digests) = body.and_then(|at| decode_hashquery(&request[at + 4..]).ok()) {
+            break digests;
+        }
+    };
+    asked.lock().unwrap().extend(&digests);
+    let is_given = |cert: &&Cert| gives.anything || digests.contains(&Digest(cert.sks_digest()));
+    let certs: Vec<&[u8]> =
+        gives.certs.iter().filter(is_given).take(gives.at_most).map(Cert::as_bytes).collect();
+    let body = encode_hashreply(&certs);
+    let length = body.len();
+    let head = format!("HTTP/1.0 200 OK\r\ncontent-type: pgp/keys\r\ncontent-length: {length}");
+    stream.write_all(format!("{head}\r\n\r\n").as_bytes())?;
+    stream.write_all(&body)
+}
