@@ -1,0 +1,724 @@
+//! Clients and peers that mean no good: they get little, and others are served meanwhile.
+
+mod running;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use running::{
+    NOW, PATIENCE, Reply, Running, config, connect, generated, get, gossiping, read_to_end,
+    request, wait_for,
+};
+use sequoia_openpgp::cert::CertBuilder;
+use sequoia_openpgp::packet::UserID;
+use sequoia_openpgp::serialize::MarshalInto as _;
+use talaria_cert::{Cert, Tag, View};
+use talaria_recon::{Digest, Message, Prefix, Tree};
+use talaria_server::Rate;
+
+const MIB: u64 = 1 << 20;
+
+/// Tests that weigh the process or use up its files want it for themselves.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory of this process, of which the server is a part.
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// A server is well if it answers.
+fn assert_serves(server: &Running, cert: &Cert) {
+    let path = format!("/pks/lookup?op=get&options=mr&search=0x{}", cert.fingerprint());
+    let reply = server.get(&path);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(reply.text().contains("BEGIN PGP PUBLIC KEY BLOCK"));
+}
+
+/// Sends a text slowly until the server has enough of it; returns what it said.
+fn drip(address: SocketAddr, at_once: &str, slowly: &[u8]) -> Vec<u8> {
+    let mut stream = connect(address);
+    stream.write_all(at_once.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+    for byte in slowly.iter().cycle() {
+        if stream.write_all(&[*byte]).is_err() {
+            break;
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => said.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    said
+}
+
+#[test]
+fn slow_clients_are_left_in_time() {
+    let _alone = alone();
+    let certs = generated(2);
+    let mut config = config();
+    (config.http.timeout_s, config.http.idle_s) = (2, 4);
+    let server = Running::start(&certs, config);
+    let address = server.http;
+    // Each would go on for ever.
+    let head = "POST /pks/add HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n";
+    let slow: [(&str, &[u8]); 4] = [
+        ("", b"G"),
+        ("GET / HTTP/1.1\r\nx-slow: ", b"a"),
+        ("GET / HTTP/1.1\r\n", b"x: y\r\n"),
+        (head, b"a"),
+    ];
+    let threads: Vec<_> = slow
+        .into_iter()
+        .map(|(at_once, slowly)| thread::spawn(move || drip(address, at_once, slowly)))
+        .collect();
+    assert_serves(&server, &certs[0]);
+    for (thread, (at_once, _)) in threads.into_iter().zip(slow) {
+        let said = thread.join().unwrap();
+        let said = String::from_utf8_lossy(&said);
+        let refused = said.is_empty() || said.starts_with("HTTP/1.1 4");
+        assert!(refused, "{at_once:?}: {said}");
+    }
+    // One that says nothing at all, and one that stops in the midst of things.
+    for text in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", head] {
+        let mut stream = connect(address);
+        stream.write_all(text.as_bytes()).unwrap();
+        read_to_end(&mut stream);
+    }
+    // And one that has gone away for reading.
+    let mut half = connect(address);
+    half.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    half.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(Reply::parse(&read_to_end(&mut half)).status, 200);
+    assert_serves(&server, &certs[1]);
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let certs = generated(1);
+    let mut config = config();
+    config.http.body_bytes = 100_000;
+    let server = Running::start(&certs, config);
+    let large = vec![b'a'; 200_000];
+    let post = |head: &str, body: &[u8]| {
+        let mut stream = connect(server.http);
+        stream
+            .write_all(format!("POST /pks/add HTTP/1.1\r\nhost: x\r\n{head}\r\n").as_bytes())
+            .unwrap();
+        // It may be refused before all of it was sent.
+        let _ = stream.write_all(body);
+        let mut said = vec![0; 12];
+        let came = stream.read_exact(&mut said);
+        came.map(|()| String::from_utf8(said).unwrap()).unwrap_or_default()
+    };
+    // Where the rest of the body meets a closed connection, the answer may be lost on its way.
+    let is = |said: &str, status: &str| said.is_empty() || said == format!("HTTP/1.1 {status}");
+    assert!(is(&post("content-length: 200000\r\n", &large), "413"));
+    let said = post("content-length: 200000\r\n", b"");
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+    let chunk = [b"30d40\r\n", &large[..], b"\r\n0\r\n\r\n"].concat();
+    assert!(is(&post("transfer-encoding: chunked\r\n", &chunk), "413"));
+    assert!(is(&post("transfer-encoding: chunked\r\n", b"fffffffffffffffff\r\n"), "400"));
+    // Lengths that contradict each other.
+    let said = post("content-length: 5\r\ncontent-length: 6\r\n", b"keytext");
+    assert!(is(&said, "400"), "{said}");
+    // Headers, and one line.
+    let long = format!("x: {}\r\n", "y".repeat(100_000));
+    assert!(is(&post(&long, b""), "431"));
+    assert!(is(&post(&"x: y\r\n".repeat(50_000), b""), "431"));
+    let mut stream = connect(server.http);
+    let line = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(1_000_000));
+    let _ = stream.write_all(line.as_bytes());
+    let said = String::from_utf8_lossy(&read_to_end(&mut stream)).into_owned();
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+    assert_serves(&server, &certs[0]);
+}
+
+#[test]
+fn requests_in_a_row_are_answered_in_a_row() {
+    let certs = generated(1);
+    let server = Running::start(&certs, config());
+    let mut stream = connect(server.http);
+    let mut all = String::new();
+    for at in 0..200 {
+        let path = if at % 2 == 0 { "/health" } else { "/nowhere" };
+        all += &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    }
+    all += "GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(all.as_bytes()).unwrap();
+    let said = String::from_utf8(read_to_end(&mut stream)).unwrap();
+    let codes: Vec<&str> =
+        said.split("HTTP/1.1 ").skip(1).map(|answer| answer.split(' ').next().unwrap()).collect();
+    let expected: Vec<&str> = (0..201).map(|at| if at % 2 == 0 { "200" } else { "404" }).collect();
+    assert_eq!(codes, expected);
+}
+
+/// Bytes of nothing.
+fn garbage(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()[2]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn garbage_harms_nobody() {
+    let certs = generated(2);
+    let server = Running::start(&certs, gossiping());
+    let gossip = server.gossip.unwrap();
+    // Whoever is at this address may gossip.
+    server.add_peer(SocketAddr::from(([127, 0, 0, 1], 9)), View::Sks);
+    for seed in 1..60 {
+        let bytes = garbage(seed, 1 << (seed % 17));
+        for address in [server.http, gossip] {
+            let mut stream = connect(address);
+            let _ = stream.write_all(&bytes);
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            read_to_end(&mut stream);
+        }
+        // As what a client might upload, in all ways.
+        for media in ["application/pgp-keys", "multipart/form-data; boundary=x", "text/plain"] {
+            let status = server.post("/pks/v2/certs", media, &bytes).status;
+            assert!((400..500).contains(&status), "{media}: {status}");
+        }
+        let status = server.post("/pks/hashquery", "sks/hashquery", &bytes).status;
+        assert!((200..500).contains(&status), "{status}");
+    }
+    assert_serves(&server, &certs[0]);
+}
+
+/// Says something to the gossip port in place of a peer, and waits for the end.
+fn lie(gossip: SocketAddr, messages: &[u8], repeated: Option<&[u8]>) {
+    let mut stream = connect(gossip);
+    if stream.write_all(messages).is_err() {
+        return;
+    }
+    while let Some(repeated) = repeated {
+        if stream.write_all(repeated).is_err() {
+            return;
+        }
+    }
+    read_to_end(&mut stream);
+}
+
+/// What a peer says before anything else.
+fn greeting() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Message::Config(talaria_recon::Config {
+        version: "1.1.6".into(),
+        http_port: 9,
+        bit_quantum: 2,
+        m_bar: 5,
+        filters: View::Sks.filters().into(),
+    })
+    .encode(&mut bytes);
+    Message::Passed.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_peer_that_lies_costs_little() {
+    let _alone = alone();
+    let certs = generated(300);
+    let mut config = gossiping();
+    config.gossip.timeout_s = 3;
+    let server = Running::start(&certs, config);
+    let gossip = server.gossip.unwrap();
+    server.add_peer(SocketAddr::from(([127, 0, 0, 1], 9)), View::Sks);
+    let before = resident();
+    let message = |message: Message| {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        bytes
+    };
+    let many: Vec<Digest> = (0..100_000u32).map(|n| Digest(spread(n))).collect();
+    let elements = message(Message::Elements(many.clone()));
+    let root = Prefix::new(Digest([0; 16]), 0).unwrap();
+    let poly =
+        Message::Poly { prefix: root, len: 7, values: Box::new(Tree::default().at(root).values()) };
+    let frame = |length: u32, rest: &[u8]| [&length.to_be_bytes(), rest].concat();
+    let talk = |rest: &[u8]| [&greeting()[..], rest].concat();
+    let (zeros, ones) = (vec![0; 65_536], vec![255; 65_536]);
+    // Frames that are longer than what is read, shorter than what they hold, or never end.
+    lie(gossip, &frame(u32::MAX, &[10]), Some(&zeros));
+    lie(gossip, &frame(16 << 20, &[10]), Some(&zeros));
+    lie(gossip, &talk(&frame(u32::MAX, &[2])), Some(&zeros));
+    lie(gossip, &talk(&frame((16 << 20) - 1, &[2])), Some(&ones));
+    lie(gossip, &talk(&frame(0, &[])), None);
+    lie(gossip, &talk(&frame(5, &[2, 255, 255, 255, 255])), None);
+    // What nobody asked for, once and for ever.
+    lie(gossip, &talk(&elements), None);
+    lie(gossip, &talk(b""), Some(&elements));
+    lie(gossip, &talk(b""), Some(&message(Message::SyncFail)));
+    lie(gossip, &talk(b""), Some(&message(Message::FullElements(many))));
+    lie(gossip, &talk(b""), Some(&message(poly)));
+    lie(gossip, &talk(b""), Some(&message(Message::Flush)));
+    lie(gossip, &greeting(), Some(&greeting()));
+    // More of them at once than there are turns; they say nothing.
+    let silent: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(gossip).ok()).collect();
+    assert_serves(&server, &certs[0]);
+    drop(silent);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 256 * MIB, "{} MiB more", grown / MIB);
+    assert_eq!(server.metric("certs"), 300);
+}
+
+/// Any number as a digest.
+fn spread(n: u32) -> [u8; 16] {
+    const MARKS: [u16; 4] = [0x0000, 0x1111, 0x2222, 0x3333];
+    let mut digest = [0; 16];
+    for (at, part) in digest.chunks_mut(4).enumerate() {
+        let mixed = (n ^ u32::from(MARKS[at])).wrapping_mul(0x9e37_79b1);
+        part.copy_from_slice(&(mixed ^ mixed >> 15).to_be_bytes());
+    }
+    digest
+}
+
+#[test]
+fn ten_thousand_connections_leave_room_for_one_more() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let _alone = alone();
+    // Both ends of each are in this process.
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let _ = setrlimit(Resource::Nofile, raised);
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let wanted = 10_000.min(files.saturating_sub(1000) / 2);
+    if wanted < 10_000 {
+        eprintln!("only {wanted} connections, since {files} files may be open");
+    }
+    let certs = generated(1);
+    let server = Running::start(&certs, config());
+    let before = resident();
+    let mut open = Vec::new();
+    for _ in 0..wanted {
+        open.push(TcpStream::connect(server.http).unwrap());
+    }
+    wait_for("all are accepted", || server.metric("connections_total") > wanted);
+    assert_serves(&server, &certs[0]);
+    for stream in &mut open {
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    }
+    assert_serves(&server, &certs[0]);
+    let mut served = 0;
+    for stream in &mut open {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut said = [0; 12];
+        served += u64::from(stream.read_exact(&mut said).is_ok() && said == *b"HTTP/1.1 200");
+    }
+    assert_eq!(served, wanted);
+    let each = resident().saturating_sub(before) / wanted;
+    assert!(each < 64 << 10, "{each} bytes for each connection");
+}
+
+#[test]
+fn a_network_has_only_so_many_connections() {
+    let certs = generated(1);
+    let mut config = config();
+    config.http.connections_per_network = 5;
+    let server = Running::start(&certs, config);
+    let open: Vec<TcpStream> = (0..5)
+        .map(|_| {
+            let mut stream = connect(server.http);
+            stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+            stream.read_exact(&mut [0; 12]).unwrap();
+            stream
+        })
+        .collect();
+    let mut more = connect(server.http);
+    let _ = more.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(read_to_end(&mut more), b"");
+    drop(open);
+    wait_for("there is room again", || {
+        let mut stream = connect(server.http);
+        let _ = stream.write_all(b"GET /health HTTP/1.0\r\n\r\n");
+        read_to_end(&mut stream).starts_with(b"HTTP/1.0 200")
+    });
+}
+
+#[test]
+fn too_many_requests_are_told_when_to_come_back() {
+    let certs = generated(3);
+    let mut config = config();
+    config.rates.exempt.clear();
+    config.rates.lookups = Rate { per_second: 0.01, burst: 5.0 };
+    config.rates.searches = Rate { per_second: 0.01, burst: 3.0 };
+    config.rates.uploads = Rate { per_second: 0.01, burst: 2.0 };
+    let server = Running::start(&certs[..1], config);
+    let get = format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[0].fingerprint());
+    for (path, burst) in [(get.as_str(), 5), ("/pks/lookup?op=index&options=mr&search=example", 3)]
+    {
+        for _ in 0..burst {
+            assert_ne!(server.get(path).status, 429, "{path}");
+        }
+        let reply = server.get(path);
+        assert_eq!(reply.status, 429, "{path}");
+        let seconds: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=100).contains(&seconds), "{seconds}");
+    }
+    assert_eq!(server.upload(&certs[1]).status, 200);
+    assert_eq!(server.upload(&certs[2]).status, 200);
+    assert_eq!(server.upload(&certs[2]).status, 429);
+    assert_eq!(server.metric("rate_limited_total"), 3);
+    // What it costs to be watched is nothing.
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn the_proxy_protocol_says_who_asks() {
+    let certs = generated(1);
+    let mut config = config();
+    config.http.proxy_protocol = true;
+    (config.http.timeout_s, config.http.idle_s) = (2, 4);
+    let server = Running::start(&certs, config);
+    let ask = |header: &[u8]| {
+        let mut stream = connect(server.http);
+        let request = b"GET /metrics HTTP/1.0\r\n\r\n";
+        let _ = stream.write_all(&[header, request].concat());
+        let said = read_to_end(&mut stream);
+        String::from_utf8_lossy(&said[..said.len().min(12)]).into_owned()
+    };
+    let v2 = |command: u8, family: u8, addresses: &[u8]| {
+        let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
+        header.extend([0x20 | command, family]);
+        header.extend(u16::try_from(addresses.len()).unwrap().to_be_bytes());
+        header.extend(addresses);
+        header
+    };
+    let from = |ip: [u8; 4]| [&ip[..], &[192, 0, 2, 9], &[0x12, 0x34, 0, 80]].concat();
+    // Only operators see the metrics: this shows from where the request is taken to come.
+    let (operator, stranger) = ("HTTP/1.0 200", "HTTP/1.0 403");
+    assert_eq!(ask(b"PROXY TCP4 127.0.0.9 192.0.2.9 4660 80\r\n"), operator);
+    assert_eq!(ask(b"PROXY TCP4 192.0.2.1 192.0.2.9 4660 80\r\n"), stranger);
+    assert_eq!(ask(b"PROXY TCP6 2001:db8::1 2001:db8::2 4660 80\r\n"), stranger);
+    assert_eq!(ask(b"PROXY UNKNOWN\r\n"), operator);
+    assert_eq!(ask(&v2(1, 0x11, &from([127, 0, 0, 9]))), operator);
+    assert_eq!(ask(&v2(1, 0x11, &from([192, 0, 2, 1]))), stranger);
+    // The proxy itself.
+    assert_eq!(ask(&v2(0, 0, b"")), operator);
+    // None, a wrong one, one that never ends, one that is cut off.
+    let endless = [&b"PROXY TCP4 "[..], &[b'1'; 10_000]].concat();
+    let wrong: [&[u8]; 5] = [
+        b"",
+        b"PROXY TCP4 127.0.0.1\r\n",
+        b"PROXY TCP4 999.0.0.1 192.0.2.9 4660 80\r\n",
+        &endless,
+        &v2(1, 0x11, &[127, 0, 0, 9]),
+    ];
+    for header in wrong {
+        assert_eq!(ask(header), "", "{}", String::from_utf8_lossy(header));
+    }
+    let mut silent = connect(server.http);
+    silent.write_all(b"PRO").unwrap();
+    assert_eq!(read_to_end(&mut silent), b"");
+}
+
+/// Runs curl and returns what it wrote; `None` if there is none.
+fn curl(arguments: &[&str]) -> Option<String> {
+    let mut curl = Command::new("curl");
+    let output =
+        curl.args(["--silent", "--show-error", "--max-time", "60"]).args(arguments).output();
+    let Ok(output) = output else {
+        eprintln!("skipped: needs curl");
+        return None;
+    };
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn tls_and_both_versions_of_http_are_spoken() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output();
+    let Ok(made) = made else {
+        eprintln!("skipped: needs openssl");
+        return;
+    };
+    assert!(made.status.success(), "{made:?}");
+    let certs = generated(1);
+    let mut settings = config();
+    (settings.http.timeout_s, settings.http.idle_s) = (2, 4);
+    let plain = Running::start(&certs, settings.clone());
+    settings.http.tls_certificate = Some(certificate.clone());
+    settings.http.tls_key = Some(key);
+    let secure = Running::start(&certs, settings);
+    let path = format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[0].fingerprint());
+    let https = format!("https://localhost:{}{path}", secure.http.port());
+    let http = format!("http://localhost:{}{path}", plain.http.port());
+    let ca = certificate.to_str().unwrap();
+    let format = "\n%{http_code} %{http_version}";
+    for (arguments, version) in [
+        (&["--http2", "--cacert", ca, "-4", &https][..], "2"),
+        (&["--http1.1", "--cacert", ca, "-4", &https], "1.1"),
+        (&["--http2-prior-knowledge", "-4", &http], "2"),
+        (&["--http1.1", "-4", &http], "1.1"),
+    ] {
+        let Some(said) = curl(&[arguments, &["--write-out", format]].concat()) else { return };
+        assert!(said.contains("BEGIN PGP PUBLIC KEY BLOCK"), "{said}");
+        assert!(said.ends_with(&format!("\n200 {version}")), "{said}");
+    }
+    // A client without TLS, one that says nothing, and garbage.
+    let first: [&[u8]; 3] = [b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"", &garbage(3, 5000)];
+    for bytes in first {
+        let mut stream = connect(secure.http);
+        let _ = stream.write_all(bytes);
+        let said = read_to_end(&mut stream);
+        assert!(!said.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&said));
+    }
+    let Some(said) = curl(&["--cacert", ca, "-4", &https]) else { return };
+    assert!(said.contains("BEGIN PGP PUBLIC KEY BLOCK"));
+}
+
+/// A certificate with signatures on its first user ID that nobody made.
+fn forged(cert: &Cert, signatures: u32) -> Vec<u8> {
+    let mut raw = Vec::new();
+    let mut add = |tag: Tag, body: &[u8]| {
+        raw.extend([0xc0 | tag.0, 255]);
+        raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        raw.extend_from_slice(body);
+    };
+    add(Tag::PUBLIC_KEY, cert.packets().next().unwrap().body);
+    add(Tag::USER_ID, cert.user_ids().next().unwrap());
+    for number in 0..signatures {
+        let mut body = vec![3, 5, 0x13];
+        body.extend((NOW - number).to_be_bytes());
+        body.extend(u64::from(number).to_be_bytes());
+        body.extend([1, 8, 0, 0, 0, 32]);
+        body.extend(number.to_be_bytes());
+        add(Tag::SIGNATURE, &body);
+    }
+    raw
+}
+
+#[test]
+fn a_flood_of_signatures_neither_stops_nor_swells_the_server() {
+    let _alone = alone();
+    let certs = generated(3);
+    let server = Running::start(&certs, config());
+    let address = server.http;
+    let done = Arc::new(AtomicBool::new(false));
+    let flood: Vec<Vec<u8>> = certs[..2].iter().map(|cert| forged(cert, 100_000)).collect();
+    let uploads: Vec<_> = flood
+        .into_iter()
+        .map(|raw| {
+            thread::spawn(move || {
+                request(
+                    address,
+                    "POST",
+                    "/pks/v2/certs",
+                    "content-type: application/pgp-keys\r\n",
+                    &raw,
+                )
+            })
+        })
+        .collect();
+    let others = {
+        let (done, path) = (
+            Arc::clone(&done),
+            format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[2].fingerprint()),
+        );
+        thread::spawn(move || {
+            let mut answered = 0;
+            while !done.load(Ordering::SeqCst) {
+                assert_eq!(get(address, &path).status, 200);
+                answered += 1;
+            }
+            answered
+        })
+    };
+    for upload in uploads {
+        let reply = upload.join().unwrap();
+        assert!(matches!(reply.status, 200 | 422), "{}: {}", reply.status, reply.text());
+    }
+    done.store(true, Ordering::SeqCst);
+    assert!(others.join().unwrap() > 0);
+    for cert in &certs[..2] {
+        for op in ["get", "index", "vindex"] {
+            let path = format!("/pks/lookup?op={op}&options=mr&search=0x{}", cert.fingerprint());
+            let reply = server.get(&path);
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            assert!(reply.body.len() < 1 << 20, "{op}: {} bytes", reply.body.len());
+        }
+        // The owner's own signatures are not among what was left out.
+        let path = format!("/pks/lookup?op=index&options=mr&search=0x{}", cert.fingerprint());
+        assert!(server.get(&path).text().contains("\nuid:"));
+    }
+}
+
+#[test]
+fn clients_that_do_not_take_their_answers_hold_little() {
+    let _alone = alone();
+    let certs = generated(1);
+    let large = forged(&certs[0], 60_000);
+    let mut config = config();
+    config.policy.foreign_signatures = 100_000;
+    let server = Running::start(&certs, config);
+    let cert = Cert::parse(&large).unwrap();
+    assert_eq!(server.upload(&cert).status, 200);
+    // The same one over and over makes an answer of 16 MiB.
+    let digest = Digest(server.digests(View::Sks).into_iter().next().unwrap());
+    let query = talaria_recon::encode_hashquery(&vec![digest; 1000]);
+    let before = resident();
+    let head = format!(
+        "POST /pks/hashquery HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        query.len()
+    );
+    let open: Vec<TcpStream> = (0..60)
+        .map(|_| {
+            let mut stream = connect(server.http);
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(&query).unwrap();
+            stream
+        })
+        .collect();
+    let mut most = 0;
+    for _ in 0..100 {
+        most = most.max(resident().saturating_sub(before));
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(most < 1536 * MIB, "{} MiB more", most / MIB);
+    assert_eq!(server.get("/health").status, 200);
+    drop(open);
+    wait_for("there is room again", || server.post("/pks/hashquery", "x/y", &query).status == 200);
+}
+
+/// A certificate of somebody with these names.
+fn named(user_ids: &[&[u8]]) -> Cert {
+    let builder = CertBuilder::new();
+    let builder = user_ids.iter().fold(builder, |b, id| b.add_userid(UserID::from(id.to_vec())));
+    let (cert, _) = builder.generate().unwrap();
+    Cert::parse(&cert.to_vec().unwrap()).unwrap()
+}
+
+#[test]
+fn nothing_in_a_name_gets_out_of_its_field() {
+    let long = format!("{} <long@hostile.example>", "x".repeat(1900));
+    let names: [&[u8]; 8] = [
+        b"<script>alert(1)</script> <a@hostile.example>",
+        b"x\r\nHTTP/1.1 200 OK\r\n\r\npub:0:1:2:3:: <b@hostile.example>",
+        b"a:b:c%0Auid:evil <c@hostile.example>",
+        "\u{202e}elpmaxe\u{202c}\u{200b}\u{feff} <d@hostile.example>".as_bytes(),
+        b"\x1b[31mred\x07\0null <e@hostile.example>",
+        b"\xff\xfe\xc3( <f@hostile.example>",
+        long.as_bytes(),
+        b"\",\"isRevoked\":true,\"x\":\" <g@hostile.example>",
+    ];
+    let cert = named(&names);
+    let server = Running::start(&[], config());
+    assert_eq!(server.upload(&cert).status, 200);
+    let fingerprint = cert.fingerprint();
+    let reply = server.get(&format!("/pks/lookup?op=index&options=mr&search=0x{fingerprint}"));
+    let text = reply.text();
+    let lines: Vec<&str> = text.split('\n').collect();
+    assert_eq!((lines[0], lines.len()), ("info:1:1", 2 + names.len() + 1), "{text}");
+    assert!(lines[1].starts_with(&format!("pub:{fingerprint}:")), "{text}");
+    for line in &lines[2..2 + names.len()] {
+        assert_eq!((line.split(':').count(), &line[..4]), (5, "uid:"), "{line}");
+    }
+    assert!(text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')), "{text}");
+    // What is read from there is what the owner wrote.
+    let read: Vec<Vec<u8>> = lines[2..2 + names.len()]
+        .iter()
+        .map(|line| percent_encoding::percent_decode_str(line.split(':').nth(1).unwrap()).collect())
+        .collect();
+    for name in names {
+        assert!(read.iter().any(|read| read == name), "{}", String::from_utf8_lossy(name));
+    }
+    for path in [
+        "/pks/lookup?op=index&options=json&search=d@hostile.example",
+        "/pks/v2/index/d@hostile.example",
+    ] {
+        let reply = server.get(path);
+        let json = reply.json();
+        assert_eq!(json[0]["userIDs"].as_array().unwrap().len(), names.len(), "{path}");
+        assert_eq!(json[0]["userIDs"][0]["isRevoked"], false);
+        assert_eq!(json[0]["fingerprint"], fingerprint.to_string().to_ascii_lowercase());
+    }
+    // One that is longer than what is kept is not there.
+    let longer = named(&[format!("{} <z@hostile.example>", "y".repeat(10_000)).as_bytes()]);
+    let reply = server.upload(&longer);
+    assert!(matches!(reply.status, 200 | 422), "{}", reply.text());
+    let reply =
+        server.get(&format!("/pks/lookup?op=index&options=mr&search=0x{}", longer.fingerprint()));
+    assert!(reply.body.len() < 1000, "{}", reply.text());
+}
+
+#[test]
+fn nothing_in_a_search_gets_out_of_the_answer() {
+    let server = Running::start(&generated(5), config());
+    let long = "a".repeat(10_000);
+    let searches = [
+        "%3Cscript%3Ealert(1)%3C/script%3E",
+        "0x%3Cscript%3E",
+        "0x%0D%0ASet-Cookie:%20a=b",
+        "%0D%0A%0D%0AHTTP/1.1%20200%20OK",
+        "%00",
+        "%FF%FE",
+        "%E2%80%AEgro",
+        "'%20OR%201=1%20--",
+        "%22%20NEAR(a)%20OR%20*",
+        "*",
+        "%25",
+        "%",
+        "%zz",
+        "+",
+        "0x",
+        "@",
+        "=",
+        long.as_str(),
+    ];
+    for search in searches {
+        for rest in [
+            "op=get",
+            "op=index&options=mr",
+            "op=index&options=json",
+            "op=vindex&options=mr&exact=on",
+            "op=hget",
+        ] {
+            let reply = server.get(&format!("/pks/lookup?{rest}&search={search}"));
+            assert!((400..500).contains(&reply.status), "{rest} {search}: {}", reply.status);
+            assert!(!reply.head.contains("set-cookie"), "{}", reply.head);
+            assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"), "{rest}");
+            assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+            assert!(reply.body.len() < 1000, "{}", reply.body.len());
+            let text = reply.text();
+            let odd = text.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
+            assert_eq!(odd, None, "{rest} {search}: {text:?}");
+        }
+        for path in [
+            "/pks/v2/certs/by-vfingerprint/",
+            "/pks/v2/certs/by-keyid/",
+            "/pks/v2/certs/by-identity/",
+            "/pks/v2/index/",
+            "/pks/v2/prefixlog/",
+        ] {
+            let reply = server.get(&format!("{path}{search}"));
+            assert!((400..502).contains(&reply.status), "{path}{search}: {}", reply.status);
+            assert!(reply.json()["error"].is_string());
+            assert!(reply.body.len() < 1000, "{}", reply.body.len());
+        }
+    }
+}
