@@ -125,12 +125,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
         }
         let Some(sks) = &sks else { continue };
         for (page, built) in &mut theirs {
-            sks.clear()?;
-            built.costs.push(sks.build(&bench.dump.files(certs), *page).measure()?);
+            built.costs.push(sks.measure_build(&bench.dump.files(certs), *page)?);
             built.bytes = sks.bytes()?.0;
         }
         if !theirs.is_empty() {
-            tree.costs.push(sks.tree().measure()?);
+            tree.costs.push(sks.measure_tree()?);
             tree.bytes = sks.bytes()?.1;
         }
     }

@@ -8,11 +8,25 @@ use std::process::Command;
 use super::dump::file_bytes;
 use super::server::{Server, free_port};
 use crate::BenchError;
-use crate::measure::Run;
+use crate::measure::{Cost, Run};
 
 /// Whether it can be run.
 pub(super) fn is_there(program: &Path) -> bool {
     Command::new(program).arg("version").output().is_ok()
+}
+
+/// Tries of a program that crashes now and then when all is done, in Berkeley DB.
+const TRIES: usize = 5;
+
+/// Runs it again if it fails.
+fn repeated(run: impl Fn() -> Result<Cost, BenchError>) -> Result<Cost, BenchError> {
+    for _ in 1..TRIES {
+        match run() {
+            Err(BenchError::Failed { .. }) => {}
+            result => return result,
+        }
+    }
+    run()
 }
 
 pub(super) struct Sks {
@@ -81,25 +95,40 @@ impl Sks {
             .arg(&self.base)
     }
 
-    /// The build of the prefix tree, which gossip needs.
-    pub(super) fn tree(&self) -> Run {
-        self.run("pbuild").args(["-cache", "20", "-ptree_cache", "70"])
+    /// Measures a build into an empty database.
+    pub(super) fn measure_build(
+        &self,
+        files: &[&Path],
+        page_size: u32,
+    ) -> Result<Cost, BenchError> {
+        repeated(|| {
+            self.clear()?;
+            self.build(files, page_size).measure()
+        })
+    }
+
+    /// Measures the build of the prefix tree, which gossip needs.
+    pub(super) fn measure_tree(&self) -> Result<Cost, BenchError> {
+        repeated(|| {
+            self.remove(&["PTree"])?;
+            self.run("pbuild").args(["-cache", "20", "-ptree_cache", "70"]).measure()
+        })
     }
 
     /// Builds all that a server needs.
     pub(super) fn prepare(&self, files: &[&Path]) -> Result<(), BenchError> {
-        self.clear()?;
-        self.build(files, 16).measure()?;
-        let clean = self.run("cleandb");
-        // The first one may crash when all is done; then the second has nothing to do.
-        clean.measure().or_else(|_| clean.measure())?;
-        self.tree().measure()?;
-        Ok(())
+        self.measure_build(files, 16)?;
+        repeated(|| self.run("cleandb").measure())?;
+        self.measure_tree().map(drop)
     }
 
     /// Removes the databases.
     pub(super) fn clear(&self) -> Result<(), BenchError> {
-        for name in ["KDB", "DB", "PTree"] {
+        self.remove(&["KDB", "DB", "PTree"])
+    }
+
+    fn remove(&self, names: &[&str]) -> Result<(), BenchError> {
+        for name in names {
             let path = self.data().join(name);
             if path.exists() {
                 fs::remove_dir_all(&path).map_err(BenchError::io("remove", &path))?;

@@ -77,9 +77,8 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
         let built = certs * some / all;
         let mut costs = Vec::new();
         for _ in 0..bench.runs() {
-            sks.clear()?;
-            sks.build(&files, 16).measure()?;
-            costs.push(sks.tree().measure()?);
+            sks.measure_build(&files, 16)?;
+            costs.push(sks.measure_tree()?);
         }
         let cost = median(&costs);
         let file = sks.bytes()?.1;
