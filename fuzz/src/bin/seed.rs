@@ -81,7 +81,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     recon(&folder)?;
+    keyserver(&folder, &all)?;
     Ok(())
+}
+
+/// What clients of a keyserver send, behind an octet that says what it is.
+fn keyserver(folder: &Path, all: &[Cert]) -> io::Result<()> {
+    let seed = |number: usize, choice: u8, bytes: &[u8]| {
+        write(folder, "keyserver", number * 8 + usize::from(choice), &[&[choice], bytes].concat())
+    };
+    for (number, cert) in all.iter().enumerate() {
+        let fingerprint = cert.fingerprint();
+        let armored = enarmor(cert.as_bytes());
+        seed(number, 0, format!("0x{fingerprint}").as_bytes())?;
+        let query = format!("op=index&options=mr,json&exact=on&search=0x{fingerprint}");
+        seed(number, 1, query.as_bytes())?;
+        let parts = format!(
+            "multipart/form-data; boundary=x\n--x\r\nContent-Disposition: form-data; \
+             name=\"keytext\"\r\n\r\n{armored}\r\n--x--\r\n"
+        );
+        seed(number, 2, parts.as_bytes())?;
+        seed(number, 3, cert.as_bytes())?;
+        seed(number, 3, armored.as_bytes())?;
+        seed(number, 4, format!("bytes={number}-{}", number + 9).as_bytes())?;
+        seed(number, 5, b"# peers\nkeys.example.org 11370 # ours\n192.0.2.1\t11380\n")?;
+    }
+    seed(all.len(), 5, b"2026-02-28")
 }
 
 /// What a gossip peer says, behind an octet that chooses the greeting and the size of the pieces.
