@@ -26,7 +26,7 @@ const RINGS: [&str; 2] =
 const OUR_ADDRESS: &str = "127.0.0.2";
 
 /// How long SKS may take for anything; it gossips every six seconds.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Both processes of a server, which end with the test.
 struct Sks {
@@ -159,7 +159,14 @@ fn start(base: &Path, certs: &[(Digest, Vec<u8>)], peer_port: u16) -> Sks {
     for arguments in [&build[..], &["cleandb"], &tree] {
         assert!(sks(arguments).status().unwrap().success(), "{arguments:?}");
     }
-    let processes = vec![sks(&["db"]).spawn().unwrap(), sks(&["recon"]).spawn().unwrap()];
+    let mut processes = vec![sks(&["db"]).spawn().unwrap()];
+    // `sks recon` ends if it is there before `sks db` answers.
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(("127.0.0.1", hkp_port)).is_err() {
+        assert!(Instant::now() < deadline, "SKS does not start");
+        thread::sleep(Duration::from_millis(100));
+    }
+    processes.push(sks(&["recon"]).spawn().unwrap());
     Sks { processes, hkp_port, recon_port }
 }
 
