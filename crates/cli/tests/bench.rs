@@ -47,7 +47,6 @@ fn has_figures(csv: &Path) {
 
 /// What is not installed is left out.
 #[test]
-#[ignore = "failed in one of seven runs, not understood yet: run with --ignored"]
 fn builds_lookups_and_uploads_are_measured_beside_sks() {
     let tables = measure(&[Part::Gossip], &["build", "tree", "uploads"]);
     let has_wrk = std::process::Command::new("wrk").arg("-v").output().is_ok();
@@ -56,7 +55,6 @@ fn builds_lookups_and_uploads_are_measured_beside_sks() {
 
 /// Two SKS would take a minute.
 #[test]
-#[ignore = "failed in one of seven runs, not understood yet: run with --ignored"]
 fn gossip_is_measured() {
     use Part::{Builds, Queries, Sks, Trees, Uploads};
     assert_eq!(measure(&[Builds, Trees, Queries, Uploads, Sks], &["gossip"]).len(), 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rayon::prelude::*;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Summary, Terms, Verdict, Verification, View, verdicts};
 
 use crate::build::{failed, fill_text};
@@ -267,6 +267,11 @@ impl Store {
         let views = schema::views(connection)?;
         schema::drop_derived(connection)?;
         schema::create_derived(connection, &indexes)?;
+        connection.execute_batch(
+            "DROP TABLE IF EXISTS temp.latest;
+             CREATE TEMP TABLE latest (cert INTEGER PRIMARY KEY, number INTEGER);
+             INSERT INTO temp.latest SELECT cert, max(number) FROM change GROUP BY cert;",
+        )?;
         let mut derived = Derived::new(folder, MEMORY_BYTES);
         let mut after = 0;
         loop {
@@ -290,15 +295,17 @@ impl Store {
                             format!("{reason}; taken out"),
                             false,
                         );
-                        connection.execute("DELETE FROM blob WHERE id = ?1", [id])?;
+                        schema::retire(connection, id)?;
                         continue;
                     }
                 };
                 let prepared = Prepared::new(cert, checked.next().unwrap_or_default(), now, &views);
                 derived.add(id, &prepared.terms, &prepared.digests)?;
                 let change: i64 = connection
-                    .prepare_cached("SELECT coalesce(max(number), 0) FROM change WHERE cert = ?1")?
-                    .query_row([id], |row| row.get(0))?;
+                    .prepare_cached("SELECT number FROM temp.latest WHERE cert = ?1")?
+                    .query_row([id], |row| row.get(0))
+                    .optional()?
+                    .unwrap_or(0);
                 let mut summary = Vec::new();
                 prepared.summary.write(&mut summary);
                 connection
@@ -310,6 +317,7 @@ impl Store {
                 report.certs += 1;
             }
         }
+        connection.execute_batch("DROP TABLE temp.latest")?;
         derived.fill(connection)?;
         indexes.into_iter().try_for_each(|index| fill_text(connection, index))
     }

@@ -571,15 +571,10 @@ impl<'a> Writer<'a> {
         now: u32,
         views: &'a [View],
     ) -> rusqlite::Result<Self> {
-        // A number is never given twice, so that a cursor never skips a certificate.
-        let last_id =
-            connection.query_row("SELECT coalesce(max(cert), 0) FROM change", [], |row| row.get(0));
-        let last_blob: i64 =
-            connection.query_row("SELECT coalesce(max(id), 0) FROM blob", [], |row| row.get(0))?;
         Ok(Self {
             connection,
             last_change,
-            last_id: last_id.unwrap_or(0i64).max(last_blob),
+            last_id: schema::last_id(connection)?,
             now,
             views,
             guarded: connection

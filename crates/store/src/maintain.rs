@@ -81,9 +81,8 @@ impl Store {
                 let gone = Prepared::new(stored.cert, stored.verdicts, now, &views);
                 rows.add(id, &gone);
                 texts.remove(id, gone.terms.text);
-                for sql in ["DELETE FROM cert WHERE id = ?1", "DELETE FROM blob WHERE id = ?1"] {
-                    connection.prepare_cached(sql)?.execute([id])?;
-                }
+                connection.prepare_cached("DELETE FROM cert WHERE id = ?1")?.execute([id])?;
+                schema::retire(connection, id)?;
                 last += 1;
                 log(connection, last, now, id, ChangeKind::Deleted)?;
                 bury(connection, &stored_fingerprint, last, blocked)?;
@@ -232,7 +231,7 @@ impl Store {
             connection.execute(
                 "DELETE FROM change WHERE number < ?1 AND NOT EXISTS \
                  (SELECT 1 FROM cert WHERE cert.id = change.cert AND cert.change = change.number) \
-                 AND NOT EXISTS (SELECT 1 FROM tombstone WHERE tombstone.change = change.number)",
+                 AND number NOT IN (SELECT change FROM tombstone)",
                 [last],
             )?;
             for index in TextIndex::ALL {

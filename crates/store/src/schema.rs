@@ -166,6 +166,38 @@ pub(crate) fn migrate(connection: &Connection, from: i64) -> rusqlite::Result<()
     connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))
 }
 
+/// The highest number that a certificate has, or ever had: none is given twice, so that a cursor never
+/// skips one.
+pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
+    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
+    let retired: Option<i64> = number("SELECT max(value) FROM meta WHERE name = 'retired'")?;
+    let retired = match retired {
+        Some(id) => id,
+        None => {
+            let seen: Option<i64> = number("SELECT max(cert) FROM change")?;
+            let seen = seen.unwrap_or(0);
+            set_retired(connection, seen)?;
+            seen
+        }
+    };
+    let here: Option<i64> = number("SELECT max(id) FROM blob")?;
+    Ok(retired.max(here.unwrap_or(0)))
+}
+
+/// Takes out a certificate and remembers its number.
+pub(crate) fn retire(connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    let highest = last_id(connection)?;
+    connection.prepare_cached("DELETE FROM blob WHERE id = ?1")?.execute([id])?;
+    if id == highest { set_retired(connection, id) } else { Ok(()) }
+}
+
+fn set_retired(connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('retired', ?1)")?
+        .execute([id])
+        .map(drop)
+}
+
 /// The views that a store keeps digests of. That of SKS is always among them.
 pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let names: Option<String> = connection

@@ -279,19 +279,17 @@ impl Store {
             .collect();
         trigrams.sort_unstable();
         trigrams.dedup();
-        if trigrams.len() > TERMS_MAX {
-            trigrams = self.rarest(TextIndex::Trigrams, trigrams)?;
-        }
-        Ok(Some(trigrams))
+        Ok(Some(self.rarest(TextIndex::Trigrams, trigrams)?))
     }
 
-    /// The [`TERMS_MAX`] rarest of some terms, the rarest first: the smaller lists of postings are
-    /// intersected first, and the others are left to comparing what was found.
+    /// The [`TERMS_MAX`] rarest of some terms, if there are more; the others are left to comparing what
+    /// was found. The intersection itself skips from each list to the next certificate of the others, so
+    /// that it costs what the shortest list costs, in whatever order they are.
     ///
     /// Certificates are numbered in no order that has to do with their names, so the number of the
     /// [`SAMPLE_ROWS`]th one with a term says how rare it is, without counting the others.
     fn rarest(&self, index: TextIndex, terms: Vec<String>) -> Result<Vec<String>, StoreError> {
-        if terms.len() < 2 {
+        if terms.len() <= TERMS_MAX {
             return Ok(terms);
         }
         let table = index.table();

@@ -167,10 +167,11 @@ impl Sks {
         let address = format!("{}:{}", self.address, self.hkp_port);
         let address: SocketAddr = address.parse().expect("an address and a port");
         let mut server = Server::start("SKS", command("db"), address, &log)?;
+        server.wait()?;
         if gossips {
+            // It ends at once if the other one's socket is not there yet.
             server.also(command("recon"))?;
         }
-        server.wait()?;
         Ok(server)
     }
 }
