@@ -61,6 +61,9 @@ const FOLLOW: Duration = Duration::from_millis(500);
 /// How often the counts of the day are written.
 const TALLY: Duration = Duration::from_secs(300);
 
+/// How long nothing is added before indexes are put in order.
+const QUIET: Duration = Duration::from_millis(500);
+
 /// Starts the log of the process, on standard error. A second call does nothing.
 pub fn start_log(log: &Log) {
     use std::io::IsTerminal as _;
@@ -246,6 +249,7 @@ impl Server {
             tasks.spawn(follow(Arc::clone(&state), down.subscribe()));
             tasks.spawn(push::run(Arc::clone(&state), down.subscribe()));
             tasks.spawn(tally(Arc::clone(&state), down.subscribe()));
+            tasks.spawn(tidy(Arc::clone(&state), down.subscribe()));
             tokio::spawn(signals(handle));
             while tasks.join_next().await.is_some() {}
             // Others may still hold the state; what they hand over from here on is refused.
@@ -318,6 +322,30 @@ async fn tally(state: Arc<State>, mut down: watch::Receiver<bool>) {
         }
         if ends {
             return;
+        }
+    }
+}
+
+/// Merges what additions left in the word index, once nothing has been added for a moment.
+async fn tidy(state: Arc<State>, mut down: watch::Receiver<bool>) {
+    let (mut seen, mut tidied) = (0, 0);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(QUIET) => {}
+            _ = down.wait_for(|down| *down) => return,
+        }
+        let commits = state.writer.commits();
+        let quiet = std::mem::replace(&mut seen, commits) == commits;
+        // A step at a time, so that an upload waits for one at most.
+        while quiet && tidied != commits && state.writer.commits() == commits && !*down.borrow() {
+            match state.writer.run(Store::tidy).await {
+                Ok(true) => {}
+                Ok(false) => tidied = commits,
+                Err(error) => {
+                    tracing::warn!(%error, "the word index is not merged");
+                    tidied = commits;
+                }
+            }
         }
     }
 }

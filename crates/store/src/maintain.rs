@@ -271,6 +271,30 @@ impl Store {
         result
     }
 
+    /// Merges some segments of the word index, of which each transaction leaves a new one and each search
+    /// looks into all. Returns whether there may be more to do; one call writes at most some 64 pages. What is
+    /// merged is of one size, so that a large index is not written again for a small addition.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] or what writing can meet; nothing is lost.
+    pub fn tidy(&mut self) -> Result<bool, StoreError> {
+        const PAGES: i64 = 64;
+        let table = TextIndex::Words.table();
+        self.transaction(|connection, _| {
+            if !TextIndex::Words.exists(connection)? {
+                return Ok(false);
+            }
+            let command = format!("INSERT INTO {table} ({table}, rank) VALUES (?1, ?2)");
+            let mut command = connection.prepare_cached(&command)?;
+            command.execute(("usermerge", 2))?;
+            let before = connection.total_changes();
+            command.execute(("merge", PAGES))?;
+            // The command itself counts as one.
+            Ok(connection.total_changes() - before > 1)
+        })
+    }
+
     /// The size of the store on disk.
     ///
     /// # Errors
