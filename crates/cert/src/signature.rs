@@ -1,5 +1,6 @@
 //! Signature packets (RFC 9580, section 5.2), as far as they can be read without arithmetic.
 
+use crate::hash::{Digest, Hasher};
 use crate::{Fingerprint, KeyId};
 
 /// Signature types (RFC 9580, section 5.2.1) that occur in certificates.
@@ -62,7 +63,7 @@ pub struct Signature<'a> {
     /// and time.
     pub(crate) hashed: &'a [u8],
     /// The salt that goes first into the digest, version 6 only.
-    pub(crate) salt: &'a [u8],
+    pub salt: &'a [u8],
     /// The algorithm's numbers.
     pub(crate) numbers: &'a [u8],
 }
@@ -100,6 +101,22 @@ impl<'a> Signature<'a> {
             _ => return None,
         }
         Some(signature)
+    }
+
+    /// The digest that the signature is about, where `hasher` has seen what it covers besides itself
+    /// (RFC 9580, section 5.2.4).
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "packet bodies are at most 16 MiB")]
+    pub fn digest(&self, mut hasher: Hasher) -> Option<Digest> {
+        hasher.update(self.hashed);
+        if self.version > 3 {
+            hasher.update(&[self.version, 0xff]);
+            if self.version == 5 {
+                hasher.update(&[0; 4]);
+            }
+            hasher.update(&(self.hashed.len() as u32).to_be_bytes());
+        }
+        hasher.finish()
     }
 
     fn parse_v3(&mut self, body: &'a [u8]) -> Option<()> {

@@ -10,14 +10,14 @@
 
 use std::collections::HashMap;
 
-use aws_lc_rs::digest::{self, Context};
+use aws_lc_rs::digest;
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{self, RsaParameters};
-use md5::{Digest as _, Md5};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
 
+use crate::hash::{Digest, Hasher};
 use crate::key::Material;
 use crate::packet::{self, PacketRef, Tag};
 use crate::signature::kind;
@@ -193,10 +193,7 @@ fn check(cert: &Cert, verification: Verification, at: usize, batch: &mut Batch) 
 /// The primary key, set up for checking.
 pub(crate) struct Verifier<'a> {
     primary: Key<'a>,
-    /// RSA keys by hash algorithm, each parsed at most once.
-    rsa: [Option<Option<signature::ParsedPublicKey>>; 11],
-    /// The key as Sequoia has it, parsed at most once.
-    slow: Option<Option<SlowKey>>,
+    setup: KeySetup,
     /// Digests that have taken in the primary key and one component: by hash algorithm, and whether
     /// for version 3. The signatures on a component share them, so each component is hashed once per
     /// algorithm, however many signatures are on it.
@@ -213,71 +210,11 @@ type SlowKey =
 /// are [`Verdict::Unsupported`]; real certificates stay below by a factor of ten thousand.
 const SALTED_BYTES_MAX: usize = 1 << 30;
 
-/// A digest in the making.
-#[derive(Clone)]
-enum Hasher {
-    /// By AWS-LC.
-    Fast(Context),
-    /// By Sequoia, for algorithms that AWS-LC does not have.
-    Slow(openpgp::crypto::hash::Context),
-    /// MD5, which neither has. For views of peers that believe in it.
-    Md5(Md5),
-}
-
-/// A digest.
-pub(crate) enum Digest {
-    Fast(digest::Digest),
-    Slow(Vec<u8>),
-}
-
-impl Hasher {
-    fn new(algorithm: u8) -> Option<Self> {
-        let fast = match algorithm {
-            2 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-            8 => &digest::SHA256,
-            9 => &digest::SHA384,
-            10 => &digest::SHA512,
-            1 => return Some(Self::Md5(Md5::new())),
-            _ => {
-                let slow = openpgp::types::HashAlgorithm::from(algorithm).context().ok()?;
-                return Some(Self::Slow(slow.for_digest()));
-            }
-        };
-        Some(Self::Fast(Context::new(fast)))
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Fast(context) => context.update(bytes),
-            Self::Slow(context) => context.update(bytes),
-            Self::Md5(context) => context.update(bytes),
-        }
-    }
-
-    fn finish(self) -> Option<Digest> {
-        Some(match self {
-            Self::Fast(context) => Digest::Fast(context.finish()),
-            Self::Slow(context) => Digest::Slow(context.into_digest().ok()?),
-            Self::Md5(context) => Digest::Slow(context.finalize().to_vec()),
-        })
-    }
-}
-
-impl Digest {
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Fast(digest) => digest.as_ref(),
-            Self::Slow(digest) => digest,
-        }
-    }
-}
-
 impl<'a> Verifier<'a> {
     pub(crate) fn new(primary: Key<'a>) -> Self {
         Self {
             primary,
-            rsa: Default::default(),
-            slow: None,
+            setup: KeySetup::default(),
             begun: HashMap::new(),
             component: None,
             salted_bytes: SALTED_BYTES_MAX,
@@ -295,37 +232,7 @@ impl<'a> Verifier<'a> {
             Ok(digest) => digest,
             Err(verdict) => return verdict,
         };
-        if digest.as_bytes()[..2] != signature.digest_prefix {
-            return Verdict::Bad;
-        }
-        let Digest::Fast(digest) = digest else {
-            return self.verify_slowly(body, digest.as_bytes());
-        };
-        match (self.primary.material, signature.algorithm) {
-            (Material::Rsa { n, e }, 1 | 3) => match self.rsa_key(signature.hash, n, e) {
-                Some(key) => rsa(key, n.len(), &digest, signature.numbers),
-                None => self.verify_slowly(body, digest.as_ref()),
-            },
-            (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
-                match (point.try_into(), ed25519_legacy(signature.numbers)) {
-                    (Ok(public), Some(signature)) => {
-                        defer(Job { public, signed: signature, digest, cert: 0, signature: 0 });
-                        Verdict::Unchecked
-                    }
-                    _ => Verdict::Malformed,
-                }
-            }
-            (Material::Native(point), 27) => {
-                match (point.try_into(), signature.numbers.try_into()) {
-                    (Ok(public), Ok(signed)) => {
-                        defer(Job { public, signed, digest, cert: 0, signature: 0 });
-                        Verdict::Unchecked
-                    }
-                    _ => Verdict::Malformed,
-                }
-            }
-            _ => self.verify_slowly(body, digest.as_ref()),
-        }
+        self.setup.verify(&self.primary, body, signature, digest, defer)
     }
 
     /// The digest that a signature on `component` is about, whoever made it; `None` if it cannot be
@@ -339,13 +246,12 @@ impl<'a> Verifier<'a> {
     }
 
     /// The digest that a signature is about (RFC 9580, section 5.2.4).
-    #[expect(clippy::cast_possible_truncation, reason = "packet bodies are at most 16 MiB")]
     fn digest(
         &mut self,
         component: PacketRef<'a>,
         signature: &Signature<'_>,
     ) -> Result<Digest, Verdict> {
-        let mut hasher = if signature.version == 6 {
+        let hasher = if signature.version == 6 {
             let bytes = self.primary.body.len() + component.body.len();
             self.salted_bytes = self.salted_bytes.checked_sub(bytes).ok_or(Verdict::Unsupported)?;
             let mut hasher = Hasher::new(signature.hash).ok_or(Verdict::Unsupported)?;
@@ -369,15 +275,7 @@ impl<'a> Verifier<'a> {
                 hasher
             }
         };
-        hasher.update(signature.hashed);
-        if signature.version > 3 {
-            hasher.update(&[signature.version, 0xff]);
-            if signature.version == 5 {
-                hasher.update(&[0; 4]);
-            }
-            hasher.update(&(signature.hashed.len() as u32).to_be_bytes());
-        }
-        hasher.finish().ok_or(Verdict::Unsupported)
+        signature.digest(hasher).ok_or(Verdict::Unsupported)
     }
 
     /// Takes in the primary key and the component.
@@ -408,11 +306,68 @@ impl<'a> Verifier<'a> {
         }
         Ok(())
     }
+}
+
+/// What was computed of a public key on the way to checking its signatures, so that the next one does not
+/// pay for it again. It must be used with one key only.
+#[derive(Default)]
+pub struct KeySetup {
+    /// RSA keys by hash algorithm, each parsed at most once.
+    rsa: [Option<Option<signature::ParsedPublicKey>>; 11],
+    /// The key as Sequoia has it, parsed at most once.
+    slow: Option<Option<SlowKey>>,
+}
+
+impl KeySetup {
+    /// Whether `key` made `signature`, whose packet has this `body`, over what `digest` is of.
+    ///
+    /// An Ed25519 signature may be handed to `defer` instead, to be checked with others; then the verdict
+    /// is [`Verdict::Unchecked`].
+    pub fn verify(
+        &mut self,
+        key: &Key<'_>,
+        body: &[u8],
+        signature: &Signature<'_>,
+        digest: Digest,
+        defer: impl FnOnce(Job),
+    ) -> Verdict {
+        if digest.as_bytes()[..2] != signature.digest_prefix {
+            return Verdict::Bad;
+        }
+        let Digest::Fast(digest) = digest else {
+            return self.verify_slowly(key, body, digest.as_bytes());
+        };
+        match (key.material, signature.algorithm) {
+            (Material::Rsa { n, e }, 1 | 3) => match self.rsa_key(key.bits(), signature.hash, n, e) {
+                Some(rsa_key) => rsa(rsa_key, n.len(), &digest, signature.numbers),
+                None => self.verify_slowly(key, body, digest.as_ref()),
+            },
+            (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
+                match (point.try_into(), ed25519_legacy(signature.numbers)) {
+                    (Ok(public), Some(signature)) => {
+                        defer(Job { public, signed: signature, digest, cert: 0, signature: 0 });
+                        Verdict::Unchecked
+                    }
+                    _ => Verdict::Malformed,
+                }
+            }
+            (Material::Native(point), 27) => {
+                match (point.try_into(), signature.numbers.try_into()) {
+                    (Ok(public), Ok(signed)) => {
+                        defer(Job { public, signed, digest, cert: 0, signature: 0 });
+                        Verdict::Unchecked
+                    }
+                    _ => Verdict::Malformed,
+                }
+            }
+            _ => self.verify_slowly(key, body, digest.as_ref()),
+        }
+    }
 
     /// The key for AWS-LC, `None` for sizes that it refuses.
-    fn rsa_key(&mut self, hash: u8, n: &[u8], e: &[u8]) -> Option<&signature::ParsedPublicKey> {
+    fn rsa_key(&mut self, bits: u16, hash: u8, n: &[u8], e: &[u8]) -> Option<&signature::ParsedPublicKey> {
         let bits_min = if hash == 9 { 2048 } else { 1024 };
-        if !(bits_min..=8192).contains(&self.primary.bits()) {
+        if !(bits_min..=8192).contains(&bits) {
             return None;
         }
         self.rsa[usize::from(hash)]
@@ -429,9 +384,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// Everything that has no fast way: DSA, ECDSA, Ed448, unusual digests and sizes.
-    fn verify_slowly(&mut self, body: &[u8], digest: &[u8]) -> Verdict {
+    fn verify_slowly(&mut self, key: &Key<'_>, body: &[u8], digest: &[u8]) -> Verdict {
         let key = self.slow.get_or_insert_with(|| {
-            match parse_slowly(Tag::PUBLIC_KEY, self.primary.body) {
+            match parse_slowly(Tag::PUBLIC_KEY, key.body) {
                 Ok(openpgp::Packet::PublicKey(key)) => Some(key),
                 _ => None,
             }
@@ -495,8 +450,8 @@ pub(crate) fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
     Some(out)
 }
 
-/// An Ed25519 signature put aside.
-struct Job {
+/// An Ed25519 signature put aside, to be checked together with others.
+pub struct Job {
     public: [u8; 32],
     signed: [u8; 64],
     digest: digest::Digest,
@@ -525,7 +480,10 @@ impl Batch {
     }
 }
 
-fn batch_is_good(jobs: &[Job]) -> bool {
+/// Whether all of `jobs` are good, by one computation. It is only a pre-filter: where it says no, or where
+/// an implementation may differ in odd cases, [`single_is_good`] decides.
+#[must_use]
+pub fn batch_is_good(jobs: &[Job]) -> bool {
     let digests: Vec<&[u8]> = jobs.iter().map(|job| job.digest.as_ref()).collect();
     let signatures: Vec<_> =
         jobs.iter().map(|job| ed25519_dalek::Signature::from_bytes(&job.signed)).collect();
@@ -543,7 +501,9 @@ fn batch_is_good(jobs: &[Job]) -> bool {
     ed25519_dalek::verify_batch(&digests, &signatures, &keys).is_ok()
 }
 
-fn single_is_good(job: &Job) -> bool {
+/// Whether one signature is good.
+#[must_use]
+pub fn single_is_good(job: &Job) -> bool {
     signature::UnparsedPublicKey::new(&signature::ED25519, job.public)
         .verify(job.digest.as_ref(), &job.signed)
         .is_ok()
