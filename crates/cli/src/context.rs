@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use talaria::message::openpgp::policy::StandardPolicy;
 use talaria::store::Access;
 use talaria::{Monitor, Progress, Stores};
 
@@ -39,6 +40,13 @@ impl Context {
             now: global.faked_time.unwrap_or_else(clock),
             stop: Arc::new(AtomicBool::new(false)),
         }
+    }
+
+    /// What makes a key or a signature too weak to count.
+    #[expect(clippy::unused_self, reason = "a choice of the user's, once there is one")]
+    pub(crate) fn policy(&self) -> &'static StandardPolicy<'static> {
+        static POLICY: StandardPolicy<'static> = StandardPolicy::new();
+        &POLICY
     }
 
     /// The path of the store that is written to.

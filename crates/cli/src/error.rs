@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use talaria::gnupg::GnupgError;
+use talaria::message::MessageError;
 use talaria::store::StoreError;
 
 /// Why a command failed.
@@ -39,6 +40,18 @@ impl From<StoreError> for CliError {
     }
 }
 
+impl From<MessageError> for CliError {
+    fn from(error: MessageError) -> Self {
+        // Work that was stopped says so through whatever it was reading.
+        if let MessageError::Read(source) = &error
+            && source.get_ref().is_some_and(|inner| inner.is::<talaria::Error>())
+        {
+            return Self::Operation(talaria::Error::Interrupted);
+        }
+        Self::Operation(error.into())
+    }
+}
+
 impl From<talaria_server::ServeError> for CliError {
     fn from(error: talaria_server::ServeError) -> Self {
         match error {
@@ -57,7 +70,9 @@ impl CliError {
             return ExitCode::SUCCESS;
         }
         eprintln!("talaria: {}", talaria::describe(self));
-        if let Self::Ambiguous { candidates, .. } = self {
+        if let Self::Ambiguous { candidates, .. }
+        | Self::Operation(talaria::Error::Ambiguous { candidates, .. }) = self
+        {
             candidates.iter().for_each(|line| eprintln!("  {line}"));
         }
         if let Some(hint) = self.hint() {
@@ -68,7 +83,11 @@ impl CliError {
 
     fn is_broken_pipe(&self) -> bool {
         match self {
-            Self::Output(error) | Self::Operation(talaria::Error::Io { source: error, .. }) => {
+            Self::Output(error)
+            | Self::Operation(
+                talaria::Error::Io { source: error, .. }
+                | talaria::Error::Message(MessageError::Write(error)),
+            ) => {
                 error.kind() == io::ErrorKind::BrokenPipe
             }
             _ => false,
@@ -91,6 +110,14 @@ impl CliError {
                 E::Gnupg(_) => 3,
                 E::Store(StoreError::Io { .. } | StoreError::Full { .. }) => 5,
                 E::Store(_) => 4,
+                E::Ambiguous { .. } => 1,
+                E::Message(error) => match error {
+                    MessageError::NoSecret { .. } | MessageError::Key { .. } => 1,
+                    MessageError::Usage(_) => 2,
+                    MessageError::Read(_) | MessageError::Write(_) => 5,
+                    MessageError::Secret(_) => 4,
+                    _ => 3,
+                },
                 E::Interrupted => 130,
                 _ => 5,
             },
@@ -114,6 +141,17 @@ impl CliError {
             },
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Operation(error) => match error {
+                E::Ambiguous { .. } => "Name one of them by its fingerprint.",
+                E::Message(MessageError::NoSecret { .. }) => {
+                    "Name a file with the key with --key-file, or give the passphrase with \
+                     --passphrase-file."
+                }
+                E::Message(MessageError::Tampered(_) | MessageError::Truncated(_)) => {
+                    "Do not use what was written of it. Fetch it again, or ask the sender."
+                }
+                E::Message(MessageError::TooLarge { .. }) => {
+                    "If you trust the sender, --max-expansion raises the limit on content."
+                }
                 E::Store(StoreError::Missing { .. }) => {
                     "Make one with `talaria import FILE…` or `talaria build FILE…`."
                 }

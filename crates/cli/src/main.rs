@@ -4,7 +4,11 @@ mod cli;
 mod commands;
 mod context;
 mod error;
+mod files;
+mod keys;
+mod passphrase;
 mod render;
+mod signatures;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use talaria_gnupg::GnupgError;
+use talaria_message::MessageError;
 use talaria_store::{QueryError, StoreError};
 
 /// Why an operation could not be done.
@@ -76,6 +77,17 @@ pub enum Error {
         folder: PathBuf,
         /// What is wrong with it.
         what: &'static str,
+    },
+    /// A message could not be made or read.
+    #[error(transparent)]
+    Message(MessageError),
+    /// More than one certificate is called that.
+    #[error("{query} is ambiguous: {} certificates match", candidates.len())]
+    Ambiguous {
+        /// What was looked for.
+        query: String,
+        /// Fingerprints and names.
+        candidates: Vec<String>,
     },
     /// The caller asked to stop. What was reported as done is done.
     #[error("interrupted")]

@@ -7,8 +7,10 @@ mod dump;
 mod error;
 mod export;
 mod import;
+mod messages;
 mod source;
 mod stats;
+pub mod status;
 mod stores;
 mod token;
 
@@ -24,6 +26,7 @@ pub use token::{Token, TokenError};
 
 pub use talaria_cert as cert;
 pub use talaria_gnupg as gnupg;
+pub use talaria_message as message;
 pub use talaria_store as store;
 
 use std::sync::atomic::{AtomicBool, Ordering};

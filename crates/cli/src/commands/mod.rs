@@ -7,18 +7,23 @@ pub(crate) mod changes;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod completions;
+pub(crate) mod decrypt;
 pub(crate) mod delete;
 pub(crate) mod dump;
+pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod pack;
 pub(crate) mod peer;
 pub(crate) mod serve;
 pub(crate) mod show;
+pub(crate) mod sign;
 pub(crate) mod stats;
 pub(crate) mod tune;
+pub(crate) mod verify;
 
 use std::process::ExitCode;
 
@@ -35,6 +40,11 @@ pub(crate) enum Command {
     Show(show::Args),
     Delete(delete::Args),
     Stats(stats::Args),
+    Encrypt(encrypt::Args),
+    Decrypt(decrypt::Args),
+    Sign(sign::Args),
+    Verify(verify::Args),
+    Pack(pack::Args),
     Changes(changes::Args),
     Check(check::Args),
     Compact(compact::Args),
@@ -58,6 +68,11 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Show(args) => show::run(args, cx),
         Command::Delete(args) => delete::run(args, cx),
         Command::Stats(args) => stats::run(args, cx),
+        Command::Encrypt(args) => encrypt::run(args, cx),
+        Command::Decrypt(args) => decrypt::run(args, cx),
+        Command::Sign(args) => sign::run(args, cx),
+        Command::Verify(args) => verify::run(args, cx),
+        Command::Pack(args) => pack::run(args, cx),
         Command::Changes(args) => changes::run(args, cx),
         Command::Check(args) => check::run(args, cx),
         Command::Compact(args) => compact::run(args, cx),

@@ -1,0 +1,169 @@
+//! `talaria encrypt`
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use talaria::message::{
+    Aead, ArmorWriter, Compression, EncryptOptions, Label, Literal, Profile, Recipients, encrypt,
+};
+use talaria::store::{Access, Query};
+
+use super::parse_query;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::files::{Source, Target, watched};
+use crate::keys::KeyArgs;
+use crate::passphrase::{self, PassphraseArgs};
+
+/// Encrypt a file
+///
+/// To certificates in the store, to passphrases, or both; signed with --sign-with. Without FILE, standard
+/// input is read. What is written follows RFC 9580 if all recipients have announced that they read it,
+/// else RFC 4880. For a passphrase alone it is RFC 9580; --profile rfc4880 is for readers with an older
+/// program, --profile librepgp for GnuPG and RNP at their fastest.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file to encrypt [default: standard input]
+    #[arg(value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Encrypt to a certificate; can be repeated
+    #[arg(long, short, value_name = "CERT", value_parser = parse_query)]
+    to: Vec<Query>,
+    /// Encrypt to a passphrase
+    #[arg(long, short = 'c')]
+    symmetric: bool,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+    /// Sign with a key, too; can be repeated
+    #[arg(long, value_name = "KEY")]
+    sign_with: Vec<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    /// Write for readers of this specification, whatever the recipients have announced
+    #[arg(long, value_enum)]
+    profile: Option<ProfileArg>,
+    /// The AEAD mode of RFC 9580 [default: gcm, if all recipients take it]
+    #[arg(long, value_enum)]
+    aead: Option<AeadArg>,
+    #[command(flatten)]
+    compress: CompressArgs,
+    /// Write ASCII armor
+    #[arg(long, short)]
+    armor: bool,
+    /// Write to a file, which is complete or not there [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Specifications that messages can follow.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ProfileArg {
+    /// AEAD in version 2 packets
+    Rfc9580,
+    /// CFB with a digest, which everybody reads
+    Rfc4880,
+    /// The AEAD packet of GnuPG
+    Librepgp,
+}
+
+impl From<ProfileArg> for Profile {
+    fn from(profile: ProfileArg) -> Self {
+        match profile {
+            ProfileArg::Rfc9580 => Self::Rfc9580,
+            ProfileArg::Rfc4880 => Self::Rfc4880,
+            ProfileArg::Librepgp => Self::LibrePgp,
+        }
+    }
+}
+
+/// AEAD modes that are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum AeadArg {
+    /// The fastest one
+    Gcm,
+    /// The one that every reader of RFC 9580 has
+    Ocb,
+}
+
+/// How to compress.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CompressArgs {
+    /// Compress: zip, zlib or bzip2, with a level from 1 to 9; `auto` compresses what a sample says is
+    /// worth it [default: none]
+    #[arg(long, value_names = ["ALGORITHM", "LEVEL"], num_args = 1..=2)]
+    compress: Vec<String>,
+}
+
+impl CompressArgs {
+    pub(crate) fn parsed(&self) -> Result<Compression, CliError> {
+        let usage = |text: String| Err(CliError::Usage(text));
+        let level = match self.compress.get(1).map(|level| level.parse::<u32>()) {
+            None => 6,
+            Some(Ok(level @ 1..=9)) => level,
+            Some(_) => return usage("a level of compression is from 1 to 9".into()),
+        };
+        Ok(match self.compress.first().map(String::as_str) {
+            None | Some("none") => Compression::None,
+            Some("auto") => Compression::Auto,
+            Some("zip") => Compression::Zip(level),
+            Some("zlib") => Compression::Zlib(level),
+            Some("bzip2") => Compression::Bzip2(level),
+            Some(other) => {
+                return usage(format!("{other} is not one of zip, zlib, bzip2, auto, none"));
+            }
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut recipients = Recipients::default();
+    if !args.to.is_empty() {
+        let stores = cx.stores(Access::Read)?;
+        for query in &args.to {
+            stores.add_recipient(query, cx.policy(), cx.now, &mut recipients)?;
+        }
+    }
+    let given = args.passphrase.given()?;
+    if args.symmetric {
+        if given.is_empty() {
+            recipients.add_password(passphrase::ask_new("New passphrase")?);
+        }
+        given.iter().for_each(|password| recipients.add_password(password.clone()));
+    }
+    if recipients.is_empty() {
+        return Err(CliError::Usage(
+            "name a recipient with --to CERT, or give a passphrase with --symmetric".into(),
+        ));
+    }
+    // With --symmetric the passphrases are the message's, not the keys'.
+    let unlocking = if args.symmetric { Vec::new() } else { given };
+    let mut signers = args.keys.signers(&args.sign_with, unlocking, cx)?;
+    let source = Source::open(args.input.as_deref())?;
+    let options = EncryptOptions {
+        profile: args.profile.map(Into::into),
+        aead: args.aead.map(|aead| match aead {
+            AeadArg::Gcm => Aead::Gcm,
+            AeadArg::Ocb => Aead::Ocb,
+        }),
+        compression: args.compress.parsed()?,
+        literal: Literal::default(),
+        size: source.size,
+        ..EncryptOptions::default()
+    };
+    let mut target = Target::open(args.output.as_deref(), !args.armor)?;
+    watched(cx, source.size, |watch| {
+        let input = source.watched(watch);
+        if args.armor {
+            let mut armor = ArmorWriter::new(&mut target, Label::Message)?;
+            encrypt(input, &mut armor, &recipients, &mut signers, &options, cx.now)?;
+            armor.finish()?.flush()?;
+        } else {
+            encrypt(input, &mut target, &recipients, &mut signers, &options, cx.now)?;
+        }
+        Ok(())
+    })?;
+    target.keep(false)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,55 @@
+//! `talaria pack`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::message::{ArmorWriter, EncryptOptions, Label, Literal, pack};
+
+use super::encrypt::CompressArgs;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::files::{Source, Target, watched};
+
+/// Write a file as an OpenPGP message, neither encrypted nor signed
+///
+/// What `gpg --store` does: a literal packet, compressed if that is asked for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file [default: standard input]
+    #[arg(value_name = "FILE")]
+    input: Option<PathBuf>,
+    #[command(flatten)]
+    compress: CompressArgs,
+    /// Write ASCII armor
+    #[arg(long, short)]
+    armor: bool,
+    /// Write to a file, which is complete or not there [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let source = Source::open(args.input.as_deref())?;
+    let size = source.size;
+    let options = EncryptOptions {
+        compression: args.compress.parsed()?,
+        literal: Literal::default(),
+        size,
+        ..EncryptOptions::default()
+    };
+    let mut target = Target::open(args.output.as_deref(), !args.armor)?;
+    let now = cx.now;
+    watched(cx, size, |watch| {
+        let input = source.watched(watch);
+        if args.armor {
+            let mut armor = ArmorWriter::new(&mut target, Label::Message)?;
+            pack(input, &mut armor, &mut [], &options, now)?;
+            armor.finish()?;
+        } else {
+            pack(input, &mut target, &mut [], &options, now)?;
+        }
+        Ok(())
+    })?;
+    target.keep(false)?;
+    Ok(ExitCode::SUCCESS)
+}

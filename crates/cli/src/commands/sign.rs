@@ -1,0 +1,109 @@
+//! `talaria sign`
+
+use std::io::{BufReader, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use talaria::message::{
+    ArmorWriter, EncryptOptions, Label, Literal, pack, sign_cleartext, sign_detached,
+};
+
+use super::encrypt::CompressArgs;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::files::{Source, Target, watched};
+use crate::keys::KeyArgs;
+use crate::passphrase::PassphraseArgs;
+
+/// Sign a file
+///
+/// The signature is detached unless --inline or --cleartext is given. Without FILE, standard input is
+/// read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file to sign [default: standard input]
+    #[arg(value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// The key to sign with; can be repeated
+    #[arg(long, short, value_name = "KEY", required = true)]
+    with: Vec<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+    /// Write the file and its signature as one message
+    #[arg(long, group = "form")]
+    inline: bool,
+    /// Write a text that stays readable, with its signature below
+    #[arg(long, group = "form")]
+    cleartext: bool,
+    /// Sign as text: line ends may be changed on the way
+    #[arg(long)]
+    text: bool,
+    /// The digest [default: sha256; sha512 for keys of version 6]
+    #[arg(long, value_enum)]
+    hash: Option<HashArg>,
+    #[command(flatten)]
+    compress: CompressArgs,
+    /// Write ASCII armor
+    #[arg(long, short)]
+    armor: bool,
+    /// Write to a file, which is complete or not there [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Digests to sign with.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HashArg {
+    Sha256 = 8,
+    Sha384 = 9,
+    Sha512 = 10,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut signers = args.keys.signers(&args.with, args.passphrase.given()?, cx)?;
+    if let Some(hash) = args.hash {
+        for signer in &mut signers {
+            signer.set_hash(hash as u8)?;
+        }
+    }
+    let source = Source::open(args.input.as_deref())?;
+    let size = source.size;
+    let options = EncryptOptions {
+        compression: args.compress.parsed()?,
+        literal: Literal { text: args.text, ..Literal::default() },
+        size,
+        ..EncryptOptions::default()
+    };
+    let mut target = Target::open(args.output.as_deref(), !args.armor && !args.cleartext)?;
+    let now = cx.now;
+    watched(cx, size, |watch| {
+        let mut input = BufReader::new(source.watched(watch));
+        if args.cleartext {
+            sign_cleartext(&mut input, &mut target, &mut signers, now)?;
+            return Ok(());
+        }
+        let label = if args.inline { Label::Message } else { Label::Signature };
+        let mut write = |out: &mut dyn Write| -> Result<(), CliError> {
+            let mut out = out;
+            if args.inline {
+                pack(&mut input, &mut out, &mut signers, &options, now)?;
+            } else {
+                sign_detached(&mut input, &mut out, &mut signers, args.text, now)?;
+            }
+            Ok(())
+        };
+        if args.armor {
+            let mut armor = ArmorWriter::new(&mut target, label)?;
+            write(&mut armor)?;
+            armor.finish()?;
+            Ok(())
+        } else {
+            write(&mut target)
+        }
+    })?;
+    target.keep(false)?;
+    Ok(ExitCode::SUCCESS)
+}

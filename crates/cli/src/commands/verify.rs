@@ -1,0 +1,88 @@
+//! `talaria verify`
+
+use std::io::{BufRead as _, Read as _, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::message::{
+    CLEARTEXT_HEAD, Input, Limits, SignatureReport, Verifier, verify_cleartext, verify_inline,
+};
+use talaria::store::Access;
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::files::{Source, Target, watched};
+use crate::signatures::{self, StatusArgs};
+
+/// Check signatures
+///
+/// A detached signature is named with --signature, and checked on FILE; a signed message or a signed text
+/// is FILE itself, and --output writes what was signed. Certificates are looked up in the store. Exit
+/// status: 0 if a signature is good and counts, and none is bad; 1 otherwise; the reasons are said.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What was signed, or a signed message [default: standard input]
+    #[arg(value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// The detached signature
+    #[arg(long, short, value_name = "FILE")]
+    signature: Option<PathBuf>,
+    #[command(flatten)]
+    status: StatusArgs,
+    /// Write what was signed to a file, if a signature of it is good
+    #[arg(long, short, value_name = "FILE", conflicts_with = "signature")]
+    output: Option<PathBuf>,
+}
+
+/// Octets of a file of detached signatures.
+const SIGNATURES_BYTES_MAX: u64 = 1 << 20;
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let mut verifier = Verifier::new(stores.into_lookup(cx.now), cx.policy(), cx.now);
+    let mut report = args.status.open()?;
+    let source = Source::open(args.input.as_deref())?;
+    let size = source.size;
+    let mut target = args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
+    let reports: Vec<SignatureReport> = match &args.signature {
+        Some(path) => {
+            let file = Source::open(Some(path))?;
+            watched(cx, size, |watch| {
+                let mut signatures = Vec::new();
+                let input = Input::new(file.buffered(watch))?;
+                input.take(SIGNATURES_BYTES_MAX).read_to_end(&mut signatures)?;
+                Ok(verifier.detached(&signatures, &mut source.watched(watch))?)
+            })?
+        }
+        None => watched(cx, size, |watch| {
+            let mut input = source.buffered(watch);
+            let mut nowhere = std::io::sink();
+            let out: &mut (dyn Write + Send) = match &mut target {
+                Some(target) => target,
+                None => &mut nowhere,
+            };
+            if input.fill_buf()?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
+                let (text, reports) = verify_cleartext(&mut input, &mut verifier)?;
+                out.write_all(&text)?;
+                return Ok(reports);
+            }
+            let mut input = Input::new(input)?;
+            Ok(verify_inline(&mut input, out, &mut verifier, Limits::default())?.1)
+        })?,
+    };
+    let none_bad = signatures::report(&reports, &mut report, cx)?;
+    let good = none_bad && reports.iter().any(SignatureReport::is_good);
+    if cx.json {
+        for signature in &reports {
+            writeln!(std::io::stdout(), "{}", signatures::json(signature))?;
+        }
+    }
+    if reports.is_empty() {
+        report.lines(&["[GNUPG:] NODATA 4".to_owned()])?;
+        return Err(CliError::Missing("there is no signature".into()));
+    }
+    if let (true, Some(target)) = (good, target) {
+        target.keep(false)?;
+    }
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

@@ -1,0 +1,204 @@
+//! Where a command reads from and writes to: files or the standard streams, watched and interruptible.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use talaria::{Error, Monitor, Progress};
+
+use crate::error::CliError;
+
+/// Octets that are read at once.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Octets that a pipe may hold, if the system allows it.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// An input: a file, or standard input.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    file: File,
+    /// Octets of a regular file.
+    pub(crate) size: Option<u64>,
+}
+
+impl Source {
+    /// Opens a file; `None` and `-` are standard input.
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, CliError> {
+        let (name, file) = match path {
+            Some(path) if path != Path::new("-") => {
+                let name = path.display().to_string();
+                let file = File::open(path).map_err(|error| failed("read", &name, error))?;
+                (name, file)
+            }
+            _ => {
+                let name = "standard input".to_owned();
+                let owned = io::stdin().as_fd().try_clone_to_owned();
+                (name.clone(), File::from(owned.map_err(|error| failed("read", &name, error))?))
+            }
+        };
+        let metadata = file.metadata().map_err(|error| failed("read", &name, error))?;
+        if metadata.is_dir() {
+            return Err(failed("read", &name, io::ErrorKind::IsADirectory.into()));
+        }
+        let size = metadata.is_file().then_some(metadata.len());
+        widen(&file);
+        Ok(Self { name, file, size })
+    }
+
+    /// The input, counted.
+    pub(crate) fn watched(self, watch: &Watch) -> Watched {
+        Watched { file: self.file, watch: watch.clone() }
+    }
+
+    /// The input, counted and buffered, to look at its start.
+    pub(crate) fn buffered(self, watch: &Watch) -> impl BufRead + Send + use<> {
+        BufReader::with_capacity(BUFFER_BYTES, self.watched(watch))
+    }
+}
+
+fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
+    CliError::Operation(Error::Io { action, name: name.to_owned(), source })
+}
+
+/// The path of a descriptor that the caller opened for us.
+pub(crate) fn descriptor(number: i32) -> PathBuf {
+    PathBuf::from(format!("/dev/fd/{number}"))
+}
+
+/// A pipe that holds more makes fewer turns between the programs at its ends.
+fn widen(file: &File) {
+    let _ = rustix::pipe::fcntl_setpipe_size(file, PIPE_BYTES);
+}
+
+/// How much was read, and whether to stop.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    read: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+/// An input that is counted, and that fails when the work is to stop.
+pub(crate) struct Watched {
+    file: File,
+    watch: Watch,
+}
+
+impl Read for Watched {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.watch.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other(Error::Interrupted));
+        }
+        let read = self.file.read(buf)?;
+        self.watch.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Runs `work` on a thread and shows how far it has come.
+pub(crate) fn watched<T: Send>(
+    cx: &crate::context::Context,
+    size: Option<u64>,
+    work: impl FnOnce(&Watch) -> Result<T, CliError> + Send,
+) -> Result<T, CliError> {
+    let watch = Watch { read: Arc::default(), stop: Arc::default() };
+    cx.long(|monitor: &mut Monitor<'_>| {
+        std::thread::scope(|scope| {
+            let (done, ended) = mpsc::channel();
+            let watch = &watch;
+            scope.spawn(move || done.send(work(watch)));
+            loop {
+                match ended.recv_timeout(Duration::from_millis(100)) {
+                    Ok(result) => return result,
+                    Err(mpsc::RecvTimeoutError::Timeout) => {}
+                    // It panicked; the scope passes that on.
+                    Err(mpsc::RecvTimeoutError::Disconnected) => {
+                        return Err(CliError::Operation(Error::Interrupted));
+                    }
+                }
+                watch.stop.store(monitor.stop.load(Ordering::Relaxed), Ordering::Relaxed);
+                (monitor.report)(Progress {
+                    bytes: watch.read.load(Ordering::Relaxed),
+                    bytes_total: size.unwrap_or(0),
+                    ..Progress::default()
+                });
+            }
+        })
+    })
+}
+
+/// An output: a file that is there when it is complete, or standard output.
+pub(crate) enum Target {
+    Stdout(File),
+    File { temporary: tempfile::NamedTempFile, path: PathBuf },
+}
+
+impl Target {
+    /// Opens an output; `None` and `-` are standard output, which is not given binary data if it is a
+    /// terminal.
+    pub(crate) fn open(path: Option<&Path>, binary: bool) -> Result<Self, CliError> {
+        let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+            let stdout = io::stdout();
+            if binary && stdout.is_terminal() {
+                return Err(CliError::Usage(
+                    "not writing binary data to a terminal; use --armor, --output FILE or a pipe"
+                        .into(),
+                ));
+            }
+            let file = File::from(stdout.as_fd().try_clone_to_owned()?);
+            widen(&file);
+            return Ok(Self::Stdout(file));
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+            .map_err(|error| failed("write", &path.display().to_string(), error))?;
+        Ok(Self::File { temporary, path: path.to_owned() })
+    }
+
+    /// Whether what was written disappears unless it is kept.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self, Self::File { .. })
+    }
+
+    /// Lets the output be: a file gets its name, and is on disk.
+    pub(crate) fn keep(self, private: bool) -> Result<(), CliError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let Self::File { temporary, path } = self else { return Ok(()) };
+        let name = path.display().to_string();
+        let named = |error| failed("write", &name, error);
+        if !private {
+            // Temporary files are private; this one is as readable as the user makes files.
+            let mask = rustix::process::umask(rustix::fs::Mode::empty());
+            rustix::process::umask(mask);
+            let mode = 0o666 & !mask.bits();
+            let permissions = std::fs::Permissions::from_mode(mode);
+            temporary.as_file().set_permissions(permissions).map_err(named)?;
+        }
+        temporary.as_file().sync_all().map_err(named)?;
+        temporary.persist(&path).map_err(|error| named(error.error))?;
+        Ok(())
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(file) => file.write(data),
+            Self::File { temporary, .. } => temporary.as_file_mut().write(data),
+        }
+    }
+
+    fn write_vectored(&mut self, data: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(file) => file.write_vectored(data),
+            Self::File { temporary, .. } => temporary.as_file_mut().write_vectored(data),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Where passphrases come from: a file, a descriptor, the environment, or the user.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::PathBuf;
+
+use talaria::Error;
+use talaria::message::openpgp::crypto::Password;
+use zeroize::Zeroizing;
+
+use crate::error::CliError;
+use crate::files::descriptor;
+
+/// Octets of a passphrase.
+const PASSPHRASE_BYTES_MAX: u64 = 4096;
+
+/// Where a passphrase comes from. Without any of these it is asked for on the terminal.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct PassphraseArgs {
+    /// Read a passphrase from the first line of a file; can be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Vec<PathBuf>,
+    /// Read a passphrase from a file descriptor, up to a line end
+    #[arg(long, value_name = "N")]
+    pub(crate) passphrase_fd: Option<i32>,
+    /// Take a passphrase from an environment variable
+    #[arg(long, value_name = "NAME")]
+    pub(crate) passphrase_env: Option<String>,
+}
+
+impl PassphraseArgs {
+    /// The passphrases that are named.
+    pub(crate) fn given(&self) -> Result<Vec<Password>, CliError> {
+        let mut passwords = Vec::new();
+        for path in &self.passphrase_file {
+            let name = path.display().to_string();
+            let failed = |source| Error::Io { action: "read", name: name.clone(), source };
+            passwords.push(first_line(File::open(path).map_err(failed)?).map_err(failed)?);
+        }
+        if let Some(number) = self.passphrase_fd {
+            let name = format!("file descriptor {number}");
+            let failed = |source| Error::Io { action: "read", name: name.clone(), source };
+            let file = File::open(descriptor(number)).map_err(failed)?;
+            passwords.push(first_line(file).map_err(failed)?);
+        }
+        if let Some(name) = &self.passphrase_env {
+            let value = std::env::var(name)
+                .map_err(|_| CliError::Usage(format!("the environment has no {name}")))?;
+            passwords.push(Password::from(Zeroizing::new(value).as_str()));
+        }
+        Ok(passwords)
+    }
+}
+
+fn first_line(file: File) -> io::Result<Password> {
+    let mut text = Zeroizing::new(Vec::new());
+    let mut limited = file.take(PASSPHRASE_BYTES_MAX);
+    // Octet by octet: what follows the line in a pipe is not ours.
+    let mut octet = [0];
+    while limited.read(&mut octet)? == 1 && octet[0] != b'\n' {
+        text.push(octet[0]);
+    }
+    let line = text.strip_suffix(b"\r").unwrap_or(&text);
+    Ok(Password::from(line))
+}
+
+/// Asks for a passphrase on the terminal; `None` without one.
+pub(crate) fn ask(prompt: &str) -> Option<Password> {
+    if !io::stderr().is_terminal() && File::open("/dev/tty").is_err() {
+        return None;
+    }
+    let text = Zeroizing::new(rpassword::prompt_password(format!("{prompt}: ")).ok()?);
+    Some(Password::from(text.as_str()))
+}
+
+/// Asks for a new passphrase, twice.
+pub(crate) fn ask_new(prompt: &str) -> Result<Password, CliError> {
+    let missing = || {
+        CliError::Usage(
+            "a passphrase is needed: --passphrase-file, --passphrase-fd, --passphrase-env, or a \
+             terminal"
+                .into(),
+        )
+    };
+    let first = ask(prompt).ok_or_else(missing)?;
+    let second = ask("Once again").ok_or_else(missing)?;
+    if first != second {
+        return Err(CliError::Usage("the passphrases differ".into()));
+    }
+    Ok(first)
+}

@@ -1,0 +1,114 @@
+//! What is said about signatures: to people, as JSON, and in GnuPG's status lines.
+
+use std::fs::File;
+use std::io::Write;
+
+use talaria::message::{Outcome, SignatureReport};
+use talaria::{Error, date, status};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::files::descriptor;
+use crate::render::printable;
+
+/// Where status lines go.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Write status lines as gpg does (GOODSIG, VALIDSIG, DECRYPTION_OKAY, …) to a file descriptor
+    #[arg(long, value_name = "N")]
+    status_fd: Option<i32>,
+}
+
+impl StatusArgs {
+    pub(crate) fn open(&self) -> Result<StatusFile, CliError> {
+        let Some(number) = self.status_fd else { return Ok(StatusFile(None)) };
+        let named = |source| Error::Io {
+            action: "write",
+            name: format!("file descriptor {number}"),
+            source,
+        };
+        File::options().append(true).open(descriptor(number)).map(|file| StatusFile(Some(file))).map_err(|error| named(error).into())
+    }
+}
+
+/// An open descriptor for status lines, or none.
+pub(crate) struct StatusFile(Option<File>);
+
+impl StatusFile {
+    pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), CliError> {
+        if let Some(file) = &mut self.0 {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            file.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Reports signatures. Returns whether none is bad.
+pub(crate) fn report(
+    signatures: &[SignatureReport],
+    to: &mut StatusFile,
+    cx: &Context,
+) -> Result<bool, CliError> {
+    for signature in signatures {
+        to.lines(&status::signature(signature))?;
+        if !cx.json {
+            cx.status(format_args!("{}", sentence(signature)));
+        }
+    }
+    Ok(signatures.iter().all(|signature| signature.outcome != Outcome::Bad))
+}
+
+/// One signature in words.
+pub(crate) fn sentence(report: &SignatureReport) -> String {
+    let key = match (&report.signer, &report.issuer) {
+        (Some(signer), _) => {
+            let name = signer.user_id.as_deref().map(|name| printable(name.as_bytes())).unwrap_or_default();
+            format!("{name} {}", signer.certificate).trim().to_owned()
+        }
+        (None, Some(issuer)) => issuer
+            .fingerprint
+            .map_or_else(|| issuer.key_id.to_string(), |fingerprint| fingerprint.to_string()),
+        (None, None) => "nobody".to_owned(),
+    };
+    let (year, month, day) = date(report.created);
+    let when = format!("{year:04}-{month:02}-{day:02}");
+    match (&report.outcome, &report.since) {
+        (Outcome::Good, None) => format!("Good signature by {key}, made {when}"),
+        (Outcome::Good, Some(since)) => {
+            format!("Good signature by {key}, made {when}; since then: {since}")
+        }
+        (Outcome::Bad, _) => format!("BAD signature by {key}"),
+        (Outcome::NoKey, _) => format!("Signature by {key}, made {when}, whose certificate is not here"),
+        (Outcome::Discounted(why), _) => {
+            format!("Signature by {key}, made {when}, does not count: {why}")
+        }
+        (Outcome::Unchecked(why), _) => format!("Signature by {key} cannot be checked: {why}"),
+    }
+}
+
+/// One signature as JSON.
+pub(crate) fn json(report: &SignatureReport) -> serde_json::Value {
+    let (outcome, why) = match &report.outcome {
+        Outcome::Good => ("good", None),
+        Outcome::Bad => ("bad", None),
+        Outcome::NoKey => ("no_key", None),
+        Outcome::Discounted(why) => ("discounted", Some(why.to_string())),
+        Outcome::Unchecked(why) => ("unchecked", Some(why.clone())),
+    };
+    serde_json::json!({
+        "outcome": outcome,
+        "why": why,
+        "since": report.since.as_ref().map(ToString::to_string),
+        "certificate": report.signer.as_ref().map(|signer| &signer.certificate),
+        "key": report.signer.as_ref().map(|signer| &signer.key),
+        "user_id": report.signer.as_ref().and_then(|signer| signer.user_id.as_ref()),
+        "issuer": report.issuer.as_ref().map(|issuer| issuer.key_id.to_string()),
+        "created": report.created,
+        "expires": (report.expires != 0).then_some(report.expires),
+        "type": report.kind,
+        "version": report.version,
+        "algorithm": report.algorithm,
+        "hash": report.hash,
+    })
+}

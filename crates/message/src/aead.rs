@@ -1,0 +1,185 @@
+//! One AEAD key, ready for many chunks. GCM by AWS-LC, OCB by OpenSSL, EAX by the `eax` crate.
+
+use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
+use eax::aead::generic_array::{GenericArray, typenum::U16};
+use eax::{Eax, KeyInit as _};
+use openssl::cipher::Cipher as OpensslCipher;
+use openssl::cipher_ctx::CipherCtx;
+
+use crate::algorithm::{Aead, Cipher, TAG_BYTES};
+use crate::error::{MessageError, Result};
+
+/// A key in one mode. Contexts of OpenSSL have state, so each worker has its own.
+pub(crate) enum AeadKey {
+    Gcm(Box<LessSafeKey>),
+    Ocb { seal: CipherCtx, open: CipherCtx },
+    Eax128(Box<Eax<aes::Aes128>>),
+    Eax192(Box<Eax<aes::Aes192>>),
+    Eax256(Box<Eax<aes::Aes256>>),
+}
+
+const CHANGED: MessageError = MessageError::Tampered("a chunk does not fit its authentication tag");
+
+impl AeadKey {
+    /// Sets up `key`, which has the length that `cipher` wants.
+    pub(crate) fn new(aead: Aead, cipher: Cipher, key: &[u8]) -> Result<Self> {
+        let unsupported = || MessageError::Unsupported(format!("{cipher} in {aead} mode"));
+        let wrong_length = |_| MessageError::Malformed("a session key has the wrong length");
+        Ok(match (aead, cipher) {
+            (Aead::Gcm, _) => {
+                let algorithm = match cipher {
+                    Cipher::Aes128 => &aead::AES_128_GCM,
+                    Cipher::Aes192 => &aead::AES_192_GCM,
+                    Cipher::Aes256 => &aead::AES_256_GCM,
+                    _ => return Err(unsupported()),
+                };
+                let key = UnboundKey::new(algorithm, key)
+                    .map_err(|_| MessageError::Malformed("a session key has the wrong length"))?;
+                Self::Gcm(Box::new(LessSafeKey::new(key)))
+            }
+            (Aead::Ocb, _) => {
+                let kind = match cipher {
+                    Cipher::Aes128 => OpensslCipher::aes_128_ocb(),
+                    Cipher::Aes192 => OpensslCipher::aes_192_ocb(),
+                    Cipher::Aes256 => OpensslCipher::aes_256_ocb(),
+                    _ => return Err(unsupported()),
+                };
+                let context = |init: fn(
+                    &mut CipherCtx,
+                    &openssl::cipher::CipherRef,
+                    &[u8],
+                )
+                    -> std::result::Result<(), openssl::error::ErrorStack>| {
+                    let mut context = CipherCtx::new()?;
+                    init(&mut context, kind, key)?;
+                    Ok::<_, openssl::error::ErrorStack>(context)
+                };
+                if key.len() != cipher.key_bytes() {
+                    return Err(MessageError::Malformed("a session key has the wrong length"));
+                }
+                // The length of the nonce, 15, is the default of OpenSSL.
+                Self::Ocb {
+                    seal: context(|c, kind, key| c.encrypt_init(Some(kind), Some(key), None))
+                        .map_err(MessageError::secret)?,
+                    open: context(|c, kind, key| c.decrypt_init(Some(kind), Some(key), None))
+                        .map_err(MessageError::secret)?,
+                }
+            }
+            (Aead::Eax, Cipher::Aes128) => {
+                Self::Eax128(Box::new(Eax::new_from_slice(key).map_err(wrong_length)?))
+            }
+            (Aead::Eax, Cipher::Aes192) => {
+                Self::Eax192(Box::new(Eax::new_from_slice(key).map_err(wrong_length)?))
+            }
+            (Aead::Eax, Cipher::Aes256) => {
+                Self::Eax256(Box::new(Eax::new_from_slice(key).map_err(wrong_length)?))
+            }
+            (Aead::Eax, _) => return Err(unsupported()),
+        })
+    }
+
+    /// Encrypts `data` in place and returns its tag.
+    pub(crate) fn seal(
+        &mut self,
+        nonce: &[u8],
+        aad: &[u8],
+        data: &mut [u8],
+    ) -> Result<[u8; TAG_BYTES]> {
+        let mut tag = [0; TAG_BYTES];
+        match self {
+            Self::Gcm(key) => {
+                let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| CHANGED)?;
+                let sealed = key
+                    .seal_in_place_separate_tag(nonce, aead::Aad::from(aad), data)
+                    .map_err(MessageError::secret)?;
+                tag.copy_from_slice(sealed.as_ref());
+            }
+            Self::Ocb { seal, .. } => {
+                let mut run = || {
+                    seal.encrypt_init(None, None, Some(nonce))?;
+                    ocb(seal, aad, data)?;
+                    seal.tag(&mut tag)
+                };
+                run().map_err(MessageError::secret)?;
+            }
+            Self::Eax128(key) => tag = seal_eax(key.as_ref(), nonce, aad, data)?,
+            Self::Eax192(key) => tag = seal_eax(key.as_ref(), nonce, aad, data)?,
+            Self::Eax256(key) => tag = seal_eax(key.as_ref(), nonce, aad, data)?,
+        }
+        Ok(tag)
+    }
+
+    /// Decrypts `data` in place if it fits `tag`; what is in `data` after an error is not to be used.
+    pub(crate) fn open(
+        &mut self,
+        nonce: &[u8],
+        aad: &[u8],
+        data: &mut [u8],
+        tag: &[u8],
+    ) -> Result<()> {
+        match self {
+            Self::Gcm(key) => {
+                let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| CHANGED)?;
+                key.open_in_place_separate_tag(nonce, aead::Aad::from(aad), tag, data)
+                    .map(drop)
+                    .map_err(|_| CHANGED)
+            }
+            Self::Ocb { open, .. } => {
+                let mut run = || {
+                    open.decrypt_init(None, None, Some(nonce))?;
+                    open.set_tag(tag)?;
+                    ocb(open, aad, data)
+                };
+                run().map_err(|_| CHANGED)
+            }
+            Self::Eax128(key) => open_eax(key.as_ref(), nonce, aad, data, tag),
+            Self::Eax192(key) => open_eax(key.as_ref(), nonce, aad, data, tag),
+            Self::Eax256(key) => open_eax(key.as_ref(), nonce, aad, data, tag),
+        }
+    }
+}
+
+/// Runs one chunk through OCB, in place. The last block goes by way of a buffer, since the binding
+/// wants a block of room behind what it is given.
+fn ocb(
+    context: &mut CipherCtx,
+    aad: &[u8],
+    data: &mut [u8],
+) -> std::result::Result<(), openssl::error::ErrorStack> {
+    const BLOCK: usize = 16;
+    context.cipher_update(aad, None)?;
+    let bulk = data.len().saturating_sub(1) / BLOCK * BLOCK;
+    if bulk > 0 {
+        context.cipher_update_inplace(data, bulk)?;
+    }
+    let mut last = [0; 3 * BLOCK];
+    let mut written = 0;
+    if bulk < data.len() {
+        written = context.cipher_update(&data[bulk..], Some(&mut last))?;
+    }
+    written += context.cipher_final(&mut last[written..])?;
+    data[bulk..].copy_from_slice(&last[..written]);
+    Ok(())
+}
+
+fn seal_eax(
+    key: &impl eax::AeadInPlace<NonceSize = U16, TagSize = U16>,
+    nonce: &[u8],
+    aad: &[u8],
+    data: &mut [u8],
+) -> Result<[u8; TAG_BYTES]> {
+    key.encrypt_in_place_detached(GenericArray::from_slice(nonce), aad, data)
+        .map(Into::into)
+        .map_err(|_| MessageError::TooLarge { what: "a chunk", limit: 1 << 22 })
+}
+
+fn open_eax(
+    key: &impl eax::AeadInPlace<NonceSize = U16, TagSize = U16>,
+    nonce: &[u8],
+    aad: &[u8],
+    data: &mut [u8],
+    tag: &[u8],
+) -> Result<()> {
+    let (nonce, tag) = (GenericArray::from_slice(nonce), GenericArray::from_slice(tag));
+    key.decrypt_in_place_detached(nonce, aad, data, tag).map_err(|_| CHANGED)
+}

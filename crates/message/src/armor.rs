@@ -1,0 +1,268 @@
+//! ASCII armor (RFC 9580, section 6) around messages and signatures.
+
+use std::io::{self, BufRead, Read, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::error::{MessageError, Result};
+
+/// What an armored block says it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Label {
+    /// `PGP MESSAGE`
+    Message,
+    /// `PGP SIGNATURE`
+    Signature,
+    /// `PGP PUBLIC KEY BLOCK`
+    PublicKey,
+    /// `PGP PRIVATE KEY BLOCK`
+    PrivateKey,
+}
+
+impl Label {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Message => "PGP MESSAGE",
+            Self::Signature => "PGP SIGNATURE",
+            Self::PublicKey => "PGP PUBLIC KEY BLOCK",
+            Self::PrivateKey => "PGP PRIVATE KEY BLOCK",
+        }
+    }
+}
+
+/// Octets of a line, of which the text has four thirds.
+const LINE_BYTES: usize = 48;
+
+/// Writes one armored block. [`Self::finish`] writes its end.
+pub struct ArmorWriter<W> {
+    output: W,
+    label: Label,
+    /// Less than a line.
+    rest: Vec<u8>,
+    text: String,
+}
+
+impl<W: Write> ArmorWriter<W> {
+    /// Writes the head line.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Write`].
+    pub fn new(mut output: W, label: Label) -> Result<Self> {
+        write!(output, "-----BEGIN {}-----\n\n", label.text()).map_err(MessageError::write)?;
+        Ok(Self { output, label, rest: Vec::new(), text: String::new() })
+    }
+
+    /// Writes the tail line and gives the output back.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Write`].
+    pub fn finish(mut self) -> Result<W> {
+        self.lines(&[]).map_err(MessageError::write)?;
+        if !self.rest.is_empty() {
+            writeln!(self.output, "{}", STANDARD.encode(&self.rest)).map_err(MessageError::write)?;
+        }
+        writeln!(self.output, "-----END {}-----", self.label.text()).map_err(MessageError::write)?;
+        self.output.flush().map_err(MessageError::write)?;
+        Ok(self.output)
+    }
+
+    fn lines(&mut self, data: &[u8]) -> io::Result<()> {
+        self.text.clear();
+        for line in data.chunks_exact(LINE_BYTES) {
+            STANDARD.encode_string(line, &mut self.text);
+            self.text.push('\n');
+        }
+        self.output.write_all(self.text.as_bytes())
+    }
+}
+
+impl<W: Write> Write for ArmorWriter<W> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let mut left = data;
+        if !self.rest.is_empty() {
+            let wanted = (LINE_BYTES - self.rest.len()).min(left.len());
+            self.rest.extend_from_slice(&left[..wanted]);
+            left = &left[wanted..];
+            if self.rest.len() == LINE_BYTES {
+                let line = std::mem::take(&mut self.rest);
+                self.lines(&line)?;
+            }
+        }
+        let whole = left.len() / LINE_BYTES * LINE_BYTES;
+        if whole > 0 {
+            self.lines(&left[..whole])?;
+        }
+        self.rest.extend_from_slice(&left[whole..]);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+/// Octets of a line of armor, at most; real ones have 76.
+const LINE_MAX: u64 = 4096;
+/// Octets of text in front of a block.
+const PREAMBLE_MAX: u64 = 1 << 20;
+
+/// Reads one armored block, strictly: what is not the block that its first line promises is an error.
+pub struct ArmorReader<R> {
+    input: R,
+    label: String,
+    line: Vec<u8>,
+    /// Digits of an unfinished group.
+    digits: Vec<u8>,
+    decoded: Vec<u8>,
+    at: usize,
+    ended: bool,
+}
+
+impl<R: BufRead> ArmorReader<R> {
+    /// Reads up to the head line and its headers. Text in front of it is passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Malformed`] if there is no block.
+    pub fn new(input: R) -> Result<Self> {
+        let mut reader = Self {
+            input,
+            label: String::new(),
+            line: Vec::new(),
+            digits: Vec::new(),
+            decoded: Vec::new(),
+            at: 0,
+            ended: false,
+        };
+        let mut passed = 0;
+        loop {
+            if !reader.next_line()? {
+                return Err(MessageError::Malformed("there is no armored block"));
+            }
+            passed += reader.line.len() as u64;
+            if let Some(label) = framed(&reader.line, "-----BEGIN ") {
+                reader.label = label;
+                break;
+            }
+            if passed > PREAMBLE_MAX {
+                let what = "octets of text in front of the armor";
+                return Err(MessageError::TooLarge { what, limit: PREAMBLE_MAX });
+            }
+        }
+        loop {
+            if !reader.next_line()? {
+                return Err(MessageError::Truncated("it ends in the headers of its armor"));
+            }
+            if reader.line.iter().all(u8::is_ascii_whitespace) {
+                break;
+            }
+            if !reader.line.contains(&b':') {
+                // No headers, and no empty line either: this is data.
+                reader.take_line()?;
+                break;
+            }
+        }
+        Ok(reader)
+    }
+
+    /// What the block says it is: `PGP MESSAGE`, `PGP SIGNATURE`, ….
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Reads a line without its end; `false` at the end of the input.
+    fn next_line(&mut self) -> Result<bool> {
+        self.line.clear();
+        let mut limited = (&mut self.input).take(LINE_MAX);
+        let read = limited.read_until(b'\n', &mut self.line).map_err(MessageError::read)?;
+        while self.line.last().is_some_and(u8::is_ascii_whitespace) {
+            self.line.pop();
+        }
+        Ok(read > 0)
+    }
+
+    fn take_line(&mut self) -> Result<()> {
+        const DAMAGED: MessageError = MessageError::Malformed("its armor is damaged");
+        if let Some(label) = framed(&self.line, "-----END ") {
+            if label != self.label || !self.digits.is_empty() {
+                return Err(DAMAGED);
+            }
+            self.ended = true;
+            return Ok(());
+        }
+        // The checksum is not looked at (RFC 9580, section 6.1).
+        if self.line.first() == Some(&b'=') && self.digits.is_empty() {
+            return Ok(());
+        }
+        self.digits.extend(self.line.iter().filter(|octet| !octet.is_ascii_whitespace()));
+        let whole = self.digits.len() / 4 * 4;
+        self.decoded.clear();
+        self.at = 0;
+        STANDARD.decode_vec(&self.digits[..whole], &mut self.decoded).map_err(|_| DAMAGED)?;
+        self.digits.drain(..whole);
+        Ok(())
+    }
+}
+
+/// The label in a head or tail line.
+fn framed(line: &[u8], start: &str) -> Option<String> {
+    let label = line.strip_prefix(start.as_bytes())?.strip_suffix(b"-----")?;
+    Some(String::from_utf8_lossy(label).into_owned())
+}
+
+impl<R: BufRead> Read for ArmorReader<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.decoded.len() && !self.ended {
+            if !self.next_line()? {
+                return Err(MessageError::Truncated("it ends in the middle of its armor").into());
+            }
+            self.take_line()?;
+        }
+        let read = (&self.decoded[self.at..]).read(buf)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+/// An input that may be armored.
+pub enum Input<R: BufRead> {
+    /// As it is.
+    Binary(R),
+    /// In armor.
+    Armored(Box<ArmorReader<R>>),
+}
+
+impl<R: BufRead> Input<R> {
+    /// Looks at the first octet: a packet has its highest bit set, text has not.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Malformed`] for text without a block.
+    pub fn new(mut input: R) -> Result<Self> {
+        let first = input.fill_buf().map_err(MessageError::read)?.first().copied();
+        Ok(match first {
+            Some(octet) if octet & 0x80 == 0 => Self::Armored(Box::new(ArmorReader::new(input)?)),
+            _ => Self::Binary(input),
+        })
+    }
+
+    /// What the armor says it is; `None` without armor.
+    pub fn label(&self) -> Option<&str> {
+        match self {
+            Self::Binary(_) => None,
+            Self::Armored(armor) => Some(armor.label()),
+        }
+    }
+}
+
+impl<R: BufRead> Read for Input<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Binary(input) => input.read(buf),
+            Self::Armored(input) => input.read(buf),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Version 1 of the encrypted and integrity protected data packet (RFC 9580, section 5.13.1): CFB with a
+//! digest of the plaintext at the end.
+//!
+//! Each block needs the ciphertext of the block before. Sealing is therefore a chain, which one core
+//! computes while another reads ahead and makes the digest. Opening is not: all cores work on their
+//! segments, and only the digest is in order. Nothing is known to be true before the end, so the caller
+//! has to hold the plaintext back until [`open`] has returned without an error.
+
+use std::io::{Read, Write};
+use std::sync::mpsc;
+
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use openssl::cipher_ctx::CipherCtx;
+use zeroize::Zeroizing;
+
+use crate::algorithm::Cipher;
+use crate::error::{MessageError, Result};
+use crate::framing::{read_full, tag};
+use crate::pipeline::{self, Drain, Source, Work};
+
+/// The header of the digest packet at the end.
+const MDC_HEADER: [u8; 2] = [0xc0 | tag::MDC, 20];
+/// The digest packet.
+const MDC_BYTES: usize = 22;
+/// Octets that are worked on at once.
+const SEGMENT_BYTES: usize = 256 << 10;
+/// Segments that are read ahead while sealing.
+const AHEAD: usize = 8;
+
+/// Octets of a sealed stream of `plain` octets, without the version.
+pub(crate) fn sealed_bytes(cipher: Cipher, plain: u64) -> u64 {
+    plain + (cipher.block_bytes() + 2 + MDC_BYTES) as u64
+}
+
+/// The random block in front of the plaintext, its last two octets again (RFC 9580, section 5.13.1).
+fn prefix(cipher: Cipher) -> Result<Zeroizing<Vec<u8>>> {
+    let block = cipher.block_bytes();
+    let mut prefix = Zeroizing::new(vec![0; block + 2]);
+    aws_lc_rs::rand::fill(&mut prefix[..block]).map_err(MessageError::secret)?;
+    prefix.copy_within(block - 2..block, block);
+    Ok(prefix)
+}
+
+/// Seals what `plain` gives, on this thread and, unless it is short, another one.
+pub(crate) fn seal(
+    session_key: &[u8],
+    cipher: Cipher,
+    plain: &mut (impl Read + Send),
+    sealed: &mut impl Write,
+    threads: usize,
+) -> Result<()> {
+    let mut context = CipherCtx::new().map_err(MessageError::secret)?;
+    let zero = [0; 16];
+    context
+        .encrypt_init(
+            Some(cipher.cfb()?),
+            Some(session_key),
+            Some(&zero[..cipher.block_bytes()]),
+        )
+        .map_err(MessageError::secret)?;
+    let mut encrypt = |mut segment: Vec<u8>| -> Result<Vec<u8>> {
+        let len = segment.len();
+        context.cipher_update_inplace(&mut segment, len).map_err(MessageError::secret)?;
+        sealed.write_all(&segment).map_err(MessageError::write)?;
+        Ok(segment)
+    };
+    let mut hashed = Hashed {
+        plain,
+        digest: Some(Context::new(&SHA1_FOR_LEGACY_USE_ONLY)),
+        prefix: Some(prefix(cipher)?),
+    };
+    let mut first = Vec::new();
+    let more = hashed.fill(&mut first)?;
+    if !more || threads < 2 {
+        let mut segment = encrypt(first)?;
+        let mut more = more;
+        while more {
+            more = hashed.fill(&mut segment)?;
+            segment = encrypt(segment)?;
+        }
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let (full, filled) = mpsc::sync_channel::<Result<Vec<u8>>>(AHEAD);
+        let (empty, emptied) = mpsc::channel::<Vec<u8>>();
+        scope.spawn(move || {
+            let mut more = full.send(Ok(first)).is_ok();
+            while more {
+                let mut segment = emptied.try_recv().unwrap_or_default();
+                let read = hashed.fill(&mut segment);
+                more = matches!(read, Ok(true));
+                // Nobody listens any more if writing failed.
+                more &= full.send(read.map(|_| segment)).is_ok();
+            }
+        });
+        for segment in filled {
+            let _ = empty.send(encrypt(segment?)?);
+        }
+        Ok(())
+    })
+}
+
+/// The plaintext with its prefix and, at the end, its digest.
+struct Hashed<'a, R> {
+    plain: &'a mut R,
+    digest: Option<Context>,
+    prefix: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl<R: Read> Hashed<'_, R> {
+    /// Reads the next segment; `false` if it is the last one.
+    fn fill(&mut self, segment: &mut Vec<u8>) -> Result<bool> {
+        segment.clear();
+        if let Some(prefix) = self.prefix.take() {
+            segment.extend_from_slice(&prefix);
+        }
+        let start = segment.len();
+        // A short message does not pay for a large buffer.
+        let mut filled = start;
+        while filled < start + SEGMENT_BYTES {
+            let size = (filled * 4).max(segment.capacity()).clamp(start + 4096, start + SEGMENT_BYTES);
+            segment.resize(size, 0);
+            filled += read_full(self.plain, &mut segment[filled..])?;
+            if filled < segment.len() {
+                break;
+            }
+        }
+        segment.truncate(filled);
+        let more = filled == start + SEGMENT_BYTES;
+        let Some(digest) = &mut self.digest else { return Ok(false) };
+        digest.update(segment);
+        if !more {
+            digest.update(&MDC_HEADER);
+            segment.extend(MDC_HEADER);
+            if let Some(digest) = self.digest.take() {
+                segment.extend_from_slice(digest.finish().as_ref());
+            }
+        }
+        Ok(more)
+    }
+}
+
+/// Whether the first octets of a sealed stream fit a session key: the last two octets of the random
+/// block are there twice. One wrong key in 65,536 fits, too.
+///
+/// To choose between keys only, never to tell a sender about (RFC 9580, section 5.13.1, on oracles).
+pub(crate) fn fits(session_key: &[u8], cipher: Cipher, start: &[u8]) -> Result<bool> {
+    let block = cipher.block_bytes();
+    let Some(start) = start.get(..block + 2) else { return Ok(true) };
+    let mut plain = start.to_vec();
+    Blocks::new(session_key, cipher)?.decrypt(&vec![0; block], &mut plain)?;
+    Ok(plain[block - 2..block] == plain[block..])
+}
+
+/// Decrypts `bytes`, which follow the block of ciphertext `before`, in place.
+pub(crate) fn decrypt(key: &[u8], cipher: Cipher, before: &[u8], bytes: &mut [u8]) -> Result<()> {
+    Blocks::new(key, cipher)?.decrypt(before, bytes)
+}
+
+/// Opens what `sealed` gives. What reaches `plain` is to be believed only after this has returned
+/// without an error.
+pub(crate) fn open(
+    session_key: &[u8],
+    cipher: Cipher,
+    sealed: &mut (impl Read + Send),
+    plain: &mut (impl Write + Send),
+    threads: usize,
+) -> Result<()> {
+    let block = cipher.block_bytes();
+    let mut source = OpenSource { sealed, block, before: vec![0; block] };
+    let mut drain = Checked {
+        plain,
+        digest: Context::new(&SHA1_FOR_LEGACY_USE_ONLY),
+        skip: block + 2,
+        held: Vec::new(),
+    };
+    let mut workers =
+        (0..threads.max(1)).map(|_| Blocks::new(session_key, cipher)).collect::<Result<Vec<_>>>()?;
+    let next = || workers.pop().expect("one for each thread");
+    pipeline::run(threads, &mut source, &mut drain, next)?;
+    drain.finish()
+}
+
+#[derive(Default)]
+struct Segment {
+    bytes: Vec<u8>,
+    /// The block of ciphertext before it.
+    before: Vec<u8>,
+}
+
+struct OpenSource<'a, R> {
+    sealed: &'a mut R,
+    block: usize,
+    before: Vec<u8>,
+}
+
+impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
+    fn fill(&mut self, segment: &mut Segment) -> Result<bool> {
+        segment.bytes.resize(SEGMENT_BYTES, 0);
+        let read = read_full(self.sealed, &mut segment.bytes)?;
+        segment.bytes.truncate(read);
+        segment.before.clone_from(&self.before);
+        let more = read == SEGMENT_BYTES;
+        if more {
+            self.before.copy_from_slice(&segment.bytes[read - self.block..]);
+        }
+        Ok(more)
+    }
+}
+
+/// The cipher on single blocks, by which CFB is decrypted in any order.
+struct Blocks {
+    context: CipherCtx,
+    /// The ciphertext one block later, then the key stream.
+    shifted: Vec<u8>,
+    stream: Vec<u8>,
+}
+
+impl Blocks {
+    fn new(session_key: &[u8], cipher: Cipher) -> Result<Self> {
+        if session_key.len() != cipher.key_bytes() {
+            return Err(MessageError::Malformed("the session key has the wrong length"));
+        }
+        let mut context = CipherCtx::new().map_err(MessageError::secret)?;
+        context
+            .encrypt_init(Some(cipher.ecb()), Some(session_key), None)
+            .map_err(MessageError::secret)?;
+        context.set_padding(false);
+        Ok(Self { context, shifted: Vec::new(), stream: Vec::new() })
+    }
+
+    /// Decrypts `bytes`, which follow the block of ciphertext `before`.
+    fn decrypt(&mut self, before: &[u8], bytes: &mut [u8]) -> Result<()> {
+        let block = before.len();
+        let rounded = bytes.len().div_ceil(block) * block;
+        self.shifted.clear();
+        self.shifted.extend_from_slice(before);
+        self.shifted.extend_from_slice(&bytes[..rounded.saturating_sub(block)]);
+        self.shifted.truncate(rounded);
+        self.stream.resize(rounded + block, 0);
+        self.context
+            .cipher_update(&self.shifted, Some(&mut self.stream))
+            .map_err(MessageError::secret)?;
+        for (byte, key) in bytes.iter_mut().zip(&self.stream) {
+            *byte ^= key;
+        }
+        Ok(())
+    }
+}
+
+impl Work<Segment> for Blocks {
+    fn work(&mut self, segment: &mut Segment) -> Result<()> {
+        self.decrypt(&segment.before, &mut segment.bytes)
+    }
+}
+
+/// Hashes the plaintext, passes it on without its prefix, and keeps back what may be the digest.
+struct Checked<'a, W> {
+    plain: &'a mut W,
+    digest: Context,
+    skip: usize,
+    held: Vec<u8>,
+}
+
+impl<W: Write + Send> Checked<'_, W> {
+    /// Takes in octets that are certainly not the digest.
+    fn pass(&mut self, bytes: &[u8]) -> Result<()> {
+        self.digest.update(bytes);
+        let skipped = self.skip.min(bytes.len());
+        self.skip -= skipped;
+        self.plain.write_all(&bytes[skipped..]).map_err(MessageError::write)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        if self.held.len() < MDC_BYTES || self.skip > 0 {
+            return Err(MessageError::Truncated("its integrity check is missing"));
+        }
+        self.digest.update(&self.held[..2]);
+        let digest = self.digest.finish();
+        let same = aws_lc_rs::constant_time::verify_slices_are_equal(
+            digest.as_ref(),
+            &self.held[2..],
+        );
+        if self.held[..2] == MDC_HEADER && same.is_ok() {
+            Ok(())
+        } else {
+            Err(MessageError::Tampered("its integrity check (MDC) does not hold"))
+        }
+    }
+}
+
+impl<W: Write + Send> Drain<Segment> for Checked<'_, W> {
+    fn drain(&mut self, segment: &mut Segment) -> Result<()> {
+        // The last octets of what is known so far may be the digest.
+        let bytes = &segment.bytes;
+        let known = self.held.len() + bytes.len();
+        let certain = known.saturating_sub(MDC_BYTES);
+        let of_held = certain.min(self.held.len());
+        let held = std::mem::take(&mut self.held);
+        self.pass(&held[..of_held])?;
+        self.pass(&bytes[..certain - of_held])?;
+        self.held = held[of_held..].to_vec();
+        self.held.extend_from_slice(&bytes[certain - of_held..]);
+        Ok(())
+    }
+}

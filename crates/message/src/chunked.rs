@@ -1,0 +1,329 @@
+//! Chunked AEAD: the encrypted data packets of RFC 9580 (version 2 of type 18, section 5.13.2) and of
+//! GnuPG (type 20, draft-koch-librepgp, section 5.16). They differ in how nonces and associated data are
+//! made, and in nothing else.
+//!
+//! Chunks are independent, so all cores seal and open them; the last tag covers the number of chunks and
+//! of octets, so none can be missing, and nothing leaves before its own tag held.
+
+use std::io::{Read, Write};
+
+use zeroize::Zeroizing;
+
+use crate::aead::AeadKey;
+use crate::algorithm::{Aead, ChunkSize, Cipher, TAG_BYTES};
+use crate::error::{MessageError, Result};
+use crate::framing::{read_full, tag};
+use crate::kdf::hkdf_sha256;
+use crate::pipeline::{self, Drain, Source, Work};
+
+/// Octets of the salt of version 2 packets.
+pub(crate) const SALT_BYTES: usize = 32;
+
+/// Plaintext of a segment, at least, so that small chunks do not make many turns.
+const SEGMENT_BYTES: usize = 256 << 10;
+
+/// Segments in memory at once, in octets.
+const SEGMENTS_BYTES_MAX: usize = 40 << 20;
+
+/// What the header of a packet and the session key make: everything to seal or open its chunks.
+#[derive(Clone)]
+pub(crate) struct Chunks {
+    cipher: Cipher,
+    aead: Aead,
+    size: ChunkSize,
+    key: Zeroizing<Vec<u8>>,
+    /// Of version 2 without the index; of type 20 what the index is added to.
+    iv: Vec<u8>,
+    /// Type, version, cipher, mode, chunk size: what is authenticated with every chunk.
+    head: [u8; 5],
+}
+
+impl Chunks {
+    /// Version 2 of type 18: key and nonce come from the session key and the salt.
+    pub(crate) fn seipd_v2(
+        session_key: &[u8],
+        cipher: Cipher,
+        aead: Aead,
+        size: ChunkSize,
+        salt: &[u8; SALT_BYTES],
+    ) -> Result<Self> {
+        let head = [0xc0 | tag::SEIPD, 2, cipher as u8, aead as u8, size.octet()];
+        if session_key.len() != cipher.key_bytes() {
+            return Err(MessageError::Malformed("the session key has the wrong length"));
+        }
+        let iv_bytes = aead.nonce_bytes() - 8;
+        let mut derived = Zeroizing::new(vec![0; cipher.key_bytes() + iv_bytes]);
+        hkdf_sha256(session_key, salt, &head, &mut derived)?;
+        let iv = derived.split_off(cipher.key_bytes());
+        Ok(Self { cipher, aead, size, key: derived, iv, head })
+    }
+
+    /// Type 20: the session key is the key.
+    pub(crate) fn librepgp(
+        session_key: &[u8],
+        cipher: Cipher,
+        aead: Aead,
+        size: ChunkSize,
+        iv: &[u8],
+    ) -> Result<Self> {
+        let head = [0xc0 | tag::AEAD, 1, cipher as u8, aead as u8, size.octet()];
+        if session_key.len() != cipher.key_bytes() {
+            return Err(MessageError::Malformed("the session key has the wrong length"));
+        }
+        let key = Zeroizing::new(session_key.to_vec());
+        Ok(Self { cipher, aead, size, key, iv: iv.to_vec(), head })
+    }
+
+    /// Octets of a sealed stream of `plain` octets.
+    pub(crate) fn sealed_bytes(&self, plain: u64) -> u64 {
+        plain + (plain.div_ceil(self.size.bytes() as u64) + 1) * TAG_BYTES as u64
+    }
+
+    fn nonce(&self, index: u64) -> Zeroizing<Vec<u8>> {
+        let index = index.to_be_bytes();
+        let mut nonce = Zeroizing::new(self.iv.clone());
+        if self.head[1] == 2 {
+            nonce.extend(index);
+        } else {
+            let at = nonce.len() - 8;
+            nonce[at..].iter_mut().zip(index).for_each(|(byte, index)| *byte ^= index);
+        }
+        nonce
+    }
+
+    /// What is authenticated with a chunk, or with the end of a stream of `total` octets.
+    fn associated(&self, index: u64, total: Option<u64>) -> Vec<u8> {
+        let mut data = self.head.to_vec();
+        if self.head[1] == 1 {
+            data.extend(index.to_be_bytes());
+        }
+        data.extend(total.into_iter().flat_map(u64::to_be_bytes));
+        data
+    }
+
+    fn worker(&self) -> Result<Worker<'_>> {
+        Ok(Worker { chunks: self, key: AeadKey::new(self.aead, self.cipher, &self.key)? })
+    }
+
+    fn chunks_per_segment(&self) -> usize {
+        (SEGMENT_BYTES / self.size.bytes()).max(1)
+    }
+
+    /// Workers for `threads` cores within the memory that segments may take.
+    fn workers(&self, threads: usize) -> usize {
+        let segment = self.chunks_per_segment() * (self.size.bytes() + TAG_BYTES);
+        threads.min(SEGMENTS_BYTES_MAX / segment).max(1)
+    }
+
+    /// Seals what `plain` gives.
+    pub(crate) fn seal(
+        &self,
+        plain: &mut (impl Read + Send),
+        sealed: &mut (impl Write + Send),
+        threads: usize,
+    ) -> Result<()> {
+        let mut source = SealSource { chunks: self, plain, index: 0 };
+        let workers = self.workers(threads);
+        let mut made = (0..workers).map(|_| self.worker()).collect::<Result<Vec<_>>>()?;
+        let mut drain = WriteDrain { out: sealed };
+        pipeline::run(workers, &mut source, &mut drain, || Sealing(made.pop().expect("one each")))
+    }
+
+    /// Opens what `sealed` gives; nothing reaches `plain` that is not authenticated, and an error says
+    /// that the stream is not complete.
+    pub(crate) fn open(
+        &self,
+        sealed: &mut (impl Read + Send),
+        plain: &mut (impl Write + Send),
+        threads: usize,
+    ) -> Result<()> {
+        let mut source = OpenSource { chunks: self, sealed, index: 0, carried: Vec::new() };
+        let workers = self.workers(threads);
+        let mut made = (0..workers).map(|_| self.worker()).collect::<Result<Vec<_>>>()?;
+        let mut drain = PlainDrain { chunks: self, out: plain };
+        pipeline::run(workers, &mut source, &mut drain, || Opening(made.pop().expect("one each")))
+    }
+}
+
+/// Some chunks in a row. In memory each chunk has its tag behind it, as in the packet.
+#[derive(Default)]
+struct Segment {
+    bytes: Vec<u8>,
+    /// The number of the first chunk.
+    index: u64,
+    /// Octets of plaintext.
+    plain: usize,
+    last: bool,
+}
+
+impl Segment {
+    /// Octets of `plain` octets with a tag behind each chunk.
+    fn sealed(&self, chunk: usize) -> usize {
+        self.plain + self.plain.div_ceil(chunk) * TAG_BYTES
+    }
+
+    /// Octets of the stream up to the end of this segment.
+    fn total(&self, chunk: usize) -> u64 {
+        self.index * chunk as u64 + self.plain as u64
+    }
+}
+
+/// Reads at most `wanted` octets to the end of `bytes`, which grows with what is there: a small message
+/// does not pay for a large buffer.
+fn read_onto(input: &mut impl Read, bytes: &mut Vec<u8>, wanted: usize) -> Result<usize> {
+    const FIRST_BYTES: usize = 8 << 10;
+    let start = bytes.len();
+    let mut filled = 0;
+    while filled < wanted {
+        let room = (bytes.capacity() - start).max(filled * 4).clamp(FIRST_BYTES, wanted.max(FIRST_BYTES));
+        let room = room.min(wanted);
+        bytes.resize(start + room, 0);
+        let read = read_full(input, &mut bytes[start + filled..])?;
+        filled += read;
+        if start + filled < bytes.len() {
+            break;
+        }
+    }
+    bytes.truncate(start + filled);
+    Ok(filled)
+}
+
+struct SealSource<'a, R> {
+    chunks: &'a Chunks,
+    plain: &'a mut R,
+    index: u64,
+}
+
+impl<R: Read + Send> Source<Segment> for SealSource<'_, R> {
+    fn fill(&mut self, segment: &mut Segment) -> Result<bool> {
+        let chunk = self.chunks.size.bytes();
+        segment.bytes.clear();
+        (segment.index, segment.plain, segment.last) = (self.index, 0, false);
+        for _ in 0..self.chunks.chunks_per_segment() {
+            let read = read_onto(self.plain, &mut segment.bytes, chunk)?;
+            segment.plain += read;
+            if read > 0 {
+                segment.bytes.extend([0; TAG_BYTES]);
+                self.index += 1;
+            }
+            if read < chunk {
+                segment.last = true;
+                break;
+            }
+        }
+        Ok(!segment.last)
+    }
+}
+
+struct Worker<'a> {
+    chunks: &'a Chunks,
+    key: AeadKey,
+}
+
+struct Sealing<'a>(Worker<'a>);
+
+impl Work<Segment> for Sealing<'_> {
+    fn work(&mut self, segment: &mut Segment) -> Result<()> {
+        let Worker { chunks, key } = &mut self.0;
+        let step = chunks.size.bytes() + TAG_BYTES;
+        for (index, chunk) in (segment.index..).zip(segment.bytes.chunks_mut(step)) {
+            let (data, tag) = chunk.split_at_mut(chunk.len() - TAG_BYTES);
+            let sealed = key.seal(&chunks.nonce(index), &chunks.associated(index, None), data)?;
+            tag.copy_from_slice(&sealed);
+        }
+        if segment.last {
+            let index = segment.index + segment.plain.div_ceil(chunks.size.bytes()) as u64;
+            let total = segment.total(chunks.size.bytes());
+            let aad = chunks.associated(index, Some(total));
+            let tag = key.seal(&chunks.nonce(index), &aad, &mut [])?;
+            segment.bytes.extend(tag);
+        }
+        Ok(())
+    }
+}
+
+struct WriteDrain<'a, W> {
+    out: &'a mut W,
+}
+
+impl<W: Write + Send> Drain<Segment> for WriteDrain<'_, W> {
+    fn drain(&mut self, segment: &mut Segment) -> Result<()> {
+        self.out.write_all(&segment.bytes).map_err(MessageError::write)
+    }
+}
+
+struct OpenSource<'a, R> {
+    chunks: &'a Chunks,
+    sealed: &'a mut R,
+    index: u64,
+    /// A tag's length of octets that are read ahead: they may be the last tag.
+    carried: Vec<u8>,
+}
+
+impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
+    fn fill(&mut self, segment: &mut Segment) -> Result<bool> {
+        let chunk = self.chunks.size.bytes();
+        let count = self.chunks.chunks_per_segment();
+        let whole = count * (chunk + TAG_BYTES) + TAG_BYTES;
+        let wanted = whole - self.carried.len();
+        segment.bytes.clear();
+        segment.bytes.append(&mut self.carried);
+        segment.index = self.index;
+        segment.last = read_onto(self.sealed, &mut segment.bytes, wanted)? < wanted;
+        if segment.last {
+            // What is left are chunks, of which the last may be short, and the last tag.
+            let Some(chunks) = segment.bytes.len().checked_sub(TAG_BYTES) else {
+                return Err(MessageError::Truncated("its authentication tag is missing"));
+            };
+            let tags = chunks.div_ceil(chunk + TAG_BYTES) * TAG_BYTES;
+            segment.plain = chunks
+                .checked_sub(tags)
+                .ok_or(MessageError::Truncated("it ends in an authentication tag"))?;
+        } else {
+            segment.plain = count * chunk;
+            self.carried = segment.bytes.split_off(whole - TAG_BYTES);
+        }
+        self.index += count as u64;
+        Ok(!segment.last)
+    }
+}
+
+struct Opening<'a>(Worker<'a>);
+
+impl Work<Segment> for Opening<'_> {
+    fn work(&mut self, segment: &mut Segment) -> Result<()> {
+        let Worker { chunks, key } = &mut self.0;
+        let size = chunks.size.bytes();
+        let sealed = segment.sealed(size);
+        let (data, last) = segment.bytes.split_at_mut(sealed);
+        let mut index = segment.index;
+        for chunk in data.chunks_mut(size + TAG_BYTES) {
+            let (data, tag) = chunk.split_at_mut(chunk.len() - TAG_BYTES);
+            key.open(&chunks.nonce(index), &chunks.associated(index, None), data, tag)?;
+            index += 1;
+        }
+        if segment.last {
+            let total = segment.index * size as u64 + segment.plain as u64;
+            let aad = chunks.associated(index, Some(total));
+            key.open(&chunks.nonce(index), &aad, &mut [], last)
+                .map_err(|_| MessageError::Tampered("its end is missing or was changed"))?;
+        }
+        Ok(())
+    }
+}
+
+struct PlainDrain<'a, W> {
+    chunks: &'a Chunks,
+    out: &'a mut W,
+}
+
+impl<W: Write + Send> Drain<Segment> for PlainDrain<'_, W> {
+    fn drain(&mut self, segment: &mut Segment) -> Result<()> {
+        let size = self.chunks.size.bytes();
+        for chunk in segment.bytes[..segment.sealed(size)].chunks(size + TAG_BYTES) {
+            let plain = &chunk[..chunk.len() - TAG_BYTES];
+            self.out.write_all(plain).map_err(MessageError::write)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! What is inside: a literal packet, signed or not, compressed or not, as one stream to be sealed or
+//! written as it is.
+
+use std::io::{self, Cursor, Read};
+
+use bzip2::read::BzEncoder;
+use flate2::Compression as Level;
+use flate2::read::{DeflateEncoder, ZlibEncoder};
+
+use crate::error::{MessageError, Result};
+use crate::framing::{self, PartialReader, tag};
+use crate::sign::{DocumentHasher, SigningKey};
+
+/// How the content is compressed (RFC 9580, section 9.4).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Compression {
+    /// Not at all: what is worth compressing mostly is already.
+    #[default]
+    None,
+    /// Raw DEFLATE, at a level from 0 to 9.
+    Zip(u32),
+    /// DEFLATE with a header and a checksum, at a level from 0 to 9.
+    Zlib(u32),
+    /// Bzip2, at a level from 1 to 9.
+    Bzip2(u32),
+    /// Zlib at level 6 if a sample at the start of the input becomes smaller by a tenth, else none.
+    Auto,
+}
+
+/// What a literal packet says about its content (RFC 9580, section 5.9).
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Literal {
+    /// The content is UTF-8 text with line ends of carriage return and line feed.
+    pub text: bool,
+    /// The name of a file, at most 255 octets; not protected by signatures.
+    pub name: Vec<u8>,
+    /// Seconds since 1970, 0 for none; not protected by signatures.
+    pub date: u32,
+}
+
+impl Literal {
+    /// The fields in front of the content.
+    fn fields(&self) -> Result<Vec<u8>> {
+        let name_bytes = u8::try_from(self.name.len())
+            .map_err(|_| MessageError::Usage("a file name in a message has at most 255 octets"))?;
+        let mut fields = vec![if self.text { b'u' } else { b'b' }, name_bytes];
+        fields.extend_from_slice(&self.name);
+        fields.extend(self.date.to_be_bytes());
+        Ok(fields)
+    }
+}
+
+/// A stream, and its length if that is known.
+pub(crate) struct Content<'a> {
+    pub(crate) stream: Box<dyn Read + Send + 'a>,
+    pub(crate) bytes: Option<u64>,
+}
+
+/// A literal packet with what `data` gives; `size` is how much that is, if it is known.
+fn literal<'a>(
+    data: Box<dyn Read + Send + 'a>,
+    size: Option<u64>,
+    literal: &Literal,
+) -> Result<Content<'a>> {
+    let fields = literal.fields()?;
+    if let Some(size) = size
+        && framing::is_definite(size + fields.len() as u64)
+    {
+        let body = size + fields.len() as u64;
+        let mut header = Vec::new();
+        framing::write_header(&mut header, tag::LITERAL, body)?;
+        header.extend(fields);
+        let bytes = header.len() as u64 + size;
+        let data = Exactly { data, left: size };
+        return Ok(Content { stream: Box::new(Cursor::new(header).chain(data)), bytes: Some(bytes) });
+    }
+    let body = Cursor::new(fields).chain(data);
+    Ok(Content { stream: Box::new(PartialReader::new(body, tag::LITERAL)), bytes: None })
+}
+
+/// An input whose length was announced, and must be that.
+struct Exactly<R> {
+    data: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Exactly<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let wanted = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let read = self.data.read(&mut buf[..wanted])?;
+        if read == 0 && wanted > 0 {
+            let why = "the input became shorter while it was read";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+        }
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// The whole content.
+pub(crate) fn content<'a>(
+    data: impl Read + Send + 'a,
+    size: Option<u64>,
+    how: &Literal,
+    signers: &'a mut [SigningKey],
+    now: u32,
+    compression: Compression,
+) -> Result<Content<'a>> {
+    let mut data: Box<dyn Read + Send + 'a> = Box::new(data);
+    let compression = match compression {
+        Compression::Auto => {
+            let (compressible, again) = sample(data)?;
+            data = again;
+            if compressible { Compression::Zlib(6) } else { Compression::None }
+        }
+        given => given,
+    };
+    let plain = if signers.is_empty() {
+        literal(data, size, how)?
+    } else {
+        signed(data, size, how, signers, now)?
+    };
+    let packed = |algorithm: u8, stream: Box<dyn Read + Send + 'a>| Content {
+        stream: Box::new(PartialReader::new(
+            Cursor::new([algorithm]).chain(stream),
+            tag::COMPRESSED,
+        )),
+        bytes: None,
+    };
+    let level = |level: u32, least: u32| level.clamp(least, 9);
+    Ok(match compression {
+        Compression::None | Compression::Auto => plain,
+        Compression::Zip(n) => {
+            packed(1, Box::new(DeflateEncoder::new(plain.stream, Level::new(level(n, 0)))))
+        }
+        Compression::Zlib(n) => {
+            packed(2, Box::new(ZlibEncoder::new(plain.stream, Level::new(level(n, 0)))))
+        }
+        Compression::Bzip2(n) => {
+            packed(3, Box::new(BzEncoder::new(plain.stream, bzip2::Compression::new(level(n, 1)))))
+        }
+    })
+}
+
+/// Whether the start of `data` is worth compressing, and `data` as it was.
+fn sample<'a>(mut data: Box<dyn Read + Send + 'a>) -> Result<(bool, Box<dyn Read + Send + 'a>)> {
+    const SAMPLE_BYTES: usize = 128 << 10;
+    let mut start = vec![0; SAMPLE_BYTES];
+    let read = framing::read_full(&mut data, &mut start)?;
+    start.truncate(read);
+    let mut smaller = Vec::new();
+    ZlibEncoder::new(&start[..], Level::fast())
+        .read_to_end(&mut smaller)
+        .map_err(MessageError::read)?;
+    let worth = smaller.len() < start.len() / 10 * 9;
+    Ok((worth, Box::new(Cursor::new(start).chain(data))))
+}
+
+/// One-pass signature packets, the literal packet, signature packets (RFC 9580, section 10.3).
+fn signed<'a>(
+    data: Box<dyn Read + Send + 'a>,
+    size: Option<u64>,
+    how: &Literal,
+    signers: &'a mut [SigningKey],
+    now: u32,
+) -> Result<Content<'a>> {
+    let mut one_pass = Vec::new();
+    let mut hashers = Vec::with_capacity(signers.len());
+    let count = signers.len();
+    for (at, signer) in signers.iter().enumerate() {
+        let hasher = signer.begin(how.text)?;
+        let body = signer.one_pass(&hasher, at + 1 == count);
+        framing::write_packet(&mut one_pass, tag::ONE_PASS, &body)?;
+        hashers.push(hasher);
+    }
+    // The hashers see the data on its way into the literal packet; they come back at its end, when the
+    // signatures are made, in reverse order.
+    let shared = std::sync::Arc::new(std::sync::Mutex::new(hashers));
+    let tee = Tee { data, hashers: std::sync::Arc::clone(&shared) };
+    let literal = literal(Box::new(tee), size, how)?;
+    let signatures = Signatures { hashers: shared, signers, now, made: None };
+    let stream = Cursor::new(one_pass).chain(literal.stream).chain(signatures);
+    Ok(Content { stream: Box::new(stream), bytes: None })
+}
+
+type Shared = std::sync::Arc<std::sync::Mutex<Vec<DocumentHasher>>>;
+
+fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<DocumentHasher>> {
+    shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+struct Tee<R> {
+    data: R,
+    hashers: Shared,
+}
+
+impl<R: Read> Read for Tee<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.data.read(buf)?;
+        lock(&self.hashers).iter_mut().for_each(|hasher| hasher.update(&buf[..read]));
+        Ok(read)
+    }
+}
+
+/// The signatures, made when they are asked for: after the data.
+struct Signatures<'a> {
+    hashers: Shared,
+    signers: &'a mut [SigningKey],
+    now: u32,
+    made: Option<Cursor<Vec<u8>>>,
+}
+
+impl Read for Signatures<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.made.is_none() {
+            let mut packets = Vec::new();
+            let hashers = std::mem::take(&mut *lock(&self.hashers));
+            for (signer, hasher) in self.signers.iter_mut().zip(hashers).rev() {
+                let body = signer.finish(hasher, self.now)?;
+                framing::write_packet(&mut packets, tag::SIGNATURE, &body)?;
+            }
+            self.made = Some(Cursor::new(packets));
+        }
+        self.made.as_mut().map_or(Ok(0), |made| made.read(buf))
+    }
+}

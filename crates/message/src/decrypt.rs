@@ -1,0 +1,234 @@
+//! Decrypting: wrapped session keys, the sealed packet, and what is in it.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use zeroize::Zeroizing;
+
+use crate::algorithm::{Aead, ChunkSize, Cipher};
+use crate::cfb;
+use crate::chunked::{Chunks, SALT_BYTES};
+use crate::content::Literal;
+use crate::error::{MessageError, Result};
+use crate::framing::{self, Body, read_full, tag};
+use crate::packets::{Limits, PacketWriter};
+use crate::secrets::{OpenedBy, Secrets, Wrapped};
+use crate::verify::{Receiver, SignatureReport, Verifier};
+
+/// A place for ciphertext that is read twice.
+pub trait Spool: Read + Write + Seek + Send {}
+impl<T: Read + Write + Seek + Send> Spool for T {}
+
+/// When the plaintext of a version 1 message may leave. Its integrity is known at its end only; that of
+/// all other messages with every chunk.
+pub enum Release<'a> {
+    /// After its integrity check held. What is longer than 8 MiB is put, still encrypted, into what this
+    /// makes, and read from there twice.
+    Checked(&'a mut (dyn FnMut() -> io::Result<Box<dyn Spool>> + Send)),
+    /// At once: the caller throws it away if an error comes at the end.
+    Streamed,
+}
+
+/// How to decrypt.
+pub struct DecryptOptions<'a> {
+    /// When plaintext of version 1 messages leaves.
+    pub release: Release<'a>,
+    /// Bounds on what comes out.
+    pub limits: Limits,
+    /// Threads that work at once.
+    pub threads: usize,
+}
+
+/// A message that was decrypted, all of it, and found unchanged.
+#[derive(Debug)]
+pub struct Decrypted {
+    /// What opened it.
+    pub by: OpenedBy,
+    /// The cipher.
+    pub cipher: Cipher,
+    /// The AEAD mode, `None` for version 1.
+    pub aead: Option<Aead>,
+    /// The session key, for those who have to hand it over.
+    pub session_key: Zeroizing<Vec<u8>>,
+    /// What is said about the content.
+    pub literal: Literal,
+    /// Its signatures, in the order of their packets.
+    pub signatures: Vec<SignatureReport>,
+}
+
+/// Octets of version 1 messages that are held in memory until their integrity is known.
+const HELD_BYTES_MAX: u64 = 8 << 20;
+/// Octets of a packet with a wrapped session key.
+const WRAPPED_BYTES_MAX: u64 = 64 << 10;
+
+/// Which kind of sealed packet it is, its fields read.
+enum Sealed {
+    Version1,
+    Version2 { cipher: Cipher, aead: Aead, chunk: ChunkSize, salt: [u8; SALT_BYTES] },
+    LibrePgp { cipher: Cipher, aead: Aead, chunk: ChunkSize, iv: Vec<u8> },
+}
+
+impl Sealed {
+    fn read(tag: u8, body: &mut impl Read) -> Result<Self> {
+        let mut octets = |n: usize| -> Result<Vec<u8>> {
+            let mut octets = vec![0; n];
+            if read_full(body, &mut octets)? < n {
+                return Err(MessageError::Truncated("its encrypted packet is too short"));
+            }
+            Ok(octets)
+        };
+        let version = octets(1)?[0];
+        match (tag, version) {
+            (tag::SEIPD, 1) => Ok(Self::Version1),
+            (tag::SEIPD, 2) | (tag::AEAD, 1) => {
+                let numbers = octets(3)?;
+                let cipher = Cipher::from_number(numbers[0])?;
+                let aead = Aead::from_number(numbers[1])?;
+                let chunk = ChunkSize::from_octet(numbers[2])?;
+                if tag == tag::AEAD {
+                    let iv = octets(aead.nonce_bytes())?;
+                    return Ok(Self::LibrePgp { cipher, aead, chunk, iv });
+                }
+                let mut salt = [0; SALT_BYTES];
+                salt.copy_from_slice(&octets(SALT_BYTES)?);
+                Ok(Self::Version2 { cipher, aead, chunk, salt })
+            }
+            _ => {
+                let what = format!("an encrypted packet of version {version}");
+                Err(MessageError::Unsupported(what))
+            }
+        }
+    }
+
+    /// The cipher, and what opens the chunks unless it is version 1; `None` if the session key cannot be
+    /// the one.
+    fn keys(
+        &self,
+        named: Option<Cipher>,
+        session_key: &[u8],
+    ) -> Result<Option<(Cipher, Option<Chunks>)>> {
+        let (cipher, chunks) = match self {
+            Self::Version1 => {
+                let Some(cipher) = named else { return Ok(None) };
+                (cipher, None)
+            }
+            Self::Version2 { cipher, aead, chunk, salt } => {
+                if session_key.len() != cipher.key_bytes() {
+                    return Ok(None);
+                }
+                (*cipher, Some(Chunks::seipd_v2(session_key, *cipher, *aead, *chunk, salt)?))
+            }
+            Self::LibrePgp { cipher, aead, chunk, iv } => {
+                if session_key.len() != cipher.key_bytes() {
+                    return Ok(None);
+                }
+                (*cipher, Some(Chunks::librepgp(session_key, *cipher, *aead, *chunk, iv)?))
+            }
+        };
+        Ok((session_key.len() == cipher.key_bytes()).then_some((cipher, chunks)))
+    }
+
+    fn aead(&self) -> Option<Aead> {
+        match self {
+            Self::Version1 => None,
+            Self::Version2 { aead, .. } | Self::LibrePgp { aead, .. } => Some(*aead),
+        }
+    }
+}
+
+/// Decrypts what `input` gives, in binary form, and checks its signatures with `verifier`.
+///
+/// # Errors
+///
+/// What is wrong with the message, or with reading and writing. What was written before an error is the
+/// start of the true content, unless [`Release::Streamed`] was asked for.
+pub fn decrypt(
+    input: &mut (dyn Read + Send),
+    output: &mut (dyn Write + Send),
+    secrets: &mut Secrets,
+    verifier: &mut Verifier<'_>,
+    options: DecryptOptions<'_>,
+) -> Result<Decrypted> {
+    let mut wrapped = Wrapped::default();
+    let mut input = input;
+    let (tag, mut body) = loop {
+        let Some((tag, length)) = framing::read_header(&mut input)? else {
+            return Err(MessageError::Malformed("it is empty, or has no encrypted data"));
+        };
+        let mut body = Body::new(input, length);
+        match tag {
+            tag::PKESK | tag::SKESK => {
+                let what = "octets in a wrapped session key";
+                wrapped.add(tag, &body.read_small(WRAPPED_BYTES_MAX, what)?)?;
+                input = body.into_inner();
+            }
+            tag::MARKER | tag::PADDING => {
+                body.read_small(WRAPPED_BYTES_MAX, "octets in a packet to be skipped")?;
+                input = body.into_inner();
+            }
+            tag::SEIPD | tag::AEAD => break (tag, body),
+            tag::SED => return Err(MessageError::Unprotected),
+            _ => return Err(MessageError::Malformed("it is not encrypted")),
+        }
+    };
+    let sealed = Sealed::read(tag, &mut body)?;
+    // Enough octets to tell wrong keys of version 1 from the right one.
+    let mut start = vec![0; 18];
+    let filled = read_full(&mut body, &mut start)?;
+    start.truncate(filled);
+    let version_1 = matches!(sealed, Sealed::Version1);
+    let found = secrets.find(wrapped, |candidate| {
+        let key = &candidate.session_key;
+        Ok(match sealed.keys(key.cipher, &key.key)? {
+            Some((cipher, None)) => cfb::fits(&key.key, cipher, &start)?,
+            Some(_) => true,
+            None => false,
+        })
+    })?;
+    let session_key = found.session_key.key;
+    let Some((cipher, chunks)) = sealed.keys(found.session_key.cipher, &session_key)? else {
+        return Err(MessageError::Malformed("the session key does not fit the message"));
+    };
+    let DecryptOptions { release, limits, threads } = options;
+    let mut receiver = Receiver::new(output);
+    let mut stream = io::Cursor::new(start).chain(&mut body);
+    let mut packets = PacketWriter::new(&mut receiver, limits);
+    match (&chunks, release) {
+        (Some(chunks), _) => chunks.open(&mut stream, &mut packets, threads)?,
+        (None, Release::Streamed) => {
+            cfb::open(&session_key, cipher, &mut stream, &mut packets, threads)?;
+        }
+        (None, Release::Checked(spool)) => {
+            let mut held = Vec::new();
+            (&mut stream).take(HELD_BYTES_MAX).read_to_end(&mut held).map_err(MessageError::read)?;
+            let mut nowhere = io::sink();
+            if (held.len() as u64) < HELD_BYTES_MAX {
+                cfb::open(&session_key, cipher, &mut &held[..], &mut nowhere, threads)?;
+                cfb::open(&session_key, cipher, &mut &held[..], &mut packets, threads)?;
+            } else {
+                let mut file = spool().map_err(MessageError::Write)?;
+                file.write_all(&held).map_err(MessageError::Write)?;
+                drop(held);
+                io::copy(&mut stream, &mut file).map_err(MessageError::read)?;
+                file.seek(SeekFrom::Start(0)).map_err(MessageError::Write)?;
+                cfb::open(&session_key, cipher, &mut file, &mut nowhere, threads)?;
+                file.seek(SeekFrom::Start(0)).map_err(MessageError::Write)?;
+                cfb::open(&session_key, cipher, &mut file, &mut packets, threads)?;
+            }
+        }
+    }
+    packets.finish()?;
+    debug_assert_eq!(version_1, chunks.is_none());
+    let (literal, signatures) = receiver.finish(verifier)?;
+    output.flush().map_err(MessageError::write)?;
+    nothing_follows(body)?;
+    Ok(Decrypted { by: found.by, cipher, aead: sealed.aead(), session_key, literal, signatures })
+}
+
+/// Another message behind the first would look like a part of it.
+fn nothing_follows(body: Body<&mut (dyn Read + Send)>) -> Result<()> {
+    let mut input = body.into_inner();
+    match framing::read_header(&mut input)? {
+        None => Ok(()),
+        Some(_) => Err(MessageError::Malformed("something follows the encrypted data")),
+    }
+}

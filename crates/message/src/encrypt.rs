@@ -1,0 +1,321 @@
+//! Encrypting (RFC 9580, section 10.3): wrapped session keys, then a packet of sealed content.
+
+use std::io::{Read, Write};
+use std::time::{Duration, SystemTime};
+
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::cert::Preferences as _;
+use sequoia_openpgp::crypto::{Password, SessionKey};
+use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use sequoia_openpgp::packet::{Key, PKESK, pkesk::PKESK3, pkesk::PKESK6};
+use sequoia_openpgp::policy::Policy;
+use sequoia_openpgp::serialize::MarshalInto as _;
+use sequoia_openpgp::types::{RevocationStatus, SymmetricAlgorithm};
+use zeroize::Zeroizing;
+
+use crate::algorithm::{Aead, ChunkSize, Cipher};
+use crate::chunked::{Chunks, SALT_BYTES};
+use crate::content::{self, Compression, Literal};
+use crate::error::{MessageError, Result};
+use crate::framing::{self, PartialWriter, tag};
+use crate::password::Stretched;
+use crate::sign::SigningKey;
+use crate::cfb;
+
+/// Which packets a message is made of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Profile {
+    /// RFC 9580: version 2 of the encrypted data packet, AEAD.
+    Rfc9580,
+    /// RFC 4880: version 1, CFB with a digest. Everybody reads it.
+    Rfc4880,
+    /// GnuPG's AEAD packet in OCB mode, which GnuPG from 2.2.21 and RNP read.
+    LibrePgp,
+}
+
+/// Whom a message is for.
+#[derive(Default)]
+pub struct Recipients {
+    keys: Vec<Key<PublicParts, UnspecifiedRole>>,
+    passwords: Vec<Password>,
+    /// Not all of them have announced that they read RFC 9580.
+    old: bool,
+    /// Not all of them take AES-256.
+    weak: bool,
+    /// Not all of them take GCM.
+    no_gcm: bool,
+}
+
+impl Recipients {
+    /// Adds all keys of a certificate that may be encrypted to at `now`, in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Key`] if there is none, with the reason.
+    pub fn add(&mut self, cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
+        let name = || cert.fingerprint().to_hex();
+        let refused = |why: String| MessageError::Key { name: name(), why };
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
+        let valid = cert
+            .with_policy(policy, time)
+            .map_err(|error| refused(format!("is not valid: {error}")))?;
+        if let RevocationStatus::Revoked(_) = valid.revocation_status() {
+            return Err(refused("is revoked".into()));
+        }
+        valid.alive().map_err(|error| refused(error.to_string()))?;
+        let before = self.keys.len();
+        let keys = || {
+            valid
+                .keys()
+                .alive()
+                .revoked(false)
+                .supported()
+                .for_transport_encryption()
+                .for_storage_encryption()
+        };
+        self.keys.extend(keys().map(|key| key.key().clone().role_into_unspecified()));
+        if self.keys.len() == before {
+            return Err(refused("has no key to encrypt to".into()));
+        }
+        self.old |= !valid.features().is_some_and(|features| features.supports_seipdv2());
+        self.weak |= valid
+            .preferred_symmetric_algorithms()
+            .is_some_and(|ciphers| !ciphers.contains(&SymmetricAlgorithm::AES256));
+        self.no_gcm |= !valid.preferred_aead_ciphersuites().is_some_and(|suites| {
+            suites.contains(&(Cipher::Aes256.sequoia(), Aead::Gcm.sequoia()))
+        });
+        Ok(())
+    }
+
+    /// Adds a passphrase.
+    pub fn add_password(&mut self, password: Password) {
+        self.passwords.push(password);
+    }
+
+    /// Whether there is nobody.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.passwords.is_empty()
+    }
+}
+
+/// How to encrypt.
+#[derive(Clone, Debug)]
+pub struct EncryptOptions {
+    /// `None` for the newest that all recipients have announced.
+    pub profile: Option<Profile>,
+    /// `None` for AES-256 unless a recipient does not take it.
+    pub cipher: Option<Cipher>,
+    /// The mode of [`Profile::Rfc9580`]; `None` for GCM unless a recipient does not take it.
+    pub aead: Option<Aead>,
+    /// Plaintext under one tag.
+    pub chunk: ChunkSize,
+    /// How the content is compressed.
+    pub compression: Compression,
+    /// What is said about the content.
+    pub literal: Literal,
+    /// Octets of the input, if they are known: then the message is one packet of definite length.
+    pub size: Option<u64>,
+    /// Threads that work at once.
+    pub threads: usize,
+}
+
+impl Default for EncryptOptions {
+    fn default() -> Self {
+        Self {
+            profile: None,
+            cipher: None,
+            aead: None,
+            chunk: ChunkSize::default(),
+            compression: Compression::default(),
+            literal: Literal::default(),
+            size: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// What a session key is used with.
+#[derive(Clone, Copy)]
+pub(crate) struct Suite {
+    pub(crate) profile: Profile,
+    pub(crate) cipher: Cipher,
+    pub(crate) aead: Aead,
+    pub(crate) chunk: ChunkSize,
+}
+
+impl Suite {
+    pub(crate) fn choose(recipients: &Recipients, options: &EncryptOptions) -> Self {
+        let profile = options
+            .profile
+            .unwrap_or(if recipients.old { Profile::Rfc4880 } else { Profile::Rfc9580 });
+        let cipher = if recipients.weak { Cipher::Aes128 } else { Cipher::Aes256 };
+        let aead = match profile {
+            Profile::LibrePgp => Aead::Ocb,
+            _ => options.aead.unwrap_or(if recipients.no_gcm { Aead::Ocb } else { Aead::Gcm }),
+        };
+        Self { profile, cipher: options.cipher.unwrap_or(cipher), aead, chunk: options.chunk }
+    }
+
+    /// Draws a session key.
+    pub(crate) fn session_key(&self) -> Result<Zeroizing<Vec<u8>>> {
+        let mut key = Zeroizing::new(vec![0; self.cipher.key_bytes()]);
+        aws_lc_rs::rand::fill(&mut key).map_err(MessageError::secret)?;
+        Ok(key)
+    }
+
+    /// The packets that wrap `session_key` for everyone.
+    pub(crate) fn wrap(&self, session_key: &[u8], recipients: &Recipients) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let key = SessionKey::from(session_key);
+        for recipient in &recipients.keys {
+            let refused = |error: anyhow_error| MessageError::Key {
+                name: recipient.fingerprint().to_hex(),
+                why: error.to_string(),
+            };
+            let packet: PKESK = match self.profile {
+                Profile::Rfc9580 => PKESK6::for_recipient(&key, recipient).map_err(refused)?.into(),
+                _ => PKESK3::for_recipient(self.cipher.sequoia(), &key, recipient)
+                    .map_err(refused)?
+                    .into(),
+            };
+            let packet = openpgp::Packet::from(packet);
+            out.extend(packet.to_vec().map_err(MessageError::secret)?);
+        }
+        for password in &recipients.passwords {
+            let aead = (self.profile == Profile::Rfc9580).then_some(self.aead);
+            let body = Stretched::new(password, self.cipher)?.wrap(session_key, aead)?;
+            framing::write_packet(&mut out, tag::SKESK, &body)?;
+        }
+        Ok(out)
+    }
+
+    /// The fields in front of the sealed octets, and what seals them: `None` for CFB.
+    pub(crate) fn begin(&self, session_key: &[u8]) -> Result<(Vec<u8>, Option<Chunks>)> {
+        let Self { profile, cipher, aead, chunk } = *self;
+        let numbers = [cipher as u8, aead as u8, chunk.octet()];
+        Ok(match profile {
+            Profile::Rfc4880 => (vec![1], None),
+            Profile::Rfc9580 => {
+                let mut salt = [0; SALT_BYTES];
+                aws_lc_rs::rand::fill(&mut salt).map_err(MessageError::secret)?;
+                let chunks = Chunks::seipd_v2(session_key, cipher, aead, chunk, &salt)?;
+                ([&[2], &numbers[..], &salt].concat(), Some(chunks))
+            }
+            Profile::LibrePgp => {
+                let mut iv = vec![0; aead.nonce_bytes()];
+                aws_lc_rs::rand::fill(&mut iv).map_err(MessageError::secret)?;
+                let chunks = Chunks::librepgp(session_key, cipher, aead, chunk, &iv)?;
+                ([&[1], &numbers[..], &iv].concat(), Some(chunks))
+            }
+        })
+    }
+
+    pub(crate) fn tag(&self) -> u8 {
+        if self.profile == Profile::LibrePgp { tag::AEAD } else { tag::SEIPD }
+    }
+
+    pub(crate) fn sealed_bytes(&self, chunks: Option<&Chunks>, plain: u64) -> u64 {
+        chunks.map_or_else(
+            || cfb::sealed_bytes(self.cipher, plain),
+            |chunks| chunks.sealed_bytes(plain),
+        )
+    }
+}
+
+#[expect(non_camel_case_types, reason = "the error of Sequoia, which has no name of its own there")]
+type anyhow_error = <openpgp::Cert as std::str::FromStr>::Err;
+
+/// Encrypts what `input` gives, signed by `signers` if there are any, at `now` in seconds since 1970.
+///
+/// Memory is a few segments of 256 KiB per thread, or of one chunk if that is larger.
+///
+/// # Errors
+///
+/// What reading, writing and the keys can meet; [`MessageError::Usage`] without recipients.
+pub fn encrypt(
+    input: impl Read + Send,
+    output: &mut (impl Write + Send),
+    recipients: &Recipients,
+    signers: &mut [SigningKey],
+    options: &EncryptOptions,
+    now: u32,
+) -> Result<()> {
+    if recipients.is_empty() {
+        return Err(MessageError::Usage("a message needs a recipient or a passphrase"));
+    }
+    let suite = Suite::choose(recipients, options);
+    let session_key = suite.session_key()?;
+    let (fields, chunks) = suite.begin(&session_key)?;
+    let wrapped = suite.wrap(&session_key, recipients)?;
+    let mut content = content::content(
+        input,
+        options.size,
+        &options.literal,
+        signers,
+        now,
+        options.compression,
+    )?;
+    let sealed = content.bytes.map(|plain| {
+        fields.len() as u64 + suite.sealed_bytes(chunks.as_ref(), plain)
+    });
+    let mut start = wrapped;
+    if let Some(body) = sealed.filter(|&body| framing::is_definite(body)) {
+        framing::write_header(&mut start, suite.tag(), body)?;
+        start.extend(fields);
+        output.write_all(&start).map_err(MessageError::write)?;
+        seal(&suite, chunks.as_ref(), &session_key, &mut content.stream, output, options.threads)?;
+    } else {
+        output.write_all(&start).map_err(MessageError::write)?;
+        let mut parts = PartialWriter::new(&mut *output, suite.tag())?;
+        parts.write_all(&fields).map_err(MessageError::write)?;
+        seal(
+            &suite,
+            chunks.as_ref(),
+            &session_key,
+            &mut content.stream,
+            &mut parts,
+            options.threads,
+        )?;
+        parts.finish()?;
+    }
+    output.flush().map_err(MessageError::write)
+}
+
+pub(crate) fn seal(
+    suite: &Suite,
+    chunks: Option<&Chunks>,
+    session_key: &[u8],
+    plain: &mut (impl Read + Send),
+    sealed: &mut (impl Write + Send),
+    threads: usize,
+) -> Result<()> {
+    match chunks {
+        Some(chunks) => chunks.seal(plain, sealed, threads),
+        None => cfb::seal(session_key, suite.cipher, plain, sealed, threads),
+    }
+}
+
+/// Writes what `input` gives as a message that is not encrypted: compressed, signed, or just packed.
+///
+/// # Errors
+///
+/// What reading, writing and the keys can meet.
+pub fn pack(
+    input: impl Read + Send,
+    output: &mut impl Write,
+    signers: &mut [SigningKey],
+    options: &EncryptOptions,
+    now: u32,
+) -> Result<()> {
+    let EncryptOptions { size, literal, compression, .. } = options;
+    let mut content = content::content(input, *size, literal, signers, now, *compression)?;
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        let read = framing::read_full(&mut content.stream, &mut buffer)?;
+        output.write_all(&buffer[..read]).map_err(MessageError::write)?;
+        if read < buffer.len() {
+            return output.flush().map_err(MessageError::write);
+        }
+    }
+}

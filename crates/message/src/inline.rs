@@ -1,0 +1,94 @@
+//! Messages that are not encrypted: signed, compressed or packed.
+
+use std::io::{Read, Write};
+
+use crate::content::Literal;
+use crate::error::{MessageError, Result};
+use crate::framing::{self, tag};
+use crate::packets::{Document, Limits, PacketWriter};
+use crate::verify::{Receiver, SignatureReport, Verifier};
+
+/// Octets that are taken apart at once.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Writes the content of a message that is not encrypted and checks its signatures, in the order of their
+/// packets. What was written is to be believed if these say so.
+///
+/// # Errors
+///
+/// What is wrong with the message, or with reading and writing.
+pub fn verify_inline(
+    input: &mut (impl Read + ?Sized),
+    output: &mut (dyn Write + Send),
+    verifier: &mut Verifier<'_>,
+    limits: Limits,
+) -> Result<(Literal, Vec<SignatureReport>)> {
+    let mut receiver = Receiver::new(output);
+    take_apart(input, &mut receiver, limits)?;
+    receiver.finish(verifier)
+}
+
+/// Splits an inline-signed message: its content goes to `output`, its signature packets are returned.
+///
+/// # Errors
+///
+/// As [`verify_inline`].
+pub fn detach(
+    input: &mut (impl Read + ?Sized),
+    output: &mut (dyn Write + Send),
+    limits: Limits,
+) -> Result<Vec<u8>> {
+    let mut splitter = Splitter { output, signatures: Vec::new(), literal: false };
+    take_apart(input, &mut splitter, limits)?;
+    if splitter.signatures.is_empty() || !splitter.literal {
+        return Err(MessageError::Malformed("it is not a signed message"));
+    }
+    Ok(splitter.signatures)
+}
+
+fn take_apart(
+    input: &mut (impl Read + ?Sized),
+    document: &mut impl Document,
+    limits: Limits,
+) -> Result<()> {
+    let mut packets = PacketWriter::new(document, limits);
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        let read = framing::read_full(&mut &mut *input, &mut buffer)?;
+        packets.write_all(&buffer[..read]).map_err(MessageError::read)?;
+        if read < buffer.len() {
+            return packets.finish();
+        }
+    }
+}
+
+struct Splitter<'a> {
+    output: &'a mut (dyn Write + Send),
+    signatures: Vec<u8>,
+    literal: bool,
+}
+
+impl Document for Splitter<'_> {
+    fn one_pass(&mut self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn signature(&mut self, body: &[u8]) -> Result<()> {
+        framing::write_packet(&mut self.signatures, tag::SIGNATURE, body)
+    }
+
+    fn literal(&mut self, _: Literal) -> Result<()> {
+        if std::mem::replace(&mut self.literal, true) {
+            return Err(MessageError::Malformed("it has more than one literal packet"));
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, data: &[u8]) -> Result<()> {
+        self.output.write_all(data).map_err(MessageError::write)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! Secret keys of certificates, made ready to sign and to decrypt.
+
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::crypto::{Decryptor, KeyPair, Password, SessionKey, mpi};
+use sequoia_openpgp::packet::Key;
+use sequoia_openpgp::packet::key::{PublicParts, SecretParts, UnspecifiedRole};
+use sequoia_openpgp::policy::Policy;
+
+use crate::error::{MessageError, Result};
+use crate::secrets::DecryptionKey;
+use crate::sign::SigningKey;
+
+/// Gives passphrases for a key, one after the other, until it gives none: how often it was asked before,
+/// and for which key.
+pub type AskForKey<'a> = dyn FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'a;
+
+/// The newest key of `cert` that may sign at `now`, in seconds since 1970, unlocked.
+///
+/// # Errors
+///
+/// [`MessageError::Key`] if there is none, or if no passphrase fits.
+pub fn signing_key(
+    cert: &openpgp::Cert,
+    policy: &dyn Policy,
+    now: u32,
+    ask: &mut AskForKey<'_>,
+) -> Result<SigningKey> {
+    let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
+    let valid =
+        cert.with_policy(policy, time).map_err(|error| refused(format!("is not valid: {error}")))?;
+    if let openpgp::types::RevocationStatus::Revoked(_) = valid.revocation_status() {
+        return Err(refused("is revoked".into()));
+    }
+    valid.alive().map_err(|error| refused(error.to_string()))?;
+    let key = valid
+        .keys()
+        .alive()
+        .revoked(false)
+        .supported()
+        .for_signing()
+        .secret()
+        .max_by_key(|key| key.key().creation_time())
+        .ok_or_else(|| refused("has no secret key that may sign now".into()))?;
+    let key = key.key().clone().role_into_unspecified();
+    Ok(SigningKey::new(unlock(key, ask)?))
+}
+
+/// A pair of `key`, unlocked.
+///
+/// # Errors
+///
+/// [`MessageError::Key`] if no passphrase fits.
+pub fn unlock(
+    key: Key<SecretParts, UnspecifiedRole>,
+    ask: &mut AskForKey<'_>,
+) -> Result<KeyPair> {
+    let name = key.fingerprint().to_hex();
+    if key.secret().is_encrypted() {
+        let public = key.parts_as_public().clone();
+        let mut asked = 0;
+        while let Some(password) = ask(asked, &public) {
+            if let Ok(key) = key.clone().decrypt_secret(&password) {
+                return key.into_keypair().map_err(MessageError::secret);
+            }
+            asked += 1;
+        }
+        let why = if asked == 0 { "is locked, and there is no passphrase" } else { "no passphrase unlocks it" };
+        return Err(MessageError::Key { name, why: why.into() });
+    }
+    key.into_keypair().map_err(MessageError::secret)
+}
+
+/// The keys of `cert` that can decrypt, whatever has become of them: old messages stay readable. Locked ones
+/// take a passphrase from `ask` when a message is for them.
+pub fn decryption_keys<A>(cert: &openpgp::Cert, ask: &std::sync::Arc<Mutex<A>>) -> Vec<DecryptionKey>
+where
+    A: FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'static,
+{
+    cert.keys()
+        .secret()
+        .filter(|key| key.key().pk_algo().for_encryption())
+        .map(|key| {
+            let key = key.key().clone().role_into_unspecified();
+            let public = key.parts_as_public().clone();
+            let ask = std::sync::Arc::clone(ask);
+            Box::new(Lazy { public, locked: Some(key), pair: None, ask }) as DecryptionKey
+        })
+        .collect()
+}
+
+/// A key that is unlocked when it is needed.
+struct Lazy<A> {
+    public: Key<PublicParts, UnspecifiedRole>,
+    locked: Option<Key<SecretParts, UnspecifiedRole>>,
+    pair: Option<KeyPair>,
+    ask: std::sync::Arc<Mutex<A>>,
+}
+
+impl<A> Decryptor for Lazy<A>
+where
+    A: FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'static,
+{
+    fn public(&self) -> &Key<PublicParts, UnspecifiedRole> {
+        &self.public
+    }
+
+    fn decrypt(
+        &mut self,
+        ciphertext: &mpi::Ciphertext,
+        plaintext_len: Option<usize>,
+    ) -> openpgp::Result<SessionKey> {
+        if let Some(locked) = self.locked.take() {
+            let mut ask = self.ask.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.pair = Some(unlock(locked, &mut *ask)?);
+        }
+        match &mut self.pair {
+            Some(pair) => pair.decrypt(ciphertext, plaintext_len),
+            None => Err(MessageError::Key {
+                name: self.public.fingerprint().to_hex(),
+                why: "was not unlocked".into(),
+            }
+            .into()),
+        }
+    }
+}

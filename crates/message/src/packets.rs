@@ -1,0 +1,378 @@
+//! The packets inside a message, taken apart as their octets arrive: literal data, signatures and what
+//! announces them, compressed data and what is in that.
+//!
+//! A state machine without a stream of its own, since what is decrypted arrives in pieces, in order, from
+//! whichever core had its turn.
+
+use std::io::{self, Write};
+
+use crate::content::Literal;
+use crate::error::{MessageError, Result};
+use crate::framing::{self, Length, tag};
+
+/// Bounds on what a message may make of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How many times larger than the message its content may be, beyond [`Self::expansion_free_bytes`].
+    /// DEFLATE makes at most 1,032 octets of one; bzip2 more, of zeros.
+    pub expansion: u64,
+    /// Octets of content that are never too many.
+    pub expansion_free_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { expansion: 1100, expansion_free_bytes: 256 << 20 }
+    }
+}
+
+/// Compressed packets within compressed packets.
+const DEPTH_MAX: usize = 3;
+/// Octets of a signature packet.
+const SIGNATURE_BYTES_MAX: usize = 64 << 10;
+/// Octets of what is decompressed at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What is done with the parts of a message.
+pub(crate) trait Document: Send {
+    /// A one-pass signature packet.
+    fn one_pass(&mut self, body: &[u8]) -> Result<()>;
+    /// A signature packet, before or after the data.
+    fn signature(&mut self, body: &[u8]) -> Result<()>;
+    /// The literal packet begins.
+    fn literal(&mut self, literal: Literal) -> Result<()>;
+    /// Some of its data.
+    fn data(&mut self, data: &[u8]) -> Result<()>;
+    /// The literal packet was complete.
+    fn end(&mut self) -> Result<()>;
+}
+
+enum State {
+    /// Octets of a header that is not complete.
+    Header(Vec<u8>),
+    /// In the body of a packet: what is left of this part of it.
+    Body { packet: Packet, left: u64, last: bool },
+    /// Octets of the length of the next part.
+    Part { packet: Packet, length: Vec<u8> },
+}
+
+/// A packet whose body is arriving.
+enum Packet {
+    /// Fields in front of literal data.
+    LiteralFields(Vec<u8>),
+    LiteralData,
+    /// Compressed data whose algorithm is not known yet.
+    Compressed,
+    Decompressed(Box<Decompressor>),
+    /// A signature or one-pass signature packet.
+    Small { tag: u8, body: Vec<u8> },
+    Skipped,
+}
+
+struct Decompressor {
+    codec: Codec,
+    ended: bool,
+    inner: Packets,
+    piece: Vec<u8>,
+}
+
+enum Codec {
+    Stored,
+    Flate(flate2::Decompress),
+    Bzip2(bzip2::Decompress),
+}
+
+/// The machine.
+pub(crate) struct Packets {
+    state: State,
+    depth: usize,
+    limits: Limits,
+    /// Octets that came out of compressed packets may be this many.
+    taken: u64,
+    given: u64,
+}
+
+impl Packets {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self::at_depth(limits, 0)
+    }
+
+    fn at_depth(limits: Limits, depth: usize) -> Self {
+        Self { state: State::Header(Vec::new()), depth, limits, taken: 0, given: 0 }
+    }
+
+    /// Takes in the next octets.
+    pub(crate) fn push(&mut self, mut data: &[u8], to: &mut dyn Document) -> Result<()> {
+        self.taken += data.len() as u64;
+        while !data.is_empty() {
+            match &mut self.state {
+                State::Header(header) => {
+                    header.push(data[0]);
+                    data = &data[1..];
+                    if let Some((tag, length)) = complete(framing::read_header(&mut &header[..]))? {
+                        let (left, last) = part(length);
+                        self.state = State::Body { packet: Packet::new(tag)?, left, last };
+                        self.settle(to)?;
+                    }
+                }
+                State::Part { length, .. } => {
+                    length.push(data[0]);
+                    data = &data[1..];
+                    // As in a header of the same form, whatever its type.
+                    let header = [&[0xc0], &length[..]].concat();
+                    if let Some((_, length)) = complete(framing::read_header(&mut &header[..]))? {
+                        let (left, last) = part(length);
+                        let state = std::mem::replace(&mut self.state, State::Header(Vec::new()));
+                        if let State::Part { packet, .. } = state {
+                            self.state = State::Body { packet, left, last };
+                        }
+                        self.settle(to)?;
+                    }
+                }
+                State::Body { packet, left, .. } => {
+                    let now = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    if *left != u64::MAX {
+                        *left -= now as u64;
+                    }
+                    let before = (self.depth, self.limits, self.taken);
+                    packet.push(&data[..now], to, before, &mut self.given)?;
+                    data = &data[now..];
+                    self.settle(to)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a part of a body that is complete.
+    fn settle(&mut self, to: &mut dyn Document) -> Result<()> {
+        if !matches!(self.state, State::Body { left: 0, .. }) {
+            return Ok(());
+        }
+        match std::mem::replace(&mut self.state, State::Header(Vec::new())) {
+            State::Body { packet, last: true, .. } => packet.finish(to),
+            State::Body { packet, .. } => {
+                self.state = State::Part { packet, length: Vec::new() };
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that no more octets come.
+    pub(crate) fn finish(&mut self, to: &mut dyn Document) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Header(Vec::new())) {
+            State::Header(header) if header.is_empty() => Ok(()),
+            // Of a length that nobody said.
+            State::Body { packet, left: u64::MAX, .. } => packet.finish(to),
+            _ => Err(MessageError::Truncated("it ends in the middle of a packet")),
+        }
+    }
+}
+
+fn part(length: Length) -> (u64, bool) {
+    match length {
+        Length::Definite(bytes) => (bytes, true),
+        Length::Partial(bytes) => (bytes, false),
+        Length::Indeterminate => (u64::MAX, true),
+    }
+}
+
+/// `None` if more octets are needed.
+fn complete<T>(read: Result<Option<T>>) -> Result<Option<T>> {
+    match read {
+        Err(MessageError::Truncated(_)) => Ok(None),
+        other => other,
+    }
+}
+
+impl Packet {
+    fn new(tag: u8) -> Result<Self> {
+        Ok(match tag {
+            tag::LITERAL => Self::LiteralFields(Vec::new()),
+            tag::COMPRESSED => Self::Compressed,
+            tag::SIGNATURE | tag::ONE_PASS => Self::Small { tag, body: Vec::new() },
+            tag::MARKER | tag::PADDING => Self::Skipped,
+            tag::PKESK | tag::SKESK | tag::SED | tag::SEIPD | tag::AEAD => {
+                return Err(MessageError::Malformed("an encrypted message in another message"));
+            }
+            // Types that implementations have to pass over (RFC 9580, section 4.3).
+            40..=63 => Self::Skipped,
+            _ => return Err(MessageError::Malformed("a packet that does not belong into a message")),
+        })
+    }
+
+    fn push(
+        &mut self,
+        mut data: &[u8],
+        to: &mut dyn Document,
+        (depth, limits, taken): (usize, Limits, u64),
+        given: &mut u64,
+    ) -> Result<()> {
+        if let Self::LiteralFields(fields) = self {
+            while !data.is_empty() {
+                fields.push(data[0]);
+                data = &data[1..];
+                let [kind, name_bytes, rest @ ..] = &fields[..] else { continue };
+                let name_bytes = usize::from(*name_bytes);
+                if rest.len() < name_bytes + 4 {
+                    continue;
+                }
+                let (name, date) = rest.split_at(name_bytes);
+                let date = u32::from_be_bytes([date[0], date[1], date[2], date[3]]);
+                let text = matches!(kind, b't' | b'u');
+                to.literal(Literal { text, name: name.to_vec(), date })?;
+                *self = Self::LiteralData;
+                break;
+            }
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        if let Self::Compressed = self {
+            let codec = match data[0] {
+                0 => Codec::Stored,
+                1 => Codec::Flate(flate2::Decompress::new(false)),
+                2 => Codec::Flate(flate2::Decompress::new(true)),
+                3 => Codec::Bzip2(bzip2::Decompress::new(false)),
+                other => {
+                    let what = format!("compression algorithm number {other}");
+                    return Err(MessageError::Unsupported(what));
+                }
+            };
+            if depth == DEPTH_MAX {
+                let limit = DEPTH_MAX as u64;
+                return Err(MessageError::TooLarge { what: "levels of compression", limit });
+            }
+            data = &data[1..];
+            *self = Self::Decompressed(Box::new(Decompressor {
+                codec,
+                ended: false,
+                inner: Packets::at_depth(limits, depth + 1),
+                piece: vec![0; PIECE_BYTES],
+            }));
+        }
+        match self {
+            Self::LiteralData => to.data(data),
+            Self::Small { body, .. } => {
+                if body.len() + data.len() > SIGNATURE_BYTES_MAX {
+                    let limit = SIGNATURE_BYTES_MAX as u64;
+                    return Err(MessageError::TooLarge { what: "octets in a signature", limit });
+                }
+                body.extend_from_slice(data);
+                Ok(())
+            }
+            Self::Decompressed(decompressor) => {
+                decompressor.push(data, to, &mut |more| {
+                    *given += more;
+                    if *given > limits.expansion_free_bytes
+                        && *given / limits.expansion.max(1) > taken
+                    {
+                        let (what, limit) = ("more content than so many times its size", limits.expansion);
+                        return Err(MessageError::TooLarge { what, limit });
+                    }
+                    Ok(())
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(self, to: &mut dyn Document) -> Result<()> {
+        match self {
+            Self::LiteralFields(_) => Err(MessageError::Malformed("a literal packet is too short")),
+            Self::LiteralData => to.end(),
+            Self::Compressed => Err(MessageError::Malformed("a compressed packet is too short")),
+            Self::Decompressed(mut decompressor) => {
+                if !decompressor.ended && !matches!(decompressor.codec, Codec::Stored) {
+                    return Err(MessageError::Truncated("its compressed data are not complete"));
+                }
+                decompressor.inner.finish(to)
+            }
+            Self::Small { tag: tag::SIGNATURE, body } => to.signature(&body),
+            Self::Small { body, .. } => to.one_pass(&body),
+            Self::Skipped => Ok(()),
+        }
+    }
+}
+
+impl Decompressor {
+    fn push(
+        &mut self,
+        mut data: &[u8],
+        to: &mut dyn Document,
+        count: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        const DAMAGED: MessageError = MessageError::Malformed("its compressed data are damaged");
+        loop {
+            if self.ended {
+                return if data.is_empty() { Ok(()) } else { Err(DAMAGED) };
+            }
+            let (read, made) = match &mut self.codec {
+                Codec::Stored => {
+                    count(data.len() as u64)?;
+                    return self.inner.push(data, to);
+                }
+                Codec::Flate(codec) => {
+                    let before = (codec.total_in(), codec.total_out());
+                    let status = codec
+                        .decompress(data, &mut self.piece, flate2::FlushDecompress::None)
+                        .map_err(|_| DAMAGED)?;
+                    self.ended = status == flate2::Status::StreamEnd;
+                    (codec.total_in() - before.0, codec.total_out() - before.1)
+                }
+                Codec::Bzip2(codec) => {
+                    let before = (codec.total_in(), codec.total_out());
+                    let status =
+                        codec.decompress(data, &mut self.piece).map_err(|_| DAMAGED)?;
+                    self.ended = status == bzip2::Status::StreamEnd;
+                    (codec.total_in() - before.0, codec.total_out() - before.1)
+                }
+            };
+            let (read, made) =
+                (usize::try_from(read).unwrap_or(usize::MAX), usize::try_from(made).unwrap_or(0));
+            count(made as u64)?;
+            self.inner.push(&self.piece[..made], to)?;
+            data = &data[read..];
+            if data.is_empty() && made < self.piece.len() || read == 0 && made == 0 {
+                return if data.is_empty() || self.ended { self.leftover(data) } else { Err(DAMAGED) };
+            }
+        }
+    }
+
+    fn leftover(&self, data: &[u8]) -> Result<()> {
+        if data.is_empty() {
+            Ok(())
+        } else {
+            Err(MessageError::Malformed("something follows the compressed data"))
+        }
+    }
+}
+
+/// The machine as a stream that is written to.
+pub(crate) struct PacketWriter<'a, D> {
+    packets: Packets,
+    pub(crate) document: &'a mut D,
+}
+
+impl<'a, D: Document> PacketWriter<'a, D> {
+    pub(crate) fn new(document: &'a mut D, limits: Limits) -> Self {
+        Self { packets: Packets::new(limits), document }
+    }
+
+    /// Says that no more octets come.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.packets.finish(self.document)
+    }
+}
+
+impl<D: Document> Write for PacketWriter<'_, D> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.packets.push(data, self.document)?;
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

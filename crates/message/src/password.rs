@@ -1,0 +1,198 @@
+//! Session keys wrapped with passphrases (RFC 9580, section 5.3; version 5 is GnuPG's,
+//! draft-koch-librepgp, section 5.3.2).
+
+use openssl::cipher_ctx::CipherCtx;
+use sequoia_openpgp::crypto::{Password, S2K};
+use sequoia_openpgp::parse::Parse as _;
+use sequoia_openpgp::serialize::MarshalInto as _;
+use zeroize::Zeroizing;
+
+use crate::aead::AeadKey;
+use crate::algorithm::{Aead, Cipher, TAG_BYTES};
+use crate::error::{MessageError, Result};
+use crate::framing::tag;
+use crate::kdf::hkdf_sha256;
+
+/// A session key and, where the packet says it, the cipher that it is for.
+pub(crate) struct SessionKey {
+    pub(crate) cipher: Option<Cipher>,
+    pub(crate) key: Zeroizing<Vec<u8>>,
+}
+
+/// A session key that is wrapped with a passphrase.
+#[derive(Clone, Debug)]
+pub(crate) struct Skesk {
+    version: u8,
+    cipher: Cipher,
+    aead: Option<Aead>,
+    pub(crate) s2k: S2K,
+    nonce: Vec<u8>,
+    /// The wrapped key; empty if the stretched passphrase is the session key (version 4 only).
+    wrapped: Vec<u8>,
+}
+
+/// Memory for stretching a passphrase, as the power of two of KiB: 2 GiB, the most that RFC 9106 recommends.
+const ARGON2_LOG_KIB_MAX: u8 = 21;
+
+const SHORT: MessageError = MessageError::Malformed("a packet with a wrapped session key is too short");
+
+impl Skesk {
+    /// Reads the body of a packet.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self> {
+        let version = *body.first().ok_or(SHORT)?;
+        let fields = match version {
+            4 | 5 => &body[1..],
+            6 => body.get(2..).ok_or(SHORT)?,
+            other => {
+                let what = format!("a wrapped session key of version {other}");
+                return Err(MessageError::Unsupported(what));
+            }
+        };
+        let (&cipher, mut rest) = fields.split_first().ok_or(SHORT)?;
+        let cipher = Cipher::from_number(cipher)?;
+        let mut aead = None;
+        if version > 4 {
+            let (&mode, behind) = rest.split_first().ok_or(SHORT)?;
+            aead = Some(Aead::from_number(mode)?);
+            rest = behind;
+        }
+        if version == 6 {
+            let (_, behind) = rest.split_first().ok_or(SHORT)?;
+            rest = behind;
+        }
+        let s2k_bytes = match rest.first().ok_or(SHORT)? {
+            0 => 2,
+            1 => 10,
+            3 => 11,
+            4 => 20,
+            other => return Err(MessageError::Unsupported(format!("S2K number {other}"))),
+        };
+        let (s2k, rest) = rest.split_at_checked(s2k_bytes).ok_or(SHORT)?;
+        let s2k = S2K::from_bytes(s2k).map_err(|_| SHORT)?;
+        if let S2K::Argon2 { m, .. } = s2k
+            && m > ARGON2_LOG_KIB_MAX
+        {
+            let limit = 1 << ARGON2_LOG_KIB_MAX;
+            return Err(MessageError::TooLarge { what: "KiB for stretching a passphrase", limit });
+        }
+        let (nonce, wrapped) =
+            rest.split_at_checked(aead.map_or(0, Aead::nonce_bytes)).ok_or(SHORT)?;
+        if aead.is_some() && wrapped.len() < TAG_BYTES {
+            return Err(SHORT);
+        }
+        Ok(Self { version, cipher, aead, s2k, nonce: nonce.to_vec(), wrapped: wrapped.to_vec() })
+    }
+
+    /// Octets of a stretched passphrase.
+    pub(crate) fn key_bytes(&self) -> usize {
+        self.cipher.key_bytes()
+    }
+
+    /// Stretches a passphrase: some 40 ms.
+    pub(crate) fn stretch(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>> {
+        let key = self.s2k.derive_key(password, self.cipher.key_bytes());
+        let key = key.map_err(|_| MessageError::Unsupported(format!("the S2K {:?}", self.s2k)))?;
+        Ok(Zeroizing::new(key.to_vec()))
+    }
+
+    /// Unwraps with a stretched passphrase; `None` if it is certainly not the right one.
+    pub(crate) fn unwrap(&self, stretched: &[u8]) -> Result<Option<SessionKey>> {
+        let Some(aead) = self.aead else {
+            return self.unwrap_v4(stretched);
+        };
+        let info = [0xc0 | tag::SKESK, self.version, self.cipher as u8, aead as u8];
+        let key = key_encryption_key(self.version, stretched, &info)?;
+        let (wrapped, tag) = self.wrapped.split_at(self.wrapped.len() - TAG_BYTES);
+        let mut session_key = Zeroizing::new(wrapped.to_vec());
+        let opened =
+            AeadKey::new(aead, self.cipher, &key)?.open(&self.nonce, &info, &mut session_key, tag);
+        Ok(opened.is_ok().then(|| {
+            // In version 5 the session key is for the same cipher.
+            let cipher = (self.version == 5).then_some(self.cipher);
+            SessionKey { cipher, key: session_key }
+        }))
+    }
+
+    fn unwrap_v4(&self, stretched: &[u8]) -> Result<Option<SessionKey>> {
+        if self.wrapped.is_empty() {
+            let key = Zeroizing::new(stretched.to_vec());
+            return Ok(Some(SessionKey { cipher: Some(self.cipher), key }));
+        }
+        let block = self.cipher.block_bytes();
+        let mut plain = Zeroizing::new(self.wrapped.clone());
+        crate::cfb::decrypt(stretched, self.cipher, &vec![0; block], &mut plain)?;
+        // Nothing but its form tells whether this is a session key.
+        let key = Zeroizing::new(plain.split_off(1));
+        Ok(Cipher::from_number(plain[0])
+            .ok()
+            .filter(|cipher| cipher.key_bytes() == key.len())
+            .map(|cipher| SessionKey { cipher: Some(cipher), key }))
+    }
+}
+
+/// Version 6 puts a derivation between the passphrase and the key (RFC 9580, section 5.3.2).
+fn key_encryption_key(version: u8, stretched: &[u8], info: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+    let mut key = Zeroizing::new(stretched.to_vec());
+    if version == 6 {
+        hkdf_sha256(stretched, &[], info, &mut key)?;
+    }
+    Ok(key)
+}
+
+/// A passphrase that was stretched, to wrap one session key with: a second one, wrapped in version 4 by the
+/// same key, would give away how the two differ.
+pub(crate) struct Stretched {
+    cipher: Cipher,
+    s2k: S2K,
+    key: Zeroizing<Vec<u8>>,
+}
+
+impl Stretched {
+    /// Stretches with a fresh salt: SHA2-256 over 65,011,712 octets, the most that the format has,
+    /// some 40 ms. (Argon2 wants 64 MiB and more, and no GnuPG has it.)
+    pub(crate) fn new(password: &Password, cipher: Cipher) -> Result<Self> {
+        let mut salt = [0; 8];
+        aws_lc_rs::rand::fill(&mut salt).map_err(MessageError::secret)?;
+        let s2k = S2K::Iterated {
+            hash: sequoia_openpgp::types::HashAlgorithm::SHA256,
+            salt,
+            hash_bytes: 0x03e0_0000,
+        };
+        let key = s2k.derive_key(password, cipher.key_bytes()).map_err(MessageError::secret)?;
+        Ok(Self { cipher, s2k, key: Zeroizing::new(key.to_vec()) })
+    }
+
+    /// The body of a packet that wraps `session_key`: version 6 with `aead`, else version 4.
+    pub(crate) fn wrap(self, session_key: &[u8], aead: Option<Aead>) -> Result<Vec<u8>> {
+        let s2k = self.s2k.to_vec().map_err(MessageError::secret)?;
+        let cipher = self.cipher as u8;
+        let Some(aead) = aead else {
+            let mut body = vec![4, cipher];
+            body.extend(s2k);
+            let mut plain = Zeroizing::new(vec![cipher]);
+            plain.extend_from_slice(session_key);
+            let mut context = CipherCtx::new().map_err(MessageError::secret)?;
+            context
+                .encrypt_init(Some(self.cipher.cfb()?), Some(&self.key), Some(&[0; 16]))
+                .map_err(MessageError::secret)?;
+            let len = plain.len();
+            context.cipher_update_inplace(&mut plain, len).map_err(MessageError::secret)?;
+            body.extend_from_slice(&plain);
+            return Ok(body);
+        };
+        let info = [0xc0 | tag::SKESK, 6, cipher, aead as u8];
+        let key = key_encryption_key(6, &self.key, &info)?;
+        let mut nonce = vec![0; aead.nonce_bytes()];
+        aws_lc_rs::rand::fill(&mut nonce).map_err(MessageError::secret)?;
+        let mut wrapped = Zeroizing::new(session_key.to_vec());
+        let tag = AeadKey::new(aead, self.cipher, &key)?.seal(&nonce, &info, &mut wrapped)?;
+        let octet = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
+        let mut body =
+            vec![6, octet(3 + s2k.len() + nonce.len()), cipher, aead as u8, octet(s2k.len())];
+        body.extend(s2k);
+        body.extend(nonce);
+        body.extend_from_slice(&wrapped);
+        body.extend(tag);
+        Ok(body)
+    }
+}

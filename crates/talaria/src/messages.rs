@@ -1,0 +1,97 @@
+//! Messages with the certificates of the stores: whom to encrypt to, and who signed.
+
+use std::ops::ControlFlow;
+
+use talaria_message::openpgp::parse::Parse as _;
+use talaria_message::openpgp::policy::Policy;
+use talaria_message::openpgp::{self};
+use talaria_message::{Issuer, Lookup, MessageError, Recipients};
+use talaria_store::{Order, Query};
+
+use crate::{Error, Stores};
+
+/// Certificates that a search for recipients looks at.
+const CANDIDATES_MAX: usize = 50;
+
+impl Stores {
+    /// The certificates that `query` names, as Sequoia has them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], or what reading can meet.
+    pub fn parsed(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
+        let mut fingerprints = Vec::new();
+        self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
+            fingerprints.push(row.summary.fingerprint());
+            let full = fingerprints.len() == CANDIDATES_MAX;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        let mut certs = Vec::with_capacity(fingerprints.len());
+        for fingerprint in fingerprints {
+            if let Some(cert) = self.cert(fingerprint)?
+                && let Ok(cert) = openpgp::Cert::from_bytes(cert.as_bytes())
+            {
+                certs.push(cert);
+            }
+        }
+        Ok(certs)
+    }
+
+    /// Adds the certificate that `query` names to `recipients`. Of several, the only one that can be
+    /// encrypted to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]; [`Error::Ambiguous`]; [`Error::Message`] with the reason if it cannot be
+    /// encrypted to.
+    pub fn add_recipient(
+        &self,
+        query: &Query,
+        policy: &dyn Policy,
+        now: u32,
+        recipients: &mut Recipients,
+    ) -> Result<(), Error> {
+        let certs = self.parsed(query, now)?;
+        let mut usable = Vec::new();
+        let mut refused = None;
+        for cert in &certs {
+            match Recipients::default().add(cert, policy, now) {
+                Ok(()) => usable.push(cert),
+                Err(error) => refused = Some(error),
+            }
+        }
+        match (&usable[..], refused) {
+            ([cert], _) => Ok(recipients.add(cert, policy, now)?),
+            ([], Some(error)) => Err(error.into()),
+            ([], None) => Err(Error::NotFound { query: query.to_string() }),
+            (many, _) => Err(Error::Ambiguous {
+                query: query.to_string(),
+                candidates: many.iter().map(|cert| described(cert)).collect(),
+            }),
+        }
+    }
+
+    /// Finds the certificates of issuers, for a [`talaria_message::Verifier`].
+    pub fn into_lookup(self, now: u32) -> Lookup<'static> {
+        Box::new(move |issuer: &Issuer| {
+            let id = issuer.key_id.to_string();
+            let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
+            // A store that cannot be read has no certificate: the signature says so.
+            let query: Option<Query> = format!("0x{name}").parse().ok();
+            query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
+        })
+    }
+}
+
+/// A certificate in a list of candidates.
+fn described(cert: &openpgp::Cert) -> String {
+    let user_id = cert.userids().next().map(|id| id.userid().to_string()).unwrap_or_default();
+    let shown: String = user_id.chars().filter(|c| !c.is_control()).collect();
+    format!("{} {shown}", cert.fingerprint().to_hex())
+}
+
+impl From<MessageError> for Error {
+    fn from(error: MessageError) -> Self {
+        Self::Message(error)
+    }
+}
