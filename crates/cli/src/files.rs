@@ -19,7 +19,6 @@ const PIPE_BYTES: usize = 1 << 20;
 
 /// An input: a file, or standard input.
 pub(crate) struct Source {
-    pub(crate) name: String,
     file: File,
     /// Octets of a regular file.
     pub(crate) size: Option<u64>,
@@ -46,7 +45,7 @@ impl Source {
         }
         let size = metadata.is_file().then_some(metadata.len());
         widen(&file);
-        Ok(Self { name, file, size })
+        Ok(Self { file, size })
     }
 
     /// The input, counted.

@@ -11,7 +11,7 @@ use crate::content::Literal;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, read_full, tag};
 use crate::packets::{Limits, PacketWriter};
-use crate::secrets::{OpenedBy, Secrets, Wrapped};
+use crate::secrets::{OpenedBy, Remembered, Secrets, Wrapped};
 use crate::verify::{Receiver, SignatureReport, Verifier};
 
 /// A place for ciphertext that is read twice.
@@ -148,6 +148,18 @@ pub fn decrypt(
     verifier: &mut Verifier<'_>,
     options: DecryptOptions<'_>,
 ) -> Result<Decrypted> {
+    decrypt_with(input, output, secrets, &mut Remembered::default(), verifier, options)
+}
+
+/// As [`decrypt`], with what is remembered of earlier messages.
+pub(crate) fn decrypt_with(
+    input: &mut (dyn Read + Send),
+    output: &mut (dyn Write + Send),
+    secrets: &mut Secrets,
+    remembered: &mut Remembered,
+    verifier: &mut Verifier<'_>,
+    options: DecryptOptions<'_>,
+) -> Result<Decrypted> {
     let mut wrapped = Wrapped::default();
     let mut input = input;
     let (tag, mut body) = loop {
@@ -176,7 +188,7 @@ pub fn decrypt(
     let filled = read_full(&mut body, &mut start)?;
     start.truncate(filled);
     let version_1 = matches!(sealed, Sealed::Version1);
-    let found = secrets.find(wrapped, |candidate| {
+    let found = secrets.find(remembered, wrapped, |candidate| {
         let key = &candidate.session_key;
         Ok(match sealed.keys(key.cipher, &key.key)? {
             Some((cipher, None)) => cfb::fits(&key.key, cipher, &start)?,

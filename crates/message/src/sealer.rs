@@ -3,7 +3,7 @@
 use sequoia_openpgp::crypto::Password;
 use zeroize::Zeroizing;
 
-use crate::decrypt::{DecryptOptions, Decrypted, Release, decrypt};
+use crate::decrypt::{DecryptOptions, Decrypted, Release, decrypt_with};
 use crate::encrypt::{EncryptOptions, Recipients, Suite, seal};
 use crate::error::{MessageError, Result};
 use crate::framing;
@@ -79,6 +79,7 @@ impl Sealer {
 /// messages of one [`Sealer`] cost the first of them only. All that is remembered is zeroed when it goes.
 pub struct Opener {
     secrets: Secrets,
+    remembered: Remembered,
 }
 
 /// What an [`Opener`] remembers of each kind.
@@ -89,7 +90,7 @@ impl Opener {
     #[must_use]
     pub fn new(keys: Vec<DecryptionKey>, passwords: Vec<Password>) -> Self {
         let remembered = Remembered::with_limit(REMEMBERED);
-        Self { secrets: Secrets { keys, passwords, remembered, ..Secrets::default() } }
+        Self { secrets: Secrets { keys, passwords, ..Secrets::default() }, remembered }
     }
 
     /// Decrypts one message that is in memory, and checks its signatures.
@@ -109,7 +110,9 @@ impl Opener {
             limits: Limits::default(),
             threads: 1,
         };
-        let decrypted = decrypt(&mut &*sealed, &mut plain, &mut self.secrets, verifier, options)?;
+        let Self { secrets, remembered } = self;
+        let decrypted =
+            decrypt_with(&mut &*sealed, &mut plain, secrets, remembered, verifier, options)?;
         Ok((plain, decrypted))
     }
 }

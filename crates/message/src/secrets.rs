@@ -29,8 +29,6 @@ pub struct Secrets {
     pub session_keys: Vec<(Option<Cipher>, Zeroizing<Vec<u8>>)>,
     /// Asked for another passphrase when none fits, with the number of those it gave before.
     pub ask: Option<Box<dyn FnMut(usize) -> Option<Password> + Send>>,
-    /// What is remembered from one message to the next.
-    pub(crate) remembered: Remembered,
 }
 
 /// What opened a message.
@@ -112,6 +110,7 @@ impl Secrets {
     /// Offers session keys for a message to `fits` until it takes one.
     pub(crate) fn find(
         &mut self,
+        remembered: &mut Remembered,
         wrapped: Wrapped,
         mut fits: impl FnMut(&Candidate) -> Result<bool>,
     ) -> Result<Candidate> {
@@ -122,7 +121,7 @@ impl Secrets {
                 return Ok(candidate);
             }
         }
-        if let Some(known) = self.remembered.sessions.get(&wrapped.packets) {
+        if let Some(known) = remembered.sessions.get(&wrapped.packets) {
             let (session_key, by) = (known.session_key.copy(), known.by.clone());
             let candidate = Candidate { session_key, by };
             if fits(&candidate)? {
@@ -131,11 +130,11 @@ impl Secrets {
         }
         let mut found = self.by_key(&wrapped, &mut fits)?;
         if found.is_none() && !wrapped.passwords.is_empty() {
-            found = self.by_password(&wrapped, &mut fits)?;
+            found = self.by_password(remembered, &wrapped, &mut fits)?;
         }
         let Some(found) = found else { return Err(wrapped.no_secret()) };
         let kept = Candidate { session_key: found.session_key.copy(), by: found.by.clone() };
-        self.remembered.sessions.insert(wrapped.packets, kept);
+        remembered.sessions.insert(wrapped.packets, kept);
         Ok(found)
     }
 
@@ -189,6 +188,7 @@ impl Secrets {
 
     fn by_password(
         &mut self,
+        remembered: &mut Remembered,
         wrapped: &Wrapped,
         fits: &mut impl FnMut(&Candidate) -> Result<bool>,
     ) -> Result<Option<Candidate>> {
@@ -205,7 +205,7 @@ impl Secrets {
                 asked += 1;
             }
             for skesk in wrapped.passwords.iter().take(STRETCHED_MAX) {
-                let stretched = self.remembered.stretch(skesk, place, &self.passwords[place])?;
+                let stretched = remembered.stretch(skesk, place, &self.passwords[place])?;
                 let Some(session_key) = skesk.unwrap(&stretched)? else { continue };
                 let candidate = Candidate { session_key, by: OpenedBy::Password(place) };
                 if fits(&candidate)? {

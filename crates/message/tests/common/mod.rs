@@ -15,17 +15,17 @@ use talaria_message::{
 };
 
 /// Now, in seconds since 1970.
-pub const NOW: u32 = 1_795_000_000;
+pub(crate) const NOW: u32 = 1_795_000_000;
 
-pub static POLICY: StandardPolicy<'static> = StandardPolicy::new();
+pub(crate) static POLICY: StandardPolicy<'static> = StandardPolicy::new();
 
 /// Two certificates with secret keys: version 4 and version 6.
-pub struct Parties {
-    pub certs: Vec<Cert>,
-    pub v6: bool,
+pub(crate) struct Parties {
+    pub(crate) certs: Vec<Cert>,
+    pub(crate) v6: bool,
 }
 
-pub fn generate(name: &str, profile: openpgp::Profile, suite: CipherSuite) -> Cert {
+pub(crate) fn generate(name: &str, profile: openpgp::Profile, suite: CipherSuite) -> Cert {
     let made = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(NOW) - 86_400);
     CertBuilder::general_purpose(Some(name))
         .set_profile(profile)
@@ -38,7 +38,7 @@ pub fn generate(name: &str, profile: openpgp::Profile, suite: CipherSuite) -> Ce
 }
 
 impl Parties {
-    pub fn new() -> &'static Self {
+    pub(crate) fn new() -> &'static Self {
         static PARTIES: OnceLock<Parties> = OnceLock::new();
         PARTIES.get_or_init(|| Self {
             certs: vec![
@@ -49,7 +49,7 @@ impl Parties {
         })
     }
 
-    pub fn recipients(&self) -> Recipients {
+    pub(crate) fn recipients(&self) -> Recipients {
         let mut recipients = Recipients::default();
         for cert in &self.certs {
             recipients.add(cert, &POLICY, NOW).unwrap();
@@ -57,18 +57,18 @@ impl Parties {
         recipients
     }
 
-    pub fn signers(&self) -> Vec<SigningKey> {
+    pub(crate) fn signers(&self) -> Vec<SigningKey> {
         let sign = |cert| signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap();
         self.certs.iter().map(sign).collect()
     }
 
-    pub fn secrets(&self) -> Secrets {
+    pub(crate) fn secrets(&self) -> Secrets {
         let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
         let keys = self.certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
         Secrets { keys, ..Secrets::default() }
     }
 
-    pub fn verifier(&self) -> Verifier<'static> {
+    pub(crate) fn verifier(&self) -> Verifier<'static> {
         let certs = self.certs.clone();
         let lookup = move |issuer: &Issuer| {
             let id = issuer.key_id.to_string();
@@ -80,16 +80,16 @@ impl Parties {
 }
 
 /// A verifier that knows nobody.
-pub fn no_certs() -> Verifier<'static> {
+pub(crate) fn no_certs() -> Verifier<'static> {
     Verifier::new(Box::new(|_: &Issuer| Vec::new()), &POLICY, NOW)
 }
 
-pub fn password_secrets(password: &str) -> Secrets {
+pub(crate) fn password_secrets(password: &str) -> Secrets {
     Secrets { passwords: vec![Password::from(password)], ..Secrets::default() }
 }
 
 /// A message for a key, which costs less than one with a passphrase, and how to open it.
-pub fn with_session_key(plain: &[u8], options: &EncryptOptions) -> (Vec<u8>, &'static Parties) {
+pub(crate) fn with_session_key(plain: &[u8], options: &EncryptOptions) -> (Vec<u8>, &'static Parties) {
     let parties = Parties::new();
     let mut recipients = Recipients::default();
     recipients.add(&parties.certs[0], &POLICY, NOW).unwrap();
@@ -98,7 +98,7 @@ pub fn with_session_key(plain: &[u8], options: &EncryptOptions) -> (Vec<u8>, &'s
     (sealed, parties)
 }
 
-pub fn open_with(
+pub(crate) fn open_with(
     sealed: &[u8],
     parties: &Parties,
     threads: usize,
