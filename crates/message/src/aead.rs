@@ -139,7 +139,7 @@ impl AeadKey {
     }
 }
 
-/// Runs one chunk through OCB, in place. The last block goes by way of a buffer, since the binding
+/// Runs one chunk through OCB, in place. The last blocks go by way of a buffer, since the binding
 /// wants a block of room behind what it is given.
 fn ocb(
     context: &mut CipherCtx,
@@ -148,7 +148,7 @@ fn ocb(
 ) -> std::result::Result<(), openssl::error::ErrorStack> {
     const BLOCK: usize = 16;
     context.cipher_update(aad, None)?;
-    let bulk = data.len().saturating_sub(1) / BLOCK * BLOCK;
+    let bulk = data.len().saturating_sub(BLOCK) / BLOCK * BLOCK;
     if bulk > 0 {
         context.cipher_update_inplace(data, bulk)?;
     }

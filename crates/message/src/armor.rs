@@ -62,9 +62,11 @@ impl<W: Write> ArmorWriter<W> {
     pub fn finish(mut self) -> Result<W> {
         self.lines(&[]).map_err(MessageError::write)?;
         if !self.rest.is_empty() {
-            writeln!(self.output, "{}", STANDARD.encode(&self.rest)).map_err(MessageError::write)?;
+            writeln!(self.output, "{}", STANDARD.encode(&self.rest))
+                .map_err(MessageError::write)?;
         }
-        writeln!(self.output, "-----END {}-----", self.label.text()).map_err(MessageError::write)?;
+        writeln!(self.output, "-----END {}-----", self.label.text())
+            .map_err(MessageError::write)?;
         self.output.flush().map_err(MessageError::write)?;
         Ok(self.output)
     }

@@ -52,11 +52,7 @@ pub(crate) fn seal(
     let mut context = CipherCtx::new().map_err(MessageError::secret)?;
     let zero = [0; 16];
     context
-        .encrypt_init(
-            Some(cipher.cfb()?),
-            Some(session_key),
-            Some(&zero[..cipher.block_bytes()]),
-        )
+        .encrypt_init(Some(cipher.cfb()?), Some(session_key), Some(&zero[..cipher.block_bytes()]))
         .map_err(MessageError::secret)?;
     let mut encrypt = |mut segment: Vec<u8>| -> Result<Vec<u8>> {
         let len = segment.len();
@@ -118,7 +114,8 @@ impl<R: Read> Hashed<'_, R> {
         // A short message does not pay for a large buffer.
         let mut filled = start;
         while filled < start + SEGMENT_BYTES {
-            let size = (filled * 4).max(segment.capacity()).clamp(start + 4096, start + SEGMENT_BYTES);
+            let size =
+                (filled * 4).max(segment.capacity()).clamp(start + 4096, start + SEGMENT_BYTES);
             segment.resize(size, 0);
             filled += read_full(self.plain, &mut segment[filled..])?;
             if filled < segment.len() {
@@ -174,8 +171,9 @@ pub(crate) fn open(
         skip: block + 2,
         held: Vec::new(),
     };
-    let mut workers =
-        (0..threads.max(1)).map(|_| Blocks::new(session_key, cipher)).collect::<Result<Vec<_>>>()?;
+    let mut workers = (0..threads.max(1))
+        .map(|_| Blocks::new(session_key, cipher))
+        .collect::<Result<Vec<_>>>()?;
     let next = || workers.pop().expect("one for each thread");
     pipeline::run(threads, &mut source, &mut drain, next)?;
     drain.finish()
@@ -277,10 +275,8 @@ impl<W: Write + Send> Checked<'_, W> {
         }
         self.digest.update(&self.held[..2]);
         let digest = self.digest.finish();
-        let same = aws_lc_rs::constant_time::verify_slices_are_equal(
-            digest.as_ref(),
-            &self.held[2..],
-        );
+        let same =
+            aws_lc_rs::constant_time::verify_slices_are_equal(digest.as_ref(), &self.held[2..]);
         if self.held[..2] == MDC_HEADER && same.is_ok() {
             Ok(())
         } else {

@@ -175,7 +175,8 @@ fn read_onto(input: &mut impl Read, bytes: &mut Vec<u8>, wanted: usize) -> Resul
     let start = bytes.len();
     let mut filled = 0;
     while filled < wanted {
-        let room = (bytes.capacity() - start).max(filled * 4).clamp(FIRST_BYTES, wanted.max(FIRST_BYTES));
+        let room =
+            (bytes.capacity() - start).max(filled * 4).clamp(FIRST_BYTES, wanted.max(FIRST_BYTES));
         let room = room.min(wanted);
         bytes.resize(start + room, 0);
         let read = read_full(input, &mut bytes[start + filled..])?;

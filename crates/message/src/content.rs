@@ -72,7 +72,10 @@ fn literal<'a>(
         header.extend(fields);
         let bytes = header.len() as u64 + size;
         let data = Exactly { data, left: size };
-        return Ok(Content { stream: Box::new(Cursor::new(header).chain(data)), bytes: Some(bytes) });
+        return Ok(Content {
+            stream: Box::new(Cursor::new(header).chain(data)),
+            bytes: Some(bytes),
+        });
     }
     let body = Cursor::new(fields).chain(data);
     Ok(Content { stream: Box::new(PartialReader::new(body, tag::LITERAL)), bytes: None })

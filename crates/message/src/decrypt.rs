@@ -211,7 +211,10 @@ pub(crate) fn decrypt_with(
         }
         (None, Release::Checked(spool)) => {
             let mut held = Vec::new();
-            (&mut stream).take(HELD_BYTES_MAX).read_to_end(&mut held).map_err(MessageError::read)?;
+            (&mut stream)
+                .take(HELD_BYTES_MAX)
+                .read_to_end(&mut held)
+                .map_err(MessageError::read)?;
             let mut nowhere = io::sink();
             if (held.len() as u64) < HELD_BYTES_MAX {
                 cfb::open(&session_key, cipher, &mut &held[..], &mut nowhere, threads)?;

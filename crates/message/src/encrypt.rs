@@ -14,13 +14,13 @@ use sequoia_openpgp::types::{RevocationStatus, SymmetricAlgorithm};
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
+use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::{self, Compression, Literal};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
 use crate::password::Stretched;
 use crate::sign::SigningKey;
-use crate::cfb;
 
 /// Which packets a message is made of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -146,9 +146,11 @@ pub(crate) struct Suite {
 
 impl Suite {
     pub(crate) fn choose(recipients: &Recipients, options: &EncryptOptions) -> Self {
-        let profile = options
-            .profile
-            .unwrap_or(if recipients.old { Profile::Rfc4880 } else { Profile::Rfc9580 });
+        let profile = options.profile.unwrap_or(if recipients.old {
+            Profile::Rfc4880
+        } else {
+            Profile::Rfc9580
+        });
         let cipher = if recipients.weak { Cipher::Aes128 } else { Cipher::Aes256 };
         let aead = match profile {
             Profile::LibrePgp => Aead::Ocb,
@@ -248,17 +250,10 @@ pub fn encrypt(
     let session_key = suite.session_key()?;
     let (fields, chunks) = suite.begin(&session_key)?;
     let wrapped = suite.wrap(&session_key, recipients)?;
-    let mut content = content::content(
-        input,
-        options.size,
-        &options.literal,
-        signers,
-        now,
-        options.compression,
-    )?;
-    let sealed = content.bytes.map(|plain| {
-        fields.len() as u64 + suite.sealed_bytes(chunks.as_ref(), plain)
-    });
+    let mut content =
+        content::content(input, options.size, &options.literal, signers, now, options.compression)?;
+    let sealed =
+        content.bytes.map(|plain| fields.len() as u64 + suite.sealed_bytes(chunks.as_ref(), plain));
     let mut start = wrapped;
     if let Some(body) = sealed.filter(|&body| framing::is_definite(body)) {
         framing::write_header(&mut start, suite.tag(), body)?;

@@ -15,7 +15,8 @@ use crate::sign::SigningKey;
 
 /// Gives passphrases for a key, one after the other, until it gives none: how often it was asked before,
 /// and for which key.
-pub type AskForKey<'a> = dyn FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'a;
+pub type AskForKey<'a> =
+    dyn FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'a;
 
 /// The newest key of `cert` that may sign at `now`, in seconds since 1970, unlocked.
 ///
@@ -30,8 +31,9 @@ pub fn signing_key(
 ) -> Result<SigningKey> {
     let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-    let valid =
-        cert.with_policy(policy, time).map_err(|error| refused(format!("is not valid: {error}")))?;
+    let valid = cert
+        .with_policy(policy, time)
+        .map_err(|error| refused(format!("is not valid: {error}")))?;
     if let openpgp::types::RevocationStatus::Revoked(_) = valid.revocation_status() {
         return Err(refused("is revoked".into()));
     }
@@ -54,10 +56,7 @@ pub fn signing_key(
 /// # Errors
 ///
 /// [`MessageError::Key`] if no passphrase fits.
-pub fn unlock(
-    key: Key<SecretParts, UnspecifiedRole>,
-    ask: &mut AskForKey<'_>,
-) -> Result<KeyPair> {
+pub fn unlock(key: Key<SecretParts, UnspecifiedRole>, ask: &mut AskForKey<'_>) -> Result<KeyPair> {
     let name = key.fingerprint().to_hex();
     if key.secret().is_encrypted() {
         let public = key.parts_as_public().clone();
@@ -68,7 +67,11 @@ pub fn unlock(
             }
             asked += 1;
         }
-        let why = if asked == 0 { "is locked, and there is no passphrase" } else { "no passphrase unlocks it" };
+        let why = if asked == 0 {
+            "is locked, and there is no passphrase"
+        } else {
+            "no passphrase unlocks it"
+        };
         return Err(MessageError::Key { name, why: why.into() });
     }
     key.into_keypair().map_err(MessageError::secret)
@@ -76,7 +79,10 @@ pub fn unlock(
 
 /// The keys of `cert` that can decrypt, whatever has become of them: old messages stay readable. Locked ones
 /// take a passphrase from `ask` when a message is for them.
-pub fn decryption_keys<A>(cert: &openpgp::Cert, ask: &std::sync::Arc<Mutex<A>>) -> Vec<DecryptionKey>
+pub fn decryption_keys<A>(
+    cert: &openpgp::Cert,
+    ask: &std::sync::Arc<Mutex<A>>,
+) -> Vec<DecryptionKey>
 where
     A: FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'static,
 {

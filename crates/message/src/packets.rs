@@ -65,7 +65,10 @@ enum Packet {
     Compressed,
     Decompressed(Box<Decompressor>),
     /// A signature or one-pass signature packet.
-    Small { tag: u8, body: Vec<u8> },
+    Small {
+        tag: u8,
+        body: Vec<u8>,
+    },
     Skipped,
 }
 
@@ -83,27 +86,40 @@ enum Codec {
 }
 
 /// The machine.
-pub(crate) struct Packets {
+struct Packets {
     state: State,
     depth: usize,
+}
+
+/// How much a message has made of itself so far, at all depths together.
+struct Budget {
     limits: Limits,
-    /// Octets that came out of compressed packets may be this many.
+    /// Octets of the message.
     taken: u64,
+    /// Octets that came out of compressed packets.
     given: u64,
 }
 
-impl Packets {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self::at_depth(limits, 0)
+impl Budget {
+    /// Counts octets that came out of a compressed packet.
+    fn give(&mut self, octets: usize) -> Result<()> {
+        self.given += octets as u64;
+        let Limits { expansion, expansion_free_bytes } = self.limits;
+        if self.given > expansion_free_bytes && self.given / expansion.max(1) > self.taken {
+            let what = "more content than so many times its size";
+            return Err(MessageError::TooLarge { what, limit: expansion });
+        }
+        Ok(())
     }
+}
 
-    fn at_depth(limits: Limits, depth: usize) -> Self {
-        Self { state: State::Header(Vec::new()), depth, limits, taken: 0, given: 0 }
+impl Packets {
+    fn new(depth: usize) -> Self {
+        Self { state: State::Header(Vec::new()), depth }
     }
 
     /// Takes in the next octets.
-    pub(crate) fn push(&mut self, mut data: &[u8], to: &mut dyn Document) -> Result<()> {
-        self.taken += data.len() as u64;
+    fn push(&mut self, mut data: &[u8], to: &mut dyn Document, budget: &mut Budget) -> Result<()> {
         while !data.is_empty() {
             match &mut self.state {
                 State::Header(header) => {
@@ -134,8 +150,7 @@ impl Packets {
                     if *left != u64::MAX {
                         *left -= now as u64;
                     }
-                    let before = (self.depth, self.limits, self.taken);
-                    packet.push(&data[..now], to, before, &mut self.given)?;
+                    packet.push(&data[..now], to, self.depth, budget)?;
                     data = &data[now..];
                     self.settle(to)?;
                 }
@@ -160,7 +175,7 @@ impl Packets {
     }
 
     /// Says that no more octets come.
-    pub(crate) fn finish(&mut self, to: &mut dyn Document) -> Result<()> {
+    fn finish(&mut self, to: &mut dyn Document) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Header(Vec::new())) {
             State::Header(header) if header.is_empty() => Ok(()),
             // Of a length that nobody said.
@@ -198,7 +213,9 @@ impl Packet {
             }
             // Types that implementations have to pass over (RFC 9580, section 4.3).
             40..=63 => Self::Skipped,
-            _ => return Err(MessageError::Malformed("a packet that does not belong into a message")),
+            _ => {
+                return Err(MessageError::Malformed("a packet that does not belong into a message"));
+            }
         })
     }
 
@@ -206,8 +223,8 @@ impl Packet {
         &mut self,
         mut data: &[u8],
         to: &mut dyn Document,
-        (depth, limits, taken): (usize, Limits, u64),
-        given: &mut u64,
+        depth: usize,
+        budget: &mut Budget,
     ) -> Result<()> {
         if let Self::LiteralFields(fields) = self {
             while !data.is_empty() {
@@ -248,7 +265,7 @@ impl Packet {
             *self = Self::Decompressed(Box::new(Decompressor {
                 codec,
                 ended: false,
-                inner: Packets::at_depth(limits, depth + 1),
+                inner: Packets::new(depth + 1),
                 piece: vec![0; PIECE_BYTES],
             }));
         }
@@ -262,18 +279,7 @@ impl Packet {
                 body.extend_from_slice(data);
                 Ok(())
             }
-            Self::Decompressed(decompressor) => {
-                decompressor.push(data, to, &mut |more| {
-                    *given += more;
-                    if *given > limits.expansion_free_bytes
-                        && *given / limits.expansion.max(1) > taken
-                    {
-                        let (what, limit) = ("more content than so many times its size", limits.expansion);
-                        return Err(MessageError::TooLarge { what, limit });
-                    }
-                    Ok(())
-                })
-            }
+            Self::Decompressed(decompressor) => decompressor.push(data, to, budget),
             _ => Ok(()),
         }
     }
@@ -297,12 +303,7 @@ impl Packet {
 }
 
 impl Decompressor {
-    fn push(
-        &mut self,
-        mut data: &[u8],
-        to: &mut dyn Document,
-        count: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<()> {
+    fn push(&mut self, mut data: &[u8], to: &mut dyn Document, budget: &mut Budget) -> Result<()> {
         const DAMAGED: MessageError = MessageError::Malformed("its compressed data are damaged");
         loop {
             if self.ended {
@@ -310,8 +311,8 @@ impl Decompressor {
             }
             let (read, made) = match &mut self.codec {
                 Codec::Stored => {
-                    count(data.len() as u64)?;
-                    return self.inner.push(data, to);
+                    budget.give(data.len())?;
+                    return self.inner.push(data, to, budget);
                 }
                 Codec::Flate(codec) => {
                     let before = (codec.total_in(), codec.total_out());
@@ -323,28 +324,22 @@ impl Decompressor {
                 }
                 Codec::Bzip2(codec) => {
                     let before = (codec.total_in(), codec.total_out());
-                    let status =
-                        codec.decompress(data, &mut self.piece).map_err(|_| DAMAGED)?;
+                    let status = codec.decompress(data, &mut self.piece).map_err(|_| DAMAGED)?;
                     self.ended = status == bzip2::Status::StreamEnd;
                     (codec.total_in() - before.0, codec.total_out() - before.1)
                 }
             };
             let (read, made) =
                 (usize::try_from(read).unwrap_or(usize::MAX), usize::try_from(made).unwrap_or(0));
-            count(made as u64)?;
-            self.inner.push(&self.piece[..made], to)?;
+            budget.give(made)?;
+            self.inner.push(&self.piece[..made], to, budget)?;
             data = &data[read..];
-            if data.is_empty() && made < self.piece.len() || read == 0 && made == 0 {
-                return if data.is_empty() || self.ended { self.leftover(data) } else { Err(DAMAGED) };
+            if data.is_empty() && made < self.piece.len() {
+                return Ok(());
             }
-        }
-    }
-
-    fn leftover(&self, data: &[u8]) -> Result<()> {
-        if data.is_empty() {
-            Ok(())
-        } else {
-            Err(MessageError::Malformed("something follows the compressed data"))
+            if read == 0 && made == 0 && !self.ended {
+                return Err(DAMAGED);
+            }
         }
     }
 }
@@ -352,12 +347,14 @@ impl Decompressor {
 /// The machine as a stream that is written to.
 pub(crate) struct PacketWriter<'a, D> {
     packets: Packets,
-    pub(crate) document: &'a mut D,
+    budget: Budget,
+    document: &'a mut D,
 }
 
 impl<'a, D: Document> PacketWriter<'a, D> {
     pub(crate) fn new(document: &'a mut D, limits: Limits) -> Self {
-        Self { packets: Packets::new(limits), document }
+        let budget = Budget { limits, taken: 0, given: 0 };
+        Self { packets: Packets::new(0), budget, document }
     }
 
     /// Says that no more octets come.
@@ -368,7 +365,8 @@ impl<'a, D: Document> PacketWriter<'a, D> {
 
 impl<D: Document> Write for PacketWriter<'_, D> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.packets.push(data, self.document)?;
+        self.budget.taken += data.len() as u64;
+        self.packets.push(data, self.document, &mut self.budget)?;
         Ok(data.len())
     }
 

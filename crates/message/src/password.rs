@@ -34,7 +34,8 @@ pub(crate) struct Skesk {
 /// Memory for stretching a passphrase, as the power of two of KiB: 2 GiB, the most that RFC 9106 recommends.
 const ARGON2_LOG_KIB_MAX: u8 = 21;
 
-const SHORT: MessageError = MessageError::Malformed("a packet with a wrapped session key is too short");
+const SHORT: MessageError =
+    MessageError::Malformed("a packet with a wrapped session key is too short");
 
 impl Skesk {
     /// Reads the body of a packet.

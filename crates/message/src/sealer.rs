@@ -50,14 +50,20 @@ impl Sealer {
         let (fields, chunks) = self.suite.begin(&self.session_key)?;
         let EncryptOptions { literal, compression, .. } = &self.options;
         let size = Some(plain.len() as u64);
-        let mut content =
-            content::content(plain, size, literal, &mut [], 0, *compression)?;
+        let mut content = content::content(plain, size, literal, &mut [], 0, *compression)?;
         let mut sealed = Vec::with_capacity(plain.len() + self.wrapped.len() + 256);
         sealed.extend_from_slice(&self.wrapped);
         let Some(bytes) = content.bytes else {
             // Compressed: its length is known when it is done.
             let mut body = fields;
-            seal(&self.suite, chunks.as_ref(), &self.session_key, &mut content.stream, &mut body, 1)?;
+            seal(
+                &self.suite,
+                chunks.as_ref(),
+                &self.session_key,
+                &mut content.stream,
+                &mut body,
+                1,
+            )?;
             framing::write_packet(&mut sealed, self.suite.tag(), &body)?;
             return Ok(sealed);
         };

@@ -258,12 +258,7 @@ impl<'a> Verifier<'a> {
         reports
     }
 
-    fn prepare(
-        &self,
-        signature: &[u8],
-        document: &[u8],
-        setups: &mut Setups,
-    ) -> Result<Prepared> {
+    fn prepare(&self, signature: &[u8], document: &[u8], setups: &mut Setups) -> Result<Prepared> {
         let packet = talaria_cert::first_packet(signature)
             .filter(|packet| packet.tag == Tag::SIGNATURE)
             .ok_or(MessageError::Malformed("it is not a signature"))?;
@@ -292,10 +287,9 @@ impl<'a> Verifier<'a> {
         let Some(signature) = Signature::parse(&seen.body) else {
             return Prepared::Done(SignatureReport::unreadable("its fields do not fit"));
         };
-        let issuer = signature.issuer.map(|key_id| Issuer {
-            key_id,
-            fingerprint: signature.issuer_fingerprint,
-        });
+        let issuer = signature
+            .issuer
+            .map(|key_id| Issuer { key_id, fingerprint: signature.issuer_fingerprint });
         let mut report = SignatureReport {
             outcome: Outcome::NoKey,
             signer: None,
@@ -465,7 +459,8 @@ impl KnownKey {
         let Some(key) = valid.keys().key_handle(handle).next() else {
             return Some(Discount::Unbound("the key was not bound to its certificate".into()));
         };
-        let revoked = |status: &RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
+        let revoked =
+            |status: &RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
         if revoked(&valid.revocation_status()) || revoked(&key.revocation_status()) {
             return Some(Discount::Revoked);
         }
@@ -502,17 +497,14 @@ fn times(cert: &openpgp::Cert) -> Vec<u32> {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
     };
-    let created: Vec<u32> =
-        cert.keys().map(|key| seconds(key.key().creation_time())).collect();
+    let created: Vec<u32> = cert.keys().map(|key| seconds(key.key().creation_time())).collect();
     let mut times = created.clone();
-    let components = cert
-        .keys()
-        .flat_map(|key| {
-            key.self_signatures().chain(key.self_revocations()).collect::<Vec<_>>()
-        })
-        .chain(cert.userids().flat_map(|id| {
-            id.self_signatures().chain(id.self_revocations()).collect::<Vec<_>>()
-        }));
+    let components =
+        cert.keys()
+            .flat_map(|key| key.self_signatures().chain(key.self_revocations()).collect::<Vec<_>>())
+            .chain(cert.userids().flat_map(|id| {
+                id.self_signatures().chain(id.self_revocations()).collect::<Vec<_>>()
+            }));
     for signature in components {
         let Some(made) = signature.signature_creation_time() else { continue };
         let made = seconds(made);
@@ -565,7 +557,9 @@ impl Seen {
     fn before(body: &[u8]) -> Self {
         let hasher = Signature::parse(body)
             .filter(|signature| signature.version != 5)
-            .filter(|signature| signature.version != 6 || signature.salt.len() == salt_bytes(signature.hash))
+            .filter(|signature| {
+                signature.version != 6 || signature.salt.len() == salt_bytes(signature.hash)
+            })
             .and_then(|signature| {
                 let text = signature.kind == TEXT;
                 DocumentHasher::new(signature.hash, text, signature.salt.to_vec()).ok()
@@ -584,7 +578,8 @@ struct Announced {
 
 impl Announced {
     fn parse(body: &[u8]) -> Result<Self> {
-        const SHORT: MessageError = MessageError::Malformed("a one-pass signature packet is too short");
+        const SHORT: MessageError =
+            MessageError::Malformed("a one-pass signature packet is too short");
         let &[version, kind, hash, _, ref rest @ ..] = body else { return Err(SHORT) };
         let mut salt = &[][..];
         if version == 6 {
@@ -654,9 +649,10 @@ impl<'a> Receiver<'a> {
         let Some(literal) = self.literal.filter(|_| self.ended) else {
             return Err(MessageError::Malformed("it has no literal data"));
         };
-        let missing = self.announced.iter().map(|_| {
-            SignatureReport::unreadable("it was announced, but is missing")
-        });
+        let missing = self
+            .announced
+            .iter()
+            .map(|_| SignatureReport::unreadable("it was announced, but is missing"));
         let reports = self
             .before
             .into_iter()

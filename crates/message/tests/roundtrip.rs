@@ -31,8 +31,7 @@ fn seal(plain: &[u8], options: &EncryptOptions) -> Vec<u8> {
 
 fn open(sealed: &[u8], threads: usize) -> Result<Vec<u8>, talaria_message::MessageError> {
     let mut plain = Vec::new();
-    let options =
-        DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads };
+    let options = DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads };
     let mut secrets = password_secrets("correct horse");
     decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options)?;
     Ok(plain)
@@ -90,7 +89,8 @@ fn recipients_and_signers() {
         for size in [0, 100, 300_000] {
             let plain = octets(size);
             let mut signers = parties.signers();
-            let options = EncryptOptions { profile: Some(profile), aead, ..EncryptOptions::default() };
+            let options =
+                EncryptOptions { profile: Some(profile), aead, ..EncryptOptions::default() };
             let mut sealed = Vec::new();
             encrypt(
                 Cursor::new(plain.clone()),
@@ -128,12 +128,9 @@ fn recipients_and_signers() {
 #[test]
 fn compressed() {
     let plain = b"all work and no play makes jack a dull boy\n".repeat(10_000);
-    for compression in [
-        Compression::Zip(6),
-        Compression::Zlib(1),
-        Compression::Bzip2(9),
-        Compression::Auto,
-    ] {
+    for compression in
+        [Compression::Zip(6), Compression::Zlib(1), Compression::Bzip2(9), Compression::Auto]
+    {
         let options = EncryptOptions { compression, ..EncryptOptions::default() };
         let sealed = seal(&plain, &options);
         assert!(sealed.len() < plain.len() / 10, "{compression:?}");

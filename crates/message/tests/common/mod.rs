@@ -89,7 +89,10 @@ pub(crate) fn password_secrets(password: &str) -> Secrets {
 }
 
 /// A message for a key, which costs less than one with a passphrase, and how to open it.
-pub(crate) fn with_session_key(plain: &[u8], options: &EncryptOptions) -> (Vec<u8>, &'static Parties) {
+pub(crate) fn with_session_key(
+    plain: &[u8],
+    options: &EncryptOptions,
+) -> (Vec<u8>, &'static Parties) {
     let parties = Parties::new();
     let mut recipients = Recipients::default();
     recipients.add(&parties.certs[0], &POLICY, NOW).unwrap();
