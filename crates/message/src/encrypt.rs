@@ -228,6 +228,15 @@ impl Suite {
 #[expect(non_camel_case_types, reason = "the error of Sequoia, which has no name of its own there")]
 type anyhow_error = <openpgp::Cert as std::str::FromStr>::Err;
 
+/// A message that was encrypted.
+#[derive(Debug)]
+pub struct Encrypted {
+    /// The cipher.
+    pub cipher: Cipher,
+    /// The session key, for those who have to hand it over.
+    pub session_key: Zeroizing<Vec<u8>>,
+}
+
 /// Encrypts what `input` gives, signed by `signers` if there are any, at `now` in seconds since 1970.
 ///
 /// Memory is a few segments of 256 KiB per thread, or of one chunk if that is larger.
@@ -242,7 +251,7 @@ pub fn encrypt(
     signers: &mut [SigningKey],
     options: &EncryptOptions,
     now: u32,
-) -> Result<()> {
+) -> Result<Encrypted> {
     if recipients.is_empty() {
         return Err(MessageError::Usage("a message needs a recipient or a passphrase"));
     }
@@ -274,7 +283,8 @@ pub fn encrypt(
         )?;
         parts.finish()?;
     }
-    output.flush().map_err(MessageError::write)
+    output.flush().map_err(MessageError::write)?;
+    Ok(Encrypted { cipher: suite.cipher, session_key })
 }
 
 pub(crate) fn seal(

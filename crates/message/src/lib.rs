@@ -31,7 +31,7 @@ pub use armor::{ArmorReader, ArmorWriter, Input, Label};
 pub use cleartext::{CLEARTEXT_HEAD, sign_cleartext, split_cleartext, verify_cleartext};
 pub use content::{Compression, Literal};
 pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
-pub use encrypt::{EncryptOptions, Profile, Recipients, encrypt, pack};
+pub use encrypt::{EncryptOptions, Encrypted, Profile, Recipients, encrypt, pack};
 pub use error::MessageError;
 pub use inline::{detach, verify_inline};
 pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
