@@ -17,6 +17,7 @@ use crate::algorithm::Cipher;
 use crate::error::{MessageError, Result};
 use crate::framing::{read_full, tag};
 use crate::pipeline::{self, Drain, Source, Work};
+use crate::random;
 
 /// The header of the digest packet at the end.
 const MDC_HEADER: [u8; 2] = [0xc0 | tag::MDC, 20];
@@ -36,7 +37,7 @@ pub(crate) fn sealed_bytes(cipher: Cipher, plain: u64) -> u64 {
 fn prefix(cipher: Cipher) -> Result<Zeroizing<Vec<u8>>> {
     let block = cipher.block_bytes();
     let mut prefix = Zeroizing::new(vec![0; block + 2]);
-    aws_lc_rs::rand::fill(&mut prefix[..block]).map_err(MessageError::secret)?;
+    random::fill(&mut prefix[..block])?;
     prefix.copy_within(block - 2..block, block);
     Ok(prefix)
 }

@@ -137,7 +137,7 @@ impl Chunks {
         plain: &mut (impl Write + Send),
         threads: usize,
     ) -> Result<()> {
-        let mut source = OpenSource { chunks: self, sealed, index: 0, carried: Vec::new() };
+        let mut source = OpenSource { chunks: self, sealed, index: 0, carried: None };
         let workers = self.workers(threads);
         let mut made = (0..workers).map(|_| self.worker()).collect::<Result<Vec<_>>>()?;
         let mut drain = PlainDrain { chunks: self, out: plain };
@@ -148,7 +148,9 @@ impl Chunks {
 /// Some chunks in a row. In memory each chunk has its tag behind it, as in the packet.
 #[derive(Default)]
 struct Segment {
+    /// The buffer, of which [`Self::len`] octets count.
     bytes: Vec<u8>,
+    len: usize,
     /// The number of the first chunk.
     index: u64,
     /// Octets of plaintext.
@@ -168,24 +170,22 @@ impl Segment {
     }
 }
 
-/// Reads at most `wanted` octets to the end of `bytes`, which grows with what is there: a small message
-/// does not pay for a large buffer.
-fn read_onto(input: &mut impl Read, bytes: &mut Vec<u8>, wanted: usize) -> Result<usize> {
+/// Reads at most `wanted` octets into `bytes` from `start` on. The buffer grows with what is there, so that
+/// a small message does not pay for a large one, and never shrinks: what was in it is written over.
+fn read_at(input: &mut impl Read, bytes: &mut Vec<u8>, start: usize, wanted: usize) -> Result<usize> {
     const FIRST_BYTES: usize = 8 << 10;
-    let start = bytes.len();
     let mut filled = 0;
     while filled < wanted {
-        let room =
-            (bytes.capacity() - start).max(filled * 4).clamp(FIRST_BYTES, wanted.max(FIRST_BYTES));
-        let room = room.min(wanted);
-        bytes.resize(start + room, 0);
-        let read = read_full(input, &mut bytes[start + filled..])?;
+        let room = bytes.len().saturating_sub(start).max(filled * 4).max(FIRST_BYTES).min(wanted);
+        if bytes.len() < start + room {
+            bytes.resize(start + room, 0);
+        }
+        let read = read_full(input, &mut bytes[start + filled..start + room])?;
         filled += read;
-        if start + filled < bytes.len() {
+        if filled < room {
             break;
         }
     }
-    bytes.truncate(start + filled);
     Ok(filled)
 }
 
@@ -198,13 +198,14 @@ struct SealSource<'a, R> {
 impl<R: Read + Send> Source<Segment> for SealSource<'_, R> {
     fn fill(&mut self, segment: &mut Segment) -> Result<bool> {
         let chunk = self.chunks.size.bytes();
-        segment.bytes.clear();
         (segment.index, segment.plain, segment.last) = (self.index, 0, false);
+        segment.len = 0;
         for _ in 0..self.chunks.chunks_per_segment() {
-            let read = read_onto(self.plain, &mut segment.bytes, chunk)?;
+            let read = read_at(self.plain, &mut segment.bytes, segment.len, chunk)?;
             segment.plain += read;
+            segment.len += read;
             if read > 0 {
-                segment.bytes.extend([0; TAG_BYTES]);
+                segment.len += TAG_BYTES;
                 self.index += 1;
             }
             if read < chunk {
@@ -227,7 +228,12 @@ impl Work<Segment> for Sealing<'_> {
     fn work(&mut self, segment: &mut Segment) -> Result<()> {
         let Worker { chunks, key } = &mut self.0;
         let step = chunks.size.bytes() + TAG_BYTES;
-        for (index, chunk) in (segment.index..).zip(segment.bytes.chunks_mut(step)) {
+        // Room for the tag of the last chunk, and for that of the end.
+        if segment.bytes.len() < segment.len + TAG_BYTES {
+            segment.bytes.resize(segment.len + TAG_BYTES, 0);
+        }
+        let sealed = &mut segment.bytes[..segment.len];
+        for (index, chunk) in (segment.index..).zip(sealed.chunks_mut(step)) {
             let (data, tag) = chunk.split_at_mut(chunk.len() - TAG_BYTES);
             let sealed = key.seal(&chunks.nonce(index), &chunks.associated(index, None), data)?;
             tag.copy_from_slice(&sealed);
@@ -237,7 +243,8 @@ impl Work<Segment> for Sealing<'_> {
             let total = segment.total(chunks.size.bytes());
             let aad = chunks.associated(index, Some(total));
             let tag = key.seal(&chunks.nonce(index), &aad, &mut [])?;
-            segment.bytes.extend(tag);
+            segment.bytes[segment.len..segment.len + TAG_BYTES].copy_from_slice(&tag);
+            segment.len += TAG_BYTES;
         }
         Ok(())
     }
@@ -249,7 +256,7 @@ struct WriteDrain<'a, W> {
 
 impl<W: Write + Send> Drain<Segment> for WriteDrain<'_, W> {
     fn drain(&mut self, segment: &mut Segment) -> Result<()> {
-        self.out.write_all(&segment.bytes).map_err(MessageError::write)
+        self.out.write_all(&segment.bytes[..segment.len]).map_err(MessageError::write)
     }
 }
 
@@ -257,8 +264,8 @@ struct OpenSource<'a, R> {
     chunks: &'a Chunks,
     sealed: &'a mut R,
     index: u64,
-    /// A tag's length of octets that are read ahead: they may be the last tag.
-    carried: Vec<u8>,
+    /// Octets that are read ahead, the length of a tag, since they may be the last one. None at first.
+    carried: Option<[u8; TAG_BYTES]>,
 }
 
 impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
@@ -266,23 +273,34 @@ impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
         let chunk = self.chunks.size.bytes();
         let count = self.chunks.chunks_per_segment();
         let whole = count * (chunk + TAG_BYTES) + TAG_BYTES;
-        let wanted = whole - self.carried.len();
-        segment.bytes.clear();
-        segment.bytes.append(&mut self.carried);
+        let mut start = 0;
+        if let Some(carried) = self.carried.take() {
+            start = TAG_BYTES;
+            if segment.bytes.len() < start {
+                segment.bytes.resize(start, 0);
+            }
+            segment.bytes[..start].copy_from_slice(&carried);
+        }
         segment.index = self.index;
-        segment.last = read_onto(self.sealed, &mut segment.bytes, wanted)? < wanted;
+        let wanted = whole - start;
+        let read = read_at(self.sealed, &mut segment.bytes, start, wanted)?;
+        segment.len = start + read;
+        segment.last = read < wanted;
         if segment.last {
             // What is left are chunks, of which the last may be short, and the last tag.
-            let Some(chunks) = segment.bytes.len().checked_sub(TAG_BYTES) else {
+            let Some(chunks) = segment.len.checked_sub(TAG_BYTES) else {
                 return Err(MessageError::Truncated("its authentication tag is missing"));
             };
-            let tags = chunks.div_ceil(chunk + TAG_BYTES) * TAG_BYTES;
-            segment.plain = chunks
-                .checked_sub(tags)
-                .ok_or(MessageError::Truncated("it ends in an authentication tag"))?;
+            if (1..=TAG_BYTES).contains(&(chunks % (chunk + TAG_BYTES))) {
+                return Err(MessageError::Truncated("it ends in an authentication tag"));
+            }
+            segment.plain = chunks - chunks.div_ceil(chunk + TAG_BYTES) * TAG_BYTES;
         } else {
             segment.plain = count * chunk;
-            self.carried = segment.bytes.split_off(whole - TAG_BYTES);
+            segment.len = whole - TAG_BYTES;
+            let mut carried = [0; TAG_BYTES];
+            carried.copy_from_slice(&segment.bytes[segment.len..whole]);
+            self.carried = Some(carried);
         }
         self.index += count as u64;
         Ok(!segment.last)
@@ -296,7 +314,7 @@ impl Work<Segment> for Opening<'_> {
         let Worker { chunks, key } = &mut self.0;
         let size = chunks.size.bytes();
         let sealed = segment.sealed(size);
-        let (data, last) = segment.bytes.split_at_mut(sealed);
+        let (data, last) = segment.bytes[..segment.len].split_at_mut(sealed);
         let mut index = segment.index;
         for chunk in data.chunks_mut(size + TAG_BYTES) {
             let (data, tag) = chunk.split_at_mut(chunk.len() - TAG_BYTES);

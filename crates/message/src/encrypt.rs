@@ -20,6 +20,7 @@ use crate::content::{self, Compression, Literal};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
 use crate::password::Stretched;
+use crate::random;
 use crate::sign::SigningKey;
 
 /// Which packets a message is made of.
@@ -162,7 +163,7 @@ impl Suite {
     /// Draws a session key.
     pub(crate) fn session_key(&self) -> Result<Zeroizing<Vec<u8>>> {
         let mut key = Zeroizing::new(vec![0; self.cipher.key_bytes()]);
-        aws_lc_rs::rand::fill(&mut key).map_err(MessageError::secret)?;
+        random::fill(&mut key)?;
         Ok(key)
     }
 
@@ -200,13 +201,13 @@ impl Suite {
             Profile::Rfc4880 => (vec![1], None),
             Profile::Rfc9580 => {
                 let mut salt = [0; SALT_BYTES];
-                aws_lc_rs::rand::fill(&mut salt).map_err(MessageError::secret)?;
+                random::fill(&mut salt)?;
                 let chunks = Chunks::seipd_v2(session_key, cipher, aead, chunk, &salt)?;
                 ([&[2], &numbers[..], &salt].concat(), Some(chunks))
             }
             Profile::LibrePgp => {
                 let mut iv = vec![0; aead.nonce_bytes()];
-                aws_lc_rs::rand::fill(&mut iv).map_err(MessageError::secret)?;
+                random::fill(&mut iv)?;
                 let chunks = Chunks::librepgp(session_key, cipher, aead, chunk, &iv)?;
                 ([&[1], &numbers[..], &iv].concat(), Some(chunks))
             }

@@ -21,6 +21,7 @@ mod keys;
 mod packets;
 mod password;
 mod pipeline;
+mod random;
 mod sealer;
 mod secrets;
 mod sign;

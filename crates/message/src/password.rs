@@ -12,6 +12,7 @@ use crate::algorithm::{Aead, Cipher, TAG_BYTES};
 use crate::error::{MessageError, Result};
 use crate::framing::tag;
 use crate::kdf::hkdf_sha256;
+use crate::random;
 
 /// A session key and, where the packet says it, the cipher that it is for.
 pub(crate) struct SessionKey {
@@ -153,7 +154,7 @@ impl Stretched {
     /// some 40 ms. (Argon2 wants 64 MiB and more, and no GnuPG has it.)
     pub(crate) fn new(password: &Password, cipher: Cipher) -> Result<Self> {
         let mut salt = [0; 8];
-        aws_lc_rs::rand::fill(&mut salt).map_err(MessageError::secret)?;
+        random::fill(&mut salt)?;
         let s2k = S2K::Iterated {
             hash: sequoia_openpgp::types::HashAlgorithm::SHA256,
             salt,
@@ -184,7 +185,7 @@ impl Stretched {
         let info = [0xc0 | tag::SKESK, 6, cipher, aead as u8];
         let key = key_encryption_key(6, &self.key, &info)?;
         let mut nonce = vec![0; aead.nonce_bytes()];
-        aws_lc_rs::rand::fill(&mut nonce).map_err(MessageError::secret)?;
+        random::fill(&mut nonce)?;
         let mut wrapped = Zeroizing::new(session_key.to_vec());
         let tag = AeadKey::new(aead, self.cipher, &key)?.seal(&nonce, &info, &mut wrapped)?;
         let octet = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);

@@ -14,6 +14,7 @@ use talaria_cert::Hasher;
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
+use crate::random;
 
 /// Type of a signature on binary data (RFC 9580, section 5.2.1.1).
 pub(crate) const BINARY: u8 = 0x00;
@@ -79,7 +80,7 @@ impl SigningKey {
         let mut salt = Vec::new();
         if self.version == 6 {
             salt = vec![0; salt_bytes(self.hash)];
-            aws_lc_rs::rand::fill(&mut salt).map_err(MessageError::secret)?;
+            random::fill(&mut salt)?;
         }
         DocumentHasher::new(self.hash, text, salt)
     }

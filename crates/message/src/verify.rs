@@ -53,6 +53,30 @@ pub enum Outcome {
     Unchecked(String),
 }
 
+impl Outcome {
+    /// The name that programs know it by.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::NoKey => "no_key",
+            Self::Discounted(_) => "discounted",
+            Self::Unchecked(_) => "unchecked",
+        }
+    }
+
+    /// Why it does not count or cannot be checked.
+    #[must_use]
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::Good | Self::Bad | Self::NoKey => None,
+            Self::Discounted(why) => Some(why.to_string()),
+            Self::Unchecked(why) => Some(why.clone()),
+        }
+    }
+}
+
 /// Why a signature that a key made does not count.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Discount {
@@ -122,7 +146,9 @@ impl SignatureReport {
         self.outcome == Outcome::Good
     }
 
-    fn unreadable(why: &str) -> Self {
+    /// The report on what cannot be read as a signature.
+    #[must_use]
+    pub fn unreadable(why: &str) -> Self {
         Self {
             outcome: Outcome::Unchecked(why.to_owned()),
             signer: None,
@@ -185,13 +211,18 @@ impl<'a> Verifier<'a> {
         Self { lookup: Mutex::new(lookup), policy, now, known: Mutex::default() }
     }
 
+    /// Checks as of `now` from here on. What is known of certificates stays known.
+    pub fn set_now(&mut self, now: u32) {
+        self.now = now;
+    }
+
     /// Checks detached signatures on what `document` gives, in the order of their packets.
     ///
     /// # Errors
     ///
     /// [`MessageError::Malformed`] if `signatures` are none; [`MessageError::Read`].
     pub fn detached(
-        &mut self,
+        &self,
         signatures: &[u8],
         document: &mut (impl Read + ?Sized),
     ) -> Result<Vec<SignatureReport>> {
