@@ -10,6 +10,7 @@ pub mod keydb;
 pub mod keyserver;
 mod lookups;
 mod measure;
+pub mod messages;
 mod plot;
 mod results;
 pub mod scale;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    Generate, Profile, generate, generate_files, keydb, keyserver, scale, storage,
+    Generate, Profile, generate, generate_files, keydb, keyserver, messages, scale, storage,
 };
 
 use crate::context::Context;
@@ -81,6 +81,20 @@ enum What {
         /// Certificates of each run of uploads
         #[arg(long, value_name = "N", default_value_t = 4000)]
         uploads: usize,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Messages: a large file, many small objects, many signatures, with gpg, rnp and age beside talaria
+    ///
+    /// The reports on obnam (2016) and libdinemic (2018), repeated. Files are in memory unless --scratch
+    /// names another folder; the large file needs ten times its size there.
+    Messages {
+        /// MiB of the large file
+        #[arg(long, value_name = "MIB", default_value_t = 1024)]
+        size: u64,
+        /// Small objects, and signatures
+        #[arg(long, value_name = "N", default_value_t = 20_000)]
+        objects: usize,
         #[command(flatten)]
         common: Common,
     },
@@ -181,6 +195,19 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 ..defaults
             };
             storage::run(&options, &mut out).map_err(failed)?;
+        }
+        What::Messages { size, objects, common } => {
+            let defaults = messages::MessagesOptions::default();
+            let options = messages::MessagesOptions {
+                bytes: size << 20,
+                runs: common.runs,
+                objects: *objects,
+                signatures: *objects,
+                program: std::env::current_exe()?,
+                scratch: common.scratch.clone().unwrap_or(defaults.scratch),
+                results: common.results.clone(),
+            };
+            messages::run(&options, &mut out).map_err(failed)?;
         }
         What::Scale { counts, common } => {
             let options = scale::ScaleOptions {

@@ -1,0 +1,402 @@
+//! Messages: large files, many small objects, many signatures, with gpg, rnp, sq and age beside talaria.
+//!
+//! The reports on obnam's encrypted backup (2016) and on libdinemic (2018), repeated. Files are in a folder
+//! in memory, so that no disk is measured. Everybody reads and writes a file, authenticates what is
+//! encrypted, and stretches a passphrase once (age: wraps a key for a recipient, since its passphrases are
+//! made to take a second). Nobody syncs in that folder; talaria renames its output when it is complete.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
+use talaria_message::openpgp::crypto::Password;
+use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::{
+    EncryptOptions, Issuer, Opener, Recipients, Sealer, SigningKey, Verifier, signing_key,
+};
+
+use crate::measure::{Cost, Run, in_process, median};
+use crate::table::{Cell, Table};
+use crate::{BenchError, results};
+
+/// What is measured, and how often.
+#[derive(Clone, Debug)]
+pub struct MessagesOptions {
+    /// Bytes of the large file.
+    pub bytes: u64,
+    /// Runs that alternate between all programs.
+    pub runs: usize,
+    /// Small objects.
+    pub objects: usize,
+    /// Signatures.
+    pub signatures: usize,
+    /// The talaria program.
+    pub program: PathBuf,
+    /// A folder in memory.
+    pub scratch: PathBuf,
+    /// Where CSV goes.
+    pub results: Option<PathBuf>,
+}
+
+impl Default for MessagesOptions {
+    fn default() -> Self {
+        let memory = PathBuf::from("/dev/shm");
+        Self {
+            bytes: 1 << 30,
+            runs: 7,
+            objects: 20_000,
+            signatures: 20_000,
+            program: "talaria".into(),
+            scratch: if memory.is_dir() { memory } else { std::env::temp_dir() },
+            results: None,
+        }
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+///
+/// When a program that is there fails, or a file cannot be written.
+pub fn run(options: &MessagesOptions, out: &mut dyn Write) -> Result<Vec<Table>, BenchError> {
+    let folder = tempfile::Builder::new()
+        .prefix("m")
+        .tempdir_in(&options.scratch)
+        .map_err(BenchError::io("make a folder in", &options.scratch))?;
+    let mut tables = Vec::new();
+    for (name, table) in [
+        ("messages-bulk", bulk(options, folder.path())?),
+        ("messages-small", small(options, folder.path())?),
+        ("messages-signatures", signatures(options, folder.path())?),
+    ] {
+        table.print(out).map_err(BenchError::Output)?;
+        results::save(options.results.as_deref(), name, &table, &[])?;
+        tables.push(table);
+    }
+    Ok(tables)
+}
+
+/// One way to do something with the large file.
+struct Way {
+    name: &'static str,
+    run: Run,
+    output: Option<PathBuf>,
+    costs: Vec<Cost>,
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
+    fs::write(path, bytes).map_err(BenchError::io("write", path))
+}
+
+fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
+    let at = |name: &str| folder.join(name);
+    let (input, password) = (at("input"), at("passphrase"));
+    write(&password, b"correct horse battery staple\n")?;
+    let mut noise = vec![0; usize::try_from(options.bytes).unwrap_or(usize::MAX)];
+    for piece in noise.chunks_mut(1 << 20) {
+        openssl::rand::rand_bytes(piece)
+            .map_err(|_| BenchError::io("fill", &input)(std::io::ErrorKind::Other.into()))?;
+    }
+    write(&input, &noise)?;
+    drop(noise);
+    let gpg_home = at("gnupg");
+    fs::create_dir_all(&gpg_home).map_err(BenchError::io("make", &gpg_home))?;
+    private(&gpg_home)?;
+    let talaria = |command: &str| {
+        Run::new(&options.program).arg(command).arg("--passphrase-file").arg(&password)
+    };
+    let gpg = || {
+        Run::new("gpg")
+            .arg("--homedir")
+            .arg(&gpg_home)
+            .args([
+                "--batch",
+                "--yes",
+                "--quiet",
+                "--pinentry-mode",
+                "loopback",
+                "--passphrase-file",
+            ])
+            .arg(&password)
+    };
+    let shell = |text: String| Run::new("sh").arg("-c").arg(text);
+    let shown = |path: &Path| path.display().to_string();
+    let mut ways: Vec<Way> = Vec::new();
+    let mut add = |name, run: Run, output: Option<&str>| {
+        ways.push(Way { name, run, output: output.map(at), costs: Vec::new() });
+    };
+    let encrypt = |profile: &[&str], output: &str| {
+        talaria("encrypt").arg("--symmetric").args(profile).arg("-o").arg(at(output)).arg(&input)
+    };
+    add("cat", shell(format!("cat {} > {}", shown(&input), shown(&at("cat")))), Some("cat"));
+    add("talaria, AES-256-GCM", encrypt(&["--profile", "rfc9580"], "gcm"), None);
+    add("talaria, OCB", encrypt(&["--profile", "rfc9580", "--aead", "ocb"], "ocb"), None);
+    add("talaria, packet 20", encrypt(&["--profile", "librepgp"], "koch"), None);
+    add("talaria, CFB", encrypt(&["--profile", "rfc4880"], "cfb"), None);
+    let decrypt =
+        |from: &str| talaria("decrypt").arg("--quiet").arg("-o").arg(at("plain")).arg(at(from));
+    add("talaria, decrypt GCM", decrypt("gcm"), Some("plain"));
+    add("talaria, decrypt OCB", decrypt("ocb"), Some("plain"));
+    add("talaria, decrypt CFB", decrypt("cfb"), Some("plain"));
+    add(
+        "talaria, GCM to a sink",
+        talaria("encrypt").args(["--symmetric", "--profile", "rfc9580"]).arg(&input),
+        None,
+    );
+    add("talaria, GCM from file to a sink, decrypt", talaria("decrypt").arg(at("gcm")), None);
+    add("cat | cat to a sink", shell(format!("cat {} | cat", shown(&input))), None);
+    add(
+        "cat | talaria, GCM to a sink",
+        shell(format!(
+            "cat {} | {} encrypt --symmetric --profile rfc9580 --passphrase-file {} | cat",
+            shown(&input),
+            shown(&options.program),
+            shown(&password),
+        )),
+        None,
+    );
+    add("cat | cat | cat to a sink", shell(format!("cat {} | cat | cat", shown(&input))), None);
+    if is_there("gpg") {
+        let sealed = |name: &str| gpg().arg("-o").arg(at(name));
+        add("gpg 2.2, no compression", sealed("gpg0").args(["-z", "0", "-c"]).arg(&input), None);
+        add("gpg 2.2, decrypt", sealed("gpgplain").arg("-d").arg(at("gpg0")), Some("gpgplain"));
+        add("gpg 2.2, defaults", sealed("gpg6").arg("-c").arg(&input), Some("gpg6"));
+    }
+    if is_there("rnp") {
+        let rnp = Run::new("rnp").arg("--homedir").arg(&gpg_home).args([
+            "--overwrite",
+            "-c",
+            "-z",
+            "0",
+            "--aead=OCB",
+            "--cipher",
+            "AES256",
+            "--password",
+            "correct horse battery staple",
+        ]);
+        add("rnp, packet 20", rnp.arg("--output").arg(at("rnp")).arg(&input), Some("rnp"));
+    }
+    if is_there("age") {
+        let identity = at("age.key");
+        let made = Command::new("age-keygen").arg("-o").arg(&identity).output();
+        let recipient = fs::read_to_string(&identity).unwrap_or_default();
+        let recipient = recipient.lines().find_map(|line| line.strip_prefix("# public key: "));
+        if let (Ok(_), Some(recipient)) = (made, recipient) {
+            let age = Run::new("age").args(["-r", recipient, "-o"]).arg(at("age"));
+            add("age", age.arg(&input), Some("age"));
+        }
+    }
+    for _ in 0..options.runs.max(1) {
+        for way in &mut ways {
+            // gpg's defaults take half a minute; once is enough.
+            if way.name == "gpg 2.2, defaults" && !way.costs.is_empty() {
+                continue;
+            }
+            way.costs.push(way.run.measure()?);
+            if let Some(output) = &way.output {
+                let _ = fs::remove_file(output);
+            }
+        }
+    }
+    let mut table = Table::new(
+        "One large file (obnam, 2016)",
+        &["", "wall s\nmedian", "wall s\nleast", "CPU s\nmedian", "MB/s\nat best", "peak\nMB"],
+    );
+    let megabytes = number(options.bytes) / 1e6;
+    table.note(format!(
+        "{megabytes:.0} MB that do not compress, from and to files in memory unless a sink (/dev/null) is \
+         said; runs alternate. All passphrases are stretched with SHA2-256 over 65,011,712 octets (rnp: \
+         what its defaults take)."
+    ));
+    for way in ways {
+        let middle = median(&way.costs);
+        let least = way.costs.iter().map(|cost| cost.wall_s).fold(f64::INFINITY, f64::min);
+        table.push(vec![
+            way.name.into(),
+            middle.wall_s.into(),
+            least.into(),
+            middle.cpu_s().into(),
+            (megabytes / least).into(),
+            (number(middle.peak_bytes) / 1e6).into(),
+        ]);
+    }
+    Ok(table)
+}
+
+/// gpg wants its folder to be the user's only.
+fn private(folder: &Path) -> Result<(), BenchError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(folder, mode).map_err(BenchError::io("change", folder))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are small")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// A row of `count` operations that cost `cost`.
+fn row(name: &str, count: usize, cost: Cost) -> Vec<Cell> {
+    let count = number(count as u64);
+    vec![
+        name.into(),
+        (1e6 * cost.wall_s / count).into(),
+        (1e6 * cost.cpu_s() / count).into(),
+        (count / cost.cpu_s()).into(),
+    ]
+}
+
+const COLUMNS: [&str; 4] = ["", "wall us\neach", "CPU us\neach", "per\nCPU s"];
+
+/// Runs of gpg, which cost ten thousand times more.
+const GPG_RUNS: usize = 20;
+
+fn small(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
+    let object = vec![0x5a; 4096];
+    let failed = |error: talaria_message::MessageError| {
+        BenchError::io("use", Path::new("a message"))(std::io::Error::other(error))
+    };
+    let password = || Password::from("correct horse battery staple");
+    let mut recipients = Recipients::default();
+    recipients.add_password(password());
+    let mut table = Table::new("Objects of 4 KiB under a passphrase (obnam, 2016)", &COLUMNS);
+    table.note(
+        "talaria: in this process, one thread; a Sealer stretches and wraps once, an Opener once. Each \
+         object is a complete message with a salt of its own. gpg: one process for each object.",
+    );
+    let (sealer, made) = in_process(|| Sealer::new(&recipients, EncryptOptions::default()));
+    let sealer = sealer.map_err(failed)?;
+    table.push(row("talaria, making a Sealer", 1, made));
+    let mut sealed = Vec::with_capacity(options.objects);
+    let (done, cost) = in_process(|| {
+        for _ in 0..options.objects {
+            sealed.push(sealer.seal(&object)?);
+        }
+        Ok(())
+    });
+    done.map_err(failed)?;
+    table.push(row("talaria, seal", options.objects, cost));
+    let policy = StandardPolicy::new();
+    let mut verifier = Verifier::new(Box::new(|_: &Issuer| Vec::new()), &policy, crate::now());
+    let mut opener = Opener::new(Vec::new(), vec![password()]);
+    let (done, cost) = in_process(|| {
+        for message in &sealed {
+            let (plain, _) = opener.open(message, &mut verifier)?;
+            assert_eq!(plain, object, "an object came back changed");
+        }
+        Ok(())
+    });
+    done.map_err(failed)?;
+    table.push(row("talaria, open", options.objects, cost));
+    if is_there("gpg") {
+        let at = |name: &str| folder.join(name);
+        write(&at("object"), &object)?;
+        let run = Run::new("gpg").arg("--homedir").arg(at("gnupg")).args([
+            "--batch",
+            "--yes",
+            "--quiet",
+            "--pinentry-mode",
+            "loopback",
+            "--passphrase-file",
+        ]);
+        let run = run.arg(at("passphrase")).arg("-o").arg(at("object.gpg")).args(["-z", "0", "-c"]);
+        let run = run.arg(at("object"));
+        table.push(row("gpg, one process each", 1, run.median(GPG_RUNS)?));
+    }
+    Ok(table)
+}
+
+fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
+    let policy = StandardPolicy::new();
+    let now = crate::now();
+    let failed = |error: talaria_message::MessageError| {
+        BenchError::io("use", Path::new("a signature"))(std::io::Error::other(error))
+    };
+    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now) - 3600);
+    let (cert, _) = CertBuilder::general_purpose(Some("<bench@example.org>"))
+        .set_cipher_suite(CipherSuite::Cv25519)
+        .set_creation_time(made)
+        .generate()
+        .map_err(|error| {
+            BenchError::io("make", Path::new("a key"))(std::io::Error::other(error))
+        })?;
+    let mut key: SigningKey = signing_key(&cert, &policy, now, &mut |_, _| None).map_err(failed)?;
+    let documents: Vec<Vec<u8>> =
+        (0..options.signatures).map(|at| format!("{at:0100}").into_bytes()).collect();
+    let mut table =
+        Table::new("Detached Ed25519 signatures of 100 bytes (libdinemic, 2018)", &COLUMNS);
+    table.note(
+        "talaria: in this process; one thread, but for verify_many, which uses all cores. Every signature \
+         is another one, verified once: nothing comes from a cache but the certificate. gpg: one process \
+         for each, its agent not counted.",
+    );
+    let mut signed = Vec::with_capacity(documents.len());
+    let (done, cost) = in_process(|| {
+        for document in &documents {
+            signed.push(key.sign(document, now)?);
+        }
+        Ok(())
+    });
+    done.map_err(failed)?;
+    table.push(row("talaria, sign", documents.len(), cost));
+    let lookup = |cert: &talaria_message::openpgp::Cert| {
+        let cert = cert.clone();
+        Verifier::new(Box::new(move |_: &Issuer| vec![cert.clone()]), &policy, now)
+    };
+    let verifier = lookup(&cert);
+    let (good, cost) = in_process(|| {
+        let pairs = signed.iter().zip(&documents);
+        pairs.filter(|(signature, document)| verifier.one(signature, document).is_good()).count()
+    });
+    assert_eq!(good, documents.len(), "a good signature was not found good");
+    table.push(row("talaria, verify", documents.len(), cost));
+    let verifier = lookup(&cert);
+    let pairs: Vec<(&[u8], &[u8])> =
+        signed.iter().zip(&documents).map(|(s, d)| (s.as_slice(), d.as_slice())).collect();
+    let (reports, cost) = in_process(|| verifier.many(&pairs));
+    assert!(reports.iter().all(talaria_message::SignatureReport::is_good));
+    table.push(row("talaria, verify_many", documents.len(), cost));
+    // A batch in which one is bad costs a second pass over it.
+    let mut spoiled = pairs.clone();
+    for place in (0..spoiled.len()).step_by(2000) {
+        spoiled[place].1 = b"another document";
+    }
+    let verifier = lookup(&cert);
+    let (reports, cost) = in_process(|| verifier.many(&spoiled));
+    let bad = reports.iter().filter(|report| !report.is_good()).count();
+    assert_eq!(bad, spoiled.len().div_ceil(2000), "exactly the spoiled ones are bad");
+    table.push(row("talaria, verify_many, one of 2,000 bad", documents.len(), cost));
+    if is_there("gpg") {
+        let at = |name: &str| folder.join(name);
+        let home = at("gnupg");
+        let base = || {
+            Run::new("gpg").arg("--homedir").arg(&home).args([
+                "--batch",
+                "--yes",
+                "--quiet",
+                "--trust-model",
+                "always",
+                "--pinentry-mode",
+                "loopback",
+                "--passphrase",
+                "",
+            ])
+        };
+        base().args(["--quick-gen-key", "bench2@example.org", "ed25519"]).measure()?;
+        write(&at("document"), &documents[0])?;
+        let sign = base().arg("-o").arg(at("document.sig")).arg("-b").arg(at("document"));
+        table.push(row("gpg sign, one process each", 1, sign.median(GPG_RUNS)?));
+        let verify = base().arg("--verify").arg(at("document.sig")).arg(at("document"));
+        table.push(row("gpg verify, one process each", 1, verify.median(GPG_RUNS)?));
+        let _ =
+            Command::new("gpgconf").arg("--homedir").arg(&home).args(["--kill", "all"]).status();
+    }
+    Ok(table)
+}
