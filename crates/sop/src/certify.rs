@@ -1,0 +1,223 @@
+//! `certify-userid` and `validate-userid`
+
+use std::time::SystemTime;
+
+use sop::Password;
+use sop::errors::Error;
+use sop::ops;
+use talaria_message::openpgp::cert::amalgamation::UserIDAmalgamation;
+use talaria_message::openpgp::cert::amalgamation::ValidAmalgamation as _;
+use talaria_message::openpgp::crypto::KeyPair;
+use talaria_message::openpgp::packet::UserID;
+use talaria_message::openpgp::packet::signature::SignatureBuilder;
+use talaria_message::openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
+use talaria_message::openpgp::{self, Cert, Packet};
+
+use crate::error::{self, Result};
+use crate::maintain::primary_secret;
+use crate::material::{Certs, Keys};
+use crate::passwords::Passwords;
+use crate::talaria::Talaria;
+
+fn is_revoked(status: &RevocationStatus<'_>) -> bool {
+    matches!(status, RevocationStatus::Revoked(_))
+}
+
+type DynCertify<'s> = dyn ops::CertifyUserID<'s, Talaria, Certs<'s>, Keys<'s>> + 's;
+
+pub(crate) struct CertifyUserId<'s> {
+    sop: &'s Talaria,
+    user_ids: Vec<UserID>,
+    passwords: Passwords,
+    require_self_sig: bool,
+    keys: Vec<Cert>,
+}
+
+impl<'s> CertifyUserId<'s> {
+    pub(crate) fn new(sop: &'s Talaria) -> Self {
+        Self {
+            sop,
+            user_ids: Vec::new(),
+            passwords: Passwords::default(),
+            require_self_sig: true,
+            keys: Vec::new(),
+        }
+    }
+
+    /// The primary key of `cert`, if it may certify now.
+    fn certifier(&self, cert: &Cert) -> Result<KeyPair> {
+        let bad = |why: String| error::because(Error::PrimaryKeyBad, why);
+        let valid = cert
+            .with_policy(&self.sop.policy, self.sop.time())
+            .map_err(|why| bad(why.to_string()))?;
+        if is_revoked(&valid.revocation_status()) {
+            return Err(bad(format!("{} is revoked", cert.fingerprint())));
+        }
+        if let Err(why) = valid.alive() {
+            return Err(error::because(Error::KeyCannotSign, why));
+        }
+        let primary = primary_secret(cert)?;
+        Ok(self.passwords.unlock(primary.role_as_unspecified())?.0)
+    }
+
+    fn is_self_signed(&self, cert: &Cert, user_id: &UserID) -> bool {
+        cert.with_policy(&self.sop.policy, self.sop.time()).is_ok_and(|valid| {
+            valid
+                .userids()
+                .any(|known| known.userid() == user_id && !is_revoked(&known.revocation_status()))
+        })
+    }
+
+    fn certified(&self, cert: &Cert, signers: &mut [KeyPair]) -> Result<Cert> {
+        let mut packets = Vec::new();
+        for user_id in &self.user_ids {
+            if self.require_self_sig && !self.is_self_signed(cert, user_id) {
+                let name = String::from_utf8_lossy(user_id.value());
+                let why = format!("{} has no user ID {name}", cert.fingerprint());
+                return Err(error::because(Error::CertUseridNoMatch, why));
+            }
+            packets.push(Packet::from(user_id.clone()));
+            for signer in &mut *signers {
+                let signature = certification(user_id, signer, cert, self.sop.time());
+                packets.push(signature.map_err(error::unspecified)?);
+            }
+        }
+        Ok(cert.clone().insert_packets(packets).map_err(error::unspecified)?.0)
+    }
+}
+
+fn certification(
+    user_id: &UserID,
+    signer: &mut KeyPair,
+    cert: &Cert,
+    time: SystemTime,
+) -> openpgp::Result<Packet> {
+    let template = SignatureBuilder::new(SignatureType::GenericCertification)
+        .set_hash_algo(HashAlgorithm::SHA512)
+        .set_signature_creation_time(time)?;
+    Ok(user_id.bind(signer, cert, template)?.into())
+}
+
+impl<'s> ops::CertifyUserID<'s, Talaria, Certs<'s>, Keys<'s>> for CertifyUserId<'s> {
+    fn userid(mut self: Box<Self>, user_id: String) -> Box<DynCertify<'s>> {
+        self.user_ids.push(UserID::from(user_id));
+        self
+    }
+
+    fn with_key_password(mut self: Box<Self>, password: Password) -> Result<Box<DynCertify<'s>>> {
+        self.passwords.add(&password);
+        Ok(self)
+    }
+
+    fn no_require_self_sig(mut self: Box<Self>) -> Box<DynCertify<'s>> {
+        self.require_self_sig = false;
+        self
+    }
+
+    fn keys(mut self: Box<Self>, keys: &Keys<'s>) -> Result<Box<DynCertify<'s>>> {
+        self.keys.extend(keys.certs.iter().cloned());
+        Ok(self)
+    }
+
+    fn certify(self: Box<Self>, certs: &Certs<'s>) -> Result<Certs<'s>> {
+        if self.keys.is_empty() || self.user_ids.is_empty() {
+            return Err(Error::MissingArg);
+        }
+        let mut signers =
+            self.keys.iter().map(|cert| self.certifier(cert)).collect::<Result<Vec<_>>>()?;
+        let certified = certs.certs.iter().map(|cert| self.certified(cert, &mut signers));
+        Ok(Certs::new(certified.collect::<Result<_>>()?, self.sop))
+    }
+}
+
+type DynValidate<'s> = dyn ops::ValidateUserID<'s, Talaria, Certs<'s>> + 's;
+
+pub(crate) struct ValidateUserId<'s> {
+    sop: &'s Talaria,
+    at: SystemTime,
+    authorities: Vec<Cert>,
+    targets: Vec<Cert>,
+}
+
+impl<'s> ValidateUserId<'s> {
+    pub(crate) fn new(sop: &'s Talaria) -> Self {
+        Self { sop, at: sop.time(), authorities: Vec::new(), targets: Vec::new() }
+    }
+
+    /// Whether every certificate has a user ID that `is_wanted`, that is its own, and that an authority
+    /// has certified.
+    fn validate(&self, is_wanted: impl Fn(&UserID) -> bool) -> Result<()> {
+        for target in &self.targets {
+            if !self.is_valid(target, &is_wanted) {
+                let why = format!("{} has no such user ID that is certified", target.fingerprint());
+                return Err(error::because(Error::CertUseridNoMatch, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_valid(&self, target: &Cert, is_wanted: &impl Fn(&UserID) -> bool) -> bool {
+        let Ok(valid) = target.with_policy(&self.sop.policy, self.at) else { return false };
+        if is_revoked(&valid.revocation_status()) || valid.alive().is_err() {
+            return false;
+        }
+        let mut own = valid
+            .userids()
+            .filter(|user_id| is_wanted(user_id.userid()))
+            .filter(|user_id| !is_revoked(&user_id.revocation_status()));
+        own.any(|user_id| {
+            self.authorities.iter().any(|authority| {
+                authority.fingerprint() == target.fingerprint()
+                    || self.has_certified(authority, user_id.amalgamation())
+            })
+        })
+    }
+
+    fn has_certified(&self, authority: &Cert, user_id: &UserIDAmalgamation<'_>) -> bool {
+        let policy = &self.sop.policy;
+        let Ok(valid) = authority.with_policy(policy, self.at) else { return false };
+        if is_revoked(&valid.revocation_status()) || valid.alive().is_err() {
+            return false;
+        }
+        let key = valid.primary_key().key();
+        let made = user_id
+            .active_certifications_by_key(policy, self.at, key)
+            .filter_map(|signature| signature.signature_creation_time())
+            .max();
+        let taken_back = user_id
+            .valid_third_party_revocations_by_key(policy, self.at, key)
+            .filter_map(|signature| signature.signature_creation_time())
+            .max();
+        made.is_some() && made > taken_back
+    }
+}
+
+impl<'s> ops::ValidateUserID<'s, Talaria, Certs<'s>> for ValidateUserId<'s> {
+    fn trust_roots(mut self: Box<Self>, certs: &Certs<'s>) -> Result<Box<DynValidate<'s>>> {
+        self.authorities.extend(certs.certs.iter().cloned());
+        Ok(self)
+    }
+
+    fn target_certs(mut self: Box<Self>, certs: &Certs<'s>) -> Result<Box<DynValidate<'s>>> {
+        self.targets.extend(certs.certs.iter().cloned());
+        Ok(self)
+    }
+
+    fn validate_at(mut self: Box<Self>, at: SystemTime) -> Result<Box<DynValidate<'s>>> {
+        self.at = at;
+        Ok(self)
+    }
+
+    fn userid(self: Box<Self>, user_id: &str) -> Result<()> {
+        self.validate(|known| known.value() == user_id.as_bytes())
+    }
+
+    fn email(self: Box<Self>, email: &str) -> Result<()> {
+        let normalized = |user_id: &UserID| user_id.email_normalized().ok().flatten();
+        let wanted = normalized(&UserID::from(email));
+        if wanted.is_none() {
+            return Err(error::because(Error::CertUseridNoMatch, "this is no e-mail address"));
+        }
+        self.validate(|known| normalized(known) == wanted)
+    }
+}

@@ -1,0 +1,54 @@
+//! Our errors as those of the draft, which are numbers without a text; the text goes to standard error.
+
+use std::error::Error as _;
+
+use sop::errors::Error;
+use talaria_message::MessageError;
+
+use crate::text::NotText;
+
+pub(crate) type Result<T> = sop::Result<T>;
+
+/// What went wrong with data that is no encrypted message.
+pub(crate) fn of_message(error: MessageError) -> Error {
+    tell(&error);
+    match error {
+        MessageError::Read(cause) if NotText::caused(&cause) => Error::ExpectedText,
+        MessageError::Read(cause) | MessageError::Write(cause) => Error::IoError(cause),
+        MessageError::Usage(_) | MessageError::Secret(_) => Error::UnspecifiedFailure,
+        _ => Error::BadData,
+    }
+}
+
+/// What went wrong with an encrypted message.
+pub(crate) fn of_decryption(error: MessageError) -> Error {
+    match error {
+        MessageError::Malformed(_) | MessageError::Read(_) | MessageError::Write(_) => {
+            of_message(error)
+        }
+        _ => {
+            tell(&error);
+            Error::CannotDecrypt
+        }
+    }
+}
+
+/// A reason that the draft has a number for, with ours.
+pub(crate) fn because(error: Error, why: impl std::fmt::Display) -> Error {
+    eprintln!("{why}");
+    error
+}
+
+/// An error of Sequoia for which the draft has no number.
+pub(crate) fn unspecified(why: impl std::fmt::Display) -> Error {
+    because(Error::UnspecifiedFailure, why)
+}
+
+fn tell(error: &MessageError) {
+    eprintln!("{error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprintln!("  because: {error}");
+        cause = error.source();
+    }
+}

@@ -1,0 +1,155 @@
+//! `verify`, and which signatures other operations accept.
+
+use std::io::Read;
+use std::time::{Duration, SystemTime};
+
+use sop::errors::Error;
+use sop::ops::{self, SignatureMode, Verification};
+use sop::{Load as _, ops::VerifySignatures};
+use talaria_message::openpgp::{Cert, KeyID};
+use talaria_message::{Issuer, SignatureReport, Verifier};
+
+use crate::error::{self, Result};
+use crate::maintain::merged;
+use crate::material::{Certs, Sigs};
+use crate::talaria::Talaria;
+
+/// Type of a signature on text (RFC 9580, section 5.2.1.2).
+const TEXT: u8 = 0x01;
+
+/// Whose signatures are accepted, and of which time.
+#[derive(Default)]
+pub(crate) struct Acceptance {
+    certs: Vec<Cert>,
+    /// Fingerprints, and the names of the files that they came from.
+    sources: Vec<(String, String)>,
+    pub(crate) not_before: Option<SystemTime>,
+    pub(crate) not_after: Option<SystemTime>,
+}
+
+impl Acceptance {
+    /// Adds certificates; of one that comes twice all is known that either copy says.
+    pub(crate) fn add(&mut self, certs: &Certs<'_>) -> Result<()> {
+        for cert in &certs.certs {
+            if let Some(source) = certs.source_name() {
+                self.sources.push((cert.fingerprint().to_hex(), source.to_owned()));
+            }
+            match self.certs.iter_mut().find(|known| known.fingerprint() == cert.fingerprint()) {
+                Some(known) => *known = merged(known.clone(), std::slice::from_ref(cert))?,
+                None => self.certs.push(cert.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.certs.is_empty()
+    }
+
+    pub(crate) fn verifier<'a>(&'a self, sop: &'a Talaria) -> Verifier<'a> {
+        let lookup = |issuer: &Issuer| {
+            let id = issuer.key_id.to_string();
+            let is_issuer = |cert: &&Cert| {
+                cert.keys().any(|key| KeyID::from(key.key().fingerprint()).to_hex() == id)
+            };
+            self.certs.iter().filter(is_issuer).cloned().collect()
+        };
+        Verifier::new(Box::new(lookup), &sop.policy, sop.now)
+    }
+
+    /// Those that are accepted; what is wrong with the others is told.
+    pub(crate) fn accepted(&self, reports: &[SignatureReport]) -> Result<Vec<Verification>> {
+        let mut verifications = Vec::new();
+        for report in reports {
+            match &report.signer {
+                Some(signer) if report.is_good() => {
+                    let created = Duration::from_secs(u64::from(report.created));
+                    let created = SystemTime::UNIX_EPOCH + created;
+                    if self.not_before.is_some_and(|first| created < first)
+                        || self.not_after.is_some_and(|last| created > last)
+                    {
+                        eprintln!("a signature of {} is not of the wanted time", signer.key);
+                        continue;
+                    }
+                    let mode = match report.kind {
+                        TEXT => SignatureMode::Text,
+                        _ => SignatureMode::Binary,
+                    };
+                    let (key, cert) = (&signer.key, &signer.certificate);
+                    let mut verification = Verification::new(created, key, cert, mode, None)?;
+                    for (_, source) in self.sources.iter().filter(|(of, _)| of == cert) {
+                        verification.add_signer(source);
+                    }
+                    verifications.push(verification);
+                }
+                _ => eprintln!("a signature is not accepted: {:?}", report.outcome),
+            }
+        }
+        Ok(verifications)
+    }
+
+    /// At least one that is accepted.
+    pub(crate) fn some_accepted(&self, reports: &[SignatureReport]) -> Result<Vec<Verification>> {
+        let accepted = self.accepted(reports)?;
+        if accepted.is_empty() { Err(Error::NoSignature) } else { Ok(accepted) }
+    }
+}
+
+type Dyn<'s> = dyn ops::Verify<'s, Talaria, Certs<'s>, Sigs<'s>> + 's;
+
+pub(crate) struct Verify<'s> {
+    sop: &'s Talaria,
+    acceptance: Acceptance,
+}
+
+impl<'s> Verify<'s> {
+    pub(crate) fn new(sop: &'s Talaria) -> Self {
+        Self { sop, acceptance: Acceptance::default() }
+    }
+}
+
+impl<'s> ops::Verify<'s, Talaria, Certs<'s>, Sigs<'s>> for Verify<'s> {
+    fn not_before(mut self: Box<Self>, time: SystemTime) -> Box<Dyn<'s>> {
+        self.acceptance.not_before = Some(time);
+        self
+    }
+
+    fn not_after(mut self: Box<Self>, time: SystemTime) -> Box<Dyn<'s>> {
+        self.acceptance.not_after = Some(time);
+        self
+    }
+
+    fn certs(mut self: Box<Self>, certs: &Certs<'s>) -> Result<Box<Dyn<'s>>> {
+        self.acceptance.add(certs)?;
+        Ok(self)
+    }
+
+    fn signatures<'sigs>(
+        self: Box<Self>,
+        signatures: &'sigs Sigs<'s>,
+    ) -> Result<Box<dyn VerifySignatures<'sigs> + 'sigs>>
+    where
+        's: 'sigs,
+    {
+        if self.acceptance.is_empty() {
+            return Err(Error::MissingArg);
+        }
+        Ok(Box::new(VerifyThese { verify: *self, signatures }))
+    }
+}
+
+struct VerifyThese<'s, 'sigs> {
+    verify: Verify<'s>,
+    signatures: &'sigs Sigs<'s>,
+}
+
+impl<'sigs> VerifySignatures<'sigs> for VerifyThese<'_, 'sigs> {
+    fn data(self: Box<Self>, mut data: &mut (dyn Read + Send + Sync)) -> Result<Vec<Verification>> {
+        let Verify { sop, acceptance } = &self.verify;
+        let reports = acceptance
+            .verifier(sop)
+            .detached(&self.signatures.packets, &mut data)
+            .map_err(error::of_message)?;
+        acceptance.some_accepted(&reports)
+    }
+}

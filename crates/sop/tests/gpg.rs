@@ -1,0 +1,114 @@
+//! Both ways with GnuPG, in what RFC 4880 has.
+
+mod common;
+
+use common::{Desk, peer};
+
+/// GnuPG with a home of its own, which is the desk.
+struct Gpg {
+    desk: Desk,
+    program: String,
+}
+
+impl Gpg {
+    fn new() -> Option<Self> {
+        let program = peer("gpg")?;
+        Some(Self { desk: Desk::new(), program })
+    }
+
+    fn run(&self, line: &str, input: &[u8]) -> Vec<u8> {
+        let quiet = ["--batch", "--quiet", "--no-tty", "--pinentry-mode=loopback", "--passphrase="];
+        let arguments: Vec<&str> = quiet.into_iter().chain(line.split_whitespace()).collect();
+        let ran = self.desk.run(&self.program, &arguments, input);
+        assert_eq!(ran.code, 0, "gpg {line}: {}", ran.err);
+        ran.out
+    }
+}
+
+impl Drop for Gpg {
+    fn drop(&mut self) {
+        if let Some(gpgconf) = peer("gpgconf") {
+            self.desk.run(&gpgconf, &["--kill", "all"], "");
+        }
+    }
+}
+
+fn long() -> Vec<u8> {
+    (0..700_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+#[test]
+fn gpg_reads_ours() {
+    let Some(gpg) = Gpg::new() else { return };
+    let desk = &gpg.desk;
+    desk.party("ours", "rfc4880");
+    gpg.run("--import ours.key", b"");
+    let listed = String::from_utf8(gpg.run("--with-colons --list-keys", b"")).unwrap();
+    assert!(listed.contains(":ours <ours@example.org>:"), "{listed}");
+    desk.put("password", "correct horse");
+
+    let sealed = desk.sop("encrypt --profile rfc4880 --sign-with ours.key ours.cert", long()).ok();
+    assert!(gpg.run("--decrypt", &sealed) == long());
+    // Without a profile, too: our keys for old programs announce nothing that these do not have.
+    let sealed = desk.sop("encrypt ours.cert", long()).ok();
+    assert!(gpg.run("--decrypt", &sealed) == long());
+    let sealed = desk.sop("encrypt --profile rfc4880 --with-password password", long()).ok();
+    assert!(gpg.run("--passphrase-file password --decrypt", &sealed) == long());
+
+    desk.put("data", long());
+    desk.put("sig", desk.sop("sign ours.key", long()).ok());
+    gpg.run("--verify sig data", b"");
+    desk.put("text", "one\r\ntwo\n");
+    desk.put("sig", desk.sop("sign --as=text ours.key", "one\ntwo\n").ok());
+    gpg.run("--verify sig text", b"");
+    for options in ["", "--as=text", "--as=clearsigned"] {
+        let signed = desk.sop(&format!("inline-sign {options} ours.key"), "one\n- two\n").ok();
+        assert_eq!(gpg.run("--decrypt", &signed), b"one\n- two\n");
+    }
+    gpg.run("--import", &desk.sop("revoke-key", desk.get("ours.key")).ok());
+    let listed = String::from_utf8(gpg.run("--with-colons --list-keys", b"")).unwrap();
+    assert!(listed.contains("\npub:r:"), "{listed}");
+}
+
+#[test]
+fn gpg_unlocks_ours() {
+    let Some(gpg) = Gpg::new() else { return };
+    let desk = &gpg.desk;
+    desk.put("password", "correct horse");
+    let line = "generate-key --profile rfc4880 --with-key-password password a@example.org";
+    let key = desk.sop(line, "").ok();
+    desk.put("cert", desk.sop("extract-cert", &key).ok());
+    gpg.run("--passphrase-file password --import", &key);
+    let sealed = desk.sop("encrypt cert", "text").ok();
+    assert_eq!(gpg.run("--passphrase-file password --decrypt", &sealed), b"text");
+}
+
+#[test]
+fn we_read_those_of_gpg() {
+    let Some(gpg) = Gpg::new() else { return };
+    let desk = &gpg.desk;
+    gpg.run("--quick-gen-key theirs@example.org default default never", b"");
+    desk.put("theirs.key", gpg.run("--export-secret-keys --armor", b""));
+    desk.put("theirs.cert", gpg.run("--export --armor", b""));
+    assert_eq!(
+        desk.sop("extract-cert --no-armor", desk.get("theirs.key")).ok(),
+        desk.sop("dearmor", desk.get("theirs.cert")).ok()
+    );
+    let to = "--trust-model always --recipient theirs@example.org";
+    desk.put("password", "correct horse");
+    for options in ["", "--armor"] {
+        let sealed = gpg.run(&format!("{options} {to} --sign --encrypt"), &long());
+        let verify = "--verify-with theirs.cert --verifications-out verified";
+        assert!(desk.sop(&format!("decrypt {verify} theirs.key"), &sealed).ok() == long());
+        assert_eq!(String::from_utf8(desk.get("verified")).unwrap().lines().count(), 1);
+        std::fs::remove_file(desk.path().join("verified")).unwrap();
+        let sealed = gpg.run(&format!("{options} --passphrase-file password --symmetric"), &long());
+        assert!(desk.sop("decrypt --with-password password", &sealed).ok() == long());
+        desk.put("sig", gpg.run(&format!("{options} --detach-sign"), &long()));
+        desk.sop("verify sig theirs.cert", long()).ok();
+        let signed = gpg.run(&format!("{options} --sign"), &long());
+        assert!(desk.sop("inline-verify theirs.cert", signed).ok() == long());
+    }
+    let signed = gpg.run("--clear-sign", b"one\n- two\n");
+    assert_eq!(desk.sop("inline-verify theirs.cert", signed).ok(), b"one\n- two");
+}
