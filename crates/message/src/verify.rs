@@ -191,15 +191,16 @@ struct Known {
 struct KnownKey {
     cert: openpgp::Cert,
     fingerprint: openpgp::Fingerprint,
+    /// Both in hexadecimal.
+    names: (String, String),
     /// The body of the packet of the public key.
     body: Vec<u8>,
     /// Times at which its worth may change, ascending.
     times: Vec<u32>,
     /// Its worth from one of these times on.
-    worth: Mutex<BTreeMap<u32, Worth>>,
+    worth: Mutex<BTreeMap<u32, Arc<Worth>>>,
 }
 
-#[derive(Clone)]
 struct Worth {
     refused: Option<Discount>,
     user_id: Option<String>,
@@ -356,11 +357,11 @@ impl<'a> Verifier<'a> {
             let mut deferred = None;
             let verdict =
                 setup.verify(&key, &seen.body, &signature, digest, |job| deferred = Some(job));
-            let signer = || Some(known.signer(self.policy, signature.created));
+            let worth = known.worth(self.policy, signature.created);
+            report.signer = Some(known.signer(&worth));
             match verdict {
                 Verdict::Unchecked | Verdict::Good => {
-                    report.signer = signer();
-                    (report.outcome, report.since) = self.judge(known, &signature);
+                    (report.outcome, report.since) = self.judge(known, &worth, &signature);
                     return match deferred {
                         Some(job) => Prepared::Job(job, report),
                         None => Prepared::Done(report),
@@ -372,13 +373,17 @@ impl<'a> Verifier<'a> {
                 }
                 _ => report.outcome = Outcome::Bad,
             }
-            report.signer = signer();
         }
         Prepared::Done(report)
     }
 
     /// Whether a signature that the key made counts, and what has become of the key since.
-    fn judge(&self, known: &KnownKey, signature: &Signature<'_>) -> (Outcome, Option<Discount>) {
+    fn judge(
+        &self,
+        known: &KnownKey,
+        worth: &Worth,
+        signature: &Signature<'_>,
+    ) -> (Outcome, Option<Discount>) {
         let discounted = |why| (Outcome::Discounted(why), None);
         if !matches!(signature.kind, BINARY | TEXT) {
             return discounted(Discount::Misused("the signature is not one on a document"));
@@ -395,11 +400,9 @@ impl<'a> Verifier<'a> {
         if signature.expires != 0 && signature.expires <= self.now {
             return discounted(Discount::Expired);
         }
-        let then = known.worth(self.policy, signature.created).refused;
-        let since = known.worth(self.policy, self.now).refused;
-        match then {
-            Some(why) => (Outcome::Discounted(why), None),
-            None => (Outcome::Good, since),
+        match &worth.refused {
+            Some(why) => discounted(why.clone()),
+            None => (Outcome::Good, known.worth(self.policy, self.now).refused.clone()),
         }
     }
 
@@ -451,6 +454,7 @@ impl KnownKey {
                 let body = talaria_cert::first_packet(&body)?.body.to_vec();
                 Some(Self {
                     cert: cert.clone(),
+                    names: (cert.fingerprint().to_hex(), key.key().fingerprint().to_hex()),
                     fingerprint: key.key().fingerprint(),
                     body,
                     times: times.clone(),
@@ -461,11 +465,11 @@ impl KnownKey {
     }
 
     /// What the key is worth for signatures made at `time`.
-    fn worth(&self, policy: &dyn Policy, time: u32) -> Worth {
+    fn worth(&self, policy: &dyn Policy, time: u32) -> Arc<Worth> {
         let place = self.times.partition_point(|&from| from <= time);
         let from = if place == 0 { 0 } else { self.times[place - 1] };
         let mut worth = self.worth.lock().unwrap_or_else(PoisonError::into_inner);
-        worth.entry(from).or_insert_with(|| self.ask(policy, from)).clone()
+        Arc::clone(worth.entry(from).or_insert_with(|| Arc::new(self.ask(policy, from))))
     }
 
     fn ask(&self, policy: &dyn Policy, time: u32) -> Worth {
@@ -504,12 +508,9 @@ impl KnownKey {
         None
     }
 
-    fn signer(&self, policy: &dyn Policy, time: u32) -> Signer {
-        Signer {
-            certificate: self.cert.fingerprint().to_hex(),
-            key: self.fingerprint.to_hex(),
-            user_id: self.worth(policy, time).user_id,
-        }
+    fn signer(&self, worth: &Worth) -> Signer {
+        let (certificate, key) = self.names.clone();
+        Signer { certificate, key, user_id: worth.user_id.clone() }
     }
 }
 
