@@ -44,26 +44,23 @@ impl AeadKey {
                     Cipher::Aes256 => OpensslCipher::aes_256_ocb(),
                     _ => return Err(unsupported()),
                 };
-                let context = |init: fn(
-                    &mut CipherCtx,
-                    &openssl::cipher::CipherRef,
-                    &[u8],
-                )
-                    -> std::result::Result<(), openssl::error::ErrorStack>| {
-                    let mut context = CipherCtx::new()?;
-                    init(&mut context, kind, key)?;
-                    Ok::<_, openssl::error::ErrorStack>(context)
-                };
                 if key.len() != cipher.key_bytes() {
                     return Err(MessageError::Malformed("a session key has the wrong length"));
                 }
-                // The length of the nonce, 15, is the default of OpenSSL.
-                Self::Ocb {
-                    seal: context(|c, kind, key| c.encrypt_init(Some(kind), Some(key), None))
-                        .map_err(MessageError::secret)?,
-                    open: context(|c, kind, key| c.decrypt_init(Some(kind), Some(key), None))
-                        .map_err(MessageError::secret)?,
-                }
+                let nonce_bytes = aead.nonce_bytes();
+                let contexts = || {
+                    let (mut seal, mut open) = (CipherCtx::new()?, CipherCtx::new()?);
+                    // OpenSSL takes nonces of 12 octets unless it is told otherwise before the key.
+                    seal.encrypt_init(Some(kind), None, None)?;
+                    seal.set_iv_length(nonce_bytes)?;
+                    seal.encrypt_init(None, Some(key), None)?;
+                    open.decrypt_init(Some(kind), None, None)?;
+                    open.set_iv_length(nonce_bytes)?;
+                    open.decrypt_init(None, Some(key), None)?;
+                    Ok::<_, openssl::error::ErrorStack>((seal, open))
+                };
+                let (seal, open) = contexts().map_err(MessageError::secret)?;
+                Self::Ocb { seal, open }
             }
             (Aead::Eax, Cipher::Aes128) => {
                 Self::Eax128(Box::new(Eax::new_from_slice(key).map_err(wrong_length)?))

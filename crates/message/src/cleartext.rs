@@ -19,9 +19,8 @@ fn signed(line: &[u8]) -> &[u8] {
     &line[..end.map_or(0, |last| last + 1)]
 }
 
-/// Lines joined as they are hashed: the last line end does not belong to the text.
+/// Lines joined as they are hashed.
 fn canonical(text: &[u8]) -> Vec<u8> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
     let mut out = Vec::with_capacity(text.len() + text.len() / 40);
     for (at, line) in text.split(|&octet| octet == b'\n').enumerate() {
         if at > 0 {
@@ -62,7 +61,8 @@ pub fn sign_cleartext(
     names.iter().for_each(|name| out.extend(format!("Hash: {name}\n").bytes()));
     out.push(b'\n');
     let canonical = canonical(&text);
-    for line in text.strip_suffix(b"\n").unwrap_or(&text).split(|&octet| octet == b'\n') {
+    // The line end that is added to the last line does not belong to the text.
+    for line in text.split(|&octet| octet == b'\n') {
         // "From " at the start of a line is changed by mail programs.
         if line.starts_with(b"-") || line.starts_with(b"From ") {
             out.extend(b"- ");
@@ -137,6 +137,9 @@ pub fn split_cleartext(input: &mut impl BufRead) -> Result<(Vec<u8>, Vec<u8>)> {
             }
             None => text.extend_from_slice(&line),
         }
+    }
+    if text.pop().is_some() && text.last() == Some(&b'\r') {
+        text.pop();
     }
     let rest = std::io::Read::chain(&b"-----BEGIN PGP SIGNATURE-----\n"[..], &mut *input);
     let mut signatures = Vec::new();

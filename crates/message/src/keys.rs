@@ -47,11 +47,12 @@ pub fn signing_key(
         .secret()
         .max_by_key(|key| key.key().creation_time())
         .ok_or_else(|| refused("has no secret key that may sign now".into()))?;
-    let key = key.key().clone().role_into_unspecified();
-    Ok(SigningKey::new(unlock(key, ask)?))
+    Ok(SigningKey::new(unlock(key.key().clone(), ask)?))
 }
 
-/// A pair of `key`, unlocked.
+/// A pair of `key`, unlocked. Whether it is a primary key or a subkey is protected together with its secret,
+/// so `key` has to know: that of [`Cert::keys`](openpgp::Cert::keys) does, after
+/// `role_into_unspecified` it has forgotten.
 ///
 /// # Errors
 ///
@@ -90,7 +91,7 @@ where
         .secret()
         .filter(|key| key.key().pk_algo().for_encryption())
         .map(|key| {
-            let key = key.key().clone().role_into_unspecified();
+            let key = key.key().clone();
             let public = key.parts_as_public().clone();
             let ask = std::sync::Arc::clone(ask);
             Box::new(Lazy { public, locked: Some(key), pair: None, ask }) as DecryptionKey
