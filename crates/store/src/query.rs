@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use talaria_cert::{KeyId, user_id};
+use talaria_cert::{Key, KeyId, user_id};
 
 /// A well-formed search.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -38,6 +38,39 @@ pub struct QueryError {
     pub text: String,
     /// What is wrong with it.
     pub why: &'static str,
+}
+
+impl Query {
+    /// Whether a user ID is what this search names; never for searches by key.
+    #[must_use]
+    pub fn names_text(&self, text: &[u8]) -> bool {
+        let folded = || user_id::folded(&user_id::text(text));
+        match self {
+            Self::Exact(exact) => user_id::text(text) == exact.as_str(),
+            Self::Email(email) => user_id::email(text).as_ref() == Some(email),
+            Self::EmailPart(part) => user_id::email(text).is_some_and(|email| email.contains(part)),
+            Self::EmailEnd(end) => user_id::email(text).is_some_and(|email| email.ends_with(end)),
+            Self::Substring(part) => folded().contains(part),
+            Self::Words(wanted) => {
+                let text = folded();
+                let words: Vec<String> = user_id::words(&text).collect();
+                wanted.iter().all(|word| words.contains(word))
+            }
+            Self::Fingerprint(_) | Self::KeyId(_) | Self::ShortKeyId(_) | Self::Keygrip(_) => false,
+        }
+    }
+
+    /// Whether a key is what this search names; never for searches by user ID.
+    #[must_use]
+    pub fn names_key(&self, key: &Key<'_>) -> bool {
+        match self {
+            Self::Fingerprint(bytes) => key.fingerprint().as_bytes() == bytes.as_slice(),
+            Self::KeyId(id) => key.fingerprint().key_id() == *id,
+            Self::ShortKeyId(id) => key.fingerprint().key_id().short() == *id,
+            Self::Keygrip(grip) => key.keygrip().is_some_and(|keygrip| keygrip.0 == *grip),
+            _ => false,
+        }
+    }
 }
 
 impl FromStr for Query {

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use rusqlite::OptionalExtension as _;
-use talaria_cert::{Fingerprint, Handle, KeyId, Summary, user_id};
+use talaria_cert::{Fingerprint, Handle, KeyId, Summary};
 
 use crate::schema::TextIndex;
 use crate::store::RawRow;
@@ -244,7 +244,7 @@ impl Store {
                 }
                 None => false,
             },
-            _ => summary.texts().any(|text| text_matches(query, text)),
+            _ => summary.texts().any(|text| query.names_text(text)),
         })
     }
 
@@ -349,7 +349,7 @@ impl Store {
                 return ControlFlow::Break(());
             }
             left -= 1;
-            if row.summary.texts().any(|text| text_matches(query, text)) {
+            if row.summary.texts().any(|text| query.names_text(text)) {
                 return found(row);
             }
             ControlFlow::Continue(())
@@ -435,22 +435,4 @@ fn key_id(fingerprint: &[u8]) -> Option<KeyId> {
         _ => return None,
     };
     Some(KeyId(octets.iter().fold(0, |id, &octet| id << 8 | u64::from(octet))))
-}
-
-/// Whether a user ID is what a search by text names.
-fn text_matches(query: &Query, text: &[u8]) -> bool {
-    let folded = || user_id::folded(&user_id::text(text));
-    match query {
-        Query::Exact(exact) => user_id::text(text) == exact.as_str(),
-        Query::Email(email) => user_id::email(text).as_ref() == Some(email),
-        Query::EmailPart(part) => user_id::email(text).is_some_and(|email| email.contains(part)),
-        Query::EmailEnd(end) => user_id::email(text).is_some_and(|email| email.ends_with(end)),
-        Query::Substring(part) => folded().contains(part),
-        Query::Words(wanted) => {
-            let text = folded();
-            let words: Vec<String> = user_id::words(&text).collect();
-            wanted.iter().all(|word| words.contains(word))
-        }
-        Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_) | Query::Keygrip(_) => false,
-    }
 }
