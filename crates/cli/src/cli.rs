@@ -36,6 +36,9 @@ pub(crate) struct Global {
     /// is read as it is [default: talaria/certs.db in the XDG data folder]
     #[arg(long, global = true, value_name = "PATH", env = "TALARIA_STORE", value_delimiter = None)]
     pub(crate) store: Vec<PathBuf>,
+    /// The folder of secret keys [default: talaria/keys in the XDG data folder]
+    #[arg(long, global = true, value_name = "DIR", env = "TALARIA_KEYS")]
+    pub(crate) keys: Option<PathBuf>,
     /// Print JSON, one object per line, instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use talaria::keys::KeyStore;
 use talaria::message::openpgp::policy::StandardPolicy;
 use talaria::store::Access;
 use talaria::{Monitor, Progress, Stores};
@@ -18,6 +19,7 @@ use crate::error::CliError;
 /// The surroundings of a command.
 pub(crate) struct Context {
     paths: Vec<PathBuf>,
+    keys: PathBuf,
     pub(crate) json: bool,
     quiet: bool,
     /// Seconds since 1970.
@@ -31,10 +33,15 @@ impl Context {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
         };
-        let paths =
-            if global.store.is_empty() { vec![default_store()] } else { global.store.clone() };
+        let paths = if global.store.is_empty() {
+            vec![data_folder().join("certs.db")]
+        } else {
+            global.store.clone()
+        };
+        let keys = global.keys.clone().unwrap_or_else(|| data_folder().join("keys"));
         Self {
             paths,
+            keys,
             json: global.json,
             quiet: global.quiet,
             now: global.faked_time.unwrap_or_else(clock),
@@ -60,6 +67,11 @@ impl Context {
             self.make_folder()?;
         }
         Ok(Stores::open(&self.paths, access, self.now)?)
+    }
+
+    /// The secret keys of the user.
+    pub(crate) fn keys(&self) -> Result<KeyStore, CliError> {
+        Ok(KeyStore::open(&self.keys)?)
     }
 
     /// Makes the folder of the store that is written to, if it is missing.
@@ -149,8 +161,8 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The store of a user who names none.
-fn default_store() -> PathBuf {
+/// Where store and keys of a user are who names no other place.
+fn data_folder() -> PathBuf {
     let data = std::env::var_os("XDG_DATA_HOME").filter(|path| !path.is_empty()).map_or_else(
         || {
             let home = std::env::var_os("HOME").unwrap_or_default();
@@ -158,5 +170,5 @@ fn default_store() -> PathBuf {
         },
         PathBuf::from,
     );
-    data.join("talaria").join("certs.db")
+    data.join("talaria")
 }

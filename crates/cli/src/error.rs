@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use talaria::agent::AgentError;
 use talaria::gnupg::GnupgError;
 use talaria::message::MessageError;
 use talaria::store::StoreError;
@@ -30,6 +31,9 @@ pub(crate) enum CliError {
     /// Something that was named is not there.
     #[error("{0}")]
     Missing(String),
+    /// Several keys can sign, and none is named.
+    #[error("{} keys can sign, and none is named", candidates.len())]
+    WhichSigner { candidates: Vec<String> },
     #[error("{query} is ambiguous: {count} certificates match")]
     Ambiguous { query: String, count: String, candidates: Vec<String> },
 }
@@ -71,6 +75,7 @@ impl CliError {
         }
         eprintln!("talaria: {}", talaria::describe(self));
         if let Self::Ambiguous { candidates, .. }
+        | Self::WhichSigner { candidates }
         | Self::Operation(talaria::Error::Ambiguous { candidates, .. }) = self
         {
             candidates.iter().for_each(|line| eprintln!("  {line}"));
@@ -87,9 +92,7 @@ impl CliError {
             | Self::Operation(
                 talaria::Error::Io { source: error, .. }
                 | talaria::Error::Message(MessageError::Write(error)),
-            ) => {
-                error.kind() == io::ErrorKind::BrokenPipe
-            }
+            ) => error.kind() == io::ErrorKind::BrokenPipe,
             _ => false,
         }
     }
@@ -97,7 +100,7 @@ impl CliError {
     fn status(&self) -> u8 {
         use talaria::Error as E;
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::WhichSigner { .. } => 2,
             Self::Config(_) => 3,
             Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Ambiguous { .. } | Self::Missing(_) => 1,
@@ -110,7 +113,11 @@ impl CliError {
                 E::Gnupg(_) => 3,
                 E::Store(StoreError::Io { .. } | StoreError::Full { .. }) => 5,
                 E::Store(_) => 4,
-                E::Ambiguous { .. } => 1,
+                E::Ambiguous { .. } | E::NoKey { .. } | E::NoSecret { .. } => 1,
+                E::Exposed { .. } | E::KeyFile { .. } => 4,
+                E::KeyRefused { .. } => 3,
+                E::Agent(AgentError::Refused(_)) => 1,
+                E::Agent(_) => 4,
                 E::Message(error) => match error {
                     MessageError::NoSecret { .. } | MessageError::Key { .. } => 1,
                     MessageError::Usage(_) => 2,
@@ -128,6 +135,7 @@ impl CliError {
         use talaria::Error as E;
         Some(match self {
             Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
+            Self::WhichSigner { .. } => "Name one of them with --with.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {
                     "Another program listens there: `ss -ltnp` names it. (An address of [::] takes \
@@ -142,6 +150,16 @@ impl CliError {
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Operation(error) => match error {
                 E::Ambiguous { .. } => "Name one of them by its fingerprint.",
+                E::NoKey { .. } => {
+                    "`talaria key list` names those that there are; `talaria key import FILE` takes one \
+                     in, and --gpg-agent uses those of GnuPG."
+                }
+                E::Exposed { .. } => {
+                    "`chmod go= PATH` takes that from them. If anybody may have read it, change its \
+                     passphrase, or revoke the key."
+                }
+                E::Agent(AgentError::Absent) => "--gpg-agent starts it.",
+                E::Agent(AgentError::Gpgconf(_)) => "Is GnuPG installed?",
                 E::Message(MessageError::NoSecret { .. }) => {
                     "Name a file with the key with --key-file, or give the passphrase with \
                      --passphrase-file."

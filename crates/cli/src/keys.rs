@@ -1,114 +1,235 @@
-//! Secret keys for commands: from the key store, from files.
+//! Secret keys for commands: from the key store, from files, in GnuPG's agent.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use talaria::message::openpgp::cert::CertParser;
+use talaria::agent::{Agent, AgentError, Start};
+use talaria::keys::{can_sign, names, read_keys};
+use talaria::message::openpgp::Cert;
 use talaria::message::openpgp::crypto::Password;
 use talaria::message::openpgp::packet::Key;
 use talaria::message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
-use talaria::message::openpgp::parse::Parse as _;
-use talaria::message::openpgp::{Cert, KeyHandle};
 use talaria::message::{DecryptionKey, SigningKey, decryption_keys, signing_key};
+use talaria::store::{Access, Query};
+use talaria::{Error, described};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::passphrase;
 
-/// Where secret keys come from.
+/// Where secret keys come from, besides the key store.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct KeyArgs {
     /// Use the secret keys in a file, too; can be repeated
     #[arg(long, value_name = "FILE")]
     key_file: Vec<PathBuf>,
+    /// Use the keys of gpg-agent and its cards, too, and start it if need be. One that runs is asked
+    /// anyway for keys that are nowhere else
+    #[arg(long)]
+    gpg_agent: bool,
 }
 
 impl KeyArgs {
-    /// All certificates with secret keys.
-    fn certs(&self) -> Result<Vec<Cert>, CliError> {
-        let mut certs = Vec::new();
+    /// All certificates with secret keys, each once.
+    fn certs(&self, cx: &Context) -> Result<Vec<Cert>, CliError> {
+        let mut certs: Vec<Cert> = Vec::new();
         for path in &self.key_file {
             let name = path.display().to_string();
-            let unreadable = |_| talaria::Error::Unrecognised {
-                name: name.clone(),
-                what: "not a file with OpenPGP keys",
-            };
-            let file = std::fs::File::open(path).map_err(|source| talaria::Error::Io {
+            let file = File::open(path).map_err(|source| Error::Io {
                 action: "read",
                 name: name.clone(),
                 source,
             })?;
-            for cert in CertParser::from_reader(file).map_err(unreadable)? {
-                certs.push(cert.map_err(unreadable)?);
+            certs.extend(read_keys(file, &name)?);
+        }
+        for cert in cx.keys()?.list()? {
+            if certs.iter().all(|other| other.fingerprint() != cert.fingerprint()) {
+                certs.push(cert);
             }
         }
-        Ok(certs.into_iter().filter(Cert::is_tsk).collect())
+        Ok(certs)
     }
 
     /// The keys called `names`, ready to sign.
     pub(crate) fn signers(
         &self,
-        names: &[String],
+        wanted: &[String],
         given: Vec<Password>,
         cx: &Context,
     ) -> Result<Vec<SigningKey>, CliError> {
-        if names.is_empty() {
+        if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let certs = self.certs()?;
-        let mut ask = unlocker(given);
-        names
-            .iter()
-            .map(|name| {
-                let matching: Vec<&Cert> =
-                    certs.iter().filter(|cert| is_called(cert, name)).collect();
-                match matching[..] {
-                    [cert] => Ok(signing_key(cert, cx.policy(), cx.now, &mut ask)?),
-                    [] => Err(CliError::Missing(format!("there is no secret key called {name}"))),
-                    _ => Err(CliError::Ambiguous {
-                        query: name.clone(),
-                        count: matching.len().to_string(),
-                        candidates: matching.iter().map(|cert| cert.fingerprint().to_hex()).collect(),
-                    }),
+        let certs = self.certs(cx)?;
+        let mut ask = unlocker(given.clone());
+        let mut signers = Vec::with_capacity(wanted.len());
+        for name in wanted {
+            let query: Query = name.parse().map_err(Error::from)?;
+            let mut matching: Vec<&Cert> =
+                certs.iter().filter(|cert| names(&query, cert)).collect();
+            if matching.len() > 1 {
+                // A name may be that of a key that is not used any more.
+                let usable = |cert: &&Cert| can_sign(cert, cx.policy(), cx.now);
+                if matching.iter().any(usable) {
+                    matching.retain(usable);
                 }
-            })
-            .collect()
+            }
+            signers.push(match matching[..] {
+                [] => self.in_agent(&query, given.clone(), cx)?,
+                [cert] => {
+                    let cert = refreshed(cert.clone(), cx)?;
+                    // The secrets of some of its keys may be in the agent.
+                    if self.gpg_agent && !can_sign(&cert, cx.policy(), cx.now) {
+                        self.in_agent(&query, given.clone(), cx)?
+                    } else {
+                        signing_key(&cert, cx.policy(), cx.now, &mut ask)?
+                    }
+                }
+                _ => return Err(ambiguous(name, &matching)),
+            });
+        }
+        Ok(signers)
     }
 
-    /// All keys that decrypt.
+    /// The only key that can sign.
+    pub(crate) fn only_signer(
+        &self,
+        given: Vec<Password>,
+        cx: &Context,
+    ) -> Result<SigningKey, CliError> {
+        let certs = self.certs(cx)?;
+        let usable = certs.iter().filter(|cert| can_sign(cert, cx.policy(), cx.now));
+        match usable.collect::<Vec<_>>()[..] {
+            [cert] => {
+                let cert = refreshed(cert.clone(), cx)?;
+                Ok(signing_key(&cert, cx.policy(), cx.now, &mut unlocker(given))?)
+            }
+            [] => Err(CliError::Missing("there is no secret key that can sign".into())),
+            ref many => Err(CliError::WhichSigner {
+                candidates: many.iter().map(|cert| described(cert)).collect(),
+            }),
+        }
+    }
+
+    /// All keys that decrypt. Those of the agent come last.
     pub(crate) fn decryption(
         &self,
         given: Vec<Password>,
-        _cx: &Context,
+        cx: &Context,
     ) -> Result<Vec<DecryptionKey>, CliError> {
-        let ask = Arc::new(Mutex::new(unlocker(given)));
-        Ok(self.certs()?.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect())
+        let ask = Arc::new(Mutex::new(unlocker(given.clone())));
+        let certs = self.certs(cx)?;
+        let mut keys: Vec<DecryptionKey> =
+            certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
+        let in_agent = self.agent(given).map_err(CliError::from).and_then(|agent| {
+            let stores = cx.stores(Access::Read)?;
+            Ok(agent.decryption_keys(&stores, cx.now)?)
+        });
+        match in_agent {
+            Ok(in_agent) => {
+                for key in in_agent {
+                    let fingerprint = key.public().fingerprint();
+                    if keys.iter().all(|other| other.public().fingerprint() != fingerprint) {
+                        keys.push(key);
+                    }
+                }
+            }
+            Err(error) if self.gpg_agent => return Err(error),
+            // Nobody has asked for it.
+            Err(_) => {}
+        }
+        Ok(keys)
+    }
+
+    /// A key that signs, of a certificate in the store, with its secret in the agent.
+    fn in_agent(
+        &self,
+        query: &Query,
+        given: Vec<Password>,
+        cx: &Context,
+    ) -> Result<SigningKey, CliError> {
+        let missing = || Error::NoKey { query: query.to_string() };
+        let agent = match self.agent(given) {
+            Ok(agent) => agent,
+            Err(error) if self.gpg_agent => return Err(error.into()),
+            Err(_) => return Err(missing().into()),
+        };
+        let stores = match cx.stores(Access::Read) {
+            Ok(stores) => stores,
+            Err(error) if self.gpg_agent => return Err(error),
+            Err(_) => return Err(missing().into()),
+        };
+        let certs = match stores.parsed(query, cx.now) {
+            Ok(certs) => certs,
+            Err(Error::NotFound { .. }) => return Err(missing().into()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut found = Vec::new();
+        let mut refused = None;
+        for cert in &certs {
+            match agent.signing_key(cert, cx.policy(), cx.now) {
+                Ok(key) => found.push((cert, key)),
+                Err(Error::NoSecret { .. }) => {}
+                Err(error) => refused = Some(error),
+            }
+        }
+        match (found.len(), refused) {
+            (0, Some(error)) => Err(error.into()),
+            (0, None) => Err(missing().into()),
+            (1, _) => Ok(found.remove(0).1),
+            _ => {
+                let certs: Vec<&Cert> = found.iter().map(|(cert, _)| *cert).collect();
+                Err(ambiguous(&query.to_string(), &certs))
+            }
+        }
+    }
+
+    fn agent(&self, given: Vec<Password>) -> Result<Agent, Error> {
+        let start = if self.gpg_agent { Start::IfAbsent } else { Start::Never };
+        Agent::find(start, given).map_err(|error: AgentError| error.into())
     }
 }
 
-/// Gives the passphrases that were given, then those of the user.
-fn unlocker(
+/// A key with what the store knows of it beyond its file: a revocation, a later end. Without a store it is
+/// as it is.
+fn refreshed(cert: Cert, cx: &Context) -> Result<Cert, CliError> {
+    match cx.stores(Access::Read) {
+        Ok(stores) => Ok(stores.refreshed(cert, cx.now)?),
+        Err(_) => Ok(cert),
+    }
+}
+
+fn ambiguous(name: &str, certs: &[&Cert]) -> CliError {
+    CliError::Ambiguous {
+        query: name.to_owned(),
+        count: certs.len().to_string(),
+        candidates: certs.iter().map(|cert| described(cert)).collect(),
+    }
+}
+
+/// Gives the passphrases that were given, then those of the user; what he said for one key is tried on the
+/// next before he is asked again.
+pub(crate) fn unlocker(
     given: Vec<Password>,
 ) -> impl FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'static {
     const TRIES: usize = 3;
+    let mut known = given;
+    let mut known_before = known.len();
     move |asked, key| {
-        given.get(asked).cloned().or_else(|| {
-            let again = if asked > given.len() { " (that was not it)" } else { "" };
-            let prompt = format!("Passphrase of key {}{again}", key.keyid().to_hex());
-            (asked < given.len() + TRIES).then(|| passphrase::ask(&prompt)).flatten()
-        })
+        if asked == 0 {
+            known_before = known.len();
+        }
+        if let Some(password) = known.get(asked) {
+            return Some(password.clone());
+        }
+        if asked >= known_before + TRIES {
+            return None;
+        }
+        let again = if asked > known_before { " (that was not it)" } else { "" };
+        let password =
+            passphrase::ask(&format!("Passphrase of key {}{again}", key.keyid().to_hex()))?;
+        known.push(password.clone());
+        Some(password)
     }
-}
-
-/// Whether a certificate is called that: by fingerprint, key ID, or a part of a user ID.
-fn is_called(cert: &Cert, name: &str) -> bool {
-    let by_handle = name
-        .trim_start_matches("0x")
-        .parse::<KeyHandle>()
-        .is_ok_and(|handle| cert.keys().any(|key| key.key().key_handle().aliases(&handle)));
-    let folded = name.to_lowercase();
-    by_handle
-        || cert.userids().any(|id| {
-            String::from_utf8_lossy(id.userid().value()).to_lowercase().contains(&folded)
-        })
 }

@@ -52,6 +52,30 @@ impl PassphraseArgs {
     }
 }
 
+/// Where a new passphrase comes from, beside the one that there is.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct NewPassphraseArgs {
+    /// Read the new passphrase from the first line of a file
+    #[arg(long, value_name = "FILE")]
+    new_passphrase_file: Option<PathBuf>,
+    /// Read the new passphrase from a file descriptor, up to a line end
+    #[arg(long, value_name = "N")]
+    new_passphrase_fd: Option<i32>,
+    /// Take the new passphrase from an environment variable
+    #[arg(long, value_name = "NAME")]
+    new_passphrase_env: Option<String>,
+}
+
+impl From<NewPassphraseArgs> for PassphraseArgs {
+    fn from(new: NewPassphraseArgs) -> Self {
+        Self {
+            passphrase_file: new.new_passphrase_file.into_iter().collect(),
+            passphrase_fd: new.new_passphrase_fd,
+            passphrase_env: new.new_passphrase_env,
+        }
+    }
+}
+
 fn first_line(file: File) -> io::Result<Password> {
     let mut text = Zeroizing::new(Vec::new());
     let mut limited = file.take(PASSPHRASE_BYTES_MAX);

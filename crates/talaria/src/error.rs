@@ -7,6 +7,8 @@ use talaria_gnupg::GnupgError;
 use talaria_message::MessageError;
 use talaria_store::{QueryError, StoreError};
 
+use crate::agent::AgentError;
+
 /// Why an operation could not be done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -89,6 +91,47 @@ pub enum Error {
         /// Fingerprints and names.
         candidates: Vec<String>,
     },
+    /// No secret key is called that.
+    #[error("there is no secret key called {query}")]
+    NoKey {
+        /// What was looked for.
+        query: String,
+    },
+    /// A certificate comes without the secret that is needed.
+    #[error("{name}: its secret key is not here")]
+    NoSecret {
+        /// Its fingerprint.
+        name: String,
+    },
+    /// Others may read what is secret.
+    #[error("{} can be read by others (mode {mode:04o})", path.display())]
+    Exposed {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A file of the key store has no key, or not the one that it is named for.
+    #[error("{} is damaged", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What was to be done with a key cannot be done.
+    #[error("cannot {action} the key {name}")]
+    KeyRefused {
+        /// What was tried.
+        action: &'static str,
+        /// Its fingerprint, or a user ID.
+        name: String,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// GnuPG's agent did not do what was asked.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     /// The caller asked to stop. What was reported as done is done.
     #[error("interrupted")]
     Interrupted,

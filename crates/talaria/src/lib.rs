@@ -2,11 +2,13 @@
 //!
 //! What stands under the command line, and what a program embeds. It prints nothing.
 
+pub mod agent;
 mod build;
 mod dump;
 mod error;
 mod export;
 mod import;
+pub mod keys;
 mod messages;
 mod source;
 mod stats;
@@ -19,6 +21,7 @@ pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, describe};
 pub use export::{ExportOptions, Exported, Format, Signatures, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
+pub use messages::described;
 pub use source::{Input, Kind, Place};
 pub use stats::{Statistics, algorithm, date, statistics};
 pub use stores::{Opened, Stores};

@@ -84,7 +84,8 @@ impl Stores {
 }
 
 /// A certificate in a list of candidates.
-fn described(cert: &openpgp::Cert) -> String {
+#[must_use]
+pub fn described(cert: &openpgp::Cert) -> String {
     let user_id = cert.userids().next().map(|id| id.userid().to_string()).unwrap_or_default();
     let shown: String = user_id.chars().filter(|c| !c.is_control()).collect();
     format!("{} {shown}", cert.fingerprint().to_hex())

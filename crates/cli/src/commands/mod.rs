@@ -14,6 +14,7 @@ pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod index;
+pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod pack;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Sign(sign::Args),
     Verify(verify::Args),
     Pack(pack::Args),
+    Key(key::Args),
     Changes(changes::Args),
     Check(check::Args),
     Compact(compact::Args),
@@ -73,6 +75,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Sign(args) => sign::run(args, cx),
         Command::Verify(args) => verify::run(args, cx),
         Command::Pack(args) => pack::run(args, cx),
+        Command::Key(args) => key::run(args, cx),
         Command::Changes(args) => changes::run(args, cx),
         Command::Check(args) => check::run(args, cx),
         Command::Compact(args) => compact::run(args, cx),

@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// The file to sign [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
-    /// The key to sign with; can be repeated
-    #[arg(long, short, value_name = "KEY", required = true)]
+    /// The key to sign with; can be repeated [default: the only one there is]
+    #[arg(long, short, value_name = "KEY")]
     with: Vec<String>,
     #[command(flatten)]
     keys: KeyArgs,
@@ -63,7 +63,12 @@ enum HashArg {
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut signers = args.keys.signers(&args.with, args.passphrase.given()?, cx)?;
+    let given = args.passphrase.given()?;
+    let mut signers = if args.with.is_empty() {
+        vec![args.keys.only_signer(given, cx)?]
+    } else {
+        args.keys.signers(&args.with, given, cx)?
+    };
     if let Some(hash) = args.hash {
         for signer in &mut signers {
             signer.set_hash(hash as u8)?;

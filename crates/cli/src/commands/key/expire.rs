@@ -1,0 +1,45 @@
+//! `talaria key expire`
+
+use std::process::ExitCode;
+
+use talaria::store::Query;
+
+use super::super::parse_query;
+use super::{Expiry, publish, writable};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::keys::unlocker;
+use crate::passphrase::PassphraseArgs;
+use crate::render::day;
+
+/// Say until when a key is valid
+///
+/// Subkeys that have an end of their own get the same one. Others learn of it when they get the certificate
+/// anew.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The key
+    #[arg(value_name = "KEY", value_parser = parse_query)]
+    query: Query,
+    /// Until when: never, now, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
+    #[arg(value_name = "WHEN")]
+    when: Expiry,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let keys = cx.keys()?;
+    let mut stores = writable(cx)?;
+    let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
+    let end = args.when.at(cx.now);
+    let mut ask = unlocker(args.passphrase.given()?);
+    let cert = keys.set_expiry(&cert, &mut ask, end, cx.policy(), cx.now)?;
+    publish(&cert, &mut stores, cx)?;
+    let fingerprint = cert.fingerprint().to_hex();
+    match end {
+        Some(end) => cx.status(format_args!("{fingerprint} is valid until {}.", day(end))),
+        None => cx.status(format_args!("{fingerprint} is valid for ever.")),
+    }
+    Ok(ExitCode::SUCCESS)
+}

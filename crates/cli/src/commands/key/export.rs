@@ -1,0 +1,43 @@
+//! `talaria key export`
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::message::{ArmorWriter, Label};
+use talaria::store::Query;
+
+use super::super::parse_query;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::files::Target;
+
+/// Write secret keys, for another program or a safe
+///
+/// Locked with the passphrases that they have here. (`talaria export` writes the public parts.)
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Keys to write
+    #[arg(value_name = "KEY", required = true, value_parser = parse_query)]
+    queries: Vec<Query>,
+    /// Write ASCII armor
+    #[arg(long, short)]
+    armor: bool,
+    /// Write to a file, which only you can read [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let bytes = cx.keys()?.export(&args.queries)?;
+    let mut target = Target::open(args.output.as_deref(), !args.armor)?;
+    if args.armor {
+        let mut armor = ArmorWriter::new(&mut target, Label::PrivateKey)?;
+        armor.write_all(&bytes)?;
+        armor.finish()?;
+    } else {
+        target.write_all(&bytes)?;
+    }
+    target.keep(true)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,78 @@
+//! `talaria key import`
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use talaria::Error;
+use talaria::keys::{Imported, Protection, is_unprotected, read_keys};
+
+use super::{new_protection, publish, writable};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::passphrase::PassphraseArgs;
+use crate::render::printable;
+
+/// Take secret keys in
+///
+/// As `gpg --export-secret-keys` and other programs write them. A key that is locked keeps its passphrase;
+/// for one that is not, a passphrase is asked for, unless one is given. Their public parts go to the store.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Files with keys, binary or armored; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+    /// Protect keys that come without a passphrase with nothing but the permissions of their files
+    #[arg(long)]
+    no_passphrase: bool,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let keys = cx.keys()?;
+    let mut found = Vec::new();
+    for path in &args.files {
+        let name = path.display().to_string();
+        let certs = if path == Path::new("-") {
+            read_keys(std::io::stdin(), "standard input")?
+        } else {
+            let file = File::open(path);
+            let file =
+                file.map_err(|source| Error::Io { action: "read", name: name.clone(), source })?;
+            read_keys(file, &name)?
+        };
+        if certs.is_empty() {
+            return Err(Error::Unrecognised { name, what: "there is no secret key in it" }.into());
+        }
+        found.extend(certs);
+    }
+    let protection = if found.iter().any(is_unprotected) {
+        new_protection(&args.passphrase, args.no_passphrase, "New passphrase of the keys")?
+    } else {
+        Protection::Unprotected
+    };
+    let mut stores = writable(cx)?;
+    let mut out = std::io::stdout().lock();
+    for cert in found {
+        let fingerprint = cert.fingerprint();
+        let imported = keys.import(cert, &protection)?;
+        let cert = keys.get(&fingerprint)?;
+        let cert = cert.ok_or_else(|| Error::NoKey { query: fingerprint.to_hex() })?;
+        publish(&cert, &mut stores, cx)?;
+        let word = match imported {
+            Imported::New => "new",
+            Imported::Updated => "updated",
+            Imported::Unchanged => "unchanged",
+        };
+        if cx.json {
+            let json = serde_json::json!({ "fingerprint": fingerprint.to_hex(), "outcome": word });
+            writeln!(out, "{json}")?;
+        } else {
+            let user_id = cert.userids().next().map(|id| printable(id.userid().value()));
+            writeln!(out, "{word}: {fingerprint:X} {}", user_id.unwrap_or_default())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

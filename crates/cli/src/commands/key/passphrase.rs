@@ -1,0 +1,40 @@
+//! `talaria key passphrase`
+
+use std::process::ExitCode;
+
+use talaria::store::Query;
+
+use super::super::parse_query;
+use super::new_protection;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::keys::unlocker;
+use crate::passphrase::{NewPassphraseArgs, PassphraseArgs};
+
+/// Change the passphrase of a key
+///
+/// Of all its subkeys, too. Copies that were exported keep the old one.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The key
+    #[arg(value_name = "KEY", value_parser = parse_query)]
+    query: Query,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+    #[command(flatten)]
+    new: NewPassphraseArgs,
+    /// Protect it with nothing but the permissions of its file
+    #[arg(long)]
+    no_passphrase: bool,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let keys = cx.keys()?;
+    let cert = keys.one(&args.query)?;
+    let given = args.passphrase.given()?;
+    let protection =
+        new_protection(&args.new.clone().into(), args.no_passphrase, "New passphrase of the key")?;
+    keys.protect(&cert, &mut unlocker(given), &protection)?;
+    cx.status(format_args!("Changed the passphrase of {}.", cert.fingerprint().to_hex()));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,339 @@
+//! Keys in GnuPG's agent, which may have them on disk or on a card.
+//!
+//! The secret stays there: the agent signs digests and unwraps session keys, and asks for passphrases and
+//! PINs itself unless some were given. The crate that does this for Sequoia wants a compiler of Cap'n Proto
+//! where it is built, and an asynchronous runtime where it runs; what is needed of the protocol is little.
+
+mod assuan;
+mod expression;
+
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use openpgp::crypto::mem::Protected;
+use openpgp::crypto::mpi::{self, MPI};
+use openpgp::crypto::{Decryptor, Password, SessionKey, Signer, ecdh};
+use openpgp::packet::Key;
+use openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use openpgp::policy::Policy;
+use openpgp::types::HashAlgorithm;
+use talaria_cert::Keygrip;
+use talaria_message::{DecryptionKey, MessageError, SigningKey, openpgp};
+use talaria_store::Query;
+
+use self::assuan::{Connection, Inquiry};
+use self::expression::Expression;
+use crate::keys::with_parsed;
+use crate::{Error, Stores};
+
+/// Why the agent did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// There is none, and none was to be started.
+    #[error("gpg-agent does not run")]
+    Absent,
+    /// GnuPG does not say where the agent is.
+    #[error("cannot run gpgconf")]
+    Gpgconf(#[source] io::Error),
+    /// The connection to the agent failed.
+    #[error("cannot talk to gpg-agent at {}", socket.display())]
+    Io {
+        /// Where it listens.
+        socket: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The agent refused, or the user did.
+    #[error("gpg-agent refuses: {0}")]
+    Refused(String),
+    /// What the agent says makes no sense.
+    #[error("gpg-agent answers with {0}")]
+    Malformed(&'static str),
+}
+
+/// Whether to start an agent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Start {
+    /// Only one that runs already is used.
+    Never,
+    /// One is started if none runs.
+    IfAbsent,
+}
+
+/// GnuPG's agent.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    socket: PathBuf,
+    /// Given for its keys; without any the agent asks by itself.
+    passwords: Vec<Password>,
+}
+
+impl Agent {
+    /// The agent of the user's GnuPG home directory. It asks for passphrases itself unless `passwords` has
+    /// some.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Absent`] if none runs; [`AgentError::Gpgconf`]; [`AgentError::Io`].
+    pub fn find(start: Start, passwords: Vec<Password>) -> Result<Self, AgentError> {
+        let socket = gpgconf(&["--list-dirs", "agent-socket"])?;
+        let agent = Self { socket: PathBuf::from(socket), passwords };
+        match (agent.connect(), start) {
+            (Ok(_), _) => Ok(agent),
+            (Err(AgentError::Absent), Start::IfAbsent) => {
+                gpgconf(&["--launch", "gpg-agent"])?;
+                agent.connect()?;
+                Ok(agent)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Whether the agent has the secret of `key`.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Io`].
+    pub fn has(&self, key: &Key<PublicParts, UnspecifiedRole>) -> Result<bool, AgentError> {
+        let Some(keygrip) = keygrip(key) else { return Ok(false) };
+        match self.connect()?.command(&format!("HAVEKEY {keygrip}")) {
+            Ok(()) => Ok(true),
+            Err(AgentError::Refused(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The keygrips of all secrets that the agent has or knows a card for.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Io`], [`AgentError::Refused`].
+    pub fn keygrips(&self) -> Result<Vec<Keygrip>, AgentError> {
+        let mut keygrips = Vec::new();
+        self.connect()?.ask("KEYINFO --list", &mut Inquiry::none(), &mut |line| {
+            let mut words = line.split(' ');
+            if words.next() == Some("KEYINFO")
+                && let Some(Ok(Query::Keygrip(keygrip))) =
+                    words.next().map(|word| format!("&{word}").parse())
+            {
+                keygrips.push(Keygrip(keygrip));
+            }
+        })?;
+        Ok(keygrips)
+    }
+
+    /// The newest key of `cert` that may sign at `now`, in seconds since 1970, and that the agent has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if the certificate may not sign; [`Error::NoSecret`] if the agent has none of its
+    /// keys; [`Error::Agent`].
+    pub fn signing_key(
+        &self,
+        cert: &openpgp::Cert,
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<SigningKey, Error> {
+        let name = || cert.fingerprint().to_hex();
+        let unusable = |why: String| Error::Message(MessageError::Key { name: name(), why });
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now.into());
+        let valid = cert
+            .with_policy(policy, time)
+            .map_err(|error| unusable(format!("is not valid: {error}")))?;
+        if let openpgp::types::RevocationStatus::Revoked(_) = valid.revocation_status() {
+            return Err(unusable("is revoked".into()));
+        }
+        valid.alive().map_err(|error| unusable(error.to_string()))?;
+        let keys = valid.keys().alive().revoked(false).supported().for_signing();
+        let mut keys: Vec<_> = keys.map(|key| key.key().clone().role_into_unspecified()).collect();
+        keys.sort_by_key(|key| std::cmp::Reverse(key.creation_time()));
+        for key in keys {
+            if self.has(&key)? {
+                return Ok(SigningKey::from_signer(Box::new(self.key(key))));
+            }
+        }
+        Err(Error::NoSecret { name: name() })
+    }
+
+    /// The keys that decrypt of all certificates in `stores` of which the agent has the secrets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Agent`], or what reading can meet.
+    pub fn decryption_keys(&self, stores: &Stores, now: u32) -> Result<Vec<DecryptionKey>, Error> {
+        let keygrips = self.keygrips()?;
+        let mut keys: Vec<DecryptionKey> = Vec::new();
+        let mut seen = HashSet::new();
+        for grip in &keygrips {
+            let certs = match stores.parsed(&Query::Keygrip(grip.0), now) {
+                Ok(certs) => certs,
+                Err(Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            for key in certs.iter().flat_map(openpgp::Cert::keys) {
+                let key = key.key().clone().role_into_unspecified();
+                if key.pk_algo().for_encryption()
+                    && keygrip(&key) == Some(*grip)
+                    && seen.insert(key.fingerprint())
+                {
+                    keys.push(Box::new(self.key(key)));
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    fn key(&self, public: Key<PublicParts, UnspecifiedRole>) -> AgentKey {
+        AgentKey { agent: self.clone(), public }
+    }
+
+    fn connect(&self) -> Result<Connection, AgentError> {
+        Connection::open(&self.socket)
+    }
+
+    /// A connection on which the agent knows which key is meant, and how to ask the user.
+    fn session(
+        &self,
+        command: &str,
+        key: &Key<PublicParts, UnspecifiedRole>,
+    ) -> Result<Connection, AgentError> {
+        let keygrip = keygrip(key).ok_or(AgentError::Malformed("a key that it cannot have"))?;
+        let mut connection = self.connect()?;
+        connection.surroundings()?;
+        if !self.passwords.is_empty() {
+            connection.command("OPTION pinentry-mode=loopback")?;
+        }
+        connection.command(&format!("{command} {keygrip}"))?;
+        let text = format!(
+            "Please enter the passphrase to unlock the OpenPGP secret key:\n{}",
+            key.keyid().to_hex()
+        );
+        connection.command(&format!("SETKEYDESC {}", assuan::escaped(&text)))?;
+        Ok(connection)
+    }
+
+    /// Lets `work` run with each of the passphrases until one does, or once if the agent asks by itself.
+    fn each_password<T>(
+        &self,
+        mut work: impl FnMut(Option<&Password>) -> Result<T, AgentError>,
+    ) -> Result<T, AgentError> {
+        let Some((last, others)) = self.passwords.split_last() else { return work(None) };
+        for password in others {
+            match work(Some(password)) {
+                Err(AgentError::Refused(_)) => {}
+                done => return done,
+            }
+        }
+        work(Some(last))
+    }
+}
+
+/// A key in the agent.
+struct AgentKey {
+    agent: Agent,
+    public: Key<PublicParts, UnspecifiedRole>,
+}
+
+impl Signer for AgentKey {
+    fn public(&self) -> &Key<PublicParts, UnspecifiedRole> {
+        &self.public
+    }
+
+    fn sign(&mut self, hash: HashAlgorithm, digest: &[u8]) -> openpgp::Result<mpi::Signature> {
+        let digits: String = digest.iter().map(|octet| format!("{octet:02X}")).collect();
+        let answer = self.agent.each_password(|password| {
+            let mut connection = self.agent.session("SIGKEY", &self.public)?;
+            connection.command(&format!("SETHASH {} {digits}", u8::from(hash)))?;
+            connection.ask("PKSIGN", &mut Inquiry { password, ciphertext: None }, &mut |_| {})
+        })?;
+        let answer = Expression::parse(&answer)?;
+        let number = |name: &str| {
+            let octets = answer.value(name);
+            octets.ok_or(AgentError::Malformed("a signature that lacks a number"))
+        };
+        Ok(match self.public.mpis() {
+            mpi::PublicKey::RSA { .. } => mpi::Signature::RSA { s: MPI::new(number("s")?) },
+            public => {
+                let (r, s) = (MPI::new(number("r")?), MPI::new(number("s")?));
+                match public {
+                    mpi::PublicKey::EdDSA { .. } => mpi::Signature::EdDSA { r, s },
+                    mpi::PublicKey::ECDSA { .. } => mpi::Signature::ECDSA { r, s },
+                    mpi::PublicKey::DSA { .. } => mpi::Signature::DSA { r, s },
+                    _ => return Err(AgentError::Malformed("an unknown signature").into()),
+                }
+            }
+        })
+    }
+}
+
+impl Decryptor for AgentKey {
+    fn public(&self) -> &Key<PublicParts, UnspecifiedRole> {
+        &self.public
+    }
+
+    fn decrypt(
+        &mut self,
+        ciphertext: &mpi::Ciphertext,
+        plaintext_len: Option<usize>,
+    ) -> openpgp::Result<SessionKey> {
+        let question = match ciphertext {
+            mpi::Ciphertext::RSA { c } => expression::list("rsa", &[("a", c.value())]),
+            mpi::Ciphertext::ElGamal { e, c } => {
+                expression::list("elg", &[("a", e.value()), ("b", c.value())])
+            }
+            mpi::Ciphertext::ECDH { e, key } => {
+                expression::list("ecdh", &[("s", key), ("e", e.value())])
+            }
+            _ => return Err(AgentError::Malformed("nothing for this algorithm").into()),
+        };
+        let mut padded = true;
+        let answer = self.agent.each_password(|password| {
+            let mut connection = self.agent.session("SETKEY", &self.public)?;
+            let mut inquiry = Inquiry { password, ciphertext: Some(&question) };
+            connection.ask("PKDECRYPT", &mut inquiry, &mut |line| {
+                padded &= line != "PADDING 0";
+            })
+        })?;
+        let answer = Expression::parse(&answer)?;
+        let value = answer.value("value").ok_or(AgentError::Malformed("no session key"))?;
+        match self.public.mpis() {
+            mpi::PublicKey::ECDH { curve, .. } => {
+                let point = MPI::new(value);
+                let shared: Protected = point.decode_point(curve)?.0.into();
+                ecdh::decrypt_unwrap(&self.public, &shared, ciphertext, plaintext_len)
+            }
+            _ if padded => Ok(unpadded(value)?.into()),
+            _ => Ok(value.into()),
+        }
+    }
+}
+
+/// What is in a block of PKCS #1 (RFC 8017, section 7.2): behind `0 2`, octets that are not 0, and a 0.
+fn unpadded(block: &[u8]) -> Result<&[u8], AgentError> {
+    let block = block.strip_prefix(&[0]).unwrap_or(block);
+    let rest = block.strip_prefix(&[2]);
+    let content = rest.and_then(|rest| {
+        let end = rest.iter().position(|&octet| octet == 0)?;
+        Some(&rest[end + 1..])
+    });
+    content.ok_or(AgentError::Malformed("a session key that is not padded"))
+}
+
+fn keygrip(key: &Key<PublicParts, UnspecifiedRole>) -> Option<Keygrip> {
+    with_parsed(key, |key| key.keygrip()).flatten()
+}
+
+/// The first line of what gpgconf says.
+fn gpgconf(args: &[&str]) -> Result<String, AgentError> {
+    let mut command = Command::new("gpgconf");
+    command.args(args).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().map_err(AgentError::Gpgconf)?;
+    if !output.status.success() {
+        return Err(AgentError::Gpgconf(io::Error::other(format!("{}", output.status))));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(assuan::unescaped(text.lines().next().unwrap_or_default()))
+}

@@ -1,0 +1,219 @@
+//! The protocol of the agent: a line out, lines back, and questions in between.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use openpgp::crypto::Password;
+use talaria_message::openpgp;
+use zeroize::Zeroizing;
+
+use super::AgentError;
+
+/// Octets of a line, from both sides.
+const LINE_BYTES_MAX: usize = 1000;
+/// Octets of an answer.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Lines of an answer: keys of the agent, mostly.
+const LINES_MAX: usize = 100_000;
+
+/// A connection to the agent.
+pub(super) struct Connection {
+    stream: BufReader<UnixStream>,
+    socket: PathBuf,
+}
+
+/// What the agent is told when it asks.
+pub(super) struct Inquiry<'a> {
+    /// For the key.
+    pub(super) password: Option<&'a Password>,
+    /// What it is to decrypt.
+    pub(super) ciphertext: Option<&'a [u8]>,
+}
+
+impl Inquiry<'_> {
+    pub(super) fn none() -> Self {
+        Self { password: None, ciphertext: None }
+    }
+}
+
+impl Connection {
+    pub(super) fn open(socket: &Path) -> Result<Self, AgentError> {
+        let stream = UnixStream::connect(socket).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AgentError::Absent,
+            _ => AgentError::Io { socket: socket.to_owned(), source },
+        })?;
+        let mut connection = Self { stream: BufReader::new(stream), socket: socket.to_owned() };
+        connection.answer(&mut Inquiry::none(), &mut |_| {})?;
+        Ok(connection)
+    }
+
+    /// Tells the agent where to ask the user. What it does not know of that, it need not know.
+    pub(super) fn surroundings(&mut self) -> Result<(), AgentError> {
+        let variables = [
+            ("GPG_TTY", "ttyname"),
+            ("TERM", "ttytype"),
+            ("DISPLAY", "display"),
+            ("XAUTHORITY", "xauthority"),
+            ("LC_CTYPE", "lc-ctype"),
+            ("LC_MESSAGES", "lc-messages"),
+            ("WAYLAND_DISPLAY", "putenv=WAYLAND_DISPLAY"),
+            ("DBUS_SESSION_BUS_ADDRESS", "putenv=DBUS_SESSION_BUS_ADDRESS"),
+        ];
+        for (variable, option) in variables {
+            let Ok(value) = std::env::var(variable) else { continue };
+            if value.is_empty() || value.contains(char::is_control) {
+                continue;
+            }
+            match self.command(&format!("OPTION {option}={value}")) {
+                Ok(()) | Err(AgentError::Refused(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// A command that is answered with success or failure.
+    pub(super) fn command(&mut self, command: &str) -> Result<(), AgentError> {
+        self.ask(command, &mut Inquiry::none(), &mut |_| {}).map(drop)
+    }
+
+    /// A command that is answered with data. `status` sees the lines of status.
+    pub(super) fn ask(
+        &mut self,
+        command: &str,
+        inquiry: &mut Inquiry<'_>,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Zeroizing<Vec<u8>>, AgentError> {
+        self.send(&[command.as_bytes(), b"\n"].concat())?;
+        self.answer(inquiry, status)
+    }
+
+    fn answer(
+        &mut self,
+        inquiry: &mut Inquiry<'_>,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Zeroizing<Vec<u8>>, AgentError> {
+        let mut data = Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX));
+        for _ in 0..LINES_MAX {
+            let line = self.line()?;
+            let (word, rest) =
+                line.split_at(line.iter().position(|&b| b == b' ').unwrap_or(line.len()));
+            let rest = rest.strip_prefix(b" ").unwrap_or(rest);
+            match word {
+                b"OK" => return Ok(data),
+                b"ERR" => {
+                    let text = String::from_utf8_lossy(rest);
+                    let text = text.split_once(' ').map_or(&*text, |(_, text)| text);
+                    return Err(AgentError::Refused(text.replace(char::is_control, " ")));
+                }
+                b"D" => {
+                    if data.len() + rest.len() > ANSWER_BYTES_MAX {
+                        return Err(AgentError::Malformed("too much"));
+                    }
+                    unescape(rest, &mut data);
+                }
+                b"S" => status(&String::from_utf8_lossy(rest)),
+                b"INQUIRE" => self.inform(rest, inquiry)?,
+                _ => {}
+            }
+        }
+        Err(AgentError::Malformed("too many lines"))
+    }
+
+    /// Answers a question of the agent. A passphrase is given once: asked again, it was not the one.
+    fn inform(&mut self, what: &[u8], inquiry: &mut Inquiry<'_>) -> Result<(), AgentError> {
+        let keyword = what.split(|&octet| octet == b' ').next().unwrap_or_default();
+        match (keyword, inquiry.ciphertext, inquiry.password) {
+            (b"CIPHERTEXT", Some(ciphertext), _) => self.data(ciphertext),
+            (b"PASSPHRASE", _, Some(password)) => {
+                inquiry.password = None;
+                password.map(|password| self.data(password))
+            }
+            (b"PASSPHRASE", ..) => self.send(b"CAN\n"),
+            _ => self.send(b"END\n"),
+        }
+    }
+
+    fn data(&mut self, data: &[u8]) -> Result<(), AgentError> {
+        // Each octet may take three.
+        for part in data.chunks((LINE_BYTES_MAX - 4) / 3) {
+            let mut line = Zeroizing::new(Vec::with_capacity(LINE_BYTES_MAX));
+            line.extend(b"D ");
+            for &octet in part {
+                match octet {
+                    b'%' | b'\r' | b'\n' => line.extend(format!("%{octet:02X}").bytes()),
+                    _ => line.push(octet),
+                }
+            }
+            line.push(b'\n');
+            self.send(&line)?;
+        }
+        self.send(b"END\n")
+    }
+
+    fn send(&mut self, line: &[u8]) -> Result<(), AgentError> {
+        self.stream.get_mut().write_all(line).map_err(|source| self.failed(source))
+    }
+
+    fn line(&mut self) -> Result<Zeroizing<Vec<u8>>, AgentError> {
+        let mut line = Zeroizing::new(Vec::with_capacity(LINE_BYTES_MAX + 2));
+        let mut limited = (&mut self.stream).take(LINE_BYTES_MAX as u64 + 2);
+        let read = limited.read_until(b'\n', &mut line);
+        read.map_err(|source| self.failed(source))?;
+        if line.pop() != Some(b'\n') {
+            return Err(AgentError::Malformed("half a line"));
+        }
+        Ok(line)
+    }
+
+    fn failed(&self, source: io::Error) -> AgentError {
+        AgentError::Io { socket: self.socket.clone(), source }
+    }
+}
+
+/// A text as an argument of a command.
+pub(super) fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|octet| match octet {
+            b' ' => "+".to_owned(),
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'-' => char::from(octet).to_string(),
+            _ => format!("%{octet:02X}"),
+        })
+        .collect()
+}
+
+/// A text as GnuPG writes it with percent signs.
+pub(super) fn unescaped(text: &str) -> String {
+    let mut octets = Vec::new();
+    unescape(text.as_bytes(), &mut octets);
+    String::from_utf8_lossy(&octets).into_owned()
+}
+
+fn unescape(text: &[u8], to: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some((&first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(octet) if first == b'%' => {
+                to.push(octet);
+                rest = &behind[2..];
+            }
+            _ => {
+                to.push(first);
+                rest = behind;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_go_both_ways() {
+        assert_eq!(escaped("a b\n%ü"), "a+b%0A%25%C3%BC");
+        assert_eq!(unescaped("/tmp/a%3ab%%zz%2"), "/tmp/a:b%%zz%2");
+    }
+}

@@ -1,0 +1,527 @@
+//! The key store: secret keys in a private folder, one file per certificate.
+//!
+//! A file is a transferable secret key (RFC 9580, section 10.2), binary, named by the fingerprint of its
+//! certificate: `FINGERPRINT.pgp`. Secrets in it are encrypted with a passphrase by the means of OpenPGP,
+//! unless the user has asked for none. Nobody but the owner may read folder and files, or they are refused.
+//! A file is replaced by renaming one that is complete and on disk; whoever changes the folder holds a lock
+//! on it meanwhile.
+//!
+//! Unlocked keys are never written and end with the process. They are kept as Sequoia keeps them: encrypted
+//! in memory between uses and overwritten when they are dropped. Pages are not locked against swapping,
+//! which takes system calls that no safe interface has.
+//!
+//! This is no place for the certificates of others: those, and the public parts of these, are in the store.
+
+mod change;
+mod generate;
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use openpgp::cert::CertParser;
+use openpgp::crypto::{Password, S2K};
+use openpgp::packet::key::{KeyRole, SecretKeyMaterial, SecretParts};
+use openpgp::packet::{Key, Packet};
+use openpgp::parse::Parse as _;
+use openpgp::policy::Policy;
+use openpgp::serialize::{Marshal as _, MarshalInto as _};
+use openpgp::types::{AEADAlgorithm, RevocationStatus, SymmetricAlgorithm};
+use talaria_cert::{PacketRef, Summary, Tag, Verification};
+use talaria_message::openpgp;
+use talaria_store::{Outcome, Query};
+
+pub use change::{Revocation, RevocationReason};
+pub use generate::{GenerateOptions, Generated, KeyAlgorithm, KeyProfile};
+
+use crate::messages::described;
+use crate::{Error, Stores};
+
+/// What the names of key files end with.
+const EXTENSION: &str = "pgp";
+/// More is not read of a key file: photos and signatures of others included, keys are far below.
+const KEY_BYTES_MAX: u64 = 32 << 20;
+
+/// The secret keys of a user.
+#[derive(Clone, Debug)]
+pub struct KeyStore {
+    folder: PathBuf,
+}
+
+/// What protects secrets at rest.
+#[derive(Clone, Debug)]
+pub enum Protection {
+    /// A passphrase.
+    Passphrase(Password),
+    /// Only the permissions of the file.
+    Unprotected,
+}
+
+/// What became of a key that was imported.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Imported {
+    /// It was not there before.
+    New,
+    /// Something was added to what was there.
+    Updated,
+    /// All of it was there.
+    Unchanged,
+}
+
+impl KeyStore {
+    /// The key store in `folder`, which is made when something is written to it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exposed`] if others may look into the folder.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        match fs::metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => check_private(folder, &metadata)?,
+            Ok(_) => return Err(failed("read", folder, io::ErrorKind::NotADirectory.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("read", folder, error)),
+        }
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// All keys, in the order of their fingerprints.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exposed`], [`Error::KeyFile`] or [`Error::Io`] for the first file that cannot be used.
+    pub fn list(&self) -> Result<Vec<openpgp::Cert>, Error> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed("read", &self.folder, error)),
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| failed("read", &self.folder, error))?.path();
+            // What a crash left of a file that was being written is not there.
+            if path.extension().is_some_and(|extension| extension == EXTENSION) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        paths.iter().filter_map(|path| self.read(path).transpose()).collect()
+    }
+
+    /// The keys that `query` names.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::list`].
+    pub fn find(&self, query: &Query) -> Result<Vec<openpgp::Cert>, Error> {
+        if let Query::Fingerprint(bytes) = query {
+            let version = if bytes.len() == 32 { 6 } else { 4 };
+            if let Ok(fingerprint) = openpgp::Fingerprint::from_bytes(version, bytes)
+                && let Some(cert) = self.get(&fingerprint)?
+            {
+                return Ok(vec![cert]);
+            }
+        }
+        let mut certs = self.list()?;
+        certs.retain(|cert| names(query, cert));
+        Ok(certs)
+    }
+
+    /// The one key that `query` names.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoKey`]; [`Error::Ambiguous`]; as for [`Self::list`].
+    pub fn one(&self, query: &Query) -> Result<openpgp::Cert, Error> {
+        let mut found = self.find(query)?;
+        match (found.pop(), &found[..]) {
+            (Some(cert), []) => Ok(cert),
+            (None, _) => Err(Error::NoKey { query: query.to_string() }),
+            (Some(last), rest) => Err(Error::Ambiguous {
+                query: query.to_string(),
+                candidates: rest.iter().chain([&last]).map(described).collect(),
+            }),
+        }
+    }
+
+    /// The key with this fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::list`].
+    pub fn get(&self, fingerprint: &openpgp::Fingerprint) -> Result<Option<openpgp::Cert>, Error> {
+        self.read(&self.path(fingerprint))
+    }
+
+    /// The file of a key.
+    #[must_use]
+    pub fn path(&self, fingerprint: &openpgp::Fingerprint) -> PathBuf {
+        self.folder.join(format!("{}.{EXTENSION}", fingerprint.to_hex()))
+    }
+
+    /// Adds the key `cert` to what is there of it. Secrets that are there stay as they are, with the
+    /// passphrase that they have; secrets without one get `protection`. Stubs, which GnuPG writes in the
+    /// place of a secret that is elsewhere, are not taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSecret`] if there is nothing secret in it; as for [`Self::list`].
+    pub fn import(&self, cert: openpgp::Cert, protection: &Protection) -> Result<Imported, Error> {
+        let cert = with_secrets(cert, &mut |key| {
+            if is_stub(&key) {
+                return Ok(None);
+            }
+            protect(key, protection).map(Some)
+        })?;
+        if !cert.is_tsk() {
+            return Err(Error::NoSecret { name: cert.fingerprint().to_hex() });
+        }
+        let _lock = self.lock()?;
+        let Some(ours) = self.get(&cert.fingerprint())? else {
+            self.write(&cert)?;
+            return Ok(Imported::New);
+        };
+        let joined = without_secrets_of(cert, &ours)?.merge_public_and_secret(ours.clone());
+        let joined = joined.map_err(|source| refused("join", &ours, source))?;
+        if serialized(&joined)? == serialized(&ours)? {
+            return Ok(Imported::Unchanged);
+        }
+        self.write(&joined)?;
+        Ok(Imported::Updated)
+    }
+
+    /// The transferable secret keys that any of `queries` names, each locked as it is in the store. Where
+    /// the secret of a key is not here there is a stub, as GnuPG wants it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoKey`] for a query that names none; as for [`Self::list`].
+    pub fn export(&self, queries: &[Query]) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        let mut seen = Vec::new();
+        for query in queries {
+            let found = self.find(query)?;
+            if found.is_empty() {
+                return Err(Error::NoKey { query: query.to_string() });
+            }
+            for cert in found {
+                if !seen.contains(&cert.fingerprint()) {
+                    seen.push(cert.fingerprint());
+                    let tsk = cert.as_tsk().emit_secret_key_stubs(true);
+                    tsk.serialize(&mut bytes).map_err(|source| refused("write", &cert, source))?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Deletes a key. Its certificate in the store stays.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn delete(&self, fingerprint: &openpgp::Fingerprint) -> Result<(), Error> {
+        let _lock = self.lock()?;
+        let path = self.path(fingerprint);
+        fs::remove_file(&path).map_err(|error| failed("delete", &path, error))?;
+        self.sync()
+    }
+
+    /// Changes the key with this fingerprint, if it is there.
+    fn update(
+        &self,
+        fingerprint: &openpgp::Fingerprint,
+        change: impl FnOnce(openpgp::Cert) -> Result<openpgp::Cert, Error>,
+    ) -> Result<openpgp::Cert, Error> {
+        let _lock = self.lock()?;
+        let ours = self.get(fingerprint)?;
+        let ours = ours.ok_or_else(|| Error::NoKey { query: fingerprint.to_hex() })?;
+        let changed = change(ours)?;
+        self.write(&changed)?;
+        Ok(changed)
+    }
+
+    /// Keeps others from changing the folder until the value is dropped. Makes the folder if it is missing.
+    fn lock(&self) -> Result<File, Error> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(|error| failed("make", &self.folder, error))?;
+        let folder =
+            File::open(&self.folder).map_err(|error| failed("open", &self.folder, error))?;
+        folder.lock().map_err(|error| failed("lock", &self.folder, error))?;
+        Ok(folder)
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<openpgp::Cert>, Error> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("read", path, error)),
+        };
+        let metadata = file.metadata().map_err(|error| failed("read", path, error))?;
+        check_private(path, &metadata)?;
+        let mut bytes = zeroize::Zeroizing::new(Vec::new());
+        let read = file.take(KEY_BYTES_MAX).read_to_end(&mut bytes);
+        read.map_err(|error| failed("read", path, error))?;
+        let damaged = |source: openpgp::anyhow::Error| Error::KeyFile {
+            path: path.to_owned(),
+            source: source.into(),
+        };
+        let cert = openpgp::Cert::from_bytes(&*bytes).map_err(damaged)?;
+        if self.path(&cert.fingerprint()) != path {
+            let what = format!("it has the key {}", cert.fingerprint().to_hex());
+            return Err(damaged(openpgp::anyhow::Error::msg(what)));
+        }
+        Ok(Some(cert))
+    }
+
+    /// Writes a key; the caller holds the lock.
+    fn write(&self, cert: &openpgp::Cert) -> Result<(), Error> {
+        let bytes = serialized(cert)?;
+        let path = self.path(&cert.fingerprint());
+        let io = |error| failed("write", &path, error);
+        // Temporary files are made with mode 0600, and the name keeps it.
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(io)?;
+        file.write_all(&bytes).map_err(io)?;
+        file.as_file().sync_all().map_err(io)?;
+        file.persist(&path).map_err(|error| io(error.error))?;
+        self.sync()
+    }
+
+    /// Sees to it that names in the folder are on disk.
+    fn sync(&self) -> Result<(), Error> {
+        let io = |error| failed("write", &self.folder, error);
+        File::open(&self.folder).map_err(io)?.sync_all().map_err(io)
+    }
+}
+
+impl Stores {
+    /// `cert` with what the store knows of it beyond that.
+    ///
+    /// # Errors
+    ///
+    /// What reading can meet.
+    pub fn refreshed(&self, cert: openpgp::Cert, now: u32) -> Result<openpgp::Cert, Error> {
+        let query = Query::Fingerprint(cert.fingerprint().as_bytes().to_vec());
+        let known = match self.parsed(&query, now) {
+            Ok(certs) => certs,
+            Err(Error::NotFound { .. }) => return Ok(cert),
+            Err(error) => return Err(error),
+        };
+        match known.into_iter().find(|known| known.fingerprint() == cert.fingerprint()) {
+            Some(known) => {
+                let kept = cert.clone();
+                cert.merge_public(known).map_err(|source| refused("join", &kept, source))
+            }
+            None => Ok(cert),
+        }
+    }
+
+    /// Joins the public part of `cert` into the store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Keyring`], or what writing can meet.
+    pub fn add_public(&mut self, cert: &openpgp::Cert, now: u32) -> Result<Outcome, Error> {
+        let outcomes = self.writable()?.ingest(vec![public(cert)?], Verification::Full, now)?;
+        Ok(outcomes[0])
+    }
+}
+
+/// The certificates with secrets that `input` has, binary or armored, called `name` in errors.
+///
+/// # Errors
+///
+/// [`Error::Unrecognised`] if it is no keyring.
+pub fn read_keys(input: impl Read + Send + Sync, name: &str) -> Result<Vec<openpgp::Cert>, Error> {
+    let unreadable =
+        |_| Error::Unrecognised { name: name.to_owned(), what: "not a file with OpenPGP keys" };
+    let mut certs = Vec::new();
+    for cert in CertParser::from_reader(input).map_err(unreadable)? {
+        let cert = cert.map_err(unreadable)?;
+        if cert.is_tsk() {
+            certs.push(cert);
+        }
+    }
+    Ok(certs)
+}
+
+/// Whether any secret in `cert` can be used without a passphrase.
+#[must_use]
+pub fn is_unprotected(cert: &openpgp::Cert) -> bool {
+    cert.keys().unencrypted_secret().next().is_some()
+}
+
+/// What a listing says of the certificate of a key.
+///
+/// # Errors
+///
+/// [`Error::KeyRefused`] if it is none that a store would take.
+pub fn summary(cert: &openpgp::Cert, now: u32) -> Result<Summary, Error> {
+    let public = public(cert)?;
+    let verdicts = talaria_cert::verdicts(&[&public], Verification::Full);
+    Ok(Summary::evaluate(&public, &verdicts[0], now))
+}
+
+/// Whether `cert` has a secret that may sign at `now`, in seconds since 1970.
+#[must_use]
+pub fn can_sign(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(now.into());
+    cert.with_policy(policy, time).is_ok_and(|valid| {
+        let revoked = matches!(valid.revocation_status(), RevocationStatus::Revoked(_));
+        let mut keys = valid.keys().alive().revoked(false).supported().for_signing().secret();
+        !revoked && valid.alive().is_ok() && keys.next().is_some()
+    })
+}
+
+/// Whether `query` names `cert`: one of its keys, or one of its user IDs.
+#[must_use]
+pub fn names(query: &Query, cert: &openpgp::Cert) -> bool {
+    cert.userids().any(|id| query.names_text(id.userid().value()))
+        || cert.keys().any(|key| with_parsed(key.key(), |key| query.names_key(key)) == Some(true))
+}
+
+/// What `look` says of a key as the store has it; `None` if it is of a kind that the store does not have.
+pub(crate) fn with_parsed<P, R, T>(
+    key: &Key<P, R>,
+    look: impl FnOnce(&talaria_cert::Key<'_>) -> T,
+) -> Option<T>
+where
+    P: openpgp::packet::key::KeyParts,
+    R: KeyRole,
+{
+    let body = key.parts_as_public().role_as_primary().to_vec().ok()?;
+    let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &body };
+    talaria_cert::Key::parse(packet).ok().map(|key| look(&key))
+}
+
+/// `cert` with what `change` makes of each of its secrets; without those of which it makes nothing.
+fn with_secrets(
+    cert: openpgp::Cert,
+    change: &mut dyn FnMut(SecretKey) -> Result<Option<SecretKey>, Error>,
+) -> Result<openpgp::Cert, Error> {
+    let kept = cert.clone();
+    let mut packets = Vec::new();
+    for packet in cert.into_tsk().into_packets() {
+        packets.push(match packet {
+            Packet::SecretKey(key) => {
+                let public = key.clone().take_secret().0;
+                match change(SecretKey::Primary(key))? {
+                    Some(SecretKey::Primary(key)) => Packet::SecretKey(key),
+                    _ => Packet::PublicKey(public),
+                }
+            }
+            Packet::SecretSubkey(key) => {
+                let public = key.clone().take_secret().0;
+                match change(SecretKey::Subkey(key))? {
+                    Some(SecretKey::Subkey(key)) => Packet::SecretSubkey(key),
+                    _ => Packet::PublicSubkey(public),
+                }
+            }
+            packet => packet,
+        });
+    }
+    openpgp::Cert::from_packets(packets.into_iter())
+        .map_err(|source| refused("change", &kept, source))
+}
+
+/// `cert` without the secrets that `other` has as well.
+fn without_secrets_of(cert: openpgp::Cert, other: &openpgp::Cert) -> Result<openpgp::Cert, Error> {
+    with_secrets(cert, &mut |key| {
+        let fingerprint = key.fingerprint();
+        let known = other.keys().secret().any(|other| other.key().fingerprint() == fingerprint);
+        Ok((!known).then_some(key))
+    })
+}
+
+/// A secret with its role, which is part of what an AEAD authenticates.
+enum SecretKey {
+    Primary(Key<SecretParts, openpgp::packet::key::PrimaryRole>),
+    Subkey(Key<SecretParts, openpgp::packet::key::SubordinateRole>),
+}
+
+impl SecretKey {
+    fn fingerprint(&self) -> openpgp::Fingerprint {
+        match self {
+            Self::Primary(key) => key.fingerprint(),
+            Self::Subkey(key) => key.fingerprint(),
+        }
+    }
+
+    fn secret(&self) -> &SecretKeyMaterial {
+        match self {
+            Self::Primary(key) => key.secret(),
+            Self::Subkey(key) => key.secret(),
+        }
+    }
+}
+
+/// Whether GnuPG says there that the secret is elsewhere.
+fn is_stub(key: &SecretKey) -> bool {
+    match key.secret() {
+        SecretKeyMaterial::Encrypted(encrypted) => {
+            matches!(encrypted.s2k(), S2K::Private { .. } | S2K::Unknown { .. })
+        }
+        SecretKeyMaterial::Unencrypted(_) => false,
+    }
+}
+
+/// Encrypts a secret that is not.
+fn protect(key: SecretKey, protection: &Protection) -> Result<SecretKey, Error> {
+    let Protection::Passphrase(password) = protection else { return Ok(key) };
+    if key.secret().is_encrypted() {
+        return Ok(key);
+    }
+    let name = key.fingerprint().to_hex();
+    let locked = match key {
+        SecretKey::Primary(key) => lock(key, password).map(SecretKey::Primary),
+        SecretKey::Subkey(key) => lock(key, password).map(SecretKey::Subkey),
+    };
+    locked.map_err(|source| Error::KeyRefused { action: "protect", name, source: source.into() })
+}
+
+/// Encrypts a secret as what reads keys of its version reads it: GnuPG has neither Argon2 nor AEAD here.
+fn lock<R: KeyRole>(
+    key: Key<SecretParts, R>,
+    password: &Password,
+) -> openpgp::Result<Key<SecretParts, R>> {
+    let version = key.version();
+    let (key, mut secret) = key.take_secret();
+    if version < 6 {
+        let cipher = SymmetricAlgorithm::AES256;
+        secret.encrypt_in_place_with(&key, S2K::default(), cipher, None, password)?;
+    } else {
+        // The second choice of RFC 9106: 64 MiB and some 0.1 seconds.
+        let mut salt = [0; 16];
+        openpgp::crypto::random(&mut salt)?;
+        let s2k = S2K::Argon2 { salt, t: 3, p: 4, m: 16 };
+        let (cipher, aead) = (SymmetricAlgorithm::AES256, AEADAlgorithm::OCB);
+        secret.encrypt_in_place_with(&key, s2k, cipher, Some(aead), password)?;
+    }
+    Ok(key.add_secret(secret).0)
+}
+
+/// The public part of `cert`, as the store has it.
+fn public(cert: &openpgp::Cert) -> Result<talaria_cert::Cert, Error> {
+    let bytes = cert.to_vec().map_err(|source| refused("write", cert, source))?;
+    talaria_cert::Cert::parse(&bytes)
+        .map_err(|reason| refused("write", cert, openpgp::anyhow::Error::new(reason)))
+}
+
+fn serialized(cert: &openpgp::Cert) -> Result<zeroize::Zeroizing<Vec<u8>>, Error> {
+    let bytes = cert.as_tsk().to_vec().map_err(|source| refused("write", cert, source))?;
+    Ok(zeroize::Zeroizing::new(bytes))
+}
+
+fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 { Ok(()) } else { Err(Error::Exposed { path: path.to_owned(), mode }) }
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::Io { action, name: path.display().to_string(), source }
+}
+
+fn refused(action: &'static str, cert: &openpgp::Cert, source: openpgp::anyhow::Error) -> Error {
+    Error::KeyRefused { action, name: cert.fingerprint().to_hex(), source: source.into() }
+}
