@@ -89,16 +89,9 @@ pub(crate) fn sentence(report: &SignatureReport) -> String {
 
 /// One signature as JSON.
 pub(crate) fn json(report: &SignatureReport) -> serde_json::Value {
-    let (outcome, why) = match &report.outcome {
-        Outcome::Good => ("good", None),
-        Outcome::Bad => ("bad", None),
-        Outcome::NoKey => ("no_key", None),
-        Outcome::Discounted(why) => ("discounted", Some(why.to_string())),
-        Outcome::Unchecked(why) => ("unchecked", Some(why.clone())),
-    };
     serde_json::json!({
-        "outcome": outcome,
-        "why": why,
+        "outcome": report.outcome.name(),
+        "why": report.outcome.why(),
         "since": report.since.as_ref().map(ToString::to_string),
         "certificate": report.signer.as_ref().map(|signer| &signer.certificate),
         "key": report.signer.as_ref().map(|signer| &signer.key),

@@ -5,6 +5,7 @@
 pub mod agent;
 mod build;
 mod dump;
+pub mod embed;
 mod error;
 mod export;
 mod import;

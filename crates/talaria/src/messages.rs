@@ -42,8 +42,7 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Ambiguous`]; [`Error::Message`] with the reason if it cannot be
-    /// encrypted to.
+    /// What [`Self::recipient`] can meet.
     pub fn add_recipient(
         &self,
         query: &Query,
@@ -51,35 +50,55 @@ impl Stores {
         now: u32,
         recipients: &mut Recipients,
     ) -> Result<(), Error> {
+        Ok(recipients.add(&self.recipient(query, policy, now)?, policy, now)?)
+    }
+
+    /// The certificate that `query` names; of several, the only one that can be encrypted to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]; [`Error::Ambiguous`]; [`Error::Message`] with the reason if it cannot be
+    /// encrypted to.
+    pub fn recipient(
+        &self,
+        query: &Query,
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<openpgp::Cert, Error> {
         let certs = self.parsed(query, now)?;
         let mut usable = Vec::new();
         let mut refused = None;
-        for cert in &certs {
-            match Recipients::default().add(cert, policy, now) {
+        for cert in certs {
+            match Recipients::default().add(&cert, policy, now) {
                 Ok(()) => usable.push(cert),
                 Err(error) => refused = Some(error),
             }
         }
-        match (&usable[..], refused) {
-            ([cert], _) => Ok(recipients.add(cert, policy, now)?),
-            ([], Some(error)) => Err(error.into()),
-            ([], None) => Err(Error::NotFound { query: query.to_string() }),
-            (many, _) => Err(Error::Ambiguous {
+        if usable.len() > 1 {
+            return Err(Error::Ambiguous {
                 query: query.to_string(),
-                candidates: many.iter().map(|cert| described(cert)).collect(),
-            }),
+                candidates: usable.iter().map(described).collect(),
+            });
+        }
+        match (usable.pop(), refused) {
+            (Some(cert), _) => Ok(cert),
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => Err(Error::NotFound { query: query.to_string() }),
         }
     }
 
     /// Finds the certificates of issuers, for a [`talaria_message::Verifier`].
     pub fn into_lookup(self, now: u32) -> Lookup<'static> {
-        Box::new(move |issuer: &Issuer| {
-            let id = issuer.key_id.to_string();
-            let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
-            // A store that cannot be read has no certificate: the signature says so.
-            let query: Option<Query> = format!("0x{name}").parse().ok();
-            query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
-        })
+        Box::new(move |issuer: &Issuer| self.having(issuer, now))
+    }
+
+    /// The certificates that have the key of an issuer.
+    pub(crate) fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
+        let id = issuer.key_id.to_string();
+        let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
+        // A store that cannot be read has no certificate: the signature says so.
+        let query: Option<Query> = format!("0x{name}").parse().ok();
+        query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
     }
 }
 

@@ -1,0 +1,180 @@
+//! What the bindings are made of, without a language around it.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+use talaria::cert::Verification;
+use talaria::embed::{Certificates, ErrorKind, Key, Opener, Verifier, sealer};
+use talaria::message::openpgp::cert::CertBuilder;
+use talaria::message::openpgp::serialize::SerializeInto as _;
+use talaria::message::openpgp::types::ReasonForRevocation;
+use talaria::message::openpgp::{Cert, Packet};
+use talaria::message::{Discount, Outcome, Profile};
+use talaria::store::{Access, Store};
+use talaria::{Error, ImportOptions, Input, Monitor, import};
+
+const NOBODY: [&str; 0] = [];
+
+/// A secret key made an hour ago, so that what is signed now is signed after that.
+fn generate(name: &str) -> Cert {
+    let made = SystemTime::now() - Duration::from_secs(3600);
+    let builder = CertBuilder::general_purpose(Some(name)).set_creation_time(made);
+    builder.generate().unwrap().0
+}
+
+fn secret(cert: &Cert) -> Vec<u8> {
+    cert.as_tsk().to_vec().unwrap()
+}
+
+fn public(cert: &Cert) -> Vec<u8> {
+    cert.to_vec().unwrap()
+}
+
+fn add(store: &Path, cert: &Cert) {
+    let mut store = Store::open(store, Access::Create).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), public(cert)).unwrap();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let options =
+        ImportOptions { verification: Verification::Full, now: u32::try_from(now).unwrap() };
+    let stop = AtomicBool::new(false);
+    let mut monitor = Monitor { report: &mut |_| {}, stop: &stop };
+    let input = Input::Path(file.path().to_owned());
+    import(&mut store, &[input], options, &mut monitor).unwrap();
+}
+
+fn kind<T>(result: Result<T, Error>) -> ErrorKind {
+    ErrorKind::from(&result.err().expect("it must fail"))
+}
+
+#[test]
+fn what_is_sealed_for_keys_and_passphrases_opens_with_either() {
+    let alice = generate("<alice@example.org>");
+    for profile in [Profile::Rfc9580, Profile::Rfc4880, Profile::LibrePgp] {
+        let sealer = sealer(&["pass"], &[public(&alice)], Some(profile)).unwrap();
+        let sealed = sealer.seal(b"text").unwrap();
+        let by_key = Opener::new(&NOBODY, &[secret(&alice)], &NOBODY).unwrap();
+        let by_passphrase = Opener::new(&["other", "pass"], &NOBODY, &NOBODY).unwrap();
+        assert_eq!(by_key.open(&sealed).unwrap(), b"text");
+        assert_eq!(by_passphrase.open(&sealed).unwrap(), b"text");
+        let stranger = Opener::new(&["other"], &NOBODY, &NOBODY).unwrap();
+        assert_eq!(kind(stranger.open(&sealed)), ErrorKind::NoSecret);
+        let mut changed = sealed;
+        *changed.last_mut().unwrap() ^= 1;
+        assert_eq!(kind(by_key.open(&changed)), ErrorKind::Tampered, "{profile:?}");
+    }
+    assert_eq!(kind(sealer(&NOBODY, &NOBODY, None)), ErrorKind::Usage);
+    assert_eq!(kind(sealer(&NOBODY, &["no certificate"], None)), ErrorKind::Malformed);
+    assert_eq!(kind(Opener::new(&NOBODY, &[public(&alice)], &NOBODY)), ErrorKind::Malformed);
+}
+
+#[test]
+fn a_locked_key_is_unlocked_with_the_passphrase_that_fits() {
+    let alice = generate("<alice@example.org>");
+    let mut locked = alice.clone();
+    for key in alice.keys().secret() {
+        let key = key.key().clone().encrypt_secret(&"lock".into()).unwrap();
+        let packet: Packet = if key.fingerprint() == alice.fingerprint() {
+            key.role_into_primary().into()
+        } else {
+            key.role_into_subordinate().into()
+        };
+        locked = locked.insert_packets(packet).unwrap().0;
+    }
+    let sealed = sealer(&NOBODY, &[public(&alice)], None).unwrap().seal(b"text").unwrap();
+    let opener = Opener::new(&NOBODY, &[secret(&locked)], &["other", "lock"]).unwrap();
+    assert_eq!(opener.open(&sealed).unwrap(), b"text");
+    let opener = Opener::new(&NOBODY, &[secret(&locked)], &["other"]).unwrap();
+    assert_eq!(kind(opener.open(&sealed)), ErrorKind::Key);
+    assert!(Key::from_bytes(&secret(&locked), Some(b"lock")).is_ok());
+    assert_eq!(kind(Key::from_bytes(&secret(&locked), Some(b"other"))), ErrorKind::Key);
+    assert_eq!(kind(Key::from_bytes(&secret(&locked), None)), ErrorKind::Key);
+}
+
+#[test]
+fn a_verifier_sees_what_is_added_to_its_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certs.db");
+    let (alice, bob) = (generate("<alice@example.org>"), generate("<bob@example.org>"));
+    add(&path, &bob);
+    let store = Certificates::open(&path).unwrap();
+    let verifier = Verifier::with_store(&store).unwrap();
+    let signature = Key::from_bytes(&secret(&alice), None).unwrap().sign(b"data").unwrap();
+    assert_eq!(verifier.verify(&signature, b"data").unwrap().outcome, Outcome::NoKey);
+    add(&path, &alice);
+    let report = verifier.verify(&signature, b"data").unwrap();
+    assert!(report.is_good());
+    assert_eq!(report.signer.unwrap().certificate, alice.fingerprint().to_hex());
+    let key = alice.primary_key().key().clone().parts_into_secret().unwrap();
+    let revocation = alice
+        .revoke(
+            &mut key.into_keypair().unwrap(),
+            ReasonForRevocation::KeyCompromised,
+            b"it was stolen",
+        )
+        .unwrap();
+    add(&path, &alice.clone().insert_packets(revocation).unwrap().0);
+    let report = verifier.verify(&signature, b"data").unwrap();
+    assert_eq!(report.outcome, Outcome::Discounted(Discount::Revoked));
+}
+
+#[test]
+fn one_bad_signature_among_several_makes_all_of_them_bad() {
+    let (alice, bob) = (generate("<alice@example.org>"), generate("<bob@example.org>"));
+    let verifier = Verifier::with_certs(&[public(&alice), public(&bob)]).unwrap();
+    let sign = |cert: &Cert, data: &[u8]| {
+        Key::from_bytes(&secret(cert), None).unwrap().sign(data).unwrap()
+    };
+    let both = [sign(&alice, b"data"), sign(&bob, b"data")].concat();
+    assert!(verifier.verify(&both, b"data").unwrap().is_good());
+    let mixed = [sign(&alice, b"data"), sign(&bob, b"other")].concat();
+    assert_eq!(verifier.verify(&mixed, b"data").unwrap().outcome, Outcome::Bad);
+    let stranger = generate("<carol@example.org>");
+    let partly_known = [sign(&stranger, b"data"), sign(&bob, b"data")].concat();
+    assert!(verifier.verify(&partly_known, b"data").unwrap().is_good());
+    // What follows a signature is not passed over.
+    let trailing = [sign(&alice, b"data"), b"junk".to_vec()].concat();
+    let report = verifier.verify(&trailing, b"data").unwrap();
+    assert!(matches!(report.outcome, Outcome::Unchecked(_)), "{report:?}");
+}
+
+#[test]
+fn many_reports_are_in_the_order_of_their_signatures() {
+    let alice = generate("<alice@example.org>");
+    let key = Key::from_bytes(&secret(&alice), None).unwrap();
+    let verifier = Verifier::with_certs(&[public(&alice)]).unwrap();
+    let documents: Vec<Vec<u8>> = (0..600u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    let mut items: Vec<_> = key.sign_many(&documents).unwrap().into_iter().zip(documents).collect();
+    items[7].0 = b"junk".to_vec();
+    items[300].1 = b"other".to_vec();
+    items[400].0 = [items[400].0.clone(), items[401].0.clone()].concat();
+    let reports = verifier.verify_many(&items).unwrap();
+    for (at, report) in reports.iter().enumerate() {
+        let expected = match at {
+            7 => "unchecked",
+            300 | 400 => "bad",
+            _ => "good",
+        };
+        assert_eq!(report.outcome.name(), expected, "{at}");
+    }
+}
+
+#[test]
+fn a_recipient_is_the_only_one_and_a_look_up_is_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certs.db");
+    assert_eq!(kind(Certificates::open(&path)), ErrorKind::NotFound);
+    let (alice, other) = (generate("<alice@example.org>"), generate("<alice@example.org>"));
+    add(&path, &alice);
+    let store = Certificates::open(&path).unwrap();
+    let recipient = store.recipient("<alice@example.org>").unwrap();
+    assert_eq!(recipient, store.lookup("alice").unwrap().concat());
+    assert!(sealer(&NOBODY, &[recipient], None).is_ok());
+    add(&path, &other);
+    assert_eq!(store.lookup("alice").unwrap().len(), 2);
+    assert_eq!(kind(store.recipient("<alice@example.org>")), ErrorKind::Ambiguous);
+    assert!(store.recipient(&alice.fingerprint().to_hex()).is_ok());
+    assert_eq!(kind(store.lookup("bob")), ErrorKind::NotFound);
+    assert_eq!(kind(store.lookup("")), ErrorKind::Usage);
+}
