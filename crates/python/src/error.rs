@@ -1,0 +1,76 @@
+//! Errors as exceptions, one class for each kind.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use talaria::embed::ErrorKind;
+
+create_exception!(talaria, Error, PyException, "Why something could not be done.");
+create_exception!(talaria, UsageError, Error, "What was asked for does not go together.");
+create_exception!(talaria, MalformedError, Error, "The bytes are not what they should be.");
+create_exception!(
+    talaria,
+    TamperedError,
+    Error,
+    "What protects the message from changes does not hold, or is missing."
+);
+create_exception!(
+    talaria,
+    NoSecretError,
+    Error,
+    "None of the keys and passphrases opens the message."
+);
+create_exception!(
+    talaria,
+    UnusableKeyError,
+    Error,
+    "A certificate cannot be encrypted to, or a key cannot sign or is locked."
+);
+create_exception!(
+    talaria,
+    UnsupportedError,
+    Error,
+    "Something in the message cannot be computed here."
+);
+create_exception!(
+    talaria,
+    TooLargeError,
+    Error,
+    "A part of the message is larger than what is read of it."
+);
+create_exception!(
+    talaria,
+    NotFoundError,
+    Error,
+    "There is no such store, or no such certificate in it."
+);
+create_exception!(talaria, AmbiguousError, Error, "More than one certificate is called that.");
+create_exception!(talaria, StoreError, Error, "The store cannot be read.");
+
+/// An error on its way to Python.
+pub(crate) struct Raised(talaria::Error);
+
+impl<E: Into<talaria::Error>> From<E> for Raised {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl From<Raised> for PyErr {
+    fn from(Raised(error): Raised) -> Self {
+        let text = talaria::describe(&error);
+        match ErrorKind::from(&error) {
+            ErrorKind::Usage => UsageError::new_err(text),
+            ErrorKind::Malformed => MalformedError::new_err(text),
+            ErrorKind::Tampered => TamperedError::new_err(text),
+            ErrorKind::NoSecret => NoSecretError::new_err(text),
+            ErrorKind::Key => UnusableKeyError::new_err(text),
+            ErrorKind::Unsupported => UnsupportedError::new_err(text),
+            ErrorKind::TooLarge => TooLargeError::new_err(text),
+            ErrorKind::NotFound => NotFoundError::new_err(text),
+            ErrorKind::Ambiguous => AmbiguousError::new_err(text),
+            ErrorKind::Store => StoreError::new_err(text),
+            ErrorKind::Other => Error::new_err(text),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Secret keys and stores of certificates.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use talaria::embed;
+
+use crate::data::{Data, Passphrase};
+use crate::error::Raised;
+
+/// A secret key that signs.
+#[pyclass(frozen)]
+pub(crate) struct Key(embed::Key);
+
+#[pymethods]
+impl Key {
+    /// The newest key that may sign of the one certificate in `data`.
+    #[staticmethod]
+    #[pyo3(signature = (data, passphrase = None))]
+    fn from_bytes(
+        py: Python<'_>,
+        data: Data,
+        passphrase: Option<Passphrase>,
+    ) -> Result<Self, Raised> {
+        let passphrase = passphrase.as_ref().map(AsRef::as_ref);
+        Ok(Self(py.detach(|| embed::Key::from_bytes(data.as_ref(), passphrase))?))
+    }
+
+    /// The fingerprint of the certificate.
+    #[getter]
+    fn certificate(&self) -> &str {
+        self.0.certificate()
+    }
+
+    /// A detached signature.
+    fn sign<'py>(&self, py: Python<'py>, data: Data) -> Result<Bound<'py, PyBytes>, Raised> {
+        let signature = py.detach(|| self.0.sign(data.as_ref()))?;
+        Ok(PyBytes::new(py, &signature))
+    }
+
+    /// A detached signature on each.
+    fn sign_many<'py>(
+        &self,
+        py: Python<'py>,
+        data: Vec<Data>,
+    ) -> Result<Vec<Bound<'py, PyBytes>>, Raised> {
+        let signatures = py.detach(|| self.0.sign_many(&data))?;
+        Ok(signatures.iter().map(|signature| PyBytes::new(py, signature)).collect())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.Key {}>", self.0.certificate())
+    }
+}
+
+/// A store of certificates, or a keyring file.
+#[pyclass(frozen)]
+pub(crate) struct Store {
+    certificates: embed::Certificates,
+    path: PathBuf,
+}
+
+impl Store {
+    pub(crate) fn inner(&self) -> &embed::Certificates {
+        &self.certificates
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
+        let certificates = py.detach(|| embed::Certificates::open(&path))?;
+        Ok(Self { certificates, path })
+    }
+
+    /// All certificates that match.
+    fn lookup<'py>(
+        &self,
+        py: Python<'py>,
+        query: &str,
+    ) -> Result<Vec<Bound<'py, PyBytes>>, Raised> {
+        let certs = py.detach(|| self.certificates.lookup(query))?;
+        Ok(certs.iter().map(|cert| PyBytes::new(py, cert)).collect())
+    }
+
+    /// The only certificate that matches and can be encrypted to.
+    fn recipient<'py>(&self, py: Python<'py>, query: &str) -> Result<Bound<'py, PyBytes>, Raised> {
+        let cert = py.detach(|| self.certificates.recipient(query))?;
+        Ok(PyBytes::new(py, &cert))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.Store {}>", self.path.display())
+    }
+}

@@ -1,0 +1,31 @@
+//! The Python module `talaria`: arguments and results between Python and `talaria::embed`, which does the
+//! work, while other threads of Python run. What the module offers is described in `talaria.pyi`.
+
+mod data;
+mod error;
+mod keys;
+mod messages;
+mod signatures;
+
+use pyo3::pymodule;
+
+/// OpenPGP messages without a gpg process: encrypt, decrypt, sign, verify.
+#[pymodule]
+#[pyo3(name = "talaria")]
+mod module {
+    #[pymodule_export]
+    use crate::error::{
+        AmbiguousError, Error, MalformedError, NoSecretError, NotFoundError, StoreError,
+        TamperedError, TooLargeError, UnsupportedError, UnusableKeyError, UsageError,
+    };
+    #[pymodule_export]
+    use crate::keys::{Key, Store};
+    #[pymodule_export]
+    use crate::messages::{Opener, Sealer};
+    #[pymodule_export]
+    use crate::signatures::{Verification, Verifier};
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

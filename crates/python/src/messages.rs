@@ -1,0 +1,83 @@
+//! Encrypting and decrypting.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use talaria::embed;
+use talaria::message;
+
+use crate::data::{Data, Passphrase};
+use crate::error::{Raised, UsageError};
+use crate::signatures::{Verification, Verifier};
+
+/// Encrypts many messages for the same recipients.
+#[pyclass(frozen)]
+pub(crate) struct Sealer(message::Sealer);
+
+#[pymethods]
+impl Sealer {
+    #[new]
+    #[pyo3(signature = (*, passphrase = None, certs = Vec::new(), profile = None))]
+    fn new(
+        py: Python<'_>,
+        passphrase: Option<Passphrase>,
+        certs: Vec<Data>,
+        profile: Option<&str>,
+    ) -> PyResult<Self> {
+        let profile = profile.map(parse_profile).transpose()?;
+        let passphrases: Vec<Passphrase> = passphrase.into_iter().collect();
+        let sealer = py.detach(|| embed::sealer(&passphrases, &certs, profile));
+        Ok(Self(sealer.map_err(Raised::from)?))
+    }
+
+    /// The message that only the recipients can read.
+    fn seal<'py>(&self, py: Python<'py>, data: Data) -> Result<Bound<'py, PyBytes>, Raised> {
+        let sealed = py.detach(|| self.0.seal(data.as_ref()))?;
+        Ok(PyBytes::new(py, &sealed))
+    }
+}
+
+fn parse_profile(name: &str) -> PyResult<message::Profile> {
+    match name {
+        "rfc9580" => Ok(message::Profile::Rfc9580),
+        "rfc4880" => Ok(message::Profile::Rfc4880),
+        "librepgp" => Ok(message::Profile::LibrePgp),
+        _ => Err(UsageError::new_err(format!(
+            "{name:?} is not one of 'rfc9580', 'rfc4880', 'librepgp'"
+        ))),
+    }
+}
+
+/// Decrypts many messages with the same keys and passphrases.
+#[pyclass(frozen)]
+pub(crate) struct Opener(embed::Opener);
+
+#[pymethods]
+impl Opener {
+    #[new]
+    #[pyo3(signature = (*, passphrases = Vec::new(), keys = Vec::new(), key_passphrases = Vec::new()))]
+    fn new(
+        passphrases: Vec<Passphrase>,
+        keys: Vec<Data>,
+        key_passphrases: Vec<Passphrase>,
+    ) -> Result<Self, Raised> {
+        Ok(Self(embed::Opener::new(&passphrases, &keys, &key_passphrases)?))
+    }
+
+    /// The content of a message. Its signatures are not looked at.
+    fn open<'py>(&self, py: Python<'py>, data: Data) -> Result<Bound<'py, PyBytes>, Raised> {
+        let plain = py.detach(|| self.0.open(data.as_ref()))?;
+        Ok(PyBytes::new(py, &plain))
+    }
+
+    /// The content of a message, and what came out of checking its signatures.
+    fn open_verified<'py>(
+        &self,
+        py: Python<'py>,
+        data: Data,
+        verifier: &Verifier,
+    ) -> Result<(Bound<'py, PyBytes>, Vec<Verification>), Raised> {
+        let (plain, reports) =
+            py.detach(|| self.0.open_verified(data.as_ref(), verifier.inner()))?;
+        Ok((PyBytes::new(py, &plain), reports.into_iter().map(Verification::from).collect()))
+    }
+}
