@@ -1,0 +1,437 @@
+/*
+ * libtalaria: OpenPGP messages without a gpg process: encrypt, decrypt, sign, verify.
+ *
+ * Keys, certificates, messages and signatures are bytes. What comes in may be armored, what is made is not.
+ *
+ * A function that returns a talaria_status has written its outputs if that is TALARIA_STATUS_OK, and has not
+ * touched them if it is anything else; then talaria_error_message says why, to people.
+ *
+ * A handle is made by a function whose name has `new` or `open` in it and is freed with its own `free`, once,
+ * when nobody uses it any more. Until then any number of threads may use it at the same time. Everything that
+ * is given to a function stays the caller's, may be freed when the function returns, and must not be changed
+ * before that.
+ */
+
+#ifndef TALARIA_H
+#define TALARIA_H
+
+/* Made by cbindgen from crates/capi/src; changes belong there. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * What came out of a call.
+ */
+typedef enum talaria_status {
+    /**
+     * It was done.
+     */
+    TALARIA_STATUS_OK = 0,
+    /**
+     * What was asked for does not go together, or a pointer is null that must not be.
+     */
+    TALARIA_STATUS_USAGE = 1,
+    /**
+     * The bytes are not what they should be.
+     */
+    TALARIA_STATUS_MALFORMED = 2,
+    /**
+     * What protects the message from changes does not hold, or is missing.
+     */
+    TALARIA_STATUS_TAMPERED = 3,
+    /**
+     * None of the keys and passphrases opens the message.
+     */
+    TALARIA_STATUS_NO_SECRET = 4,
+    /**
+     * A certificate cannot be encrypted to, or a key cannot sign or is locked.
+     */
+    TALARIA_STATUS_UNUSABLE_KEY = 5,
+    /**
+     * Something in the message cannot be computed here.
+     */
+    TALARIA_STATUS_UNSUPPORTED = 6,
+    /**
+     * A part of the message is larger than what is read of it.
+     */
+    TALARIA_STATUS_TOO_LARGE = 7,
+    /**
+     * There is no such store, or no such certificate in it.
+     */
+    TALARIA_STATUS_NOT_FOUND = 8,
+    /**
+     * More than one certificate is called that.
+     */
+    TALARIA_STATUS_AMBIGUOUS = 9,
+    /**
+     * The store cannot be read.
+     */
+    TALARIA_STATUS_STORE = 10,
+    /**
+     * Anything else.
+     */
+    TALARIA_STATUS_OTHER = 11,
+    /**
+     * A bug in talaria. What the call worked on can be freed, and nothing else.
+     */
+    TALARIA_STATUS_BUG = 12,
+} talaria_status;
+
+/**
+ * What came out of checking a signature.
+ */
+typedef enum talaria_outcome {
+    /**
+     * The key made the signature over this data, and it counts.
+     */
+    TALARIA_OUTCOME_GOOD = 0,
+    /**
+     * The key did not make it over this data.
+     */
+    TALARIA_OUTCOME_BAD = 1,
+    /**
+     * There is no certificate with the key.
+     */
+    TALARIA_OUTCOME_NO_KEY = 2,
+    /**
+     * The key made it, but it does not count, and `why` says for which reason.
+     */
+    TALARIA_OUTCOME_DISCOUNTED = 3,
+    /**
+     * It cannot be read or computed, and `why` says for which reason.
+     */
+    TALARIA_OUTCOME_UNCHECKED = 4,
+} talaria_outcome;
+
+/**
+ * Which specification messages follow.
+ */
+typedef enum talaria_profile {
+    /**
+     * The newest that all recipients have announced; RFC 9580 for a passphrase alone.
+     */
+    TALARIA_PROFILE_AUTO = 0,
+    /**
+     * AEAD in version 2 packets.
+     */
+    TALARIA_PROFILE_RFC9580 = 1,
+    /**
+     * CFB with a digest, which everybody reads.
+     */
+    TALARIA_PROFILE_RFC4880 = 2,
+    /**
+     * The AEAD packet of GnuPG.
+     */
+    TALARIA_PROFILE_LIBREPGP = 3,
+} talaria_profile;
+
+/**
+ * A secret key that signs.
+ */
+typedef struct talaria_key talaria_key;
+
+/**
+ * Decrypts many messages with the same keys and passphrases. It remembers what it has computed for the
+ * latest thousand, so messages of one sealer cost the first of them only. It opens one at a time: threads
+ * that are to open at once have one each.
+ */
+typedef struct talaria_opener talaria_opener;
+
+/**
+ * Encrypts many messages for the same recipients.
+ */
+typedef struct talaria_sealer talaria_sealer;
+
+/**
+ * A store of certificates, or a keyring file. It sees at once what other programs write to it; a keyring file
+ * is read when it is opened.
+ */
+typedef struct talaria_store talaria_store;
+
+/**
+ * Checks detached signatures, as of the time of each call.
+ */
+typedef struct talaria_verifier talaria_verifier;
+
+/**
+ * Bytes that the library has made. They belong to the caller, who frees them with talaria_buffer_free and
+ * changes none of the fields.
+ */
+typedef struct talaria_buffer {
+    /**
+     * The first of them; never null, also if there are none.
+     */
+    uint8_t *data;
+    /**
+     * How many there are.
+     */
+    uintptr_t len;
+    /**
+     * How many there is room for.
+     */
+    uintptr_t capacity;
+} talaria_buffer;
+
+/**
+ * Bytes of the caller's, which stay his.
+ */
+typedef struct talaria_bytes {
+    /**
+     * The first of them; may be null if there are none.
+     */
+    const uint8_t *data;
+    /**
+     * How many there are.
+     */
+    uintptr_t len;
+} talaria_bytes;
+
+/**
+ * A signature, checked. Strings are UTF-8, or null if there is nothing to say, and are freed with
+ * talaria_verifications_free.
+ */
+typedef struct talaria_verification {
+    /**
+     * What came out.
+     */
+    enum talaria_outcome outcome;
+    /**
+     * When the signature says that it was made, in seconds since 1970; 0 if it cannot be read.
+     */
+    uint32_t created;
+    /**
+     * The fingerprint of the certificate, in upper-case hexadecimal.
+     */
+    char *certificate;
+    /**
+     * The fingerprint of the key of the certificate that made the signature.
+     */
+    char *key;
+    /**
+     * The primary user ID at the time of the signature. It is what the certificate says, not what anybody
+     * has checked.
+     */
+    char *user_id;
+    /**
+     * Why it does not count or cannot be checked.
+     */
+    char *why;
+    /**
+     * What has become of the key since: it has expired, or was revoked.
+     */
+    char *since;
+} talaria_verification;
+
+/**
+ * A detached signature, armored or not, and its data.
+ */
+typedef struct talaria_signed {
+    /**
+     * The signature.
+     */
+    struct talaria_bytes signature;
+    /**
+     * What it is on.
+     */
+    struct talaria_bytes data;
+} talaria_signed;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Why the latest call on this thread that failed did so, in UTF-8. Never null; good until the next call on
+ * this thread fails.
+ */
+const char *talaria_error_message(void);
+
+/**
+ * Frees the bytes and makes the buffer empty; one that is empty with a null pointer, or null itself, is left
+ * alone.
+ */
+void talaria_buffer_free(struct talaria_buffer *buffer);
+
+/**
+ * Makes ready the newest key that may sign of the one certificate in `key`, armored or not. A passphrase
+ * whose pointer is null is none.
+ */
+enum talaria_status talaria_key_new(struct talaria_bytes bytes,
+                                    struct talaria_bytes passphrase,
+                                    struct talaria_key **key);
+
+/**
+ * Frees a key. Null is left alone.
+ */
+void talaria_key_free(struct talaria_key *key);
+
+/**
+ * The fingerprint of the certificate of a key, in upper-case hexadecimal; good as long as the key. Null for
+ * null.
+ */
+const char *talaria_key_certificate(const struct talaria_key *key);
+
+/**
+ * Makes a detached signature.
+ */
+enum talaria_status talaria_sign(const struct talaria_key *key,
+                                 struct talaria_bytes data,
+                                 struct talaria_buffer *signature);
+
+/**
+ * Makes a detached signature on each of `count` data; `signatures` has room for as many. All are made, or
+ * none.
+ */
+enum talaria_status talaria_sign_many(const struct talaria_key *key,
+                                      const struct talaria_bytes *data,
+                                      uintptr_t count,
+                                      struct talaria_buffer *signatures);
+
+/**
+ * Opens a store, to read.
+ */
+enum talaria_status talaria_store_open(const char *path,
+                                       struct talaria_store **store);
+
+/**
+ * Closes a store. Null is left alone. A verifier that was made of it has it still.
+ */
+void talaria_store_free(struct talaria_store *store);
+
+/**
+ * Writes all certificates that match `query` to `certs`, one behind the other, and how many to `count`, which
+ * may be null. `query` is UTF-8, as on the command line: fingerprint, key ID, =exact user ID,
+ * <mail@address>, part of a user ID.
+ *
+ * Anybody can make a certificate with any user ID. To encrypt, ask for a fingerprint, or use
+ * talaria_store_recipient.
+ */
+enum talaria_status talaria_store_lookup(const struct talaria_store *store,
+                                         const char *query,
+                                         struct talaria_buffer *certs,
+                                         uintptr_t *count);
+
+/**
+ * Writes the only certificate that matches `query` and can be encrypted to.
+ */
+enum talaria_status talaria_store_recipient(const struct talaria_store *store,
+                                            const char *query,
+                                            struct talaria_buffer *cert);
+
+/**
+ * Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more, armored or
+ * not; `profile` is one of talaria_profile. Passphrases are stretched and keys are wrapped here, once: 40 ms
+ * for a passphrase, 0.2 ms for each key.
+ */
+enum talaria_status talaria_sealer_new(const struct talaria_bytes *passphrases,
+                                       uintptr_t passphrases_count,
+                                       const struct talaria_bytes *certs,
+                                       uintptr_t certs_count,
+                                       uint32_t profile,
+                                       struct talaria_sealer **sealer);
+
+/**
+ * Makes a sealer for one passphrase.
+ */
+enum talaria_status talaria_sealer_new_passphrase(struct talaria_bytes passphrase,
+                                                  uint32_t profile,
+                                                  struct talaria_sealer **sealer);
+
+/**
+ * Frees a sealer. Null is left alone.
+ */
+void talaria_sealer_free(struct talaria_sealer *sealer);
+
+/**
+ * Encrypts one message.
+ */
+enum talaria_status talaria_seal(const struct talaria_sealer *sealer,
+                                 struct talaria_bytes plain,
+                                 struct talaria_buffer *sealed);
+
+/**
+ * Makes an opener. Each of `keys` has one secret key or more, armored or not; those that are locked are
+ * unlocked with one of `key_passphrases` when a message is for them.
+ */
+enum talaria_status talaria_opener_new(const struct talaria_bytes *passphrases,
+                                       uintptr_t passphrases_count,
+                                       const struct talaria_bytes *keys,
+                                       uintptr_t keys_count,
+                                       const struct talaria_bytes *key_passphrases,
+                                       uintptr_t key_passphrases_count,
+                                       struct talaria_opener **opener);
+
+/**
+ * Frees an opener. Null is left alone.
+ */
+void talaria_opener_free(struct talaria_opener *opener);
+
+/**
+ * Decrypts one message, armored or not. Its signatures are not looked at. `plain` is made only if no part of
+ * the message was changed.
+ */
+enum talaria_status talaria_open(const struct talaria_opener *opener,
+                                 struct talaria_bytes sealed,
+                                 struct talaria_buffer *plain);
+
+/**
+ * Decrypts one message and checks its signatures. `count` is how many it has, of which the first `room` are
+ * written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is no error.
+ */
+enum talaria_status talaria_open_verified(const struct talaria_opener *opener,
+                                          struct talaria_bytes sealed,
+                                          const struct talaria_verifier *verifier,
+                                          struct talaria_buffer *plain,
+                                          struct talaria_verification *verifications,
+                                          uintptr_t room,
+                                          uintptr_t *count);
+
+/**
+ * Makes a verifier of certificates. Each of `certs` has one or more, armored or not.
+ */
+enum talaria_status talaria_verifier_new_certs(const struct talaria_bytes *certs,
+                                               uintptr_t certs_count,
+                                               struct talaria_verifier **verifier);
+
+/**
+ * Makes a verifier with the certificates of a store, whatever is added to it later.
+ */
+enum talaria_status talaria_verifier_new_store(const struct talaria_store *store,
+                                               struct talaria_verifier **verifier);
+
+/**
+ * Frees a verifier. Null is left alone.
+ */
+void talaria_verifier_free(struct talaria_verifier *verifier);
+
+/**
+ * Checks a detached signature, armored or not. Whatever is wrong with it is in `verification`, and is no
+ * error. Of several signatures in one: the first that is bad, else the first that is good, else the first.
+ */
+enum talaria_status talaria_verify(const struct talaria_verifier *verifier,
+                                   struct talaria_bytes signature,
+                                   struct talaria_bytes data,
+                                   struct talaria_verification *verification);
+
+/**
+ * Checks `count` signatures, on all cores; Ed25519 signatures in batches. `verifications` has room for as
+ * many.
+ */
+enum talaria_status talaria_verify_many(const struct talaria_verifier *verifier,
+                                        const struct talaria_signed *items,
+                                        uintptr_t count,
+                                        struct talaria_verification *verifications);
+
+/**
+ * Frees the strings of `count` verifications; the array is the caller's. Strings that are null are left
+ * alone, and all are null afterwards.
+ */
+void talaria_verifications_free(struct talaria_verification *verifications,
+                                uintptr_t count);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TALARIA_H */

@@ -1,0 +1,103 @@
+//! What surrounds every call: its status, the text of its error, and a stop for panics.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use talaria::Error;
+use talaria::embed::ErrorKind;
+use talaria::message::MessageError;
+
+/// What came out of a call.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum talaria_status {
+    /// It was done.
+    Ok = 0,
+    /// What was asked for does not go together, or a pointer is null that must not be.
+    Usage = 1,
+    /// The bytes are not what they should be.
+    Malformed = 2,
+    /// What protects the message from changes does not hold, or is missing.
+    Tampered = 3,
+    /// None of the keys and passphrases opens the message.
+    NoSecret = 4,
+    /// A certificate cannot be encrypted to, or a key cannot sign or is locked.
+    UnusableKey = 5,
+    /// Something in the message cannot be computed here.
+    Unsupported = 6,
+    /// A part of the message is larger than what is read of it.
+    TooLarge = 7,
+    /// There is no such store, or no such certificate in it.
+    NotFound = 8,
+    /// More than one certificate is called that.
+    Ambiguous = 9,
+    /// The store cannot be read.
+    Store = 10,
+    /// Anything else.
+    Other = 11,
+    /// A bug in talaria. What the call worked on can be freed, and nothing else.
+    Bug = 12,
+}
+
+impl From<&Error> for talaria_status {
+    fn from(error: &Error) -> Self {
+        match ErrorKind::from(error) {
+            ErrorKind::Usage => Self::Usage,
+            ErrorKind::Malformed => Self::Malformed,
+            ErrorKind::Tampered => Self::Tampered,
+            ErrorKind::NoSecret => Self::NoSecret,
+            ErrorKind::Key => Self::UnusableKey,
+            ErrorKind::Unsupported => Self::Unsupported,
+            ErrorKind::TooLarge => Self::TooLarge,
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Ambiguous => Self::Ambiguous,
+            ErrorKind::Store => Self::Store,
+            ErrorKind::Other => Self::Other,
+        }
+    }
+}
+
+thread_local! {
+    static MESSAGE: RefCell<CString> = RefCell::default();
+}
+
+/// Does the work of a call and remembers why it failed.
+pub(crate) fn call(work: impl FnOnce() -> Result<(), Error>) -> talaria_status {
+    let (status, text) = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return talaria_status::Ok,
+        Ok(Err(error)) => (talaria_status::from(&error), talaria::describe(&error)),
+        Err(_) => (talaria_status::Bug, "a bug in talaria, which was stopped".to_owned()),
+    };
+    // A thread that is ending has no place for the text any more.
+    let _ = MESSAGE.try_with(|message| *message.borrow_mut() = c_string(text));
+    status
+}
+
+/// Drops what was given back; a panic on the way stays here.
+pub(crate) fn give_back<T>(value: T) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
+/// Text without the octet that ends strings in C.
+pub(crate) fn c_string(text: String) -> CString {
+    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
+/// Why the latest call on this thread that failed did so, in UTF-8. Never null; good until the next call on
+/// this thread fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn talaria_error_message() -> *const c_char {
+    MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// A handle or an output that must be there.
+pub(crate) fn given<T>(pointer: Option<T>) -> Result<T, Error> {
+    pointer.ok_or(Error::Message(MessageError::Usage("a pointer is null")))
+}
+
+/// Puts a new handle where C wants it.
+pub(crate) fn hand_out<T>(place: &mut MaybeUninit<Option<Box<T>>>, value: T) {
+    place.write(Some(Box::new(value)));
+}

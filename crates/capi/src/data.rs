@@ -1,0 +1,116 @@
+//! Bytes that come from C, and bytes that go there.
+
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::slice;
+
+use talaria::Error;
+use talaria::message::MessageError;
+
+use crate::call::give_back;
+
+/// Bytes of the caller's, which stay his.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct talaria_bytes {
+    /// The first of them; may be null if there are none.
+    pub data: *const u8,
+    /// How many there are.
+    pub len: usize,
+}
+
+/// Bytes that the library has made. They belong to the caller, who frees them with talaria_buffer_free and
+/// changes none of the fields.
+#[repr(C)]
+#[derive(Debug)]
+pub struct talaria_buffer {
+    /// The first of them; never null, also if there are none.
+    pub data: *mut u8,
+    /// How many there are.
+    pub len: usize,
+    /// How many there is room for.
+    pub capacity: usize,
+}
+
+impl From<Vec<u8>> for talaria_buffer {
+    fn from(bytes: Vec<u8>) -> Self {
+        let mut bytes = ManuallyDrop::new(bytes);
+        Self { data: bytes.as_mut_ptr(), len: bytes.len(), capacity: bytes.capacity() }
+    }
+}
+
+/// Frees the bytes and makes the buffer empty; one that is empty with a null pointer, or null itself, is left
+/// alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_buffer_free(buffer: Option<&mut talaria_buffer>) {
+    let Some(buffer) = buffer.filter(|buffer| !buffer.data.is_null()) else { return };
+    // SAFETY: the fields are those of a vector, from `talaria_buffer::from`; the null pointer left behind
+    // says that they are used up.
+    give_back(unsafe { Vec::from_raw_parts(buffer.data, buffer.len, buffer.capacity) });
+    *buffer = talaria_buffer { data: std::ptr::null_mut(), len: 0, capacity: 0 };
+}
+
+/// An array of the caller's.
+///
+/// # Safety
+///
+/// `data` is good for reading `len` values for as long as the result is used, or null.
+pub(crate) unsafe fn array<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Error> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check(data, len)?;
+    // SAFETY: as the caller promises; the length was checked.
+    Ok(unsafe { slice::from_raw_parts(data, len) })
+}
+
+/// Places of the caller's for values.
+///
+/// # Safety
+///
+/// `data` is good for writing `len` values for as long as the result is used, or null, and nobody else
+/// uses them.
+pub(crate) unsafe fn places<'a, T>(
+    data: *mut T,
+    len: usize,
+) -> Result<&'a mut [MaybeUninit<T>], Error> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    check(data, len)?;
+    // SAFETY: as the caller promises; the length was checked.
+    Ok(unsafe { slice::from_raw_parts_mut(data.cast(), len) })
+}
+
+fn check<T>(data: *const T, len: usize) -> Result<(), Error> {
+    let usage = |what| Err(Error::Message(MessageError::Usage(what)));
+    if data.is_null() {
+        return usage("a pointer is null");
+    }
+    if len.checked_mul(size_of::<T>()).is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+        return usage("a length is larger than memory");
+    }
+    Ok(())
+}
+
+impl talaria_bytes {
+    /// # Safety
+    ///
+    /// As [`array`].
+    pub(crate) unsafe fn get<'a>(self) -> Result<&'a [u8], Error> {
+        // SAFETY: as the caller promises.
+        unsafe { array(self.data, self.len) }
+    }
+}
+
+/// An array of bytes of the caller's.
+///
+/// # Safety
+///
+/// As [`array`], for the array and for all that is in it.
+pub(crate) unsafe fn arrays<'a>(
+    items: *const talaria_bytes,
+    count: usize,
+) -> Result<Vec<&'a [u8]>, Error> {
+    // SAFETY: as the caller promises.
+    unsafe { array(items, count)?.iter().map(|bytes| bytes.get()).collect() }
+}

@@ -1,0 +1,175 @@
+//! Encrypting and decrypting.
+
+use std::mem::MaybeUninit;
+
+use talaria::message::{self, MessageError, Profile};
+use talaria::{Error, embed};
+
+use crate::call::{call, give_back, given, hand_out, talaria_status};
+use crate::data::{arrays, places, talaria_buffer, talaria_bytes};
+use crate::signatures::{talaria_verification, talaria_verifier};
+
+/// Which specification messages follow.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum talaria_profile {
+    /// The newest that all recipients have announced; RFC 9580 for a passphrase alone.
+    Auto = 0,
+    /// AEAD in version 2 packets.
+    Rfc9580 = 1,
+    /// CFB with a digest, which everybody reads.
+    Rfc4880 = 2,
+    /// The AEAD packet of GnuPG.
+    Librepgp = 3,
+}
+
+/// C may give any number where it says that it gives one of these.
+fn profile(number: u32) -> Result<Option<Profile>, Error> {
+    match number {
+        0 => Ok(None),
+        1 => Ok(Some(Profile::Rfc9580)),
+        2 => Ok(Some(Profile::Rfc4880)),
+        3 => Ok(Some(Profile::LibrePgp)),
+        _ => Err(MessageError::Usage("there is no such profile").into()),
+    }
+}
+
+/// Encrypts many messages for the same recipients.
+pub struct talaria_sealer(message::Sealer);
+
+/// Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more, armored or
+/// not; `profile` is one of talaria_profile. Passphrases are stretched and keys are wrapped here, once: 40 ms
+/// for a passphrase, 0.2 ms for each key.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_sealer_new(
+    passphrases: *const talaria_bytes,
+    passphrases_count: usize,
+    certs: *const talaria_bytes,
+    certs_count: usize,
+    profile: u32,
+    sealer: Option<&mut MaybeUninit<Option<Box<talaria_sealer>>>>,
+) -> talaria_status {
+    call(|| {
+        let place = given(sealer)?;
+        // SAFETY: as the caller promises.
+        let (passphrases, certs) =
+            unsafe { (arrays(passphrases, passphrases_count)?, arrays(certs, certs_count)?) };
+        let made = embed::sealer(&passphrases, &certs, self::profile(profile)?)?;
+        hand_out(place, talaria_sealer(made));
+        Ok(())
+    })
+}
+
+/// Makes a sealer for one passphrase.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_sealer_new_passphrase(
+    passphrase: talaria_bytes,
+    profile: u32,
+    sealer: Option<&mut MaybeUninit<Option<Box<talaria_sealer>>>>,
+) -> talaria_status {
+    // SAFETY: as the caller promises; the array is ours.
+    unsafe { talaria_sealer_new(&raw const passphrase, 1, std::ptr::null(), 0, profile, sealer) }
+}
+
+/// Frees a sealer. Null is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_sealer_free(sealer: Option<Box<talaria_sealer>>) {
+    give_back(sealer);
+}
+
+/// Encrypts one message.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_seal(
+    sealer: Option<&talaria_sealer>,
+    plain: talaria_bytes,
+    sealed: Option<&mut MaybeUninit<talaria_buffer>>,
+) -> talaria_status {
+    call(|| {
+        let (sealer, place) = (given(sealer)?, given(sealed)?);
+        // SAFETY: as the caller promises.
+        place.write(sealer.0.seal(unsafe { plain.get()? })?.into());
+        Ok(())
+    })
+}
+
+/// Decrypts many messages with the same keys and passphrases. It remembers what it has computed for the
+/// latest thousand, so messages of one sealer cost the first of them only. It opens one at a time: threads
+/// that are to open at once have one each.
+pub struct talaria_opener(embed::Opener);
+
+/// Makes an opener. Each of `keys` has one secret key or more, armored or not; those that are locked are
+/// unlocked with one of `key_passphrases` when a message is for them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_opener_new(
+    passphrases: *const talaria_bytes,
+    passphrases_count: usize,
+    keys: *const talaria_bytes,
+    keys_count: usize,
+    key_passphrases: *const talaria_bytes,
+    key_passphrases_count: usize,
+    opener: Option<&mut MaybeUninit<Option<Box<talaria_opener>>>>,
+) -> talaria_status {
+    call(|| {
+        let place = given(opener)?;
+        // SAFETY: as the caller promises.
+        let (passphrases, keys, key_passphrases) = unsafe {
+            (
+                arrays(passphrases, passphrases_count)?,
+                arrays(keys, keys_count)?,
+                arrays(key_passphrases, key_passphrases_count)?,
+            )
+        };
+        let made = embed::Opener::new(&passphrases, &keys, &key_passphrases)?;
+        hand_out(place, talaria_opener(made));
+        Ok(())
+    })
+}
+
+/// Frees an opener. Null is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_opener_free(opener: Option<Box<talaria_opener>>) {
+    give_back(opener);
+}
+
+/// Decrypts one message, armored or not. Its signatures are not looked at. `plain` is made only if no part of
+/// the message was changed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_open(
+    opener: Option<&talaria_opener>,
+    sealed: talaria_bytes,
+    plain: Option<&mut MaybeUninit<talaria_buffer>>,
+) -> talaria_status {
+    call(|| {
+        let (opener, place) = (given(opener)?, given(plain)?);
+        // SAFETY: as the caller promises.
+        place.write(opener.0.open(unsafe { sealed.get()? })?.into());
+        Ok(())
+    })
+}
+
+/// Decrypts one message and checks its signatures. `count` is how many it has, of which the first `room` are
+/// written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is no error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_open_verified(
+    opener: Option<&talaria_opener>,
+    sealed: talaria_bytes,
+    verifier: Option<&talaria_verifier>,
+    plain: Option<&mut MaybeUninit<talaria_buffer>>,
+    verifications: *mut talaria_verification,
+    room: usize,
+    count: Option<&mut MaybeUninit<usize>>,
+) -> talaria_status {
+    call(|| {
+        let (opener, verifier) = (given(opener)?, given(verifier)?);
+        let (place, count) = (given(plain)?, given(count)?);
+        // SAFETY: as the caller promises.
+        let (sealed, places) = unsafe { (sealed.get()?, places(verifications, room)?) };
+        let (plain, reports) = opener.0.open_verified(sealed, verifier.inner())?;
+        place.write(plain.into());
+        count.write(reports.len());
+        for (place, report) in places.iter_mut().zip(reports) {
+            place.write(report.into());
+        }
+        Ok(())
+    })
+}

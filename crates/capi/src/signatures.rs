@@ -1,0 +1,214 @@
+//! Checking signatures.
+
+use std::ffi::{CString, c_char};
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use talaria::Error;
+use talaria::embed;
+use talaria::message::{Outcome, SignatureReport};
+
+use crate::call::{c_string, call, give_back, given, hand_out, talaria_status};
+use crate::data::{array, arrays, places, talaria_bytes};
+use crate::keys::talaria_store;
+
+/// Checks detached signatures, as of the time of each call.
+pub struct talaria_verifier(embed::Verifier);
+
+impl talaria_verifier {
+    pub(crate) fn inner(&self) -> &embed::Verifier {
+        &self.0
+    }
+}
+
+/// What came out of checking a signature.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum talaria_outcome {
+    /// The key made the signature over this data, and it counts.
+    Good = 0,
+    /// The key did not make it over this data.
+    Bad = 1,
+    /// There is no certificate with the key.
+    NoKey = 2,
+    /// The key made it, but it does not count, and `why` says for which reason.
+    Discounted = 3,
+    /// It cannot be read or computed, and `why` says for which reason.
+    Unchecked = 4,
+}
+
+/// A signature, checked. Strings are UTF-8, or null if there is nothing to say, and are freed with
+/// talaria_verifications_free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct talaria_verification {
+    /// What came out.
+    pub outcome: talaria_outcome,
+    /// When the signature says that it was made, in seconds since 1970; 0 if it cannot be read.
+    pub created: u32,
+    /// The fingerprint of the certificate, in upper-case hexadecimal.
+    pub certificate: *mut c_char,
+    /// The fingerprint of the key of the certificate that made the signature.
+    pub key: *mut c_char,
+    /// The primary user ID at the time of the signature. It is what the certificate says, not what anybody
+    /// has checked.
+    pub user_id: *mut c_char,
+    /// Why it does not count or cannot be checked.
+    pub why: *mut c_char,
+    /// What has become of the key since: it has expired, or was revoked.
+    pub since: *mut c_char,
+}
+
+impl From<SignatureReport> for talaria_verification {
+    fn from(report: SignatureReport) -> Self {
+        let text =
+            |text: Option<String>| text.map_or(ptr::null_mut(), |text| c_string(text).into_raw());
+        let outcome = match report.outcome {
+            Outcome::Good => talaria_outcome::Good,
+            Outcome::Bad => talaria_outcome::Bad,
+            Outcome::NoKey => talaria_outcome::NoKey,
+            Outcome::Discounted(_) => talaria_outcome::Discounted,
+            Outcome::Unchecked(_) => talaria_outcome::Unchecked,
+        };
+        let why = report.outcome.why();
+        let (certificate, key, user_id) = match report.signer {
+            Some(signer) => (Some(signer.certificate), Some(signer.key), signer.user_id),
+            None => (None, None, None),
+        };
+        Self {
+            outcome,
+            created: report.created,
+            certificate: text(certificate),
+            key: text(key),
+            user_id: text(user_id),
+            why: text(why),
+            since: text(report.since.map(|since| since.to_string())),
+        }
+    }
+}
+
+/// A detached signature, armored or not, and its data.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct talaria_signed {
+    /// The signature.
+    pub signature: talaria_bytes,
+    /// What it is on.
+    pub data: talaria_bytes,
+}
+
+/// Makes a verifier of certificates. Each of `certs` has one or more, armored or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_verifier_new_certs(
+    certs: *const talaria_bytes,
+    certs_count: usize,
+    verifier: Option<&mut MaybeUninit<Option<Box<talaria_verifier>>>>,
+) -> talaria_status {
+    call(|| {
+        let place = given(verifier)?;
+        // SAFETY: as the caller promises.
+        let certs = unsafe { arrays(certs, certs_count)? };
+        hand_out(place, talaria_verifier(embed::Verifier::with_certs(&certs)?));
+        Ok(())
+    })
+}
+
+/// Makes a verifier with the certificates of a store, whatever is added to it later.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_verifier_new_store(
+    store: Option<&talaria_store>,
+    verifier: Option<&mut MaybeUninit<Option<Box<talaria_verifier>>>>,
+) -> talaria_status {
+    call(|| {
+        let (store, place) = (given(store)?, given(verifier)?);
+        hand_out(place, talaria_verifier(embed::Verifier::with_store(store.inner())?));
+        Ok(())
+    })
+}
+
+/// Frees a verifier. Null is left alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_verifier_free(verifier: Option<Box<talaria_verifier>>) {
+    give_back(verifier);
+}
+
+/// Checks a detached signature, armored or not. Whatever is wrong with it is in `verification`, and is no
+/// error. Of several signatures in one: the first that is bad, else the first that is good, else the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_verify(
+    verifier: Option<&talaria_verifier>,
+    signature: talaria_bytes,
+    data: talaria_bytes,
+    verification: Option<&mut MaybeUninit<talaria_verification>>,
+) -> talaria_status {
+    call(|| {
+        let (verifier, place) = (given(verifier)?, given(verification)?);
+        // SAFETY: as the caller promises.
+        let (signature, data) = unsafe { (signature.get()?, data.get()?) };
+        place.write(verifier.0.verify(signature, data)?.into());
+        Ok(())
+    })
+}
+
+/// Checks `count` signatures, on all cores; Ed25519 signatures in batches. `verifications` has room for as
+/// many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_verify_many(
+    verifier: Option<&talaria_verifier>,
+    items: *const talaria_signed,
+    count: usize,
+    verifications: *mut talaria_verification,
+) -> talaria_status {
+    call(|| {
+        let verifier = given(verifier)?;
+        // SAFETY: as the caller promises.
+        let (items, places) = unsafe {
+            let item = |item: &talaria_signed| Ok((item.signature.get()?, item.data.get()?));
+            let items = array(items, count)?.iter().map(item);
+            (items.collect::<Result<Vec<_>, Error>>()?, places(verifications, count)?)
+        };
+        for (place, report) in places.iter_mut().zip(verifier.0.verify_many(&items)?) {
+            place.write(report.into());
+        }
+        Ok(())
+    })
+}
+
+/// Frees the strings of `count` verifications; the array is the caller's. Strings that are null are left
+/// alone, and all are null afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_verifications_free(
+    verifications: *mut talaria_verification,
+    count: usize,
+) {
+    // SAFETY: as the caller promises: they were written by a function above.
+    let Ok(places) = (unsafe { places(verifications, count) }) else { return };
+    for place in places {
+        // SAFETY: as above; each string is taken out before it is freed.
+        unsafe {
+            let verification = place.assume_init_mut();
+            for text in [
+                &mut verification.certificate,
+                &mut verification.key,
+                &mut verification.user_id,
+                &mut verification.why,
+                &mut verification.since,
+            ] {
+                let text = std::mem::replace(text, ptr::null_mut());
+                if !text.is_null() {
+                    give_back(CString::from_raw(text));
+                }
+            }
+        }
+    }
+}
+
+/// Handles are used by several threads at once.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<crate::talaria_sealer>();
+    shared::<crate::talaria_opener>();
+    shared::<crate::talaria_key>();
+    shared::<talaria_store>();
+    shared::<talaria_verifier>();
+};
