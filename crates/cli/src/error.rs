@@ -31,6 +31,9 @@ pub(crate) enum CliError {
     /// Something that was named is not there.
     #[error("{0}")]
     Missing(String),
+    /// There is nothing to sign with, and nothing is named.
+    #[error("there is no secret key that can sign")]
+    NoSigner,
     /// Several keys can sign, and none is named.
     #[error("{} keys can sign, and none is named", candidates.len())]
     WhichSigner { candidates: Vec<String> },
@@ -103,7 +106,7 @@ impl CliError {
             Self::Usage(_) | Self::WhichSigner { .. } => 2,
             Self::Config(_) => 3,
             Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
-            Self::Ambiguous { .. } | Self::Missing(_) => 1,
+            Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner => 1,
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
                 E::Query(_) | E::Address { .. } | E::Keyring { .. } | E::Token { .. } => 2,
@@ -135,6 +138,10 @@ impl CliError {
         use talaria::Error as E;
         Some(match self {
             Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
+            Self::NoSigner => {
+                "Make one with `talaria key generate`, take one in with `talaria key import FILE`, or \
+                 name one that gpg-agent has: --with KEY."
+            }
             Self::WhichSigner { .. } => "Name one of them with --with.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {

@@ -61,7 +61,7 @@ impl KeyArgs {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let certs = self.certs(cx)?;
+        let certs = refreshed(self.certs(cx)?, cx)?;
         let mut ask = unlocker(given.clone());
         let mut signers = Vec::with_capacity(wanted.len());
         for name in wanted {
@@ -77,15 +77,11 @@ impl KeyArgs {
             }
             signers.push(match matching[..] {
                 [] => self.in_agent(&query, given.clone(), cx)?,
-                [cert] => {
-                    let cert = refreshed(cert.clone(), cx)?;
-                    // The secrets of some of its keys may be in the agent.
-                    if self.gpg_agent && !can_sign(&cert, cx.policy(), cx.now) {
-                        self.in_agent(&query, given.clone(), cx)?
-                    } else {
-                        signing_key(&cert, cx.policy(), cx.now, &mut ask)?
-                    }
+                // The secrets of some of its keys may be in the agent.
+                [cert] if self.gpg_agent && !can_sign(cert, cx.policy(), cx.now) => {
+                    self.in_agent(&query, given.clone(), cx)?
                 }
+                [cert] => signing_key(cert, cx.policy(), cx.now, &mut ask)?,
                 _ => return Err(ambiguous(name, &matching)),
             });
         }
@@ -98,14 +94,11 @@ impl KeyArgs {
         given: Vec<Password>,
         cx: &Context,
     ) -> Result<SigningKey, CliError> {
-        let certs = self.certs(cx)?;
+        let certs = refreshed(self.certs(cx)?, cx)?;
         let usable = certs.iter().filter(|cert| can_sign(cert, cx.policy(), cx.now));
         match usable.collect::<Vec<_>>()[..] {
-            [cert] => {
-                let cert = refreshed(cert.clone(), cx)?;
-                Ok(signing_key(&cert, cx.policy(), cx.now, &mut unlocker(given))?)
-            }
-            [] => Err(CliError::Missing("there is no secret key that can sign".into())),
+            [cert] => Ok(signing_key(cert, cx.policy(), cx.now, &mut unlocker(given))?),
+            [] => Err(CliError::NoSigner),
             ref many => Err(CliError::WhichSigner {
                 candidates: many.iter().map(|cert| described(cert)).collect(),
             }),
@@ -191,13 +184,11 @@ impl KeyArgs {
     }
 }
 
-/// A key with what the store knows of it beyond its file: a revocation, a later end. Without a store it is
-/// as it is.
-fn refreshed(cert: Cert, cx: &Context) -> Result<Cert, CliError> {
-    match cx.stores(Access::Read) {
-        Ok(stores) => Ok(stores.refreshed(cert, cx.now)?),
-        Err(_) => Ok(cert),
-    }
+/// Keys with what the store knows of them beyond their files: a revocation, a later end. Without a store
+/// they are as they are.
+fn refreshed(certs: Vec<Cert>, cx: &Context) -> Result<Vec<Cert>, CliError> {
+    let Ok(stores) = cx.stores(Access::Read) else { return Ok(certs) };
+    certs.into_iter().map(|cert| Ok(stores.refreshed(cert, cx.now)?)).collect()
 }
 
 fn ambiguous(name: &str, certs: &[&Cert]) -> CliError {

@@ -56,7 +56,7 @@ impl User {
 
     fn run_with(&self, args: &[&str], input: &[u8]) -> Output {
         let mut command = self.program.command(args);
-        command.current_dir(self.program.path("")).env("TALARIA_KEYS", self.keys());
+        command.current_dir(self.program.path(""));
         command.env("GNUPGHOME", self.gnupg()).env_remove("GPG_TTY").stdin(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // Not all commands read it.
@@ -264,7 +264,7 @@ fn a_passphrase_comes_from_a_descriptor_or_the_environment_as_well() {
     let sign = user.run_with(&words("sign plain -o s --passphrase-fd 0"), b"from a pipe");
     assert!(sign.status.success(), "{sign:?}");
     let mut command = user.program.command(&words("sign plain -o s --passphrase-env SECRET"));
-    command.current_dir(user.program.path("")).env("TALARIA_KEYS", user.keys());
+    command.current_dir(user.program.path(""));
     command.env("GNUPGHOME", user.gnupg()).env("SECRET", "from a pipe");
     assert!(command.status().unwrap().success());
 }
@@ -367,6 +367,48 @@ fn a_user_id_is_revoked_without_the_key() {
     // It stays so when the end of the key is moved.
     user.ok_at(later + DAY, "key expire alice 10d");
     assert_eq!(user.ok_at(later + DAY, "list").matches("[ revoked ]").count(), 1);
+}
+
+#[test]
+fn changes_at_the_same_time_all_count() {
+    let user = User::new();
+    let names: Vec<String> = (0..8).map(|at| format!("name{at}@example.org")).collect();
+    user.generate("alice", &format!("--no-passphrase {}", names.join(" ")));
+    std::thread::scope(|scope| {
+        for name in &names {
+            let words = format!("key revoke alice --user-id {name}");
+            let user = &user;
+            scope.spawn(move || user.ok_at(THEN + DAY, &words));
+        }
+    });
+    for words in ["key list", "list"] {
+        let listed = user.ok_at(THEN + DAY, words);
+        assert_eq!(listed.matches("[ revoked ]").count(), names.len(), "{listed}");
+    }
+    user.program.assert_clean();
+}
+
+/// What was learnt from elsewhere comes along when a key is changed.
+#[test]
+fn a_change_covers_what_the_store_knows_beyond_the_key() {
+    if !has_gpg() {
+        return;
+    }
+    let user = User::new();
+    user.gpg_ok("--quick-gen-key zoe@example.org ed25519 sign,cert 1y");
+    let own = User::new();
+    own.write("key", &user.gpg_ok("--export-secret-keys zoe"));
+    own.ok("key import key");
+    user.gpg_ok("--quick-add-uid zoe zoe@example.net");
+    own.write("cert", &user.gpg_ok("--export zoe"));
+    own.ok("import cert");
+    own.ok("key expire zoe 2035-01-01 --passphrase-file pw");
+    own.ok("key revoke zoe --user-id example.net --passphrase-file pw");
+    for words in ["key list", "list"] {
+        let listed = own.ok(words);
+        assert!(listed.contains("[ revoked ] zoe@example.net"), "{listed}");
+        assert!(listed.contains("[expires: 2035-01-01]"), "{listed}");
+    }
 }
 
 #[test]

@@ -301,7 +301,7 @@ impl Decryptor for AgentKey {
         let value = answer.value("value").ok_or(AgentError::Malformed("no session key"))?;
         match self.public.mpis() {
             mpi::PublicKey::ECDH { curve, .. } => {
-                let point = MPI::new(value);
+                let point = mpi::ProtectedMPI::from(value.to_vec());
                 let shared: Protected = point.decode_point(curve)?.0.into();
                 ecdh::decrypt_unwrap(&self.public, &shared, ciphertext, plaintext_len)
             }

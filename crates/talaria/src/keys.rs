@@ -1,6 +1,6 @@
 //! The key store: secret keys in a private folder, one file per certificate.
 //!
-//! A file is a transferable secret key (RFC 9580, section 10.2), binary, named by the fingerprint of its
+//! `docs/formats/keys.md` has the layout. A file is a transferable secret key (RFC 9580, section 10.2), binary, named by the fingerprint of its
 //! certificate: `FINGERPRINT.pgp`. Secrets in it are encrypted with a passphrase by the means of OpenPGP,
 //! unless the user has asked for none. Nobody but the owner may read folder and files, or they are refused.
 //! A file is replaced by renaming one that is complete and on disk; whoever changes the folder holds a lock
@@ -41,8 +41,8 @@ use crate::{Error, Stores};
 
 /// What the names of key files end with.
 const EXTENSION: &str = "pgp";
-/// More is not read of a key file: photos and signatures of others included, keys are far below.
-const KEY_BYTES_MAX: u64 = 32 << 20;
+/// More is not read of a key file: a certificate as large as the store takes it, and secrets.
+const KEY_BYTES_MAX: u64 = talaria_cert::CERT_BYTES_MAX as u64 + (1 << 20);
 
 /// The secret keys of a user.
 #[derive(Clone, Debug)]

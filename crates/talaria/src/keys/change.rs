@@ -147,7 +147,7 @@ impl KeyStore {
         built().map_err(|source| refused("revoke", cert, source))
     }
 
-    /// Adds signatures of its own to a key.
+    /// Adds signatures of its own to a key, with all that `cert` has beyond what is there.
     ///
     /// # Errors
     ///
@@ -158,8 +158,9 @@ impl KeyStore {
         signatures: impl IntoIterator<Item = Signature>,
     ) -> Result<openpgp::Cert, Error> {
         self.update(&cert.fingerprint(), |ours| {
-            let inserted = ours.insert_packets(signatures);
-            Ok(inserted.map_err(|source| refused("change", cert, source))?.0)
+            let joined = ours.merge_public(cert.clone());
+            let joined = joined.and_then(|joined| Ok(joined.insert_packets(signatures)?.0));
+            joined.map_err(|source| refused("change", cert, source))
         })
     }
 }

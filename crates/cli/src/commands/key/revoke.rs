@@ -61,7 +61,12 @@ enum ReasonArg {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
-    let cert = keys.one(&args.query)?;
+    // It may be made where there is no store.
+    let mut stores = if args.output.is_some() { None } else { Some(writable(cx)?) };
+    let mut cert = keys.one(&args.query)?;
+    if let Some(stores) = &stores {
+        cert = stores.refreshed(cert, cx.now)?;
+    }
     let revocation = Revocation {
         user_id: args.user_id.clone(),
         reason: match args.reason {
@@ -74,13 +79,12 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let mut ask = unlocker(args.passphrase.given()?);
     let signature = keys.revocation(&cert, &mut ask, &revocation, cx.now)?;
-    if args.output.is_some() {
+    let Some(stores) = &mut stores else {
         write_revocation(&signature, args.output.as_deref())?;
         return Ok(ExitCode::SUCCESS);
-    }
-    let mut stores = writable(cx)?;
+    };
     let cert = keys.add(&cert, [signature])?;
-    publish(&cert, &mut stores, cx)?;
+    publish(&cert, stores, cx)?;
     let what = if args.user_id.is_some() { "a user ID of " } else { "" };
     cx.status(format_args!("Revoked {what}{}.", cert.fingerprint().to_hex()));
     Ok(ExitCode::SUCCESS)
