@@ -25,8 +25,7 @@ fn open(name: &str, secrets: &mut Secrets) -> (Vec<u8>, Decrypted) {
     let mut plain = Vec::new();
     let options =
         DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads: 2 };
-    let decrypted =
-        decrypt(&mut input, &mut plain, secrets, &mut no_certs(), options).expect(name);
+    let decrypted = decrypt(&mut input, &mut plain, secrets, &mut no_certs(), options).expect(name);
     (plain, decrypted)
 }
 
@@ -59,16 +58,14 @@ fn a_7_inline_signed_message() {
 
 #[test]
 fn a_8_x25519_aead_ocb() {
-    for (key, password) in [
-        ("a04-secret-key", None),
-        ("a05-locked-secret-key", Some("correct horse battery staple")),
-    ] {
+    for (key, password) in
+        [("a04-secret-key", None), ("a05-locked-secret-key", Some("correct horse battery staple"))]
+    {
         let cert = Cert::from_bytes(&vector(key)).unwrap();
         let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| {
             (asked == 0).then(|| password.map(Password::from)).flatten()
         }));
-        let mut secrets =
-            Secrets { keys: decryption_keys(&cert, &ask), ..Secrets::default() };
+        let mut secrets = Secrets { keys: decryption_keys(&cert, &ask), ..Secrets::default() };
         let (plain, decrypted) = open("a08-x25519-ocb", &mut secrets);
         assert_eq!(plain, b"Hello, world!");
         assert_eq!(decrypted.aead, Some(Aead::Ocb));

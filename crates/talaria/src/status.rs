@@ -96,7 +96,7 @@ pub fn literal(literal: &Literal) -> Vec<String> {
 
 fn plaintext(literal: &Literal) -> String {
     let kind = if literal.text { 0x75 } else { 0x62 };
-    format!("PLAINTEXT {kind} {} {}", literal.date, escaped(&literal.name))
+    format!("PLAINTEXT {kind:x} {} {}", literal.date, escaped(&literal.name))
 }
 
 /// The lines about a message that could not be decrypted.
