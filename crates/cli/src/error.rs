@@ -51,7 +51,9 @@ impl From<MessageError> for CliError {
     fn from(error: MessageError) -> Self {
         // Work that was stopped says so through whatever it was reading.
         if let MessageError::Read(source) = &error
-            && source.get_ref().is_some_and(|inner| inner.is::<talaria::Error>())
+            && source
+                .get_ref()
+                .is_some_and(<dyn std::error::Error + Send + Sync>::is::<talaria::Error>)
         {
             return Self::Operation(talaria::Error::Interrupted);
         }

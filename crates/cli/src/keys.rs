@@ -55,14 +55,14 @@ impl KeyArgs {
     pub(crate) fn signers(
         &self,
         wanted: &[String],
-        given: Vec<Password>,
+        given: &[Password],
         cx: &Context,
     ) -> Result<Vec<SigningKey>, CliError> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
         let certs = refreshed(self.certs(cx)?, cx)?;
-        let mut ask = unlocker(given.clone());
+        let mut ask = unlocker(given.to_vec());
         let mut signers = Vec::with_capacity(wanted.len());
         for name in wanted {
             let query: Query = name.parse().map_err(Error::from)?;
@@ -76,10 +76,10 @@ impl KeyArgs {
                 }
             }
             signers.push(match matching[..] {
-                [] => self.in_agent(&query, given.clone(), cx)?,
+                [] => self.in_agent(&query, given.to_vec(), cx)?,
                 // The secrets of some of its keys may be in the agent.
                 [cert] if self.gpg_agent && !can_sign(cert, cx.policy(), cx.now) => {
-                    self.in_agent(&query, given.clone(), cx)?
+                    self.in_agent(&query, given.to_vec(), cx)?
                 }
                 [cert] => signing_key(cert, cx.policy(), cx.now, &mut ask)?,
                 _ => return Err(ambiguous(name, &matching)),

@@ -16,6 +16,7 @@ const PASSPHRASE_BYTES_MAX: u64 = 4096;
 
 /// Where a passphrase comes from. Without any of these it is asked for on the terminal.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 pub(crate) struct PassphraseArgs {
     /// Read a passphrase from the first line of a file; can be repeated
     #[arg(long, value_name = "FILE")]
@@ -54,6 +55,7 @@ impl PassphraseArgs {
 
 /// Where a new passphrase comes from, beside the one that there is.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 pub(crate) struct NewPassphraseArgs {
     /// Read the new passphrase from the first line of a file
     #[arg(long, value_name = "FILE")]

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{MessageError, Result};
+use crate::framing::{self, tag};
 
 /// What an armored block says it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,10 +35,20 @@ impl Label {
 /// Octets of a line, of which the text has four thirds.
 const LINE_BYTES: usize = 48;
 
+/// Octets that say what the first packet is: type, length, version.
+const HEAD_BYTES: usize = 7;
+
 /// Writes one armored block. [`Self::finish`] writes its end.
+///
+/// With a checksum, without which GnuPG up to 2.2 does not find the end of every third block; not on what
+/// only readers of RFC 9580 read, where section 6.1 forbids it.
 pub struct ArmorWriter<W> {
     output: W,
     label: Label,
+    /// The start of the data.
+    head: Vec<u8>,
+    /// The checksum so far, unless there is none.
+    checksum: Option<Crc24>,
     /// Less than a line.
     rest: Vec<u8>,
     text: String,
@@ -51,7 +62,8 @@ impl<W: Write> ArmorWriter<W> {
     /// [`MessageError::Write`].
     pub fn new(mut output: W, label: Label) -> Result<Self> {
         write!(output, "-----BEGIN {}-----\n\n", label.text()).map_err(MessageError::write)?;
-        Ok(Self { output, label, rest: Vec::new(), text: String::new() })
+        let (head, checksum) = (Vec::with_capacity(HEAD_BYTES), Some(Crc24::default()));
+        Ok(Self { output, label, head, checksum, rest: Vec::new(), text: String::new() })
     }
 
     /// Writes the tail line and gives the output back.
@@ -65,10 +77,26 @@ impl<W: Write> ArmorWriter<W> {
             writeln!(self.output, "{}", STANDARD.encode(&self.rest))
                 .map_err(MessageError::write)?;
         }
+        if let Some(checksum) = self.checksum.filter(|_| !is_of_rfc_9580(&self.head)) {
+            let checksum = STANDARD.encode(checksum.octets());
+            writeln!(self.output, "={checksum}").map_err(MessageError::write)?;
+        }
         writeln!(self.output, "-----END {}-----", self.label.text())
             .map_err(MessageError::write)?;
         self.output.flush().map_err(MessageError::write)?;
         Ok(self.output)
+    }
+
+    fn sum(&mut self, data: &[u8]) {
+        if self.head.len() < HEAD_BYTES {
+            self.head.extend(data.iter().take(HEAD_BYTES - self.head.len()));
+            if self.head.len() == HEAD_BYTES && is_of_rfc_9580(&self.head) {
+                self.checksum = None;
+            }
+        }
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(data);
+        }
     }
 
     fn lines(&mut self, data: &[u8]) -> io::Result<()> {
@@ -83,6 +111,7 @@ impl<W: Write> ArmorWriter<W> {
 
 impl<W: Write> Write for ArmorWriter<W> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.sum(data);
         let mut left = data;
         if !self.rest.is_empty() {
             let wanted = (LINE_BYTES - self.rest.len()).min(left.len());
@@ -103,6 +132,74 @@ impl<W: Write> Write for ArmorWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
+    }
+}
+
+/// Whether data that starts with `head` is of a version that RFC 4880 does not have.
+fn is_of_rfc_9580(head: &[u8]) -> bool {
+    let mut rest = head;
+    match (framing::read_header(&mut rest), rest.first()) {
+        (Ok(Some((tag::SEIPD, _))), Some(&version)) => version == 2,
+        (Ok(Some((tag::PADDING, _))), _) => true,
+        (Ok(Some(_)), Some(&version)) => version == 6,
+        _ => false,
+    }
+}
+
+/// The checksum of armor (RFC 9580, section 6.1.1), in the upper three octets.
+#[derive(Clone, Copy)]
+struct Crc24(u32);
+
+/// What an octet does to the checksum when as many others follow it at once.
+static CRC_TABLES: [[u32; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
+    let mut at = 0;
+    while at < 256 {
+        let mut crc = (at as u32) << 24;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc << 1) ^ if crc >> 31 == 1 { 0x0086_4cfb << 8 } else { 0 };
+            bit += 1;
+        }
+        tables[0][at] = crc;
+        at += 1;
+    }
+    let mut following = 1;
+    while following < 8 {
+        let mut at = 0;
+        while at < 256 {
+            let crc = tables[following - 1][at];
+            tables[following][at] = (crc << 8) ^ tables[0][(crc >> 24) as usize];
+            at += 1;
+        }
+        following += 1;
+    }
+    tables
+};
+
+impl Default for Crc24 {
+    fn default() -> Self {
+        Self(0x00b7_04ce << 8)
+    }
+}
+
+impl Crc24 {
+    fn update(&mut self, data: &[u8]) {
+        let (eights, rest) = data.as_chunks::<8>();
+        for &[a, b, c, d, e, f, g, h] in eights {
+            let [a, b, c, d] = (self.0 ^ u32::from_be_bytes([a, b, c, d])).to_be_bytes();
+            let octets = [h, g, f, e, d, c, b, a];
+            self.0 = (0..8).fold(0, |crc, at| crc ^ CRC_TABLES[at][usize::from(octets[at])]);
+        }
+        for octet in rest {
+            let at = self.0.to_be_bytes()[0] ^ octet;
+            self.0 = (self.0 << 8) ^ CRC_TABLES[0][usize::from(at)];
+        }
+    }
+
+    fn octets(self) -> [u8; 3] {
+        let [a, b, c, _] = self.0.to_be_bytes();
+        [a, b, c]
     }
 }
 
@@ -266,5 +363,37 @@ impl<R: BufRead> Read for Input<R> {
             Self::Binary(input) => input.read(buf),
             Self::Armored(input) => input.read(buf),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn armored(data: &[u8]) -> String {
+        let mut armor = ArmorWriter::new(Vec::new(), Label::Signature).unwrap();
+        data.iter().for_each(|&octet| armor.write_all(&[octet]).unwrap());
+        String::from_utf8(armor.finish().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_the_standard() {
+        // The check value of CRC-24/OPENPGP in the catalogue of parametrised CRC algorithms.
+        let mut whole = Crc24::default();
+        whole.update(b"123456789");
+        assert_eq!(whole.octets(), [0x21, 0xcf, 0x02]);
+        let mut pieces = Crc24::default();
+        b"123456789".chunks(2).for_each(|piece| pieces.update(piece));
+        assert_eq!(pieces.octets(), whole.octets());
+    }
+
+    #[test]
+    fn only_what_is_of_rfc_4880_has_a_checksum() {
+        let has_checksum = |data: &[u8]| armored(data).lines().any(|line| line.starts_with('='));
+        assert!(has_checksum(&[0xc2, 10, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!has_checksum(&[0xc2, 10, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        assert!(!has_checksum(&[0xc2, 1, 6]));
+        assert!(has_checksum(&[0xd2, 1, 1]));
+        assert!(!has_checksum(&[0xd2, 1, 2]));
     }
 }

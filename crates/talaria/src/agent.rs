@@ -323,7 +323,7 @@ fn unpadded(block: &[u8]) -> Result<&[u8], AgentError> {
 }
 
 fn keygrip(key: &Key<PublicParts, UnspecifiedRole>) -> Option<Keygrip> {
-    with_parsed(key, |key| key.keygrip()).flatten()
+    with_parsed(key, |key: &talaria_cert::Key<'_>| talaria_cert::Key::keygrip(key)).flatten()
 }
 
 /// The first line of what gpgconf says.

@@ -33,7 +33,7 @@ use talaria_cert::{PacketRef, Summary, Tag, Verification};
 use talaria_message::openpgp;
 use talaria_store::{Outcome, Query};
 
-pub use change::{Revocation, RevocationReason};
+pub use change::{Revocation, RevocationReason, unlocked};
 pub use generate::{GenerateOptions, Generated, KeyAlgorithm, KeyProfile};
 
 use crate::messages::described;
@@ -41,6 +41,8 @@ use crate::{Error, Stores};
 
 /// What the names of key files end with.
 const EXTENSION: &str = "pgp";
+/// The permissions that nobody but the owner may have.
+const OTHERS: u32 = 0o077;
 /// More is not read of a key file: a certificate as large as the store takes it, and secrets.
 const KEY_BYTES_MAX: u64 = talaria_cert::CERT_BYTES_MAX as u64 + (1 << 20);
 
@@ -515,7 +517,10 @@ fn serialized(cert: &openpgp::Cert) -> Result<zeroize::Zeroizing<Vec<u8>>, Error
 
 fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 { Ok(()) } else { Err(Error::Exposed { path: path.to_owned(), mode }) }
+    if mode & OTHERS != 0 {
+        return Err(Error::Exposed { path: path.to_owned(), mode });
+    }
+    Ok(())
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {

@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     // With --symmetric the passphrases are the message's, not the keys'.
     let unlocking = if args.symmetric { Vec::new() } else { given };
-    let mut signers = args.keys.signers(&args.sign_with, unlocking, cx)?;
+    let mut signers = args.keys.signers(&args.sign_with, &unlocking, cx)?;
     let source = Source::open(args.input.as_deref())?;
     let options = EncryptOptions {
         profile: args.profile.map(Into::into),

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut signers = if args.with.is_empty() {
         vec![args.keys.only_signer(given, cx)?]
     } else {
-        args.keys.signers(&args.with, given, cx)?
+        args.keys.signers(&args.with, &given, cx)?
     };
     if let Some(hash) = args.hash {
         for signer in &mut signers {

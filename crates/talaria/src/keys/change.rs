@@ -45,38 +45,22 @@ pub enum RevocationReason {
 }
 
 impl KeyStore {
-    /// Gives all secrets of a key another protection. `ask` is asked for the passphrases that they have.
+    /// Puts the secrets of `unlocked` in the place of those that are there, with this protection. See
+    /// [`unlocked`].
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if no passphrase fits; what reading and writing can meet.
+    /// [`Error::NoKey`] if it is not there any more; what reading and writing can meet.
     pub fn protect(
         &self,
-        cert: &openpgp::Cert,
-        ask: &mut AskForKey<'_>,
+        unlocked: openpgp::Cert,
         protection: &Protection,
     ) -> Result<openpgp::Cert, Error> {
-        let fresh = with_secrets(cert.clone(), &mut |key| {
-            if is_stub(&key) {
-                return Ok(Some(key));
-            }
-            // Which kind of key it is has to stay known for it to be unlocked.
-            let open = match key {
-                SecretKey::Primary(key) => {
-                    let key: Key<_, _> = unlock(key.role_as_unspecified().clone(), ask)?.into();
-                    SecretKey::Primary(key.role_into_primary())
-                }
-                SecretKey::Subkey(key) => {
-                    let key: Key<_, _> = unlock(key.role_as_unspecified().clone(), ask)?.into();
-                    SecretKey::Subkey(key.role_into_subordinate())
-                }
-            };
-            protect(open, protection).map(Some)
-        })?;
+        let fresh = with_secrets(unlocked, &mut |key| protect(key, protection).map(Some))?;
         // What came to the file meanwhile stays; of the secrets these are the ones.
-        self.update(&cert.fingerprint(), |ours| {
-            let joined = without_secrets_of(ours, &fresh)?.merge_public_and_secret(fresh);
-            joined.map_err(|source| refused("change", cert, source))
+        self.update(&fresh.fingerprint(), |ours| {
+            let joined = without_secrets_of(ours, &fresh)?.merge_public_and_secret(fresh.clone());
+            joined.map_err(|source| refused("change", &fresh, source))
         })
     }
 
@@ -163,6 +147,30 @@ impl KeyStore {
             joined.map_err(|source| refused("change", cert, source))
         })
     }
+}
+
+/// `cert` with all its secrets unlocked, in memory. `ask` is asked for the passphrases that they have.
+///
+/// # Errors
+///
+/// [`Error::Message`] if no passphrase fits.
+pub fn unlocked(cert: openpgp::Cert, ask: &mut AskForKey<'_>) -> Result<openpgp::Cert, Error> {
+    with_secrets(cert, &mut |key| {
+        if is_stub(&key) {
+            return Ok(Some(key));
+        }
+        // Which kind of key it is has to stay known for it to be unlocked.
+        Ok(Some(match key {
+            SecretKey::Primary(key) => {
+                let key: Key<_, _> = unlock(key.role_as_unspecified().clone(), ask)?.into();
+                SecretKey::Primary(key.role_into_primary())
+            }
+            SecretKey::Subkey(key) => {
+                let key: Key<_, _> = unlock(key.role_as_unspecified().clone(), ask)?.into();
+                SecretKey::Subkey(key.role_into_subordinate())
+            }
+        }))
+    })
 }
 
 /// The primary key of `cert`, unlocked.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use talaria::keys::unlocked;
 use talaria::store::Query;
 
 use super::super::parse_query;
@@ -31,10 +32,11 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
     let cert = keys.one(&args.query)?;
-    let given = args.passphrase.given()?;
+    let fingerprint = cert.fingerprint().to_hex();
+    let unlocked = unlocked(cert, &mut unlocker(args.passphrase.given()?))?;
     let protection =
         new_protection(&args.new.clone().into(), args.no_passphrase, "New passphrase of the key")?;
-    keys.protect(&cert, &mut unlocker(given), &protection)?;
-    cx.status(format_args!("Changed the passphrase of {}.", cert.fingerprint().to_hex()));
+    keys.protect(unlocked, &protection)?;
+    cx.status(format_args!("Changed the passphrase of {fingerprint}."));
     Ok(ExitCode::SUCCESS)
 }
