@@ -23,7 +23,7 @@
 /**
  * What came out of a call.
  */
-typedef enum talaria_status {
+typedef enum {
     /**
      * It was done.
      */
@@ -81,7 +81,7 @@ typedef enum talaria_status {
 /**
  * What came out of checking a signature.
  */
-typedef enum talaria_outcome {
+typedef enum {
     /**
      * The key made the signature over this data, and it counts.
      */
@@ -107,7 +107,7 @@ typedef enum talaria_outcome {
 /**
  * Which specification messages follow.
  */
-typedef enum talaria_profile {
+typedef enum {
     /**
      * The newest that all recipients have announced; RFC 9580 for a passphrase alone.
      */
@@ -158,7 +158,7 @@ typedef struct talaria_verifier talaria_verifier;
  * Bytes that the library has made. They belong to the caller, who frees them with talaria_buffer_free and
  * changes none of the fields.
  */
-typedef struct talaria_buffer {
+typedef struct {
     /**
      * The first of them; never null, also if there are none.
      */
@@ -166,17 +166,17 @@ typedef struct talaria_buffer {
     /**
      * How many there are.
      */
-    uintptr_t len;
+    size_t len;
     /**
      * How many there is room for.
      */
-    uintptr_t capacity;
+    size_t capacity;
 } talaria_buffer;
 
 /**
  * Bytes of the caller's, which stay his.
  */
-typedef struct talaria_bytes {
+typedef struct {
     /**
      * The first of them; may be null if there are none.
      */
@@ -184,18 +184,18 @@ typedef struct talaria_bytes {
     /**
      * How many there are.
      */
-    uintptr_t len;
+    size_t len;
 } talaria_bytes;
 
 /**
  * A signature, checked. Strings are UTF-8, or null if there is nothing to say, and are freed with
  * talaria_verifications_free.
  */
-typedef struct talaria_verification {
+typedef struct {
     /**
      * What came out.
      */
-    enum talaria_outcome outcome;
+    talaria_outcome outcome;
     /**
      * When the signature says that it was made, in seconds since 1970; 0 if it cannot be read.
      */
@@ -226,15 +226,15 @@ typedef struct talaria_verification {
 /**
  * A detached signature, armored or not, and its data.
  */
-typedef struct talaria_signed {
+typedef struct {
     /**
      * The signature.
      */
-    struct talaria_bytes signature;
+    talaria_bytes signature;
     /**
      * What it is on.
      */
-    struct talaria_bytes data;
+    talaria_bytes data;
 } talaria_signed;
 
 #ifdef __cplusplus
@@ -251,53 +251,53 @@ const char *talaria_error_message(void);
  * Frees the bytes and makes the buffer empty; one that is empty with a null pointer, or null itself, is left
  * alone.
  */
-void talaria_buffer_free(struct talaria_buffer *buffer);
+void talaria_buffer_free(talaria_buffer *buffer);
 
 /**
  * Makes ready the newest key that may sign of the one certificate in `key`, armored or not. A passphrase
  * whose pointer is null is none.
  */
-enum talaria_status talaria_key_new(struct talaria_bytes bytes,
-                                    struct talaria_bytes passphrase,
-                                    struct talaria_key **key);
+talaria_status talaria_key_new(talaria_bytes bytes,
+                               talaria_bytes passphrase,
+                               talaria_key **key);
 
 /**
  * Frees a key. Null is left alone.
  */
-void talaria_key_free(struct talaria_key *key);
+void talaria_key_free(talaria_key *key);
 
 /**
  * The fingerprint of the certificate of a key, in upper-case hexadecimal; good as long as the key. Null for
  * null.
  */
-const char *talaria_key_certificate(const struct talaria_key *key);
+const char *talaria_key_certificate(const talaria_key *key);
 
 /**
  * Makes a detached signature.
  */
-enum talaria_status talaria_sign(const struct talaria_key *key,
-                                 struct talaria_bytes data,
-                                 struct talaria_buffer *signature);
+talaria_status talaria_sign(const talaria_key *key,
+                            talaria_bytes data,
+                            talaria_buffer *signature);
 
 /**
  * Makes a detached signature on each of `count` data; `signatures` has room for as many. All are made, or
  * none.
  */
-enum talaria_status talaria_sign_many(const struct talaria_key *key,
-                                      const struct talaria_bytes *data,
-                                      uintptr_t count,
-                                      struct talaria_buffer *signatures);
+talaria_status talaria_sign_many(const talaria_key *key,
+                                 const talaria_bytes *data,
+                                 size_t count,
+                                 talaria_buffer *signatures);
 
 /**
  * Opens a store, to read.
  */
-enum talaria_status talaria_store_open(const char *path,
-                                       struct talaria_store **store);
+talaria_status talaria_store_open(const char *path,
+                                  talaria_store **store);
 
 /**
  * Closes a store. Null is left alone. A verifier that was made of it has it still.
  */
-void talaria_store_free(struct talaria_store *store);
+void talaria_store_free(talaria_store *store);
 
 /**
  * Writes all certificates that match `query` to `certs`, one behind the other, and how many to `count`, which
@@ -307,128 +307,128 @@ void talaria_store_free(struct talaria_store *store);
  * Anybody can make a certificate with any user ID. To encrypt, ask for a fingerprint, or use
  * talaria_store_recipient.
  */
-enum talaria_status talaria_store_lookup(const struct talaria_store *store,
-                                         const char *query,
-                                         struct talaria_buffer *certs,
-                                         uintptr_t *count);
+talaria_status talaria_store_lookup(const talaria_store *store,
+                                    const char *query,
+                                    talaria_buffer *certs,
+                                    size_t *count);
 
 /**
  * Writes the only certificate that matches `query` and can be encrypted to.
  */
-enum talaria_status talaria_store_recipient(const struct talaria_store *store,
-                                            const char *query,
-                                            struct talaria_buffer *cert);
+talaria_status talaria_store_recipient(const talaria_store *store,
+                                       const char *query,
+                                       talaria_buffer *cert);
 
 /**
  * Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more, armored or
  * not; `profile` is one of talaria_profile. Passphrases are stretched and keys are wrapped here, once: 40 ms
  * for a passphrase, 0.2 ms for each key.
  */
-enum talaria_status talaria_sealer_new(const struct talaria_bytes *passphrases,
-                                       uintptr_t passphrases_count,
-                                       const struct talaria_bytes *certs,
-                                       uintptr_t certs_count,
-                                       uint32_t profile,
-                                       struct talaria_sealer **sealer);
+talaria_status talaria_sealer_new(const talaria_bytes *passphrases,
+                                  size_t passphrases_count,
+                                  const talaria_bytes *certs,
+                                  size_t certs_count,
+                                  uint32_t profile,
+                                  talaria_sealer **sealer);
 
 /**
  * Makes a sealer for one passphrase.
  */
-enum talaria_status talaria_sealer_new_passphrase(struct talaria_bytes passphrase,
-                                                  uint32_t profile,
-                                                  struct talaria_sealer **sealer);
+talaria_status talaria_sealer_new_passphrase(talaria_bytes passphrase,
+                                             uint32_t profile,
+                                             talaria_sealer **sealer);
 
 /**
  * Frees a sealer. Null is left alone.
  */
-void talaria_sealer_free(struct talaria_sealer *sealer);
+void talaria_sealer_free(talaria_sealer *sealer);
 
 /**
  * Encrypts one message.
  */
-enum talaria_status talaria_seal(const struct talaria_sealer *sealer,
-                                 struct talaria_bytes plain,
-                                 struct talaria_buffer *sealed);
+talaria_status talaria_seal(const talaria_sealer *sealer,
+                            talaria_bytes plain,
+                            talaria_buffer *sealed);
 
 /**
  * Makes an opener. Each of `keys` has one secret key or more, armored or not; those that are locked are
  * unlocked with one of `key_passphrases` when a message is for them.
  */
-enum talaria_status talaria_opener_new(const struct talaria_bytes *passphrases,
-                                       uintptr_t passphrases_count,
-                                       const struct talaria_bytes *keys,
-                                       uintptr_t keys_count,
-                                       const struct talaria_bytes *key_passphrases,
-                                       uintptr_t key_passphrases_count,
-                                       struct talaria_opener **opener);
+talaria_status talaria_opener_new(const talaria_bytes *passphrases,
+                                  size_t passphrases_count,
+                                  const talaria_bytes *keys,
+                                  size_t keys_count,
+                                  const talaria_bytes *key_passphrases,
+                                  size_t key_passphrases_count,
+                                  talaria_opener **opener);
 
 /**
  * Frees an opener. Null is left alone.
  */
-void talaria_opener_free(struct talaria_opener *opener);
+void talaria_opener_free(talaria_opener *opener);
 
 /**
  * Decrypts one message, armored or not. Its signatures are not looked at. `plain` is made only if no part of
  * the message was changed.
  */
-enum talaria_status talaria_open(const struct talaria_opener *opener,
-                                 struct talaria_bytes sealed,
-                                 struct talaria_buffer *plain);
+talaria_status talaria_open(const talaria_opener *opener,
+                            talaria_bytes sealed,
+                            talaria_buffer *plain);
 
 /**
  * Decrypts one message and checks its signatures. `count` is how many it has, of which the first `room` are
  * written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is no error.
  */
-enum talaria_status talaria_open_verified(const struct talaria_opener *opener,
-                                          struct talaria_bytes sealed,
-                                          const struct talaria_verifier *verifier,
-                                          struct talaria_buffer *plain,
-                                          struct talaria_verification *verifications,
-                                          uintptr_t room,
-                                          uintptr_t *count);
+talaria_status talaria_open_verified(const talaria_opener *opener,
+                                     talaria_bytes sealed,
+                                     const talaria_verifier *verifier,
+                                     talaria_buffer *plain,
+                                     talaria_verification *verifications,
+                                     size_t room,
+                                     size_t *count);
 
 /**
  * Makes a verifier of certificates. Each of `certs` has one or more, armored or not.
  */
-enum talaria_status talaria_verifier_new_certs(const struct talaria_bytes *certs,
-                                               uintptr_t certs_count,
-                                               struct talaria_verifier **verifier);
+talaria_status talaria_verifier_new_certs(const talaria_bytes *certs,
+                                          size_t certs_count,
+                                          talaria_verifier **verifier);
 
 /**
  * Makes a verifier with the certificates of a store, whatever is added to it later.
  */
-enum talaria_status talaria_verifier_new_store(const struct talaria_store *store,
-                                               struct talaria_verifier **verifier);
+talaria_status talaria_verifier_new_store(const talaria_store *store,
+                                          talaria_verifier **verifier);
 
 /**
  * Frees a verifier. Null is left alone.
  */
-void talaria_verifier_free(struct talaria_verifier *verifier);
+void talaria_verifier_free(talaria_verifier *verifier);
 
 /**
  * Checks a detached signature, armored or not. Whatever is wrong with it is in `verification`, and is no
  * error. Of several signatures in one: the first that is bad, else the first that is good, else the first.
  */
-enum talaria_status talaria_verify(const struct talaria_verifier *verifier,
-                                   struct talaria_bytes signature,
-                                   struct talaria_bytes data,
-                                   struct talaria_verification *verification);
+talaria_status talaria_verify(const talaria_verifier *verifier,
+                              talaria_bytes signature,
+                              talaria_bytes data,
+                              talaria_verification *verification);
 
 /**
  * Checks `count` signatures, on all cores; Ed25519 signatures in batches. `verifications` has room for as
  * many.
  */
-enum talaria_status talaria_verify_many(const struct talaria_verifier *verifier,
-                                        const struct talaria_signed *items,
-                                        uintptr_t count,
-                                        struct talaria_verification *verifications);
+talaria_status talaria_verify_many(const talaria_verifier *verifier,
+                                   const talaria_signed *items,
+                                   size_t count,
+                                   talaria_verification *verifications);
 
 /**
  * Frees the strings of `count` verifications; the array is the caller's. Strings that are null are left
  * alone, and all are null afterwards.
  */
-void talaria_verifications_free(struct talaria_verification *verifications,
-                                uintptr_t count);
+void talaria_verifications_free(talaria_verification *verifications,
+                                size_t count);
 
 #ifdef __cplusplus
 }  // extern "C"
