@@ -1,0 +1,168 @@
+"""The module as Python sees it. What lies below is tested in Rust.
+
+The environment names files: TALARIA_KEY a secret key, TALARIA_CERT its certificate, TALARIA_STORE a store
+that has it.
+"""
+
+import mmap
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import talaria
+
+KEY = pathlib.Path(os.environ["TALARIA_KEY"]).read_bytes()
+CERT = pathlib.Path(os.environ["TALARIA_CERT"]).read_bytes()
+STORE = os.environ["TALARIA_STORE"]
+
+
+class Messages(unittest.TestCase):
+    def test_what_is_sealed_is_opened_with_either_secret(self):
+        for profile in (None, "rfc9580", "rfc4880", "librepgp"):
+            sealed = talaria.Sealer(passphrase="päss", certs=[CERT], profile=profile).seal(b"text")
+            openers = [
+                talaria.Opener(keys=[KEY]),
+                talaria.Opener(passphrases=["päss"]),
+                talaria.Opener(passphrases=["päss".encode()]),
+            ]
+            for opener in openers:
+                self.assertEqual(opener.open(sealed), b"text")
+
+    def test_every_kind_of_buffer_is_taken(self):
+        sealer = talaria.Sealer(passphrase="pass")
+        opener = talaria.Opener(passphrases=["pass"])
+        with tempfile.TemporaryFile() as file:
+            file.write(b"some text")
+            file.flush()
+            with mmap.mmap(file.fileno(), 0) as mapped:
+                view = memoryview(b"-some text-")[1:-1]
+                for data in (b"some text", bytearray(b"some text"), view, mapped):
+                    self.assertEqual(opener.open(sealer.seal(data)), b"some text")
+        backwards = memoryview(b"txet emos")[::-1]
+        self.assertEqual(opener.open(memoryview(sealer.seal(backwards))), b"some text")
+        with self.assertRaises(TypeError):
+            sealer.seal("text")
+
+    def test_errors_are_exceptions_by_kind(self):
+        sealed = talaria.Sealer(passphrase="pass").seal(b"text")
+        opener = talaria.Opener(passphrases=["pass"])
+        expected = [
+            (talaria.NoSecretError, lambda: talaria.Opener(passphrases=["other"]).open(sealed)),
+            (talaria.TamperedError, lambda: opener.open(sealed[:-1] + bytes([sealed[-1] ^ 1]))),
+            (talaria.MalformedError, lambda: opener.open(b"junk")),
+            (talaria.MalformedError, lambda: talaria.Sealer(certs=[b"junk"])),
+            (talaria.MalformedError, lambda: talaria.Opener(keys=[CERT])),
+            (talaria.UsageError, lambda: talaria.Sealer()),
+            (talaria.UsageError, lambda: talaria.Sealer(passphrase="p", profile="rfc1991")),
+            (talaria.UsageError, lambda: talaria.Verifier()),
+            (talaria.UnusableKeyError, lambda: talaria.Key.from_bytes(CERT)),
+            (talaria.NotFoundError, lambda: talaria.Store(STORE + ".missing")),
+            (talaria.NotFoundError, lambda: talaria.Store(STORE).lookup("<nobody@example.org>")),
+        ]
+        for kind, call in expected:
+            with self.subTest(kind=kind), self.assertRaises(kind) as raised:
+                call()
+            self.assertIsInstance(raised.exception, talaria.Error)
+            self.assertTrue(str(raised.exception))
+
+    def test_other_threads_run_meanwhile(self):
+        sealer = talaria.Sealer(passphrase="pass", profile="rfc4880")
+        data = bytes(64 << 20)
+        ended = threading.Event()
+        turns = 0
+
+        def seal():
+            sealer.seal(data)
+            ended.set()
+
+        thread = threading.Thread(target=seal)
+        thread.start()
+        while not ended.is_set():
+            turns += 1
+            time.sleep(0.001)
+        thread.join()
+        self.assertGreater(turns, 5)
+
+
+class Signatures(unittest.TestCase):
+    def setUp(self):
+        self.key = talaria.Key.from_bytes(KEY)
+        self.verifiers = [
+            talaria.Verifier(certs=[CERT]),
+            talaria.Verifier(store=talaria.Store(STORE)),
+        ]
+
+    def test_a_result_says_what_who_and_when(self):
+        before = int(time.time())
+        signature = self.key.sign(b"data")
+        for verifier in self.verifiers:
+            good = verifier.verify(signature, b"data")
+            self.assertTrue(good)
+            self.assertEqual(good.outcome, "good")
+            self.assertEqual(good.certificate, self.key.certificate)
+            self.assertEqual(len(good.key), 40)
+            self.assertIn("alice@example.org", good.user_id)
+            self.assertLessEqual(before, good.created)
+            self.assertIsNone(good.why)
+            self.assertIsNone(good.since)
+            bad = verifier.verify(signature, b"other")
+            self.assertFalse(bad)
+            self.assertEqual(bad.outcome, "bad")
+
+    def test_whatever_is_wrong_raises_nothing(self):
+        junk = self.verifiers[0].verify(b"junk", b"data")
+        self.assertFalse(junk)
+        self.assertEqual(junk.outcome, "unchecked")
+        self.assertTrue(junk.why)
+        unknown = talaria.Verifier(certs=[]).verify(self.key.sign(b"data"), b"data")
+        self.assertEqual(unknown.outcome, "no_key")
+        self.assertIsNone(unknown.certificate)
+
+    def test_many_are_as_many_single_ones(self):
+        data = [str(number).encode() for number in range(500)]
+        items = list(zip(self.key.sign_many(data), data))
+        items[3] = (items[3][0], b"other")
+        results = self.verifiers[1].verify_many(items)
+        self.assertEqual([bool(result) for result in results], [at != 3 for at in range(500)])
+
+    def test_signed_messages_are_opened_with_a_verifier(self):
+        sealed = talaria.Sealer(passphrase="pass").seal(b"text")
+        opener = talaria.Opener(passphrases=["pass"])
+        self.assertEqual(opener.open_verified(sealed, self.verifiers[0]), (b"text", []))
+
+
+class Stores(unittest.TestCase):
+    def test_certificates_are_found_and_used(self):
+        store = talaria.Store(pathlib.Path(STORE))
+        key = talaria.Key.from_bytes(KEY)
+        self.assertEqual(store.lookup(key.certificate), store.lookup("<alice@example.org>"))
+        recipient = store.recipient("<alice@example.org>")
+        self.assertEqual([recipient], store.lookup("<alice@example.org>"))
+        sealed = talaria.Sealer(certs=[recipient]).seal(b"text")
+        self.assertEqual(talaria.Opener(keys=[KEY]).open(sealed), b"text")
+
+
+class Stubs(unittest.TestCase):
+    def test_they_name_what_the_module_has(self):
+        import ast
+
+        stub = pathlib.Path(talaria.__file__).with_name("__init__.pyi")
+        classes = {
+            node.name: {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+            for node in ast.parse(stub.read_text()).body
+            if isinstance(node, ast.ClassDef)
+        }
+        own = {name for name, value in vars(talaria).items() if isinstance(value, type)}
+        self.assertEqual(set(classes), own)
+        for name, methods in classes.items():
+            actual = {attribute for attribute in vars(getattr(talaria, name)) if attribute[0] != "_"}
+            self.assertEqual({method for method in methods if method[0] != "_"}, actual, name)
+
+
+if __name__ == "__main__":
+    print(sys.version)
+    unittest.main()
