@@ -153,16 +153,16 @@ struct Crc24(u32);
 /// What an octet does to the checksum when as many others follow it at once.
 static CRC_TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
-    let mut at = 0;
-    while at < 256 {
-        let mut crc = (at as u32) << 24;
+    let mut octet = 0u32;
+    while octet < 256 {
+        let mut crc = octet << 24;
         let mut bit = 0;
         while bit < 8 {
             crc = (crc << 1) ^ if crc >> 31 == 1 { 0x0086_4cfb << 8 } else { 0 };
             bit += 1;
         }
-        tables[0][at] = crc;
-        at += 1;
+        tables[0][octet as usize] = crc;
+        octet += 1;
     }
     let mut following = 1;
     while following < 8 {
