@@ -23,6 +23,9 @@ pub(crate) fn missing(arguments: &[OsString]) -> Option<&'static str> {
             _ => None,
         },
         "certify-userid" if !has(&rest, "--userid") => Some("--userid"),
+        "certify-userid" if operands(&rest, &["--userid", "--with-key-password"]) < 1 => {
+            Some("KEYS")
+        }
         "inline-detach" if !has(&rest, "--signatures-out") => Some("--signatures-out"),
         _ => None,
     }
@@ -65,6 +68,7 @@ mod tests {
         assert_eq!(of("--debug verify --not-before 2020-01-01 -- sig"), None);
         assert_eq!(of("validate-userid --addr-spec-only a@example.org"), Some("CERTS"));
         assert_eq!(of("certify-userid key"), Some("--userid"));
+        assert_eq!(of("certify-userid --userid a"), Some("KEYS"));
         assert_eq!(of("certify-userid --userid=a key"), None);
         assert_eq!(of("inline-detach --help"), None);
         assert_eq!(of("version"), None);

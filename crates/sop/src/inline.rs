@@ -55,10 +55,8 @@ fn is_cleartext(head: &[u8]) -> bool {
     lines.find(|line| line.starts_with(b"-----BEGIN PGP ")) == Some(CLEARTEXT_HEAD.as_bytes())
 }
 
-/// What a cleartext signature covers, with line ends of this system: no white space at the end of lines,
-/// and no line end at the end.
+/// What a cleartext signature covers, with line ends of this system: no white space at the end of lines.
 fn covered(text: &[u8]) -> Vec<u8> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
     let line = |line: &[u8]| {
         let end = line.iter().rposition(|octet| !matches!(octet, b' ' | b'\t' | b'\r'));
         line[..end.map_or(0, |last| last + 1)].to_vec()

@@ -48,7 +48,7 @@ impl<'s> ChangeKeyPassword<'s> {
         let mut packets = Vec::new();
         for key in cert.keys().secret() {
             let is_primary = PrimaryKey::primary(&key);
-            let key = self.relocked(key.key().clone().role_into_unspecified())?;
+            let key = self.relocked(key.key().clone())?;
             packets.push(if is_primary {
                 Packet::from(key.role_into_primary())
             } else {

@@ -22,6 +22,7 @@ pub(crate) struct Keys<'s> {
 }
 
 /// Certificates without secret keys.
+#[expect(clippy::struct_field_names, reason = "as in Keys, which have certificates, too")]
 pub(crate) struct Certs<'s> {
     pub(crate) certs: Vec<Cert>,
     sop: &'s Talaria,
@@ -215,16 +216,13 @@ fn write_packets(
     sink: &mut (dyn Write + Send + Sync),
 ) -> Result<()> {
     let packets = pieces.collect::<openpgp::Result<Vec<_>>>().map_err(error::unspecified)?.concat();
-    match label {
-        Some(label) => {
-            let mut armor = ArmorWriter::new(sink, label).map_err(error::of_message)?;
-            armor.write_all(&packets)?;
-            armor.finish().map_err(error::of_message)?;
-        }
-        None => {
-            sink.write_all(&packets)?;
-            sink.flush()?;
-        }
+    if let Some(label) = label {
+        let mut armor = ArmorWriter::new(sink, label).map_err(error::of_message)?;
+        armor.write_all(&packets)?;
+        armor.finish().map_err(error::of_message)?;
+    } else {
+        sink.write_all(&packets)?;
+        sink.flush()?;
     }
     Ok(())
 }

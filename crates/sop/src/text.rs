@@ -9,7 +9,7 @@ pub(crate) struct NotText;
 impl NotText {
     /// Whether this made reading fail.
     pub(crate) fn caused(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|inner| inner.is::<Self>())
+        matches!(error.get_ref(), Some(inner) if inner.is::<Self>())
     }
 }
 

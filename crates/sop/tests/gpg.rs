@@ -61,10 +61,13 @@ fn gpg_reads_ours() {
     desk.put("text", "one\r\ntwo\n");
     desk.put("sig", desk.sop("sign --as=text ours.key", "one\ntwo\n").ok());
     gpg.run("--verify sig text", b"");
-    for options in ["", "--as=text", "--as=clearsigned"] {
-        let signed = desk.sop(&format!("inline-sign {options} ours.key"), "one\n- two\n").ok();
-        assert_eq!(gpg.run("--decrypt", &signed), b"one\n- two\n");
-    }
+    let signed = desk.sop("inline-sign ours.key", "one\n- two\n").ok();
+    assert_eq!(gpg.run("--decrypt", &signed), b"one\n- two\n");
+    // GnuPG takes the line ends of text in messages as they are, which should be those of the network.
+    let signed = desk.sop("inline-sign --as=text ours.key", "one\r\n- two\r\n").ok();
+    assert_eq!(gpg.run("--decrypt", &signed), b"one\n- two\n");
+    let signed = desk.sop("inline-sign --as=clearsigned ours.key", "one\n- two").ok();
+    assert_eq!(gpg.run("--decrypt", &signed), b"one\n- two\n");
     gpg.run("--import", &desk.sop("revoke-key", desk.get("ours.key")).ok());
     let listed = String::from_utf8(gpg.run("--with-colons --list-keys", b"")).unwrap();
     assert!(listed.contains("\npub:r:"), "{listed}");
@@ -91,8 +94,8 @@ fn we_read_those_of_gpg() {
     desk.put("theirs.key", gpg.run("--export-secret-keys --armor", b""));
     desk.put("theirs.cert", gpg.run("--export --armor", b""));
     assert_eq!(
-        desk.sop("extract-cert --no-armor", desk.get("theirs.key")).ok(),
-        desk.sop("dearmor", desk.get("theirs.cert")).ok()
+        desk.sop("extract-cert", desk.get("theirs.key")).ok(),
+        desk.sop("merge-certs", desk.get("theirs.cert")).ok()
     );
     let to = "--trust-model always --recipient theirs@example.org";
     desk.put("password", "correct horse");
@@ -111,4 +114,29 @@ fn we_read_those_of_gpg() {
     }
     let signed = gpg.run("--clear-sign", b"one\n- two\n");
     assert_eq!(desk.sop("inline-verify theirs.cert", signed).ok(), b"one\n- two");
+}
+
+#[test]
+fn an_old_key_of_gpg_becomes_new() {
+    let Some(gpg) = Gpg::new() else { return };
+    let desk = &gpg.desk;
+    // Expired, and its self-signatures have a digest that counts no more.
+    let then = "--faked-system-time 20150101T000000! --cert-digest-algo SHA1";
+    gpg.run(&format!("{then} --quick-gen-key theirs@example.org rsa2048 default 1y"), b"");
+    gpg.run(&format!("{then} --quick-add-uid theirs@example.org second@example.org"), b"");
+    desk.put("old.key", gpg.run("--export-secret-keys", b""));
+    desk.put("old.cert", desk.sop("extract-cert", desk.get("old.key")).ok());
+    desk.sop("encrypt old.cert", "text").fails(17);
+    desk.sop("sign old.key", "text").fails(79);
+    let updated = desk.sop("update-key --no-armor", desk.get("old.key")).ok();
+    desk.put("new.key", &updated);
+    desk.put("new.cert", desk.sop("extract-cert", &updated).ok());
+    let sealed = desk.sop("encrypt --sign-with new.key new.cert", "text").ok();
+    let verify = "--verify-with new.cert --verifications-out verified";
+    assert_eq!(desk.sop(&format!("decrypt {verify} new.key"), &sealed).ok(), b"text");
+    assert_ne!(desk.get("verified"), b"");
+    assert_eq!(desk.sop("update-key --no-armor", &updated).ok(), updated);
+    gpg.run("--import new.cert", b"");
+    let listed = String::from_utf8(gpg.run("--with-colons --list-keys", b"")).unwrap();
+    assert_eq!(listed.matches("\nuid:u:").count(), 2, "{listed}");
 }

@@ -122,11 +122,17 @@ fn inline_signatures() {
             let signed =
                 run(desk, maker, &format!("inline-sign {options} ours.key theirs.key"), &data);
             let verify = "inline-verify --verifications-out verified ours.cert theirs.cert";
-            assert!(run(desk, reader, verify, &signed) == data, "{maker} {options}");
+            let shown = run(desk, reader, verify, &signed);
+            // This sqop leaves a line end that the signature does not cover.
+            let more =
+                if options == "--as=clearsigned" && reader != SOP { &b"\n"[..] } else { b"" };
+            assert!(shown == [&data, more].concat(), "{maker} {options}");
             assert_eq!(String::from_utf8(desk.get("verified")).unwrap().lines().count(), 2);
             let detached = run(desk, reader, "inline-detach --signatures-out sigs", &signed);
-            assert!(detached == data);
-            run(desk, maker, "verify sigs ours.cert theirs.cert", &detached);
+            if more.is_empty() {
+                assert!(detached == data);
+                run(desk, maker, "verify sigs ours.cert theirs.cert", &detached);
+            }
             for name in ["verified", "sigs"] {
                 std::fs::remove_file(desk.path().join(name)).unwrap();
             }
@@ -145,11 +151,13 @@ fn texts_show_the_same() {
                 run(&desk, maker, "inline-sign --as=clearsigned ours.key", text.as_bytes());
             let ours = run(&desk, SOP, "inline-verify ours.cert", &signed);
             let theirs = run(&desk, &sqop, "inline-verify ours.cert", &signed);
+            // White space and the line end that are not covered are shown by this sqop.
+            let theirs = theirs.strip_suffix(b"\n").unwrap_or(&theirs);
             let lines = |shown: &[u8]| {
                 let shown = String::from_utf8(shown.to_vec()).unwrap();
-                shown.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
+                shown.split('\n').map(|line| line.trim_end().to_owned()).collect::<Vec<_>>()
             };
-            assert_eq!(lines(&ours), lines(&theirs), "{text:?} by {maker}: {ours:?} {theirs:?}");
+            assert_eq!(lines(&ours), lines(theirs), "{text:?} by {maker}: {ours:?} {theirs:?}");
         }
     }
 }

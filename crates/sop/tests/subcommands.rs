@@ -333,7 +333,7 @@ fn inline_signatures() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     desk.party("b", "rfc4880");
-    let text = "- dashes\nFrom me   \n\nGrüße".as_bytes().to_vec();
+    let text = "- dashes\nFrom me   \n\nGrüße\n".as_bytes().to_vec();
     for options in ["", "--no-armor", "--as=text", "--as=clearsigned"] {
         let data = if options.starts_with("--as") { text.clone() } else { long() };
         let signed = desk.sop(&format!("inline-sign {options} a.key b.key"), &data).ok();
@@ -345,7 +345,7 @@ fn inline_signatures() {
         desk.sop("verify sigs b.cert", &detached).ok();
         if options == "--as=clearsigned" {
             // White space at the end of a line is not signed, so it is not shown.
-            assert_eq!(shown, "- dashes\nFrom me\n\nGrüße".as_bytes());
+            assert_eq!(shown, "- dashes\nFrom me\n\nGrüße\n".as_bytes());
         } else {
             assert!(shown == data);
         }

@@ -5,63 +5,63 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub const SOP: &str = env!("CARGO_BIN_EXE_talaria-sop");
+pub(crate) const SOP: &str = env!("CARGO_BIN_EXE_talaria-sop");
 
 /// What a program did.
-pub struct Ran {
-    pub code: i32,
-    pub out: Vec<u8>,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: String,
 }
 
 impl Ran {
     /// What it wrote, if it was content.
     #[track_caller]
-    pub fn ok(self) -> Vec<u8> {
+    pub(crate) fn ok(self) -> Vec<u8> {
         assert_eq!(self.code, 0, "{}", self.err);
         self.out
     }
 
     /// The same, as text.
     #[track_caller]
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         String::from_utf8(self.ok()).unwrap()
     }
 
     /// That it failed as the draft says.
     #[track_caller]
-    pub fn fails(self, code: i32) -> Self {
+    pub(crate) fn fails(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{}", self.err);
         self
     }
 }
 
 /// A folder to work in.
-pub struct Desk(tempfile::TempDir);
+pub(crate) struct Desk(tempfile::TempDir);
 
 impl Desk {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
         std::fs::write(self.path().join(name), content).unwrap();
     }
 
-    pub fn get(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn get(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path().join(name)).unwrap()
     }
 
     /// Runs `talaria-sop`; `line` is split at white space.
-    pub fn sop(&self, line: &str, input: impl AsRef<[u8]>) -> Ran {
+    pub(crate) fn sop(&self, line: &str, input: impl AsRef<[u8]>) -> Ran {
         self.run(SOP, &line.split_whitespace().collect::<Vec<_>>(), input)
     }
 
-    pub fn run(&self, program: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
+    pub(crate) fn run(&self, program: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
         let mut child = Command::new(program)
             .args(arguments)
             .current_dir(self.path())
@@ -85,11 +85,11 @@ impl Desk {
     }
 
     /// Makes `NAME.key` and `NAME.cert` of the user ID `NAME <NAME@example.org>`.
-    pub fn party(&self, name: &str, profile: &str) {
+    pub(crate) fn party(&self, name: &str, profile: &str) {
         self.party_by(SOP, name, &["--profile", profile]);
     }
 
-    pub fn party_by(&self, program: &str, name: &str, options: &[&str]) {
+    pub(crate) fn party_by(&self, program: &str, name: &str, options: &[&str]) {
         let user_id = format!("{name} <{name}@example.org>");
         let arguments = [&["generate-key"], options, &[&user_id]].concat();
         let key = self.run(program, &arguments, "").ok();
@@ -99,7 +99,7 @@ impl Desk {
 }
 
 /// Where a program is, if it is installed; its absence is told, by name.
-pub fn peer(name: &str) -> Option<String> {
+pub(crate) fn peer(name: &str) -> Option<String> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found: Option<PathBuf> =
         std::env::split_paths(&paths).map(|path| path.join(name)).find(|path| path.is_file());
@@ -110,9 +110,10 @@ pub fn peer(name: &str) -> Option<String> {
 }
 
 /// The same message with one octet in the middle of its armor changed.
-pub fn changed(armored: &[u8]) -> Vec<u8> {
+pub(crate) fn changed(armored: &[u8]) -> Vec<u8> {
     let mut changed = armored.to_vec();
-    let middle = (armored.len() / 2..).find(|&at| armored[at].is_ascii_alphabetic()).unwrap();
+    let middle =
+        (armored.len() / 2..armored.len()).find(|&at| armored[at].is_ascii_alphabetic()).unwrap();
     changed[middle] = if changed[middle] == b'A' { b'B' } else { b'A' };
     changed
 }
