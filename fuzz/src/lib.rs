@@ -1,5 +1,7 @@
 //! What holds for any bytes: nothing panics, and what is written is read back.
 
+pub mod messages;
+
 use std::hint::black_box;
 use std::ops::ControlFlow;
 

@@ -232,7 +232,7 @@ impl<'a> Verifier<'a> {
             Ok(digest) => digest,
             Err(verdict) => return verdict,
         };
-        self.setup.verify(&self.primary, body, signature, digest, defer)
+        self.setup.verify(&self.primary, body, signature, &digest, defer)
     }
 
     /// The digest that a signature on `component` is about, whoever made it; `None` if it cannot be
@@ -328,17 +328,18 @@ impl KeySetup {
         key: &Key<'_>,
         body: &[u8],
         signature: &Signature<'_>,
-        digest: Digest,
+        digest: &Digest,
         defer: impl FnOnce(Job),
     ) -> Verdict {
         if digest.as_bytes()[..2] != signature.digest_prefix {
             return Verdict::Bad;
         }
-        let Digest::Fast(digest) = digest else {
+        let &Digest::Fast(digest) = digest else {
             return self.verify_slowly(key, body, digest.as_bytes());
         };
         match (key.material, signature.algorithm) {
-            (Material::Rsa { n, e }, 1 | 3) => match self.rsa_key(key.bits(), signature.hash, n, e) {
+            (Material::Rsa { n, e }, 1 | 3) => match self.rsa_key(key.bits(), signature.hash, n, e)
+            {
                 Some(rsa_key) => rsa(rsa_key, n.len(), &digest, signature.numbers),
                 None => self.verify_slowly(key, body, digest.as_ref()),
             },
@@ -365,7 +366,13 @@ impl KeySetup {
     }
 
     /// The key for AWS-LC, `None` for sizes that it refuses.
-    fn rsa_key(&mut self, bits: u16, hash: u8, n: &[u8], e: &[u8]) -> Option<&signature::ParsedPublicKey> {
+    fn rsa_key(
+        &mut self,
+        bits: u16,
+        hash: u8,
+        n: &[u8],
+        e: &[u8],
+    ) -> Option<&signature::ParsedPublicKey> {
         let bits_min = if hash == 9 { 2048 } else { 1024 };
         if !(bits_min..=8192).contains(&bits) {
             return None;
@@ -385,11 +392,9 @@ impl KeySetup {
 
     /// Everything that has no fast way: DSA, ECDSA, Ed448, unusual digests and sizes.
     fn verify_slowly(&mut self, key: &Key<'_>, body: &[u8], digest: &[u8]) -> Verdict {
-        let key = self.slow.get_or_insert_with(|| {
-            match parse_slowly(Tag::PUBLIC_KEY, key.body) {
-                Ok(openpgp::Packet::PublicKey(key)) => Some(key),
-                _ => None,
-            }
+        let key = self.slow.get_or_insert_with(|| match parse_slowly(Tag::PUBLIC_KEY, key.body) {
+            Ok(openpgp::Packet::PublicKey(key)) => Some(key),
+            _ => None,
         });
         let verified = match (key, parse_slowly(Tag::SIGNATURE, body)) {
             (Some(key), Ok(openpgp::Packet::Signature(signature))) => {

@@ -14,7 +14,7 @@ use crate::render::printable;
 /// Where status lines go.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// Write status lines as gpg does (GOODSIG, VALIDSIG, DECRYPTION_OKAY, …) to a file descriptor
+    /// Write status lines as gpg does (`GOODSIG`, `VALIDSIG`, …) to a file descriptor
     #[arg(long, value_name = "N")]
     status_fd: Option<i32>,
 }

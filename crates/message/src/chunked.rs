@@ -172,7 +172,12 @@ impl Segment {
 
 /// Reads at most `wanted` octets into `bytes` from `start` on. The buffer grows with what is there, so that
 /// a small message does not pay for a large one, and never shrinks: what was in it is written over.
-fn read_at(input: &mut impl Read, bytes: &mut Vec<u8>, start: usize, wanted: usize) -> Result<usize> {
+fn read_at(
+    input: &mut impl Read,
+    bytes: &mut Vec<u8>,
+    start: usize,
+    wanted: usize,
+) -> Result<usize> {
     const FIRST_BYTES: usize = 8 << 10;
     let mut filled = 0;
     while filled < wanted {

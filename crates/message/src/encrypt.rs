@@ -161,14 +161,14 @@ impl Suite {
     }
 
     /// Draws a session key.
-    pub(crate) fn session_key(&self) -> Result<Zeroizing<Vec<u8>>> {
+    pub(crate) fn session_key(self) -> Result<Zeroizing<Vec<u8>>> {
         let mut key = Zeroizing::new(vec![0; self.cipher.key_bytes()]);
         random::fill(&mut key)?;
         Ok(key)
     }
 
     /// The packets that wrap `session_key` for everyone.
-    pub(crate) fn wrap(&self, session_key: &[u8], recipients: &Recipients) -> Result<Vec<u8>> {
+    pub(crate) fn wrap(self, session_key: &[u8], recipients: &Recipients) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let key = SessionKey::from(session_key);
         for recipient in &recipients.keys {
@@ -194,8 +194,8 @@ impl Suite {
     }
 
     /// The fields in front of the sealed octets, and what seals them: `None` for CFB.
-    pub(crate) fn begin(&self, session_key: &[u8]) -> Result<(Vec<u8>, Option<Chunks>)> {
-        let Self { profile, cipher, aead, chunk } = *self;
+    pub(crate) fn begin(self, session_key: &[u8]) -> Result<(Vec<u8>, Option<Chunks>)> {
+        let Self { profile, cipher, aead, chunk } = self;
         let numbers = [cipher as u8, aead as u8, chunk.octet()];
         Ok(match profile {
             Profile::Rfc4880 => (vec![1], None),
@@ -214,11 +214,11 @@ impl Suite {
         })
     }
 
-    pub(crate) fn tag(&self) -> u8 {
+    pub(crate) fn tag(self) -> u8 {
         if self.profile == Profile::LibrePgp { tag::AEAD } else { tag::SEIPD }
     }
 
-    pub(crate) fn sealed_bytes(&self, chunks: Option<&Chunks>, plain: u64) -> u64 {
+    pub(crate) fn sealed_bytes(self, chunks: Option<&Chunks>, plain: u64) -> u64 {
         chunks.map_or_else(
             || cfb::sealed_bytes(self.cipher, plain),
             |chunks| chunks.sealed_bytes(plain),
@@ -269,13 +269,13 @@ pub fn encrypt(
         framing::write_header(&mut start, suite.tag(), body)?;
         start.extend(fields);
         output.write_all(&start).map_err(MessageError::write)?;
-        seal(&suite, chunks.as_ref(), &session_key, &mut content.stream, output, options.threads)?;
+        seal(suite, chunks.as_ref(), &session_key, &mut content.stream, output, options.threads)?;
     } else {
         output.write_all(&start).map_err(MessageError::write)?;
         let mut parts = PartialWriter::new(&mut *output, suite.tag())?;
         parts.write_all(&fields).map_err(MessageError::write)?;
         seal(
-            &suite,
+            suite,
             chunks.as_ref(),
             &session_key,
             &mut content.stream,
@@ -289,7 +289,7 @@ pub fn encrypt(
 }
 
 pub(crate) fn seal(
-    suite: &Suite,
+    suite: Suite,
     chunks: Option<&Chunks>,
     session_key: &[u8],
     plain: &mut (impl Read + Send),

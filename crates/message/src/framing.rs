@@ -113,7 +113,7 @@ fn read_length(input: &mut impl Read) -> Result<Length> {
         0..192 => Length::Definite(u64::from(first)),
         192..224 => {
             let [second] = octets(input)?;
-            Length::Definite((u64::from(first) - 192 << 8) + u64::from(second) + 192)
+            Length::Definite(((u64::from(first) - 192) << 8) + u64::from(second) + 192)
         }
         224..255 => Length::Partial(1 << (first & 0x1f)),
         255 => Length::Definite(u64::from(u32::from_be_bytes(octets(input)?))),

@@ -214,7 +214,9 @@ impl Packet {
             // Types that implementations have to pass over (RFC 9580, section 4.3).
             40..=63 => Self::Skipped,
             _ => {
-                return Err(MessageError::Malformed("a packet that does not belong into a message"));
+                return Err(MessageError::Malformed(
+                    "a packet that does not belong into a message",
+                ));
             }
         })
     }

@@ -57,7 +57,7 @@ impl Sealer {
             // Compressed: its length is known when it is done.
             let mut body = fields;
             seal(
-                &self.suite,
+                self.suite,
                 chunks.as_ref(),
                 &self.session_key,
                 &mut content.stream,

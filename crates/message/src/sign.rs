@@ -136,20 +136,17 @@ impl SigningKey {
             body.push(u8::try_from(hasher.salt.len()).unwrap_or(u8::MAX));
             body.extend_from_slice(&hasher.salt);
         }
-        match &self.fast {
-            Some(pair) => {
-                let signed = pair.sign(digest);
-                if self.algorithm == 27 {
-                    body.extend_from_slice(signed.as_ref());
-                } else {
-                    signed.as_ref().chunks(32).for_each(|number| write_mpi(&mut body, number));
-                }
+        if let Some(pair) = &self.fast {
+            let signed = pair.sign(digest);
+            if self.algorithm == 27 {
+                body.extend_from_slice(signed.as_ref());
+            } else {
+                signed.as_ref().chunks(32).for_each(|number| write_mpi(&mut body, number));
             }
-            None => {
-                let signed = self.signer.sign(HashAlgorithm::from(self.hash), digest);
-                let signed: mpi::Signature = signed.map_err(MessageError::secret)?;
-                body.extend(signed.to_vec().map_err(MessageError::secret)?);
-            }
+        } else {
+            let signed = self.signer.sign(HashAlgorithm::from(self.hash), digest);
+            let signed: mpi::Signature = signed.map_err(MessageError::secret)?;
+            body.extend(signed.to_vec().map_err(MessageError::secret)?);
         }
         Ok(body)
     }

@@ -356,7 +356,7 @@ impl<'a> Verifier<'a> {
                 setups.entry(place).or_insert_with(|| (Arc::clone(&keys), KeySetup::default()));
             let mut deferred = None;
             let verdict =
-                setup.verify(&key, &seen.body, &signature, digest, |job| deferred = Some(job));
+                setup.verify(&key, &seen.body, &signature, &digest, |job| deferred = Some(job));
             let worth = known.worth(self.policy, signature.created);
             report.signer = Some(known.signer(&worth));
             match verdict {

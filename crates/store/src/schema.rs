@@ -171,14 +171,13 @@ pub(crate) fn migrate(connection: &Connection, from: i64) -> rusqlite::Result<()
 pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
     let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
     let retired: Option<i64> = number("SELECT max(value) FROM meta WHERE name = 'retired'")?;
-    let retired = match retired {
-        Some(id) => id,
-        None => {
-            let seen: Option<i64> = number("SELECT max(cert) FROM change")?;
-            let seen = seen.unwrap_or(0);
-            set_retired(connection, seen)?;
-            seen
-        }
+    let retired = if let Some(id) = retired {
+        id
+    } else {
+        let seen: Option<i64> = number("SELECT max(cert) FROM change")?;
+        let seen = seen.unwrap_or(0);
+        set_retired(connection, seen)?;
+        seen
     };
     let here: Option<i64> = number("SELECT max(id) FROM blob")?;
     Ok(retired.max(here.unwrap_or(0)))

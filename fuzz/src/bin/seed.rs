@@ -24,6 +24,7 @@ const CERTS_PER_RING: usize = 3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: seed FOLDER")?);
+    messages(&folder)?;
     let mut all = Vec::new();
     let native = Profile { native_per_mille: 1000, ..Profile::small() };
     for profile in [Profile::small(), Profile::ed25519(), native] {
@@ -231,4 +232,60 @@ mod coverage {
 
     #[unsafe(no_mangle)]
     extern "C" fn __sanitizer_cov_trace_pc_indir(_callee: usize) {}
+}
+
+/// Messages of every kind: under a session key that stands in front of them, and signed ones.
+fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
+    use talaria_message::openpgp::crypto::Password;
+    use talaria_message::openpgp::policy::StandardPolicy;
+    use talaria_message::{
+        Aead, ChunkSize, Compression, EncryptOptions, Profile, Recipients, encrypt, pack,
+        sign_cleartext, sign_detached, signing_key,
+    };
+    let made = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    let (cert, _) = CertBuilder::general_purpose(Some("<seed@example.org>"))
+        .set_cipher_suite(CipherSuite::Cv25519)
+        .set_creation_time(made)
+        .generate()?;
+    let policy = StandardPolicy::new();
+    let mut signers = [signing_key(&cert, &policy, NOW, &mut |_, _| None)?];
+    let mut recipients = Recipients::default();
+    recipients.add_password(Password::from("seed"));
+    let text = b"a document\n- in lines \n";
+    let mut number = 0;
+    for compression in [Compression::None, Compression::Zlib(6), Compression::Bzip2(1)] {
+        for (profile, aead) in [
+            (Profile::Rfc9580, Some(Aead::Gcm)),
+            (Profile::Rfc9580, Some(Aead::Ocb)),
+            (Profile::LibrePgp, None),
+            (Profile::Rfc4880, None),
+        ] {
+            let options = EncryptOptions {
+                profile: Some(profile),
+                aead,
+                chunk: ChunkSize::from_bytes(64).unwrap_or_default(),
+                compression,
+                size: (number % 2 == 0).then_some(text.len() as u64),
+                ..EncryptOptions::default()
+            };
+            let mut message = Vec::new();
+            let key = encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
+            write(folder, "decrypt", number, &[&key.session_key[..], &message].concat())?;
+            number += 1;
+        }
+        let options = EncryptOptions { compression, ..EncryptOptions::default() };
+        let mut message = Vec::new();
+        pack(&text[..], &mut message, &mut signers, &options, NOW)?;
+        write(folder, "verify", number, &[&[0], &message[..]].concat())?;
+        write(folder, "verify", number + 1, &[&[2], &message[..]].concat())?;
+        number += 2;
+    }
+    let mut signed = vec![1];
+    sign_cleartext(&mut &text[..], &mut signed, &mut signers, NOW)?;
+    write(folder, "verify", number, &signed)?;
+    let mut signature = vec![3];
+    sign_detached(&mut &b"a document"[..], &mut signature, &mut signers, false, NOW)?;
+    write(folder, "verify", number + 1, &signature)?;
+    Ok(())
 }

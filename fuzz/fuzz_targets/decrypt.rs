@@ -1,0 +1,5 @@
+//! A session key and any bytes as a message under it.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::messages::decrypted(bytes));

@@ -1,0 +1,74 @@
+//! What holds for any bytes as a message.
+
+use std::io::{BufReader, Read as _};
+use std::sync::OnceLock;
+
+use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::{
+    Cipher, DecryptOptions, Input, Issuer, Limits, MessageError, Release, Secrets, Verifier,
+    decrypt, detach, verify_cleartext, verify_inline,
+};
+
+/// A time behind that of the seeds.
+const NOW: u32 = 1_740_000_000;
+
+/// Content of one input.
+const LIMITS: Limits = Limits { expansion: 1100, expansion_free_bytes: 1 << 20 };
+
+fn verifier() -> Verifier<'static> {
+    static POLICY: OnceLock<StandardPolicy<'static>> = OnceLock::new();
+    let policy = POLICY.get_or_init(StandardPolicy::new);
+    Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy, NOW)
+}
+
+/// A message under the session key that its first 32 octets are. However it is read, the same comes out,
+/// or the same kind of nothing; and version 1 gives nothing away before all of it holds.
+pub fn decrypted(bytes: &[u8]) {
+    let Some((key, message)) = bytes.split_first_chunk::<32>() else { return };
+    let open = |threads: usize, streamed: bool| -> (Vec<u8>, Result<bool, MessageError>) {
+        let mut secrets = Secrets {
+            session_keys: vec![(Some(Cipher::Aes256), key.to_vec().into())],
+            ..Secrets::default()
+        };
+        let mut spool = || Err(std::io::Error::other("no message here is that long"));
+        let release = if streamed { Release::Streamed } else { Release::Checked(&mut spool) };
+        let options = DecryptOptions { release, limits: LIMITS, threads };
+        let mut plain = Vec::new();
+        let done = decrypt(&mut &*message, &mut plain, &mut secrets, &mut verifier(), options);
+        (plain, done.map(|decrypted| decrypted.aead.is_none()))
+    };
+    let (streamed, one) = open(1, true);
+    let (held, two) = open(2, false);
+    assert_eq!(one.is_ok(), two.is_ok());
+    match two {
+        Ok(_) => assert_eq!(streamed, held),
+        Err(_) => assert!(streamed.starts_with(&held) || held.starts_with(&streamed)),
+    }
+}
+
+/// A signed message, a signed text or a detached signature, as the first octet says.
+pub fn verified(bytes: &[u8]) {
+    let Some((&kind, rest)) = bytes.split_first() else { return };
+    let mut out = Vec::new();
+    match kind % 4 {
+        0 => {
+            let Ok(mut input) = Input::new(BufReader::new(rest)) else { return };
+            let _ = verify_inline(&mut input, &mut out, &mut verifier(), LIMITS);
+        }
+        1 => {
+            let _ = verify_cleartext(&mut &*rest, &mut verifier());
+        }
+        2 => {
+            let Ok(mut input) = Input::new(BufReader::new(rest)) else { return };
+            let _ = detach(&mut input, &mut out, LIMITS);
+        }
+        _ => {
+            let Ok(input) = Input::new(BufReader::new(rest)) else { return };
+            let mut signatures = Vec::new();
+            if input.take(1 << 16).read_to_end(&mut signatures).is_ok() {
+                let _ = verifier().detached(&signatures, &mut &b"a document"[..]);
+                let _ = verifier().one(&signatures, b"a document");
+            }
+        }
+    }
+}
