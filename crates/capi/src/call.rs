@@ -71,7 +71,7 @@ pub(crate) fn call(work: impl FnOnce() -> Result<(), Error>) -> talaria_status {
         Err(_) => (talaria_status::Bug, "a bug in talaria, which was stopped".to_owned()),
     };
     // A thread that is ending has no place for the text any more.
-    let _ = MESSAGE.try_with(|message| *message.borrow_mut() = c_string(text));
+    let _ = MESSAGE.try_with(|message| *message.borrow_mut() = c_string(&text));
     status
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn give_back<T>(value: T) {
 }
 
 /// Text without the octet that ends strings in C.
-pub(crate) fn c_string(text: String) -> CString {
+pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 

@@ -31,7 +31,7 @@ pub unsafe extern "C" fn talaria_key_new(
         // SAFETY: as the caller promises.
         let (bytes, passphrase) = unsafe { (bytes.get()?, passphrase.get()?) };
         let key = embed::Key::from_bytes(bytes, has_passphrase.then_some(passphrase))?;
-        let certificate = c_string(key.certificate().to_owned());
+        let certificate = c_string(key.certificate());
         hand_out(place, talaria_key { key, certificate });
         Ok(())
     })

@@ -12,6 +12,7 @@
 
 #![allow(unsafe_code, reason = "C gives pointers, and wants names that are not mangled")]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and above")]
+#![allow(clippy::doc_markdown, reason = "comments become those of the header")]
 #![allow(non_camel_case_types, reason = "they are names in C")]
 
 mod call;

@@ -62,7 +62,7 @@ pub struct talaria_verification {
 impl From<SignatureReport> for talaria_verification {
     fn from(report: SignatureReport) -> Self {
         let text =
-            |text: Option<String>| text.map_or(ptr::null_mut(), |text| c_string(text).into_raw());
+            |text: Option<String>| text.map_or(ptr::null_mut(), |text| c_string(&text).into_raw());
         let outcome = match report.outcome {
             Outcome::Good => talaria_outcome::Good,
             Outcome::Bad => talaria_outcome::Bad,

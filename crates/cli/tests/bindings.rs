@@ -54,7 +54,7 @@ impl User {
 
     /// With the key in gpg's keyring.
     fn with_gpg(self) -> Self {
-        self.ok(self
+        ok(self
             .command("gpg")
             .args(["--batch", "--quiet", "--import"])
             .arg(self.path("alice.key")));
@@ -80,15 +80,15 @@ impl User {
             .env("TALARIA_STORE", self.program.store());
         command
     }
+}
 
-    /// Runs what must succeed and returns its output.
-    fn ok(&self, command: &mut Command) -> String {
-        let output = command.output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{command:?}: {stdout}\n{stderr}");
-        stdout.into_owned()
-    }
+/// Runs what must succeed and returns its output.
+fn ok(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{command:?}: {stdout}\n{stderr}");
+    stdout.into_owned()
 }
 
 impl Drop for User {
@@ -100,12 +100,11 @@ impl Drop for User {
 #[test]
 fn the_python_module_does_what_its_examples_say() {
     let user = User::new().with_gpg();
-    user.ok(&mut Command::new(root().join("scripts/wheel")));
+    ok(&mut Command::new(root().join("scripts/wheel")));
     let python = root().join("target/python/venv/bin/python");
-    user.ok(user.command(&python).arg(root().join("crates/python/tests/test_talaria.py")));
+    ok(user.command(&python).arg(root().join("crates/python/tests/test_talaria.py")));
 
-    let run =
-        |name: &str, args: &[&str]| user.ok(user.command(&python).arg(example(name)).args(args));
+    let run = |name: &str, args: &[&str]| ok(user.command(&python).arg(example(name)).args(args));
     assert_eq!(run("python/records_gpg.py", &["passphrase"]), "3 records kept\n");
     assert!(run("python/records_talaria.py", &["passphrase"]).ends_with("3 records kept\n"));
     let signed = "3 updates signed and checked\n";
@@ -118,7 +117,7 @@ fn the_c_library_does_what_its_examples_say() {
     let user = User::new().with_gpg();
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
-    user.ok(build.current_dir(root()).args(["build", "--quiet", "--locked", "-p", "talaria-capi"]));
+    ok(build.current_dir(root()).args(["build", "--quiet", "--locked", "-p", "talaria-capi"]));
     // The program under test is beside the library.
     let built = Path::new(env!("CARGO_BIN_EXE_talaria")).parent().unwrap();
 
@@ -126,10 +125,10 @@ fn the_c_library_does_what_its_examples_say() {
         let mut command = user.command("c++");
         command.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-o", out]).arg(example(name));
         command.arg("-I").arg(root().join("crates/capi/include"));
-        user.ok(command.arg("-L").arg(built).arg("-ltalaria"));
+        ok(command.arg("-L").arg(built).arg("-ltalaria"));
     };
     let run = |name: &str, args: &[&str]| {
-        user.ok(user.command(user.path(name)).env("LD_LIBRARY_PATH", built).args(args))
+        ok(user.command(user.path(name)).env("LD_LIBRARY_PATH", built).args(args))
     };
     let signed = "3 updates signed and checked\n";
     compile("c/signatures_gpg.cpp", "signatures_gpg");
@@ -144,14 +143,14 @@ fn the_c_library_does_what_its_examples_say() {
     fs::write(user.path("header.c"), "#include <talaria.h>\n").unwrap();
     let mut command = user.command("cc");
     command.args(["-std=c99", "-pedantic", "-Wall", "-Werror", "-fsyntax-only", "header.c"]);
-    user.ok(command.arg("-I").arg(root().join("crates/capi/include")));
+    ok(command.arg("-I").arg(root().join("crates/capi/include")));
 }
 
 #[test]
 fn the_commands_do_what_their_examples_say() {
     let user = User::new().with_gpg();
     let done = "encrypted, decrypted, signed and verified\n";
-    let run = |name: &str, args: &[&str]| user.ok(user.command(example(name)).args(args));
+    let run = |name: &str, args: &[&str]| ok(user.command(example(name)).args(args));
     assert_eq!(run("shell/gpg.sh", &[&user.fingerprint, "passphrase"]), done);
     let args = [&*user.fingerprint, "passphrase", "alice.key"];
     assert_eq!(run("shell/talaria.sh", &args), done);

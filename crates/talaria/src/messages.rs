@@ -88,6 +88,7 @@ impl Stores {
     }
 
     /// Finds the certificates of issuers, for a [`talaria_message::Verifier`].
+    #[must_use]
     pub fn into_lookup(self, now: u32) -> Lookup<'static> {
         Box::new(move |issuer: &Issuer| self.having(issuer, now))
     }
