@@ -34,7 +34,7 @@ impl Drop for Gpg {
 }
 
 fn long() -> Vec<u8> {
-    (0..700_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    (0..700_000u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use common::{Desk, SOP, peer};
 
 /// More than one packet part of anything.
 fn long() -> Vec<u8> {
-    (0..700_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    (0..700_000u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect()
 }
 
 /// Runs `test` with a key of each side, and each side as maker and as reader.

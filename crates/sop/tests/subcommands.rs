@@ -8,7 +8,7 @@ const PROFILES: [&str; 2] = ["rfc9580", "rfc4880"];
 
 /// More than one chunk of anything, and not text.
 fn long() -> Vec<u8> {
-    (0..3_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    (0..3_000_000u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect()
 }
 
 #[test]
