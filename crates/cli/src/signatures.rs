@@ -27,7 +27,11 @@ impl StatusArgs {
             name: format!("file descriptor {number}"),
             source,
         };
-        File::options().append(true).open(descriptor(number)).map(|file| StatusFile(Some(file))).map_err(|error| named(error).into())
+        File::options()
+            .append(true)
+            .open(descriptor(number))
+            .map(|file| StatusFile(Some(file)))
+            .map_err(|error| named(error).into())
     }
 }
 
@@ -63,7 +67,11 @@ pub(crate) fn report(
 pub(crate) fn sentence(report: &SignatureReport) -> String {
     let key = match (&report.signer, &report.issuer) {
         (Some(signer), _) => {
-            let name = signer.user_id.as_deref().map(|name| printable(name.as_bytes())).unwrap_or_default();
+            let name = signer
+                .user_id
+                .as_deref()
+                .map(|name| printable(name.as_bytes()))
+                .unwrap_or_default();
             format!("{name} {}", signer.certificate).trim().to_owned()
         }
         (None, Some(issuer)) => issuer
@@ -79,7 +87,9 @@ pub(crate) fn sentence(report: &SignatureReport) -> String {
             format!("Good signature by {key}, made {when}; since then: {since}")
         }
         (Outcome::Bad, _) => format!("BAD signature by {key}"),
-        (Outcome::NoKey, _) => format!("Signature by {key}, made {when}, whose certificate is not here"),
+        (Outcome::NoKey, _) => {
+            format!("Signature by {key}, made {when}, whose certificate is not here")
+        }
         (Outcome::Discounted(why), _) => {
             format!("Signature by {key}, made {when}, does not count: {why}")
         }

@@ -38,7 +38,7 @@ fn open(sealed: &[u8], threads: usize) -> Result<Vec<u8>, talaria_message::Messa
 }
 
 fn octets(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 % 251) as u8).collect()
+    (0..len).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn sizes_around_every_boundary() {
                     ..EncryptOptions::default()
                 };
                 let (sealed, key) = common::with_session_key(&plain, &options);
-                let opened = common::open_with(&sealed, &key, 1 + size % 2).unwrap();
+                let opened = common::open_with(&sealed, key, 1 + size % 2).unwrap();
                 assert!(opened == plain, "{profile:?} {aead:?} {size} {known}");
             }
         }
@@ -170,6 +170,6 @@ proptest! {
             ..EncryptOptions::default()
         };
         let (sealed, key) = common::with_session_key(&plain, &options);
-        prop_assert!(common::open_with(&sealed, &key, threads).unwrap() == plain);
+        prop_assert!(common::open_with(&sealed, key, threads).unwrap() == plain);
     }
 }

@@ -25,7 +25,15 @@ pub fn signature(report: &SignatureReport) -> Vec<String> {
         let name = report.signer.as_ref().and_then(|signer| signer.user_id.as_deref());
         // Names are UTF-8 in these lines.
         name.map_or("[?]".to_owned(), |name| {
-            name.chars().map(|c| if c.is_control() || c == '%' { format!("%{:02X}", u32::from(c)) } else { c.to_string() }).collect()
+            name.chars()
+                .map(|c| {
+                    if c.is_control() || c == '%' {
+                        format!("%{:02X}", u32::from(c))
+                    } else {
+                        c.to_string()
+                    }
+                })
+                .collect()
         })
     };
     let fingerprint = || {

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
-    let mut target = args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
+    let mut target =
+        args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
     let reports: Vec<SignatureReport> = match &args.signature {
         Some(path) => {
             let file = Source::open(Some(path))?;
