@@ -383,6 +383,28 @@ fn what_is_wrong_is_said_and_nothing_is_left() {
 }
 
 #[test]
+fn what_a_message_is_made_of() {
+    let site = Site::new().with_key("ed25519");
+    fs::write(site.at("in"), octets(1000)).unwrap();
+    let encrypt = |options: &[&str]| {
+        let mut command = site.talaria();
+        command.arg("encrypt").args(options).arg("--passphrase-file").arg(site.at("pw"));
+        done(command.arg("-o").arg(site.at("sealed")).arg(site.at("in")));
+        let shown = done(site.talaria().args(["inspect", "--json"]).arg(site.at("sealed")));
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let shown = encrypt(&["--symmetric", "--profile", "rfc9580"]);
+    assert!(shown.contains(r#""aead":"GCM""#) && shown.contains(r#""version":"6""#), "{shown}");
+    let shown = encrypt(&["--to", "a@example.org", "--armor"]);
+    assert!(shown.contains("recipient") && shown.contains(r#""type":18"#), "{shown}");
+    fails(site.talaria().arg("inspect").arg(site.at("pw")), 3);
+    done(site.gpg().arg("-o").arg(site.at("signed")).arg("--clearsign").arg(site.at("pw")));
+    let shown = done(site.talaria().arg("inspect").arg(site.at("signed")));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("signed text") && shown.contains(&site.fingerprint()), "{shown}");
+}
+
+#[test]
 fn packed_messages_are_what_gpg_stores() {
     let site = Site::new();
     let plain = octets(100_000);

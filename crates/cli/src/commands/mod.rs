@@ -14,6 +14,7 @@ pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod index;
+pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod man;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Sign(sign::Args),
     Verify(verify::Args),
     Pack(pack::Args),
+    Inspect(inspect::Args),
     Key(key::Args),
     Changes(changes::Args),
     Check(check::Args),
@@ -75,6 +77,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Sign(args) => sign::run(args, cx),
         Command::Verify(args) => verify::run(args, cx),
         Command::Pack(args) => pack::run(args, cx),
+        Command::Inspect(args) => inspect::run(args, cx),
         Command::Key(args) => key::run(args, cx),
         Command::Changes(args) => changes::run(args, cx),
         Command::Check(args) => check::run(args, cx),
