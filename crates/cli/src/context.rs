@@ -24,6 +24,7 @@ pub(crate) struct Context {
     quiet: bool,
     /// Seconds since 1970.
     pub(crate) now: u32,
+    is_clock: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -45,6 +46,7 @@ impl Context {
             json: global.json,
             quiet: global.quiet,
             now: global.faked_time.unwrap_or_else(clock),
+            is_clock: global.faked_time.is_none(),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -54,6 +56,17 @@ impl Context {
     pub(crate) fn policy(&self) -> &'static StandardPolicy<'static> {
         static POLICY: StandardPolicy<'static> = StandardPolicy::new();
         &POLICY
+    }
+
+    /// Waits until `time` if that is a matter of seconds, and time passes.
+    pub(crate) fn wait_until(&self, time: SystemTime) {
+        const LONGEST: Duration = Duration::from_secs(5);
+        if let Ok(left) = time.duration_since(SystemTime::now())
+            && self.is_clock
+            && left <= LONGEST
+        {
+            std::thread::sleep(left);
+        }
     }
 
     /// The path of the store that is written to.

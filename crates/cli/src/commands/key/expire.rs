@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use talaria::store::Query;
 
 use super::super::parse_query;
-use super::{Expiry, publish, writable};
+use super::{Expiry, publish_change, writable};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::keys::unlocker;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let end = args.when.at(cx.now);
     let mut ask = unlocker(args.passphrase.given()?);
     let cert = keys.set_expiry(&cert, &mut ask, end, cx.policy(), cx.now)?;
-    publish(&cert, &mut stores, cx)?;
+    publish_change(&cert, &mut stores, cx)?;
     let fingerprint = cert.fingerprint().to_hex();
     match end {
         Some(end) => cx.status(format_args!("{fingerprint} is valid until {}.", day(end))),

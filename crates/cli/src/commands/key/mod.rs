@@ -164,6 +164,20 @@ fn publish(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), CliErro
     Ok(())
 }
 
+/// Puts the public part of a changed key into the store, and waits until the change holds: what changes
+/// something of the same second is dated a second ahead.
+fn publish_change(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), CliError> {
+    publish(cert, stores, cx)?;
+    let user_ids = cert.userids().flat_map(|id| id.self_signatures().chain(id.self_revocations()));
+    let keys = cert.keys().flat_map(|key| key.self_signatures().chain(key.self_revocations()));
+    for signature in user_ids.chain(keys) {
+        if let Some(created) = signature.signature_creation_time() {
+            cx.wait_until(created);
+        }
+    }
+    Ok(())
+}
+
 /// A secret key in JSON.
 #[derive(Serialize)]
 struct KeyJson {

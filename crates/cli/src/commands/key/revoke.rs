@@ -13,7 +13,7 @@ use talaria::message::{ArmorWriter, Label};
 use talaria::store::Query;
 
 use super::super::parse_query;
-use super::{publish, writable};
+use super::{publish_change, writable};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::Target;
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     };
     let cert = keys.add(&cert, [signature])?;
-    publish(&cert, stores, cx)?;
+    publish_change(&cert, stores, cx)?;
     let what = if args.user_id.is_some() { "a user ID of " } else { "" };
     cx.status(format_args!("Revoked {what}{}.", cert.fingerprint().to_hex()));
     Ok(ExitCode::SUCCESS)
