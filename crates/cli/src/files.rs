@@ -12,8 +12,9 @@ use talaria::{Error, Monitor, Progress};
 
 use crate::error::CliError;
 
-/// Octets that are read at once.
-const BUFFER_BYTES: usize = 256 << 10;
+/// Octets that are read at once where lines and lengths are looked at. What reads more at a time, as the
+/// bulk of a binary message, goes past the buffer.
+const BUFFER_BYTES: usize = 8 << 10;
 /// Octets that a pipe may hold, if the system allows it.
 const PIPE_BYTES: usize = 1 << 20;
 
