@@ -9,10 +9,12 @@
 //! as one batch, and one by one where the batch fails; all other algorithms go to Sequoia.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{self, RsaParameters};
+use ed25519_dalek::{Verifier as _, VerifyingKey};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
@@ -312,10 +314,12 @@ impl<'a> Verifier<'a> {
 /// pay for it again. It must be used with one key only.
 #[derive(Default)]
 pub struct KeySetup {
-    /// RSA keys by hash algorithm, each parsed at most once.
-    rsa: [Option<Option<signature::ParsedPublicKey>>; 11],
-    /// The key as Sequoia has it, parsed at most once.
-    slow: Option<Option<SlowKey>>,
+    /// RSA keys by hash algorithm.
+    rsa: [OnceLock<Option<signature::ParsedPublicKey>>; 11],
+    /// The point of an Ed25519 key, decompressed.
+    ed25519: OnceLock<Option<VerifyingKey>>,
+    /// The key as Sequoia has it.
+    slow: OnceLock<Option<SlowKey>>,
 }
 
 impl KeySetup {
@@ -324,7 +328,7 @@ impl KeySetup {
     /// An Ed25519 signature may be handed to `defer` instead, to be checked with others; then the verdict
     /// is [`Verdict::Unchecked`].
     pub fn verify(
-        &mut self,
+        &self,
         key: &Key<'_>,
         body: &[u8],
         signature: &Signature<'_>,
@@ -344,30 +348,35 @@ impl KeySetup {
                 None => self.verify_slowly(key, body, digest.as_ref()),
             },
             (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
-                match (point.try_into(), ed25519_legacy(signature.numbers)) {
-                    (Ok(public), Some(signature)) => {
-                        defer(Job { public, signed: signature, digest, cert: 0, signature: 0 });
-                        Verdict::Unchecked
-                    }
-                    _ => Verdict::Malformed,
-                }
+                self.ed25519(point, ed25519_legacy(signature.numbers), digest, defer)
             }
             (Material::Native(point), 27) => {
-                match (point.try_into(), signature.numbers.try_into()) {
-                    (Ok(public), Ok(signed)) => {
-                        defer(Job { public, signed, digest, cert: 0, signature: 0 });
-                        Verdict::Unchecked
-                    }
-                    _ => Verdict::Malformed,
-                }
+                self.ed25519(point, signature.numbers.try_into().ok(), digest, defer)
             }
             _ => self.verify_slowly(key, body, digest.as_ref()),
         }
     }
 
+    fn ed25519(
+        &self,
+        point: &[u8],
+        signed: Option<[u8; 64]>,
+        digest: digest::Digest,
+        defer: impl FnOnce(Job),
+    ) -> Verdict {
+        let (Ok(point), Some(signed)) = (point.try_into(), signed) else {
+            return Verdict::Malformed;
+        };
+        let Some(key) = self.ed25519.get_or_init(|| VerifyingKey::from_bytes(point).ok()) else {
+            return Verdict::Bad;
+        };
+        defer(Job { key: *key, signed, digest, cert: 0, signature: 0 });
+        Verdict::Unchecked
+    }
+
     /// The key for AWS-LC, `None` for sizes that it refuses.
     fn rsa_key(
-        &mut self,
+        &self,
         bits: u16,
         hash: u8,
         n: &[u8],
@@ -378,7 +387,7 @@ impl KeySetup {
             return None;
         }
         self.rsa[usize::from(hash)]
-            .get_or_insert_with(|| {
+            .get_or_init(|| {
                 let parameters: &'static RsaParameters = match hash {
                     2 => &signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
                     8 => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
@@ -391,8 +400,8 @@ impl KeySetup {
     }
 
     /// Everything that has no fast way: DSA, ECDSA, Ed448, unusual digests and sizes.
-    fn verify_slowly(&mut self, key: &Key<'_>, body: &[u8], digest: &[u8]) -> Verdict {
-        let key = self.slow.get_or_insert_with(|| match parse_slowly(Tag::PUBLIC_KEY, key.body) {
+    fn verify_slowly(&self, key: &Key<'_>, body: &[u8], digest: &[u8]) -> Verdict {
+        let key = self.slow.get_or_init(|| match parse_slowly(Tag::PUBLIC_KEY, key.body) {
             Ok(openpgp::Packet::PublicKey(key)) => Some(key),
             _ => None,
         });
@@ -457,7 +466,7 @@ pub(crate) fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
 
 /// An Ed25519 signature put aside, to be checked together with others.
 pub struct Job {
-    public: [u8; 32],
+    key: VerifyingKey,
     signed: [u8; 64],
     digest: digest::Digest,
     cert: usize,
@@ -492,24 +501,13 @@ pub fn batch_is_good(jobs: &[Job]) -> bool {
     let digests: Vec<&[u8]> = jobs.iter().map(|job| job.digest.as_ref()).collect();
     let signatures: Vec<_> =
         jobs.iter().map(|job| ed25519_dalek::Signature::from_bytes(&job.signed)).collect();
-    // Neighbours mostly share their key; decompressing it once is a quarter of the work.
-    let mut keys: Vec<ed25519_dalek::VerifyingKey> = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        match keys.last() {
-            Some(last) if *last.as_bytes() == job.public => keys.push(*last),
-            _ => match ed25519_dalek::VerifyingKey::from_bytes(&job.public) {
-                Ok(key) => keys.push(key),
-                Err(_) => return false,
-            },
-        }
-    }
+    let keys: Vec<VerifyingKey> = jobs.iter().map(|job| job.key).collect();
     ed25519_dalek::verify_batch(&digests, &signatures, &keys).is_ok()
 }
 
 /// Whether one signature is good.
 #[must_use]
 pub fn single_is_good(job: &Job) -> bool {
-    signature::UnparsedPublicKey::new(&signature::ED25519, job.public)
-        .verify(job.digest.as_ref(), &job.signed)
-        .is_ok()
+    let signature = ed25519_dalek::Signature::from_bytes(&job.signed);
+    job.key.verify(job.digest.as_ref(), &signature).is_ok()
 }

@@ -221,7 +221,12 @@ fn gpg_and_signatures_both_ways() {
             sign(options);
             done(site.gpg().arg("--verify").arg(site.at("out")).arg(site.at("in")));
         }
-        for options in [&["--inline"][..], &["--inline", "--compress", "zlib"], &["--cleartext"]] {
+        for options in [
+            &["--inline"][..],
+            &["--inline", "--compress", "zlib"],
+            &["--inline", "--text"],
+            &["--cleartext"],
+        ] {
             sign(options);
             done(site.gpg().arg("--verify").arg(site.at("out")));
         }
@@ -247,10 +252,14 @@ fn gpg_and_signatures_both_ways() {
         let bad = verify(Some(&site.at("out")), &site.at("other")).output().unwrap();
         assert_eq!(bad.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&bad.stdout).contains("[GNUPG:] BADSIG"));
-        for options in [&["-s"][..], &["-s", "-z", "0"], &["--clearsign"]] {
+        for options in [&["-s"][..], &["-s", "-z", "0"], &["-s", "--textmode"], &["--clearsign"]] {
             signed(options);
             done(&mut verify(None, &site.at("out")));
         }
+        // Text comes out with the line ends of this system, as from gpg.
+        signed(&["-s", "--textmode"]);
+        done(site.talaria().args(["verify", "-o"]).arg(site.at("shown")).arg(site.at("out")));
+        assert_eq!(fs::read_to_string(site.at("shown")).unwrap(), text.replace("\r\n", "\n"));
         // Nobody's key.
         let mut stranger = verify(None, &site.at("out"));
         done(

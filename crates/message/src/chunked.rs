@@ -115,6 +115,18 @@ impl Chunks {
         threads.min(SEGMENTS_BYTES_MAX / segment).max(1)
     }
 
+    /// Whether this is the key of a stream, by its start: the first chunk and two tags, or all of it.
+    pub(crate) fn fits(&self, start: &[u8]) -> Result<bool> {
+        let mut key = AeadKey::new(self.aead, self.cipher, &self.key)?;
+        let first = start.len().saturating_sub(TAG_BYTES).min(self.size.bytes() + TAG_BYTES);
+        let total = (first == 0).then_some(0);
+        let first = if first == 0 { start.len() } else { first };
+        let Some(plain) = first.checked_sub(TAG_BYTES) else { return Ok(false) };
+        let mut data = start[..plain].to_vec();
+        let tag = &start[plain..first];
+        Ok(key.open(&self.nonce(0), &self.associated(0, total), &mut data, tag).is_ok())
+    }
+
     /// Seals what `plain` gives.
     pub(crate) fn seal(
         &self,

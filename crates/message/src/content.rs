@@ -9,6 +9,7 @@ use flate2::read::{DeflateEncoder, ZlibEncoder};
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialReader, tag};
+use crate::lines::CanonicalReader;
 use crate::sign::{DocumentHasher, SigningKey};
 
 /// How the content is compressed (RFC 9580, section 9.4).
@@ -30,7 +31,8 @@ pub enum Compression {
 /// What a literal packet says about its content (RFC 9580, section 5.9).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Literal {
-    /// The content is UTF-8 text with line ends of carriage return and line feed.
+    /// The content is UTF-8 text: its lines end with carriage return and line feed in the message, and with
+    /// a line feed outside of it.
     pub text: bool,
     /// The name of a file, at most 255 octets; not protected by signatures.
     pub name: Vec<u8>,
@@ -109,7 +111,11 @@ pub(crate) fn content<'a>(
     now: u32,
     compression: Compression,
 ) -> Result<Content<'a>> {
-    let mut data: Box<dyn Read + Send + 'a> = Box::new(data);
+    let (mut data, size): (Box<dyn Read + Send + 'a>, _) = if how.text {
+        (Box::new(CanonicalReader::new(data)), None)
+    } else {
+        (Box::new(data), size)
+    };
     let compression = match compression {
         Compression::Auto => {
             let (compressible, again) = sample(data)?;

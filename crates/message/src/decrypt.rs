@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use zeroize::Zeroizing;
 
-use crate::algorithm::{Aead, ChunkSize, Cipher};
+use crate::algorithm::{Aead, ChunkSize, Cipher, TAG_BYTES};
 use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::Literal;
@@ -127,6 +127,17 @@ impl Sealed {
         Ok((session_key.len() == cipher.key_bytes()).then_some((cipher, chunks)))
     }
 
+    /// Octets of the start that tell a wrong session key. Those of AEAD come authenticated from where they
+    /// were wrapped: only if the caller gave several, the message has to say which one is right.
+    fn start_bytes(&self, several: bool) -> usize {
+        match self {
+            Self::Version2 { chunk, .. } | Self::LibrePgp { chunk, .. } if several => {
+                chunk.bytes() + 2 * TAG_BYTES
+            }
+            _ => 18,
+        }
+    }
+
     fn aead(&self) -> Option<Aead> {
         match self {
             Self::Version1 => None,
@@ -183,8 +194,8 @@ pub(crate) fn decrypt_with(
         }
     };
     let sealed = Sealed::read(tag, &mut body)?;
-    // Enough octets to tell wrong keys of version 1 from the right one.
-    let mut start = vec![0; 18];
+    let several = secrets.session_keys.len() > 1;
+    let mut start = vec![0; sealed.start_bytes(several)];
     let filled = read_full(&mut body, &mut start)?;
     start.truncate(filled);
     let version_1 = matches!(sealed, Sealed::Version1);
@@ -192,7 +203,7 @@ pub(crate) fn decrypt_with(
         let key = &candidate.session_key;
         Ok(match sealed.keys(key.cipher, &key.key)? {
             Some((cipher, None)) => cfb::fits(&key.key, cipher, &start)?,
-            Some(_) => true,
+            Some((_, Some(chunks))) => !several || chunks.fits(&start)?,
             None => false,
         })
     })?;

@@ -19,6 +19,7 @@ mod inline;
 mod inspect;
 mod kdf;
 mod keys;
+mod lines;
 mod packets;
 mod password;
 mod pipeline;

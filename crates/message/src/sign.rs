@@ -14,6 +14,7 @@ use talaria_cert::Hasher;
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
+use crate::lines::Canonical;
 use crate::random;
 
 /// Type of a signature on binary data (RFC 9580, section 5.2.1.1).
@@ -245,15 +246,14 @@ pub(crate) struct DocumentHasher {
     pub(crate) inner: Hasher,
     text: bool,
     pub(crate) salt: Vec<u8>,
-    /// The last octet was a carriage return, which is not hashed yet.
-    held_cr: bool,
+    lines: Canonical,
 }
 
 impl DocumentHasher {
     pub(crate) fn new(hash: u8, text: bool, salt: Vec<u8>) -> Result<Self> {
         let mut inner = Hasher::new(hash).ok_or_else(|| unsupported_hash(hash))?;
         inner.update(&salt);
-        Ok(Self { inner, text, salt, held_cr: false })
+        Ok(Self { inner, text, salt, lines: Canonical::default() })
     }
 
     fn kind(&self) -> u8 {
@@ -261,37 +261,14 @@ impl DocumentHasher {
     }
 
     pub(crate) fn update(&mut self, data: &[u8]) {
-        if !self.text {
-            return self.inner.update(data);
-        }
-        let mut rest = data;
-        if self.held_cr && !rest.is_empty() {
-            self.held_cr = false;
-            if rest[0] == b'\n' {
-                self.inner.update(b"\r\n");
-                rest = &rest[1..];
-            } else {
-                self.inner.update(b"\r");
-            }
-        }
-        while let Some(end) = rest.iter().position(|&octet| octet == b'\n') {
-            let line = &rest[..end];
-            self.inner.update(line.strip_suffix(b"\r").unwrap_or(line));
-            self.inner.update(b"\r\n");
-            rest = &rest[end + 1..];
-        }
-        if let Some(line) = rest.strip_suffix(b"\r") {
-            self.held_cr = true;
-            rest = line;
-        }
-        self.inner.update(rest);
+        let Self { inner, text, lines, .. } = self;
+        if *text { lines.push(data, |text| inner.update(text)) } else { inner.update(data) }
     }
 
     /// Takes in what was held back for the line end that did not come.
     pub(crate) fn finish_text(&mut self) {
-        if std::mem::take(&mut self.held_cr) {
-            self.inner.update(b"\r");
-        }
+        let Self { inner, lines, .. } = self;
+        lines.finish(|text| inner.update(text));
     }
 }
 

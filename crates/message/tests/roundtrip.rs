@@ -8,8 +8,8 @@ use common::{Parties, no_certs, password_secrets};
 use proptest::prelude::*;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::{
-    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Limits, Profile, Recipients,
-    Release, decrypt, encrypt,
+    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Limits, Literal, Profile,
+    Recipients, Release, Secrets, decrypt, encrypt, pack, verify_inline,
 };
 
 /// Every kind of sealed packet.
@@ -123,6 +123,60 @@ fn recipients_and_signers() {
             }
         }
     }
+}
+
+#[test]
+fn of_several_session_keys_the_right_one_is_found() {
+    for (profile, aead) in KINDS {
+        for size in [0, 1, 5000, 300_000] {
+            let plain = octets(size);
+            let mut recipients = Recipients::default();
+            recipients.add_password(Password::from("correct horse"));
+            let (mut sealed, mut opened) = (Vec::new(), Vec::new());
+            let chunk = ChunkSize::from_bytes(1 << 12).unwrap();
+            let options =
+                EncryptOptions { profile: Some(profile), aead, chunk, ..EncryptOptions::default() };
+            let input = Cursor::new(plain.clone());
+            let made =
+                encrypt(input, &mut sealed, &recipients, &mut [], &options, common::NOW).unwrap();
+            let wrong = vec![7; made.session_key.len()];
+            let keys = [wrong.clone(), made.session_key.to_vec(), wrong];
+            let session_keys = keys.into_iter().map(|key| (Some(made.cipher), key.into()));
+            let mut secrets =
+                Secrets { session_keys: session_keys.collect(), ..Secrets::default() };
+            let options = DecryptOptions {
+                release: Release::Streamed,
+                limits: Limits::default(),
+                threads: 2,
+            };
+            let mut input = Cursor::new(&sealed);
+            decrypt(&mut input, &mut opened, &mut secrets, &mut no_certs(), options).unwrap();
+            assert!(opened == plain, "{profile:?} {aead:?} {size}");
+        }
+    }
+}
+
+#[test]
+fn text_has_its_own_line_ends_inside() {
+    let parties = Parties::new();
+    let text = b"one\ntwo\r\nthree\n".repeat(50_000);
+    let options = EncryptOptions {
+        literal: Literal { text: true, ..Literal::default() },
+        size: Some(text.len() as u64),
+        ..EncryptOptions::default()
+    };
+    let (mut packed, mut shown) = (Vec::new(), Vec::new());
+    let mut signers = parties.signers();
+    pack(Cursor::new(text.clone()), &mut packed, &mut signers, &options, common::NOW).unwrap();
+    let inside = packed.windows(9).filter(|octets| octets == b"three\r\non").count();
+    assert!(inside > 49_000, "{inside}");
+    let mut input = Cursor::new(&packed);
+    let mut verifier = parties.verifier();
+    let (literal, reports) =
+        verify_inline(&mut input, &mut shown, &mut verifier, Limits::default()).unwrap();
+    assert!(literal.text);
+    assert!(reports.len() == signers.len() && reports.iter().all(|report| report.is_good()));
+    assert!(shown == b"one\ntwo\nthree\n".repeat(50_000));
 }
 
 #[test]

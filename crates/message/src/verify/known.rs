@@ -1,0 +1,186 @@
+//! Certificates that were looked up, parsed and judged once, in a bounded cache.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::cert::ValidCert;
+use sequoia_openpgp::cert::amalgamation::ValidAmalgamation as _;
+use sequoia_openpgp::policy::Policy;
+use sequoia_openpgp::serialize::MarshalInto as _;
+use sequoia_openpgp::types::RevocationStatus;
+use talaria_cert::KeySetup;
+
+use super::{Discount, Issuer, Signer};
+
+/// Issuers whose certificates are kept.
+const CACHE_MAX: usize = 4096;
+
+/// The keys of issuers that were looked up.
+#[derive(Default)]
+pub(super) struct Known {
+    keys: HashMap<Issuer, Arc<Vec<KnownKey>>>,
+    order: VecDeque<Issuer>,
+}
+
+impl Known {
+    pub(super) fn get(&self, issuer: &Issuer) -> Option<Arc<Vec<KnownKey>>> {
+        self.keys.get(issuer).map(Arc::clone)
+    }
+
+    /// Keeps the keys of an issuer, for the one that was kept longest if there is no room.
+    pub(super) fn put(&mut self, issuer: &Issuer, keys: Vec<KnownKey>) -> Arc<Vec<KnownKey>> {
+        // Two threads may have looked it up at once; one is enough.
+        if let Some(keys) = self.get(issuer) {
+            return keys;
+        }
+        if self.order.len() == CACHE_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.keys.remove(&oldest);
+        }
+        let keys = Arc::new(keys);
+        self.keys.insert(issuer.clone(), Arc::clone(&keys));
+        self.order.push_back(issuer.clone());
+        keys
+    }
+}
+
+/// A key of a certificate.
+pub(super) struct KnownKey {
+    cert: openpgp::Cert,
+    fingerprint: openpgp::Fingerprint,
+    /// Both in hexadecimal.
+    names: (String, String),
+    /// The body of the packet of the public key.
+    pub(super) body: Vec<u8>,
+    pub(super) setup: KeySetup,
+    /// Times at which its worth may change, ascending.
+    times: Vec<u32>,
+    /// Its worth from one of these times on.
+    worth: Mutex<BTreeMap<u32, Arc<Worth>>>,
+}
+
+/// What a key is worth at a time.
+pub(super) struct Worth {
+    pub(super) refused: Option<Discount>,
+    user_id: Option<String>,
+}
+
+impl KnownKey {
+    /// The keys of `cert` that an issuer may be.
+    pub(super) fn of(cert: &openpgp::Cert, issuer: &Issuer) -> Vec<Self> {
+        let wanted = issuer.fingerprint.map(|fingerprint| fingerprint.to_string());
+        let times = times(cert);
+        let is_issuer = |key: &openpgp::Fingerprint| match &wanted {
+            Some(wanted) => key.to_hex() == *wanted,
+            None => openpgp::KeyID::from(key).to_hex() == issuer.key_id.to_string(),
+        };
+        cert.keys()
+            .filter(|key| is_issuer(&key.key().fingerprint()))
+            .filter_map(|key| {
+                let body = key_packet(key.key()).to_vec().ok()?;
+                let body = talaria_cert::first_packet(&body)?.body.to_vec();
+                Some(Self {
+                    cert: cert.clone(),
+                    names: (cert.fingerprint().to_hex(), key.key().fingerprint().to_hex()),
+                    fingerprint: key.key().fingerprint(),
+                    body,
+                    setup: KeySetup::default(),
+                    times: times.clone(),
+                    worth: Mutex::default(),
+                })
+            })
+            .collect()
+    }
+
+    /// What the key is worth for signatures made at `time`.
+    pub(super) fn worth(&self, policy: &dyn Policy, time: u32) -> Arc<Worth> {
+        let place = self.times.partition_point(|&from| from <= time);
+        let from = if place == 0 { 0 } else { self.times[place - 1] };
+        let mut worth = self.worth.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(worth.entry(from).or_insert_with(|| Arc::new(self.ask(policy, from))))
+    }
+
+    fn ask(&self, policy: &dyn Policy, time: u32) -> Worth {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(time));
+        match self.cert.with_policy(policy, time) {
+            Ok(valid) => Worth {
+                refused: self.refused(&valid),
+                user_id: valid
+                    .primary_userid()
+                    .ok()
+                    .map(|id| String::from_utf8_lossy(id.userid().value()).into_owned()),
+            },
+            Err(error) => {
+                let why = format!("the certificate was not valid then: {error}");
+                Worth { refused: Some(Discount::Unbound(why)), user_id: None }
+            }
+        }
+    }
+
+    fn refused(&self, valid: &ValidCert<'_>) -> Option<Discount> {
+        let handle = openpgp::KeyHandle::from(&self.fingerprint);
+        let Some(key) = valid.keys().key_handle(handle).next() else {
+            return Some(Discount::Unbound("the key was not bound to its certificate".into()));
+        };
+        let revoked =
+            |status: &RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
+        if revoked(&valid.revocation_status()) || revoked(&key.revocation_status()) {
+            return Some(Discount::Revoked);
+        }
+        if valid.alive().is_err() || key.alive().is_err() {
+            return Some(Discount::KeyExpired);
+        }
+        if !key.for_signing() {
+            return Some(Discount::Unbound("the key is not for signing".into()));
+        }
+        None
+    }
+
+    pub(super) fn signer(&self, worth: &Worth) -> Signer {
+        let (certificate, key) = self.names.clone();
+        Signer { certificate, key, user_id: worth.user_id.clone() }
+    }
+}
+
+fn key_packet(
+    key: &openpgp::packet::Key<
+        openpgp::packet::key::PublicParts,
+        openpgp::packet::key::UnspecifiedRole,
+    >,
+) -> openpgp::Packet {
+    openpgp::Packet::PublicKey(key.clone().role_into_primary())
+}
+
+/// The times at which anything in a certificate begins or ends.
+fn times(cert: &openpgp::Cert) -> Vec<u32> {
+    let seconds = |time: SystemTime| {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+    };
+    let created: Vec<u32> = cert.keys().map(|key| seconds(key.key().creation_time())).collect();
+    let mut times = created.clone();
+    let components =
+        cert.keys()
+            .flat_map(|key| key.self_signatures().chain(key.self_revocations()).collect::<Vec<_>>())
+            .chain(cert.userids().flat_map(|id| {
+                id.self_signatures().chain(id.self_revocations()).collect::<Vec<_>>()
+            }));
+    for signature in components {
+        let Some(made) = signature.signature_creation_time() else { continue };
+        let made = seconds(made);
+        times.push(made);
+        if let Some(validity) = signature.signature_validity_period() {
+            times.push(made.saturating_add(u32::try_from(validity.as_secs()).unwrap_or(u32::MAX)));
+        }
+        if let Some(validity) = signature.key_validity_period() {
+            let validity = u32::try_from(validity.as_secs()).unwrap_or(u32::MAX);
+            times.extend(created.iter().map(|&created| created.saturating_add(validity)));
+        }
+    }
+    times.sort_unstable();
+    times.dedup();
+    times
+}

@@ -1,0 +1,187 @@
+//! Signatures as they arrive: announced before the data, with it, or apart from it.
+
+use std::io::Write;
+
+use talaria_cert::Signature;
+
+use super::{SIGNATURES_MAX, SignatureReport, Verifier};
+use crate::content::Literal;
+use crate::error::{MessageError, Result};
+use crate::lines::Native;
+use crate::packets::Document;
+use crate::sign::{DocumentHasher, TEXT, salt_bytes};
+
+/// A signature and what its digest has seen of the document.
+pub(crate) struct Seen {
+    pub(super) body: Vec<u8>,
+    pub(super) hasher: Option<DocumentHasher>,
+    pub(super) problem: Option<&'static str>,
+}
+
+impl Seen {
+    /// A signature that is known before its document.
+    pub(super) fn before(body: &[u8]) -> Self {
+        let hasher = Signature::parse(body)
+            .filter(|signature| signature.version != 5)
+            .filter(|signature| {
+                signature.version != 6 || signature.salt.len() == salt_bytes(signature.hash)
+            })
+            .and_then(|signature| {
+                let text = signature.kind == TEXT;
+                DocumentHasher::new(signature.hash, text, signature.salt.to_vec()).ok()
+            });
+        Self { body: body.to_vec(), hasher, problem: None }
+    }
+}
+
+/// What a one-pass signature packet announces (RFC 9580, section 5.4).
+struct Announced {
+    version: u8,
+    kind: u8,
+    hash: u8,
+    hasher: Option<DocumentHasher>,
+}
+
+impl Announced {
+    fn parse(body: &[u8]) -> Result<Self> {
+        const SHORT: MessageError =
+            MessageError::Malformed("a one-pass signature packet is too short");
+        let &[version, kind, hash, _, ref rest @ ..] = body else { return Err(SHORT) };
+        let mut salt = &[][..];
+        if version == 6 {
+            let (&len, rest) = rest.split_first().ok_or(SHORT)?;
+            salt = rest.get(..usize::from(len)).ok_or(SHORT)?;
+        }
+        let known = version == 3 || version == 6 && salt.len() == salt_bytes(hash);
+        let hasher =
+            known.then(|| DocumentHasher::new(hash, kind == TEXT, salt.to_vec()).ok()).flatten();
+        Ok(Self { version, kind, hash, hasher })
+    }
+
+    /// The announced digest, with the signature it is for.
+    fn with(self, body: &[u8]) -> Seen {
+        let body = body.to_vec();
+        let fits = Signature::parse(&body).is_some_and(|signature| {
+            let version = if self.version == 6 { 6 } else { signature.version };
+            (signature.version, signature.kind, signature.hash) == (version, self.kind, self.hash)
+                && self.hasher.as_ref().is_none_or(|hasher| hasher.salt == signature.salt)
+        });
+        if fits {
+            Seen { body, hasher: self.hasher, problem: None }
+        } else {
+            let problem = Some("it is not the one that was announced");
+            Seen { body, hasher: None, problem }
+        }
+    }
+}
+
+/// Takes the parts of a message: passes the data on and gathers its signatures.
+pub(crate) struct Receiver<'a> {
+    output: &'a mut (dyn Write + Send),
+    announced: Vec<Announced>,
+    before: Vec<Seen>,
+    signatures: Vec<Seen>,
+    literal: Option<Literal>,
+    /// What makes line ends native, if it is text.
+    lines: Option<Native>,
+    ended: bool,
+}
+
+impl<'a> Receiver<'a> {
+    pub(crate) fn new(output: &'a mut (dyn Write + Send)) -> Self {
+        Self {
+            output,
+            announced: Vec::new(),
+            before: Vec::new(),
+            signatures: Vec::new(),
+            literal: None,
+            lines: None,
+            ended: false,
+        }
+    }
+
+    fn bounded(&self) -> Result<()> {
+        let count = self.announced.len() + self.before.len() + self.signatures.len();
+        if count < SIGNATURES_MAX {
+            Ok(())
+        } else {
+            let limit = SIGNATURES_MAX as u64;
+            Err(MessageError::TooLarge { what: "signatures", limit })
+        }
+    }
+
+    /// Checks the signatures, when all has come.
+    pub(crate) fn finish(
+        self,
+        verifier: &mut Verifier<'_>,
+    ) -> Result<(Literal, Vec<SignatureReport>)> {
+        let Some(literal) = self.literal.filter(|_| self.ended) else {
+            return Err(MessageError::Malformed("it has no literal data"));
+        };
+        let missing = self
+            .announced
+            .iter()
+            .map(|_| SignatureReport::unreadable("it was announced, but is missing"));
+        let reports = self
+            .before
+            .into_iter()
+            .chain(self.signatures)
+            .map(|seen| verifier.check(seen))
+            .chain(missing)
+            .collect();
+        Ok((literal, reports))
+    }
+}
+
+impl Document for Receiver<'_> {
+    fn one_pass(&mut self, body: &[u8]) -> Result<()> {
+        self.bounded()?;
+        if self.literal.is_some() {
+            return Err(MessageError::Malformed("a signature is announced behind the data"));
+        }
+        self.announced.push(Announced::parse(body)?);
+        Ok(())
+    }
+
+    fn signature(&mut self, body: &[u8]) -> Result<()> {
+        self.bounded()?;
+        if self.literal.is_none() {
+            self.before.push(Seen::before(body));
+            return Ok(());
+        }
+        let announced = self
+            .announced
+            .pop()
+            .ok_or(MessageError::Malformed("a signature follows the data unannounced"))?;
+        self.signatures.push(announced.with(body));
+        Ok(())
+    }
+
+    fn literal(&mut self, literal: Literal) -> Result<()> {
+        if self.literal.is_some() {
+            return Err(MessageError::Malformed("it has more than one literal packet"));
+        }
+        self.lines = literal.text.then(Native::default);
+        self.literal = Some(literal);
+        Ok(())
+    }
+
+    fn data(&mut self, data: &[u8]) -> Result<()> {
+        let announced = self.announced.iter_mut().filter_map(|one| one.hasher.as_mut());
+        let before = self.before.iter_mut().filter_map(|seen| seen.hasher.as_mut());
+        announced.chain(before).for_each(|hasher| hasher.update(data));
+        let output = &mut *self.output;
+        let mut write = |data: &[u8]| output.write_all(data).map_err(MessageError::write);
+        match &mut self.lines {
+            Some(lines) => lines.push(data, write),
+            None => write(data),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.ended = true;
+        let output = &mut *self.output;
+        let write = |data: &[u8]| output.write_all(data).map_err(MessageError::write);
+        self.lines.as_mut().map_or(Ok(()), |lines| lines.finish(write))
+    }
+}
