@@ -18,6 +18,12 @@ pub enum GnupgError {
         /// The database.
         path: PathBuf,
     },
+    /// A transaction was broken off, or is not brought into the file yet. Nothing was changed.
+    #[error("{} has an unfinished transaction beside it, which GnuPG can complete", path.display())]
+    Unfinished {
+        /// The database.
+        path: PathBuf,
+    },
     /// Bytes are not what they should be.
     #[error("damaged at offset {offset}: {what}")]
     Damaged {

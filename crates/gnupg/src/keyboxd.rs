@@ -3,14 +3,13 @@
 //! It is opened to read and never changed. The column `keyblob` of table `pubkey` holds the raw
 //! keyblock.
 
-use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
 
-use crate::GnupgError;
+use crate::{GnupgError, sqlite};
 
 /// The largest keyblock that is read: 64 MiB. keyboxd itself hands out at most 16 MiB.
 const KEYBLOCK_BYTES_MAX: i64 = 64 << 20;
@@ -22,10 +21,7 @@ const KEYBLOCKS: &str = "SELECT CASE WHEN length(keyblob) <= ?1 THEN keyblob ELS
 /// Whether the file is keyboxd's database: SQLite, with the table that holds its certificates.
 #[must_use]
 pub fn is_keyboxd(path: &Path) -> bool {
-    use std::io::Read as _;
-    let mut magic = [0; 16];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == *b"SQLite format 3\0" && open(path).is_ok()
+    open(path).is_ok()
 }
 
 /// Hands the raw keyblocks of keyboxd's database to `each`, in the order of their fingerprints,
@@ -33,15 +29,15 @@ pub fn is_keyboxd(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// [`GnupgError::NotKeyboxd`] or [`GnupgError::Database`]. Rows that hold no keyblock do not keep
+/// [`GnupgError::NotKeyboxd`], or why the database cannot be opened or read. Rows that hold no keyblock do not keep
 /// the others from being read; the first of them is named at the end, as [`GnupgError::Damaged`]
 /// with the number of the row in place of an offset.
 pub fn read_keyboxd(
     path: &Path,
     mut each: impl FnMut(Vec<u8>) -> ControlFlow<()>,
 ) -> Result<(), GnupgError> {
-    let failed = |source| GnupgError::Database { path: path.to_owned(), source };
     let connection = open(path)?;
+    let failed = |source| sqlite::failed(path, Some(&connection), source);
     let mut statement = connection.prepare(KEYBLOCKS).map_err(failed)?;
     let mut rows = statement.query([KEYBLOCK_BYTES_MAX]).map_err(failed)?;
     let mut damaged = None;
@@ -63,14 +59,8 @@ pub fn read_keyboxd(
 }
 
 fn open(path: &Path) -> Result<Connection, GnupgError> {
-    let failed = |source| GnupgError::Database { path: path.to_owned(), source };
-    let connection = match try_open(path, "mode=ro") {
-        Ok(connection) => connection,
-        // On a read-only disk SQLite cannot take its locks. If there is a journal, a transaction
-        // was broken off, and what is in the file is not to be taken as it lies there.
-        Err(_) if !has_journal(path) => try_open(path, "mode=ro&immutable=1").map_err(failed)?,
-        Err(source) => return Err(failed(source)),
-    };
+    let not_keyboxd = || GnupgError::NotKeyboxd { path: path.to_owned() };
+    let connection = sqlite::open(path)?.ok_or_else(not_keyboxd)?;
     let tables: u32 = connection
         .query_row(
             "SELECT count(*) FROM sqlite_schema WHERE type = 'table' \
@@ -78,50 +68,14 @@ fn open(path: &Path) -> Result<Connection, GnupgError> {
             [],
             |row| row.get(0),
         )
-        .map_err(failed)?;
-    if tables == 3 { Ok(connection) } else { Err(GnupgError::NotKeyboxd { path: path.to_owned() }) }
-}
-
-fn try_open(path: &Path, how: &str) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(uri(path, how), flags)?;
-    connection.busy_timeout(std::time::Duration::from_secs(10))?;
-    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON;")?;
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-    Ok(connection)
-}
-
-/// The address of a file, with all that has a meaning in one written as `%XX`.
-fn uri(path: &Path, how: &str) -> String {
-    let mut out = String::from("file:");
-    for &byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                out.push(byte.into());
-            }
-            _ => {
-                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-                out.push('%');
-                out.push(DIGITS[usize::from(byte >> 4)].into());
-                out.push(DIGITS[usize::from(byte & 15)].into());
-            }
-        }
-    }
-    out.push('?');
-    out.push_str(how);
-    out
-}
-
-fn has_journal(path: &Path) -> bool {
-    let mut journal = path.as_os_str().to_owned();
-    journal.push(OsStr::new("-journal"));
-    PathBuf::from(journal).metadata().is_ok_and(|meta| meta.len() > 0)
+        .map_err(|source| sqlite::failed(path, Some(&connection), source))?;
+    if tables == 3 { Ok(connection) } else { Err(not_keyboxd()) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     /// A database with the tables of keyboxd (its schema version 1) and the given rows.

@@ -13,6 +13,7 @@ mod home;
 mod keybox;
 mod keyboxd;
 mod ownertrust;
+mod sqlite;
 mod trustdb;
 
 pub use certd::{CertdReader, is_certd, read_certd, write_certd};
