@@ -18,6 +18,30 @@ pub enum GnupgError {
         /// The database.
         path: PathBuf,
     },
+    /// The file or folder is something else than GnuPG's TOFU database.
+    #[error("{} is not a TOFU database of GnuPG", path.display())]
+    NotTofudb {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// The TOFU database is of a version that is not known.
+    #[error("{} is a TOFU database of version {found}, only version 1 is read", path.display())]
+    TofudbVersion {
+        /// The database.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+    },
+    /// More than is read or written.
+    #[error("{} has more than {max} {what}", path.display())]
+    TooMany {
+        /// The file or folder.
+        path: PathBuf,
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+    },
     /// A transaction was broken off, or is not brought into the file yet. Nothing was changed.
     #[error("{} has an unfinished transaction beside it, which GnuPG can complete", path.display())]
     Unfinished {

@@ -1,5 +1,5 @@
-//! The files of GnuPG and its neighbours: keybox, trust database, keyboxd, ownertrust lists,
-//! certificate directories; and the listing of `gpg --with-colons`.
+//! The files of GnuPG and its neighbours: keybox, trust database, TOFU database, keyboxd,
+//! ownertrust lists, certificate directories; and the listing of `gpg --with-colons`.
 //!
 //! Readers give out raw keyblocks, each with the place it was found in, and leave parsing to
 //! [`talaria_cert`]. An old `pubring.gpg` needs no reader of its own: it is a stream of packets,
@@ -14,6 +14,7 @@ mod keybox;
 mod keyboxd;
 mod ownertrust;
 mod sqlite;
+mod tofudb;
 mod trustdb;
 
 pub use certd::{CertdReader, is_certd, read_certd, write_certd};
@@ -23,4 +24,8 @@ pub use home::{Home, Source};
 pub use keybox::{BLOB_BYTES_MAX, GNUPG_BLOB_BYTES_MAX, Keybox, is_keybox, write_keybox};
 pub use keyboxd::{is_keyboxd, read_keyboxd};
 pub use ownertrust::{is_ownertrust, read_ownertrust, write_ownertrust};
+pub use tofudb::{
+    IfExists, TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy,
+    TofuSignature, is_tofudb, read_tofudb, write_tofudb,
+};
 pub use trustdb::{is_trustdb, read_trustdb};

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::GnupgError;
 
 /// What a database starts with.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Bytes of the header.
 const HEADER_BYTES: u64 = 100;
@@ -60,8 +60,22 @@ pub(crate) fn open(path: &Path) -> Result<Option<Connection>, GnupgError> {
 }
 
 /// Whether a transaction lies beside the file that has to be taken back or brought in.
-fn is_unfinished(path: &Path) -> bool {
+pub(crate) fn is_unfinished(path: &Path) -> bool {
     ["-journal", "-wal"].iter().any(|suffix| has_bytes(&beside(path, suffix)))
+}
+
+/// Compares the length of a database that is being read with what its header says: SQLite takes
+/// the missing part of the last page for zeros.
+///
+/// # Errors
+///
+/// [`GnupgError::Damaged`] if it is cut off, or what SQLite says.
+pub(crate) fn check_length(path: &Path, connection: &Connection) -> Result<(), GnupgError> {
+    let bytes = number(connection, "PRAGMA page_count")
+        .and_then(|pages| Ok(pages.saturating_mul(number(connection, "PRAGMA page_size")?)))
+        .map_err(|source| failed(path, Some(connection), source))?;
+    let len = fs::metadata(path).map_err(GnupgError::io("look at", path))?.len();
+    is_shorter(path, len, bytes).map_or(Ok(()), Err)
 }
 
 /// Names what is damaged, if that is why SQLite failed.
@@ -137,7 +151,7 @@ fn try_open(path: &Path, how: &str) -> rusqlite::Result<Connection> {
 }
 
 /// The address of a file, with all that has a meaning in one written as `%XX`.
-fn uri(path: &Path, how: &str) -> String {
+pub(crate) fn uri(path: &Path, how: &str) -> String {
     let mut out = String::from("file:");
     for &byte in path.as_os_str().as_encoded_bytes() {
         match byte {
