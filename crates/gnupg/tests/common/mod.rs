@@ -37,6 +37,7 @@ impl Gpg {
 }
 
 /// Seconds since 1970.
+#[allow(dead_code, reason = "not all tests need it")]
 pub(crate) fn now() -> u32 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     u32::try_from(now.as_secs()).unwrap()
