@@ -27,7 +27,7 @@ pub use armor::{Armor, Block, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
-pub use hash::{Digest, Hasher};
+pub use hash::{Digest, Hasher, sha256};
 pub use key::{Curve, Key};
 pub use limits::Limits;
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet};
@@ -40,7 +40,7 @@ pub use summary::{
 pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
 pub use verify::{
-    Job, KeySetup, Verdict, Verification, batch_is_good, carried_over, complete, single_is_good,
-    verdicts,
+    Certified, Job, KeySetup, Verdict, Verification, batch_is_good, carried_over, complete,
+    single_is_good, verdicts,
 };
 pub use view::{UnknownView, View};

@@ -43,6 +43,8 @@ pub struct Signature<'a> {
     pub primary_user_id: bool,
     /// The signature may leave the ring it is in.
     pub exportable: bool,
+    /// A certification that may be revoked (RFC 9580, section 5.2.3.20).
+    pub revocable: bool,
     /// Depth and amount of a trust signature (RFC 9580, section 5.2.3.21).
     pub trust: Option<(u8, u8)>,
     /// The expression that limits a trust signature (RFC 9580, section 5.2.3.22).
@@ -83,6 +85,7 @@ impl<'a> Signature<'a> {
             key_flags: None,
             primary_user_id: false,
             exportable: true,
+            revocable: true,
             trust: None,
             trust_regex: None,
             revocation_reason: None,
@@ -173,6 +176,7 @@ impl<'a> Signature<'a> {
                 3 => expires_after = number()?,
                 4 => self.exportable = *body.first()? != 0,
                 5 => self.trust = Some((*body.first()?, *body.get(1)?)),
+                7 => self.revocable = body.first() != Some(&0),
                 6 => self.trust_regex = Some(body.strip_suffix(&[0]).unwrap_or(body)),
                 9 => self.key_expires_after = number()?,
                 12 => self.revoker = Some(body),
@@ -181,7 +185,7 @@ impl<'a> Signature<'a> {
                 27 => self.key_flags = Some(body),
                 29 => self.revocation_reason = body.split_first().map(|(&code, text)| (code, text)),
                 // Known, but of no use to a keyring.
-                7 | 10 | 11 | 20..=24 | 26 | 28 | 30..=32 | 34 | 35 | 37..=39 => {}
+                10 | 11 | 20..=24 | 26 | 28 | 30..=32 | 34 | 35 | 37..=39 => {}
                 _ => self.unknown_critical |= critical,
             }
         }

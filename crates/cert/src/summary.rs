@@ -430,7 +430,7 @@ impl<'a> Evaluation<'a> {
 
 impl Span {
     /// Narrows the span to the side of `time` on which `now` lies.
-    fn note(&mut self, time: u32, now: u32) {
+    pub fn note(&mut self, time: u32, now: u32) {
         if time != 0 && time <= now {
             self.from = self.from.max(time);
         } else if time != 0 {

@@ -205,6 +205,38 @@ pub(crate) struct Verifier<'a> {
     salted_bytes: usize,
 }
 
+/// Checks what others certified of one certificate. Each component is hashed once for all of them.
+pub struct Certified<'a>(Verifier<'a>);
+
+impl<'a> Certified<'a> {
+    /// For `cert`; `None` if its primary key cannot be read.
+    #[must_use]
+    pub fn new(cert: &'a Cert) -> Option<Self> {
+        Some(Self(Verifier::new(Key::parse(cert.packets().next()?).ok()?)))
+    }
+
+    /// Whether `issuer` made a signature with this body on `component`. `setup` is that of the issuer.
+    pub fn by(
+        &mut self,
+        issuer: &Key<'_>,
+        setup: &KeySetup,
+        component: PacketRef<'a>,
+        body: &[u8],
+    ) -> Verdict {
+        let Some(signature) = Signature::parse(body) else { return Verdict::Malformed };
+        let digest = match self.0.digest(component, &signature) {
+            Ok(digest) => digest,
+            Err(verdict) => return verdict,
+        };
+        let mut job = None;
+        match setup.verify(issuer, body, &signature, &digest, |deferred| job = Some(deferred)) {
+            Verdict::Unchecked if job.is_some_and(|job| single_is_good(&job)) => Verdict::Good,
+            Verdict::Unchecked => Verdict::Bad,
+            verdict => verdict,
+        }
+    }
+}
+
 type SlowKey =
     openpgp::packet::Key<openpgp::packet::key::PublicParts, openpgp::packet::key::PrimaryRole>;
 

@@ -9,6 +9,7 @@ mod keys;
 mod passphrase;
 mod render;
 mod signatures;
+mod trust;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,8 @@ use talaria::cert::{
 };
 use talaria::gnupg::{Colons, write_cert as write_colons, write_cert_with_signatures};
 use talaria::store::{Row, Stored};
-use talaria::{Opened, Stores, algorithm, date};
+use talaria::trust_models::Level;
+use talaria::{Judge, Judged, Opened, Stores, algorithm, date};
 
 /// A time as a date, in UTC.
 pub(crate) fn day(time: u32) -> String {
@@ -56,17 +57,28 @@ fn word(validity: Validity) -> &'static str {
     }
 }
 
-/// Appends a certificate as the human listing shows it.
-pub(crate) fn write_cert(out: &mut Vec<u8>, summary: &Summary, now: u32) {
+/// Appends a certificate as the human listing shows it, with what is believed if that is given.
+pub(crate) fn write_cert(out: &mut Vec<u8>, summary: &Summary, judged: Option<&Judged>, now: u32) {
     write_key(out, "pub", &summary.primary, summary, now);
-    let mut user_ids: Vec<&UserIdSummary> = summary.user_ids.iter().collect();
-    user_ids.sort_by_key(|user_id| (!user_id.primary, user_id.validity(now) != Validity::Valid));
-    for user_id in user_ids {
-        let state = match user_id.validity(now) {
+    let belief = |at: usize| judged.and_then(|judged| judged.user_ids.get(at));
+    let conflicts = |at: usize| {
+        let decision = belief(at).and_then(|id| id.tofu.as_ref());
+        decision.map_or(&[][..], |decision| &decision.conflicts[..])
+    };
+    let mut user_ids: Vec<(usize, &UserIdSummary)> = summary.user_ids.iter().enumerate().collect();
+    user_ids.sort_by_key(|(at, user_id)| {
+        let valid = user_id.validity(now) == Validity::Valid;
+        (conflicts(*at).is_empty(), !user_id.primary, !valid)
+    });
+    for (at, user_id) in user_ids {
+        let state = match (user_id.validity(now), summary.validity(now)) {
             _ if !summary.checked => "unchecked",
             // A user ID is never better than its key.
-            Validity::Valid => word(summary.validity(now)),
-            other => word(other),
+            (Validity::Valid, Validity::Valid) => {
+                belief(at).map_or("valid", |belief| belief.level.name())
+            }
+            (Validity::Valid, other) => word(other),
+            (other, _) => word(other),
         };
         let _ = match &user_id.content {
             UserIdContent::Text(text) => writeln!(out, "uid   [{state:^9}] {}", printable(text)),
@@ -74,6 +86,9 @@ pub(crate) fn write_cert(out: &mut Vec<u8>, summary: &Summary, now: u32) {
                 writeln!(out, "uid   [{state:^9}] (user attribute, {bytes} bytes)")
             }
         };
+        for other in conflicts(at) {
+            let _ = writeln!(out, "      conflict: the same address is in {other}");
+        }
     }
     for subkey in &summary.subkeys {
         write_key(out, "sub", subkey, summary, now);
@@ -114,6 +129,8 @@ pub(crate) struct CertJson {
     #[serde(flatten)]
     primary: KeyJson,
     usable: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust: Option<&'static str>,
     user_ids: Vec<UserIdJson>,
     subkeys: Vec<SubkeyJson>,
     signatures: u32,
@@ -153,8 +170,29 @@ struct UserIdJson {
     attribute_bytes: Option<u32>,
     primary: bool,
     validity: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust: Option<&'static str>,
+    /// The policy of trust on first use that is in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tofu_policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conflicts: Vec<String>,
     created: Option<u32>,
     expires: Option<u32>,
+}
+
+impl CertJson {
+    /// Adds what is believed.
+    fn believe(&mut self, judged: &Judged) {
+        self.trust = Some(judged.level.name());
+        for (json, believed) in self.user_ids.iter_mut().zip(&judged.user_ids) {
+            json.trust = Some(believed.level.name());
+            if let Some(decision) = &believed.tofu {
+                json.tofu_policy = Some(decision.policy.name());
+                json.conflicts = decision.conflicts.iter().map(ToString::to_string).collect();
+            }
+        }
+    }
 }
 
 fn some(time: u32) -> Option<u32> {
@@ -182,6 +220,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
         checked: summary.checked,
         primary: key_json(&summary.primary),
         usable: letters(summary.usable(now)),
+        trust: None,
         user_ids: summary
             .user_ids
             .iter()
@@ -196,6 +235,9 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
                     attribute_bytes: bytes,
                     primary: user_id.primary,
                     validity: word(user_id.validity(now)),
+                    trust: None,
+                    tofu_policy: None,
+                    conflicts: Vec::new(),
                     created: some(user_id.created),
                     expires: some(user_id.expires),
                 }
@@ -223,13 +265,28 @@ pub(crate) struct Lines<'a> {
     now: u32,
     keygrips: bool,
     signatures: bool,
+    judge: Option<Judge<'a>>,
+    tofu_info: bool,
     /// Primary user IDs of makers of signatures, by key ID.
     makers: HashMap<KeyId, Option<Vec<u8>>>,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(stores: &'a Stores, now: u32, keygrips: bool, signatures: bool) -> Self {
-        Self { stores, now, keygrips, signatures, makers: HashMap::new() }
+        let (judge, makers) = (None, HashMap::new());
+        Self { stores, now, keygrips, signatures, judge, tofu_info: false, makers }
+    }
+
+    /// Says what is believed as well, by this judge of the first store; also what was seen, in gpg's machine
+    /// format, if that is wanted.
+    pub(crate) fn judged(self, judge: Judge<'a>, tofu_info: bool) -> Self {
+        Self { judge: Some(judge), tofu_info, ..self }
+    }
+
+    /// What is believed of a certificate, if that is to be said.
+    fn judge(&self, opened: &Opened, row: &Row) -> Result<Option<Judged>, talaria::Error> {
+        let judge = self.judge.as_ref().filter(|judge| judge.is_of(&opened.store));
+        Ok(judge.map(|judge| judge.judge(row)).transpose()?)
     }
 
     /// The certificate itself, if the listing needs more than the summary.
@@ -262,6 +319,9 @@ impl<'a> Lines<'a> {
         row: &Row,
     ) -> Result<(), talaria::Error> {
         let mut json = cert_json(&row.summary, self.now);
+        if let Some(judged) = self.judge(opened, row)? {
+            json.believe(&judged);
+        }
         if let Some(stored) = self.stored(opened, row)? {
             if self.keygrips {
                 json.keygrips =
@@ -321,11 +381,9 @@ impl<'a> Lines<'a> {
         opened: &Opened,
         row: &Row,
     ) -> Result<(), talaria::Error> {
-        let Some(stored) = self.stored(opened, row)? else {
-            write_cert(out, &row.summary, self.now);
-            return Ok(());
-        };
-        write_cert(out, &row.summary, self.now);
+        let judged = self.judge(opened, row)?;
+        write_cert(out, &row.summary, judged.as_ref(), self.now);
+        let Some(stored) = self.stored(opened, row)? else { return Ok(()) };
         // The blank line belongs behind the signatures.
         out.pop();
         if self.keygrips {
@@ -413,14 +471,29 @@ impl<'a> Lines<'a> {
         row: &Row,
     ) -> Result<(), talaria::Error> {
         let ownertrust = opened.store.ownertrust(row.summary.fingerprint())?;
+        let judged = self.judge(opened, row)?;
+        let letter = |level: Level| u8::try_from(level.letter()).unwrap_or(b'-');
+        let letters: Option<(u8, Vec<u8>)> = judged.as_ref().map(|judged| {
+            let user_ids = judged.user_ids.iter().map(|id| letter(id.level)).collect();
+            (letter(judged.level), user_ids)
+        });
+        let seen = match (&self.judge, &judged) {
+            (Some(judge), Some(judged)) if self.tofu_info => Some(judge.seen(row, judged)?),
+            _ => None,
+        };
+        let options = Colons {
+            ownertrust,
+            keygrips: None,
+            trust: letters.as_ref().map(|(key, user_ids)| (*key, &user_ids[..])),
+            seen: seen.as_deref(),
+        };
         let Some(stored) = self.stored(opened, row)? else {
-            let options = Colons { ownertrust, keygrips: None };
             write_colons(out, &row.summary, &options, self.now);
             return Ok(());
         };
         let keygrips: Option<Vec<_>> =
             self.keygrips.then(|| stored.cert.keys().map(|key| key.keygrip()).collect());
-        let options = Colons { ownertrust, keygrips: keygrips.as_deref() };
+        let options = Colons { keygrips: keygrips.as_deref(), ..options };
         if !self.signatures {
             write_colons(out, &row.summary, &options, self.now);
             return Ok(());

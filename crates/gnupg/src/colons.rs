@@ -22,6 +22,57 @@ pub struct Colons<'a> {
     /// The keygrips of the primary key and the subkeys in the order of [`Summary::keys`], as
     /// [`Cert::keys`] gives them; `None` to leave out these lines (`--with-keygrip`).
     pub keygrips: Option<&'a [Option<Keygrip>]>,
+    /// The letters of what is believed: of the certificate, and of its user IDs in the order of the
+    /// summary; unknown without.
+    pub trust: Option<(u8, &'a [u8])>,
+    /// What was seen of each user ID, in the order of the summary (`--with-tofu-info`).
+    pub seen: Option<&'a [Option<Seen>]>,
+}
+
+/// What was seen of a binding, for a `tfs` record.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Seen {
+    /// The policy in force.
+    pub policy: &'static str,
+    /// It has to be asked about.
+    pub ask: bool,
+    /// How much was seen: 1 nothing, 2 too little, 3 enough for basic trust, 4 a lot.
+    pub amount: u8,
+    /// Signatures: how many, when first, when last, on how many days.
+    pub signatures: (u64, u32, u32, u64),
+    /// Encryptions, likewise.
+    pub encryptions: (u64, u32, u32, u64),
+}
+
+impl Colons<'_> {
+    /// The letter of a key that is valid.
+    fn key_letter(&self) -> u8 {
+        self.trust.map_or(b'-', |(key, _)| key)
+    }
+
+    /// Appends the record of what was seen of a user ID, by its place in the summary.
+    fn write_seen(&self, out: &mut Vec<u8>, at: usize) {
+        let Some(Some(seen)) = self.seen.and_then(|seen| seen.get(at)) else { return };
+        let Seen { policy, ask, amount, signatures, encryptions } = seen;
+        let summary = if *ask { 0 } else { *amount };
+        let (signatures, first, last, days) = signatures;
+        let (encryptions, first_done, last_done, done_days) = encryptions;
+        let line = format!(
+            "tfs:1:{summary}:{signatures}:{encryptions}:{policy}:{first}:{last}:{first_done}:\
+             {last_done}:{amount}:{days}:{done_days}:\n"
+        );
+        out.extend_from_slice(line.as_bytes());
+    }
+
+    /// The letter of a user ID that is valid, by its place in the summary.
+    fn user_id_letter(&self, at: usize) -> u8 {
+        match self.trust {
+            // All user IDs of one's own certificate are one's own.
+            Some((b'u', _)) => b'u',
+            Some((_, user_ids)) => user_ids.get(at).copied().unwrap_or(b'-'),
+            None => b'-',
+        }
+    }
 }
 
 /// Appends the lines of a certificate, as `gpg --with-colons --list-keys` does.
@@ -30,8 +81,10 @@ pub fn write_cert(out: &mut Vec<u8>, summary: &Summary, options: &Colons<'_>, no
     write_primary(out, summary, options, now);
     // The primary user ID, then the others.
     for first in [true, false] {
-        for user_id in summary.user_ids.iter().filter(|user_id| user_id.primary == first) {
-            write_user_id(out, user_id, whole, now);
+        let user_ids = summary.user_ids.iter().enumerate();
+        for (at, user_id) in user_ids.filter(|(_, user_id)| user_id.primary == first) {
+            write_user_id(out, user_id, whole, options.user_id_letter(at), now);
+            options.write_seen(out, at);
         }
     }
     for (number, subkey) in summary.subkeys.iter().enumerate() {
@@ -52,7 +105,7 @@ pub fn write_cert_with_signatures<'s>(
 ) {
     // The summary has the components in the order of the certificate, less unreadable subkeys.
     let whole = summary.validity(now);
-    let mut user_ids = summary.user_ids.iter();
+    let mut user_ids = summary.user_ids.iter().enumerate();
     let mut subkeys = summary.subkeys.iter().enumerate().peekable();
     let (mut primary, mut others, mut keys) = (Vec::new(), Vec::new(), Vec::new());
     write_primary(out, summary, options, now);
@@ -66,9 +119,10 @@ pub fn write_cert_with_signatures<'s>(
                 }
             }
             Tag::USER_ID | Tag::USER_ATTRIBUTE => {
-                let Some(user_id) = user_ids.next() else { continue };
+                let Some((at, user_id)) = user_ids.next() else { continue };
                 lines = if user_id.primary { &mut primary } else { &mut others };
-                write_user_id(lines, user_id, whole, now);
+                write_user_id(lines, user_id, whole, options.user_id_letter(at), now);
+                options.write_seen(lines, at);
                 shown = true;
             }
             Tag::PUBLIC_SUBKEY => {
@@ -178,7 +232,7 @@ fn hashed_issuer(signature: &Signature<'_>, body: &[u8]) -> Option<Fingerprint> 
 fn write_primary(out: &mut Vec<u8>, summary: &Summary, options: &Colons<'_>, now: u32) {
     let key = &summary.primary;
     out.extend_from_slice(b"pub:");
-    write_key_fields(out, key, summary.validity(now));
+    write_key_fields(out, key, summary.validity(now), options.key_letter());
     out.push(b':');
     out.push(ownertrust_letter(options.ownertrust.unwrap_or(0)));
     out.extend_from_slice(b":::");
@@ -205,7 +259,7 @@ fn write_subkey(
     now: u32,
 ) {
     out.extend_from_slice(b"sub:");
-    write_key_fields(out, key, summary.key_validity(key, now));
+    write_key_fields(out, key, summary.key_validity(key, now), options.key_letter());
     out.extend_from_slice(b"::::");
     capabilities(out, key.capabilities, [b'e', b's', b'c', b'a']);
     out.extend_from_slice(b":::::");
@@ -215,12 +269,12 @@ fn write_subkey(
 }
 
 /// Fields 2 to 7 of a key, and the empty field 8.
-fn write_key_fields(out: &mut Vec<u8>, key: &KeySummary, validity: Validity) {
+fn write_key_fields(out: &mut Vec<u8>, key: &KeySummary, validity: Validity, letter: u8) {
     out.push(match validity {
         Validity::Invalid => b'i',
         Validity::Revoked => b'r',
         Validity::Expired => b'e',
-        Validity::Valid => b'-',
+        Validity::Valid => letter,
     });
     out.push(b':');
     number(out, key.bits.into());
@@ -291,7 +345,13 @@ fn write_revoker(out: &mut Vec<u8>, revoker: &[u8]) {
     out.extend_from_slice(if class & SENSITIVE != 0 { b"s:\n" } else { b":\n" });
 }
 
-fn write_user_id(out: &mut Vec<u8>, user_id: &UserIdSummary, whole: Validity, now: u32) {
+fn write_user_id(
+    out: &mut Vec<u8>,
+    user_id: &UserIdSummary,
+    whole: Validity,
+    letter: u8,
+    now: u32,
+) {
     let attribute = matches!(user_id.content, UserIdContent::Attribute { .. });
     out.extend_from_slice(if attribute { b"uat:" } else { b"uid:" });
     // Its own state goes before that of the key.
@@ -302,7 +362,7 @@ fn write_user_id(out: &mut Vec<u8>, user_id: &UserIdSummary, whole: Validity, no
     out.push(match validity {
         Validity::Revoked => b'r',
         Validity::Expired => b'e',
-        _ => b'-',
+        _ => letter,
     });
     out.extend_from_slice(b"::::");
     time(out, user_id.created);

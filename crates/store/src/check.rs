@@ -12,7 +12,7 @@ use crate::derive::{Derived, Failure};
 use crate::ingest::{Prepared, digests, numbers};
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
-use crate::{Store, StoreError, sums};
+use crate::{Store, StoreError, sums, trust};
 
 /// Certificates that are checked at a time.
 const BATCH: i64 = 2000;
@@ -187,6 +187,10 @@ impl Store {
                 true,
             );
         })?;
+        for id in trust::misfits(&self.connection)? {
+            let what = format!("does not fit certificate number {id}");
+            report.add("table trust", what, true);
+        }
         let orphans: i64 = self.connection.query_row(
             "SELECT count(*) FROM cert WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
             [],
@@ -319,7 +323,9 @@ impl Store {
         }
         connection.execute_batch("DROP TABLE temp.latest")?;
         derived.fill(connection)?;
-        indexes.into_iter().try_for_each(|index| fill_text(connection, index))
+        indexes.into_iter().try_for_each(|index| fill_text(connection, index))?;
+        trust::renew(connection, now)?;
+        Ok(())
     }
 }
 
@@ -400,7 +406,7 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
             report.add("an ownertrust", "its checksum does not fit", false);
         }
     }
-    keyserver_rows(connection, report)?;
+    other_rows(connection, report)?;
     let stale: i64 = connection.query_row(
         "SELECT count(*) FROM cert WHERE NOT EXISTS \
          (SELECT 1 FROM change WHERE change.number = cert.change AND change.cert = cert.id)",
@@ -413,8 +419,8 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Rows of a keyserver that bear their own checksum.
-fn keyserver_rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+/// Other rows that bear their own checksum.
+fn other_rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     let mut check =
         |table: &str, columns: &str, sum: &dyn Fn(&rusqlite::Row<'_>) -> rusqlite::Result<i64>| {
             let mut statement =
@@ -438,6 +444,18 @@ fn keyserver_rows(connection: &Connection, report: &mut Report) -> rusqlite::Res
     check("published", "fingerprint, email, time", &|row| {
         let (fingerprint, email): (Vec<u8>, String) = (row.get(1)?, row.get(2)?);
         Ok(sums::of_published(&fingerprint, &email, row.get(3)?))
+    })?;
+    let columns = "email, fingerprint, user_id, time, policy, effective, conflict";
+    check("binding", columns, &|row| {
+        let (email, fingerprint, user_id): (String, Vec<u8>, String) =
+            (row.get(1)?, row.get(2)?, row.get(3)?);
+        let conflict: Option<Vec<u8>> = row.get(7)?;
+        Ok(sums::of_binding(
+            (&email, &fingerprint, &user_id),
+            row.get(4)?,
+            (row.get(5)?, row.get(6)?),
+            conflict.as_deref().unwrap_or_default(),
+        ))
     })
 }
 

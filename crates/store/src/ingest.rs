@@ -12,7 +12,7 @@ use talaria_cert::{
 
 use crate::keyserver::redaction;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
-use crate::{Store, StoreError, Stored, sums};
+use crate::{Store, StoreError, Stored, sums, trust};
 
 /// What became of a certificate that was given to [`Store::ingest`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -501,7 +501,8 @@ impl Store {
                     }
                 }
                 gone.delete(connection)?;
-                fresh.insert(connection)
+                fresh.insert(connection)?;
+                trust::follow(connection, ids.iter().copied(), now)
             })?;
         }
     }
@@ -562,6 +563,8 @@ struct Writer<'a> {
     delete: Rows,
     texts: Texts,
     summary: Vec<u8>,
+    /// The certificates that were written.
+    written: Vec<i64>,
 }
 
 impl<'a> Writer<'a> {
@@ -584,6 +587,7 @@ impl<'a> Writer<'a> {
             delete: Rows::default(),
             texts: Texts::default(),
             summary: Vec::new(),
+            written: Vec::new(),
         })
     }
 
@@ -615,6 +619,7 @@ impl<'a> Writer<'a> {
     fn insert(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
         self.last_id += 1;
         let id = self.last_id;
+        self.written.push(id);
         self.log(id, ChangeKind::New)?;
         let fingerprint = prepared.cert.fingerprint().to_stored();
         self.connection
@@ -650,6 +655,7 @@ impl<'a> Writer<'a> {
         before: &Stored,
         now: u32,
     ) -> rusqlite::Result<()> {
+        self.written.push(id);
         self.log(id, ChangeKind::Updated)?;
         self.summary.clear();
         prepared.summary.write(&mut self.summary);
@@ -672,7 +678,8 @@ impl<'a> Writer<'a> {
     fn finish(self) -> rusqlite::Result<()> {
         self.delete.delete(self.connection)?;
         self.insert.insert(self.connection)?;
-        self.texts.write(self.connection)
+        self.texts.write(self.connection)?;
+        trust::follow(self.connection, self.written, self.now)
     }
 }
 

@@ -17,6 +17,8 @@ mod select;
 mod sorter;
 mod store;
 mod sums;
+mod tofu;
+mod trust;
 
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
 pub use check::{Depth, Finding, Report};
@@ -28,3 +30,5 @@ pub use query::{Query, QueryError};
 pub use schema::TextIndex;
 pub use select::{Cursor, CursorError, Order, Selection};
 pub use store::{Access, Layout, Row, Store, Stored};
+pub use tofu::{Binding, Event, Observation, has_certified};
+pub use trust::{Certifier, TrustReport, TrustView};

@@ -6,7 +6,7 @@ use talaria_cert::Fingerprint;
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
 use crate::schema::{self, TextIndex};
-use crate::{Store, StoreError, sums};
+use crate::{Store, StoreError, sums, trust};
 
 /// Whether a deleted certificate may come back.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -67,6 +67,7 @@ impl Store {
             let mut last = last;
             let mut rows = Rows::default();
             let mut texts = Texts::default();
+            let mut gone = Vec::new();
             for (fingerprint, change, stored) in found {
                 let stored_fingerprint = fingerprint.to_stored();
                 let current: Option<(i64, i64)> = connection
@@ -78,9 +79,10 @@ impl Store {
                     overtaken.push(fingerprint);
                     continue;
                 }
-                let gone = Prepared::new(stored.cert, stored.verdicts, now, &views);
-                rows.add(id, &gone);
-                texts.remove(id, gone.terms.text);
+                let prepared = Prepared::new(stored.cert, stored.verdicts, now, &views);
+                rows.add(id, &prepared);
+                texts.remove(id, prepared.terms.text);
+                gone.push((id, prepared.cert));
                 connection.prepare_cached("DELETE FROM cert WHERE id = ?1")?.execute([id])?;
                 schema::retire(connection, id)?;
                 last += 1;
@@ -90,6 +92,7 @@ impl Store {
             }
             rows.delete(connection)?;
             texts.write(connection)?;
+            trust::forget(connection, &gone, now)?;
             if blocked {
                 for &fingerprint in fingerprints {
                     let stored = fingerprint.to_stored();

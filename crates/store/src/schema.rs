@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View};
 
 /// The format that this version writes (`PRAGMA user_version`).
-pub(crate) const FORMAT: i64 = 2;
+pub(crate) const FORMAT: i64 = 3;
 
 /// Marks the file as ours (`PRAGMA application_id`): "TALA".
 pub(crate) const APPLICATION: i64 = 0x5441_4c41;
@@ -41,6 +41,31 @@ CREATE TABLE unobtainable (
     PRIMARY KEY (view, digest)) WITHOUT ROWID;
 CREATE TABLE tally (
     day INTEGER, name TEXT, count INTEGER NOT NULL, PRIMARY KEY (day, name)) WITHOUT ROWID;
+";
+
+/// What was seen of bindings of addresses to keys, new in format 3.
+const TOFU: &str = "
+CREATE TABLE binding (
+    email TEXT, fingerprint BLOB, user_id TEXT NOT NULL, time INTEGER NOT NULL,
+    policy INTEGER NOT NULL, effective INTEGER NOT NULL, conflict BLOB, sum INTEGER NOT NULL,
+    PRIMARY KEY (email, fingerprint)) WITHOUT ROWID;
+CREATE TABLE verified (
+    email TEXT, fingerprint BLOB, digest TEXT, origin TEXT, signed INTEGER NOT NULL,
+    time INTEGER NOT NULL, PRIMARY KEY (email, fingerprint, digest, origin)) WITHOUT ROWID;
+CREATE TABLE encrypted (
+    email TEXT, fingerprint BLOB, time INTEGER, count INTEGER NOT NULL,
+    PRIMARY KEY (email, fingerprint, time)) WITHOUT ROWID;
+";
+
+/// The web of trust, new in format 3: empty in a store in which nobody is trusted.
+const TRUST: &str = "
+CREATE TABLE trust (
+    cert INTEGER PRIMARY KEY, start INTEGER NOT NULL, until INTEGER NOT NULL,
+    standing BLOB NOT NULL);
+CREATE INDEX trust_start ON trust (start);
+CREATE INDEX trust_until ON trust (until);
+CREATE TABLE introducer (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
+CREATE TABLE certifier (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 ";
 
 /// The digests by which peers name certificates, by view.
@@ -133,12 +158,13 @@ pub(crate) fn create(connection: &Connection, text: &[TextIndex]) -> rusqlite::R
 pub(crate) fn create_derived(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
     connection.execute_batch(DERIVED)?;
     connection.execute_batch(DIGEST)?;
+    connection.execute_batch(TRUST)?;
     text.iter().try_for_each(|index| index.create(connection))
 }
 
 /// Drops the derived tables.
 pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
-    let tables = ["cert", "digest"].into_iter().chain(POSTINGS);
+    let tables = ["cert", "digest", "trust", "introducer", "certifier"].into_iter().chain(POSTINGS);
     let tables = tables.chain(TextIndex::ALL.map(TextIndex::table));
     for table in tables {
         connection.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
@@ -149,7 +175,8 @@ pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
 /// Makes the tables of a bulk build: everything but what is filled at the end.
 pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(AUTHORITATIVE)?;
-    connection.execute_batch(KEYSERVER)
+    connection.execute_batch(KEYSERVER)?;
+    connection.execute_batch(TOFU)
 }
 
 /// Makes a store of an older format one of this format, within a transaction of the caller.
@@ -162,6 +189,10 @@ pub(crate) fn migrate(connection: &Connection, from: i64) -> rusqlite::Result<()
             "INSERT INTO digest SELECT 0, digest, cert FROM digest_1 ORDER BY digest, cert; \
              DROP TABLE digest_1;",
         )?;
+    }
+    if from < 3 {
+        connection.execute_batch(TOFU)?;
+        connection.execute_batch(TRUST)?;
     }
     connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
 
+use crate::StoreError;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::schema::{self, TextIndex};
-use crate::{StoreError, sums};
 
 /// How long a writer waits for another one: 60 s.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -394,25 +394,6 @@ impl Store {
                 .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
                 .query_row([fingerprint.to_stored()], |row| row.get(0))
                 .optional()
-        })
-    }
-
-    /// Records what the owner of the store trusts certificates with, all or nothing. Certificates
-    /// need not be in the store.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
-    pub fn set_ownertrust(&mut self, entries: &[(Fingerprint, u8)]) -> Result<(), StoreError> {
-        self.transaction(|connection, _| {
-            let mut insert = connection
-                .prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?;
-            for (fingerprint, value) in entries {
-                let stored = fingerprint.to_stored();
-                let sum = sums::of(&[&stored, &[*value]]);
-                insert.execute((stored, value, sum))?;
-            }
-            Ok(())
         })
     }
 

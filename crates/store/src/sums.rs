@@ -28,3 +28,20 @@ pub(crate) fn of_peer(host: &str, port: u16, http_port: u16, view: u8) -> i64 {
 pub(crate) fn of_published(fingerprint: &[u8], email: &str, time: u32) -> i64 {
     of(&[fingerprint, email.as_bytes(), &time.to_be_bytes()])
 }
+
+/// The sum of a binding of an address to a certificate.
+pub(crate) fn of_binding(
+    (email, fingerprint, user_id): (&str, &[u8], &str),
+    time: i64,
+    (policy, effective): (u8, u8),
+    conflict: &[u8],
+) -> i64 {
+    of(&[
+        email.as_bytes(),
+        fingerprint,
+        user_id.as_bytes(),
+        &time.to_be_bytes(),
+        &[policy, effective],
+        conflict,
+    ])
+}

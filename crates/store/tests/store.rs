@@ -289,7 +289,7 @@ fn a_store_of_a_newer_format_is_refused_by_name_and_left_alone() {
     let before = std::fs::read(folder.path()).unwrap();
     for access in [Access::Read, Access::Write, Access::Create] {
         match Store::open(&folder.path(), access) {
-            Err(StoreError::Format { path, found: 77, known: 2 }) => {
+            Err(StoreError::Format { path, found: 77, known: 3 }) => {
                 assert_eq!(path, folder.path());
             }
             other => panic!("{other:?}"),
@@ -460,7 +460,7 @@ fn a_flipped_byte_is_found_or_nothing_depended_on_it() {
     let folder = Folder::new();
     let all = corpus(12);
     let mut store = folder.filled(&all);
-    store.set_ownertrust(&[(all[0].fingerprint(), 5)]).unwrap();
+    store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW).unwrap();
     store.delete(&[all[1].fingerprint()], Return::Blocked, NOW).unwrap();
     store.compact(Some(4096)).unwrap();
     drop(store);

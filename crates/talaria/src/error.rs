@@ -19,6 +19,14 @@ pub enum Error {
     /// A file of GnuPG could not be read or written.
     #[error(transparent)]
     Gnupg(#[from] GnupgError),
+    /// What is in a file of GnuPG is not what it should be.
+    #[error("{name}: {source}")]
+    Foreign {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        source: GnupgError,
+    },
     /// A search is malformed.
     #[error(transparent)]
     Query(#[from] QueryError),

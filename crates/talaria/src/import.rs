@@ -176,7 +176,7 @@ impl Import<'_> {
             }
         }
         if !ownertrusts.is_empty() {
-            self.store.set_ownertrust(&ownertrusts)?;
+            self.store.set_ownertrust(&ownertrusts, self.options.now)?;
             self.reports[at].ownertrusts += ownertrusts.len() as u64;
         }
         let parsed: Vec<(Place, Result<Cert, Reason>)> =

@@ -16,6 +16,7 @@ mod stats;
 pub mod status;
 mod stores;
 mod token;
+mod trust;
 
 pub use build::{BuildReport, build};
 pub use dump::{DumpOptions, Dumped, Extent, dump};
@@ -27,11 +28,13 @@ pub use source::{Input, Kind, Place};
 pub use stats::{Statistics, algorithm, date, statistics};
 pub use stores::{Opened, Stores};
 pub use token::{Token, TokenError};
+pub use trust::{Judge, Judged, JudgedId, TrustModel};
 
 pub use talaria_cert as cert;
 pub use talaria_gnupg as gnupg;
 pub use talaria_message as message;
 pub use talaria_store as store;
+pub use talaria_trust as trust_models;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

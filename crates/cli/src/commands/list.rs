@@ -11,6 +11,7 @@ use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render;
+use crate::trust::TrustArgs;
 
 /// List certificates
 ///
@@ -30,6 +31,14 @@ pub(crate) struct Args {
     /// Print signatures as well, with the names of their makers
     #[arg(long, alias = "list-sigs")]
     with_sigs: bool,
+    /// Say what is believed of each user ID, conflicts first
+    #[arg(long)]
+    with_trust: bool,
+    /// Print what was seen of each user ID in gpg's machine format, in the models tofu and tofu+pgp
+    #[arg(long, requires = "with_colons")]
+    with_tofu_info: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// The order to list in, if there is no search
     #[arg(long, value_enum, default_value_t = By::Added)]
     order: By,
@@ -57,6 +66,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         By::Changed => Order::Change,
     };
     let mut lines = render::Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
+    // A listing for programs says what gpg's would; one for people says it where it is asked for.
+    let judged = args.with_trust || args.with_colons || args.trust.trust_model.is_some();
+    if judged && let Some(opened) = stores.iter().next() {
+        let judge = args.trust.judge(&opened.store, args.queries.is_empty(), cx.now)?;
+        lines = lines.judged(judge, args.with_tofu_info);
+    }
     let mut out = io::stdout().lock();
     let mut buffer = Vec::with_capacity(2 * BUFFER_BYTES);
     let mut flush_at = 0;

@@ -24,6 +24,7 @@ pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod sign;
 pub(crate) mod stats;
+pub(crate) mod trust;
 pub(crate) mod tune;
 pub(crate) mod verify;
 
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Pack(pack::Args),
     Inspect(inspect::Args),
     Key(key::Args),
+    Trust(trust::Args),
     Changes(changes::Args),
     Check(check::Args),
     Compact(compact::Args),
@@ -79,6 +81,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Pack(args) => pack::run(args, cx),
         Command::Inspect(args) => inspect::run(args, cx),
         Command::Key(args) => key::run(args, cx),
+        Command::Trust(args) => trust::run(args, cx),
         Command::Changes(args) => changes::run(args, cx),
         Command::Check(args) => check::run(args, cx),
         Command::Compact(args) => compact::run(args, cx),
@@ -98,4 +101,39 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
 /// What a user calls a certificate.
 pub(crate) fn parse_query(text: &str) -> Result<talaria::store::Query, String> {
     text.parse().map_err(|error: talaria::store::QueryError| error.why.to_owned())
+}
+
+/// Certificates that are looked at to say that a query names too many.
+const CANDIDATES_MAX: usize = 10;
+
+/// The one certificate that a query names.
+pub(crate) fn one_certificate(
+    stores: &talaria::Stores,
+    query: &talaria::store::Query,
+    now: u32,
+) -> Result<talaria::store::Row, CliError> {
+    let mut found: Vec<talaria::store::Row> = Vec::new();
+    let order = talaria::store::Order::Insertion;
+    stores.visit(std::slice::from_ref(query), order, now, |_, row| {
+        found.push(row);
+        let enough = found.len() > CANDIDATES_MAX;
+        Ok(if enough {
+            std::ops::ControlFlow::Break(())
+        } else {
+            std::ops::ControlFlow::Continue(())
+        })
+    })?;
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        _ => Err(CliError::Operation(talaria::Error::Ambiguous {
+            query: query.to_string(),
+            candidates: found.iter().map(named).collect(),
+        })),
+    }
+}
+
+/// A certificate in a list of candidates.
+fn named(row: &talaria::store::Row) -> String {
+    let name = row.summary.primary_user_id().map(crate::render::printable).unwrap_or_default();
+    format!("{} {name}", row.summary.fingerprint())
 }

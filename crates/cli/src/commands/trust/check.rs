@@ -1,0 +1,49 @@
+//! `talaria trust check`
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use talaria::store::Access;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Bring the web of trust up to date
+///
+/// Imports and changes of trust do so by themselves, and listings take what has expired since into account
+/// without it. This writes it down, or works everything out from nothing.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Work everything out from nothing, every certification anew
+    #[arg(long)]
+    anew: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    evaluated: u64,
+    computed: u64,
+    changed: u64,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Write)?;
+    let store = stores.writable()?;
+    let report = store.check_trust(args.anew, cx.now).map_err(talaria::Error::from)?;
+    let is_on = store.trust_rules().map_err(talaria::Error::from)?.is_some();
+    let report =
+        Report { evaluated: report.evaluated, computed: report.computed, changed: report.changed };
+    if cx.json {
+        println!("{}", serde_json::to_string(&report).map_err(std::io::Error::from)?);
+    } else if is_on {
+        let Report { evaluated, computed, changed } = report;
+        cx.status(format_args!(
+            "{evaluated} certificates looked at, {computed} certifications computed, {changed} changed."
+        ));
+    } else {
+        cx.status(format_args!(
+            "Nobody is trusted yet: `talaria trust set KEY ultimate` says which key is yours."
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,52 @@
+//! `talaria trust import-ownertrust`
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::gnupg::{is_trustdb, read_ownertrust, read_trustdb};
+use talaria::store::Access;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Read whom you trust: a list of gpg --export-ownertrust, or a trustdb.gpg
+///
+/// Nothing is changed if anything in it cannot be read. Certificates that it names need not be there yet.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The file; standard input without, or with -
+    #[arg(value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+/// Octets of a list: ten million entries.
+const LIST_BYTES_MAX: u64 = 512 << 20;
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let (name, mut input): (String, Box<dyn std::io::Read>) = match &args.input {
+        Some(path) if path.as_os_str() != "-" => {
+            let name = path.display().to_string();
+            let file = std::fs::File::open(path).map_err(|source| talaria::Error::Io {
+                action: "read",
+                name: name.clone(),
+                source,
+            })?;
+            (name, Box::new(file))
+        }
+        _ => ("standard input".to_owned(), Box::new(std::io::stdin())),
+    };
+    let mut bytes = Vec::new();
+    (&mut input).take(LIST_BYTES_MAX).read_to_end(&mut bytes)?;
+    let read = if is_trustdb(&bytes) {
+        read_trustdb(&bytes)
+    } else {
+        read_ownertrust(&String::from_utf8_lossy(&bytes))
+    };
+    let entries = read.map_err(|source| talaria::Error::Foreign { name, source })?;
+    let mut stores = cx.stores(Access::Create)?;
+    let report =
+        stores.writable()?.set_ownertrust(&entries, cx.now).map_err(talaria::Error::from)?;
+    cx.status(format_args!("{} owners, {} certificates changed.", entries.len(), report.changed));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,154 @@
+//! `talaria trust path`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use talaria::cert::user_id;
+use talaria::store::{Access, Certifier, Query, Row, Store};
+use talaria::trust_models::Level;
+
+use super::super::{one_certificate, parse_query};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::render::{day, printable};
+
+/// Say why user IDs are believed: who certified them, back to your own keys
+///
+/// Each line is a certification that counts, the certifier above what it certified. Exit status 1: nothing
+/// leads to it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The certificate
+    #[arg(value_name = "QUERY", value_parser = parse_query)]
+    query: Query,
+}
+
+/// A step from one of your own keys to a user ID.
+#[derive(Serialize)]
+struct Step {
+    fingerprint: String,
+    user_id: Option<String>,
+    /// How much the owner is trusted, of those who certify.
+    trust: Option<&'static str>,
+    /// When it certified what follows.
+    created: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct PathJson {
+    user_id: String,
+    level: &'static str,
+    steps: Vec<Step>,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let row = one_certificate(&stores, &args.query, cx.now)?;
+    let Some(opened) = stores.iter().next() else { return Ok(ExitCode::FAILURE) };
+    let paths = paths(&opened.store, &row, cx.now).map_err(talaria::Error::from)?;
+    let mut out = std::io::stdout().lock();
+    for path in &paths {
+        if cx.json {
+            writeln!(out, "{}", serde_json::to_string(path).map_err(std::io::Error::from)?)?;
+            continue;
+        }
+        writeln!(out, "[{:^9}] {}", path.level, printable(path.user_id.as_bytes()))?;
+        for (at, step) in path.steps.iter().enumerate() {
+            let name = step.user_id.as_deref().unwrap_or("(no user ID)");
+            write!(out, "{:indent$}", "", indent = 2 + 2 * at)?;
+            match (step.trust, step.created) {
+                (Some(trust), Some(created)) => writeln!(
+                    out,
+                    "{} {} [{trust}] certified on {}",
+                    step.fingerprint,
+                    printable(name.as_bytes()),
+                    day(created)
+                )?,
+                (Some(trust), None) => {
+                    writeln!(out, "{} {} [{trust}]", step.fingerprint, printable(name.as_bytes()))?;
+                }
+                _ => writeln!(out, "{}", step.fingerprint)?,
+            }
+        }
+        writeln!(out)?;
+    }
+    if paths.is_empty() {
+        cx.status(format_args!("Nothing leads to {}.", row.summary.fingerprint()));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// For each user ID, a path through each introducer that counts for it.
+fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::store::StoreError> {
+    let web = store.trust(now)?;
+    let Some(standing) = web.standing(store, row.id)? else { return Ok(Vec::new()) };
+    let texts: Vec<String> = row
+        .summary
+        .user_ids
+        .iter()
+        .map(|id| match &id.content {
+            talaria::cert::UserIdContent::Text(text) => user_id::text(text).into_owned(),
+            talaria::cert::UserIdContent::Attribute { .. } => "(user attribute)".to_owned(),
+        })
+        .collect();
+    let target = || Step {
+        fingerprint: row.summary.fingerprint().to_string(),
+        user_id: None,
+        trust: None,
+        created: None,
+    };
+    let mut paths = Vec::new();
+    if standing.level() == Level::Ultimate {
+        let name = |text: &String| PathJson {
+            user_id: text.clone(),
+            level: Level::Ultimate.name(),
+            steps: vec![target()],
+        };
+        return Ok(texts.iter().map(name).collect());
+    }
+    for certifier in store.certifiers(row.id, now)? {
+        let level = standing.levels.get(certifier.user_id).copied().unwrap_or_default();
+        let counts =
+            matches!(certifier.introducer.level, Level::Marginal | Level::Full | Level::Ultimate);
+        if level <= Level::Undefined || !counts {
+            continue;
+        }
+        let user_id = texts[certifier.user_id].clone();
+        let mut steps = lead(store, &certifier, now)?;
+        steps.push(target());
+        paths.push(PathJson { user_id, level: level.name(), steps });
+    }
+    Ok(paths)
+}
+
+/// The steps from an own key to an introducer, and its certification.
+fn lead(
+    store: &Store,
+    certifier: &Certifier,
+    now: u32,
+) -> Result<Vec<Step>, talaria::store::StoreError> {
+    let mut steps = Vec::new();
+    let mut next = Some(certifier.clone());
+    while let Some(certifier) = next {
+        let row = store.row_by_id(certifier.cert)?;
+        let name = row.as_ref().and_then(|row| row.summary.primary_user_id());
+        steps.push(Step {
+            fingerprint: row
+                .as_ref()
+                .map_or_else(String::new, |row| row.summary.fingerprint().to_string()),
+            user_id: name.map(|name| user_id::text(name).into_owned()),
+            trust: Some(certifier.introducer.level.name()),
+            created: Some(certifier.created),
+        });
+        // The nearest of those who made it an introducer: each step is nearer to an own key.
+        let depth = certifier.introducer.depth;
+        let before = store.certifiers(certifier.cert, now)?.into_iter();
+        next = before.filter(|before| before.introducer.depth < depth).min_by_key(|before| {
+            (std::cmp::Reverse(before.introducer.level), before.introducer.depth)
+        });
+    }
+    steps.reverse();
+    Ok(steps)
+}

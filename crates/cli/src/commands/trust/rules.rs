@@ -1,0 +1,57 @@
+//! `talaria trust rules`
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use talaria::store::Access;
+use talaria::trust_models::Rules;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Show or change what counts as enough
+///
+/// As in GnuPG, a user ID is valid with 1 full or 3 marginal certifications, by introducers at up to 5 steps.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Fully trusted introducers that make a user ID valid
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    completes: Option<u8>,
+    /// Marginally trusted introducers that make a user ID valid
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..))]
+    marginals: Option<u8>,
+    /// Steps from your own keys at which there are introducers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=32))]
+    depth: Option<u8>,
+}
+
+#[derive(Serialize)]
+struct RulesJson {
+    completes: u8,
+    marginals: u8,
+    depth: u8,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let changes = args.completes.is_some() || args.marginals.is_some() || args.depth.is_some();
+    let access = if changes { Access::Write } else { Access::Read };
+    let mut stores = cx.stores(access)?;
+    let first = stores.iter().next().map(|opened| opened.store.trust_rules());
+    let rules = first.transpose().map_err(talaria::Error::from)?.flatten().unwrap_or_default();
+    let rules = Rules {
+        completes: args.completes.unwrap_or(rules.completes),
+        marginals: args.marginals.unwrap_or(rules.marginals),
+        depth: args.depth.unwrap_or(rules.depth),
+    };
+    if changes {
+        stores.writable()?.set_trust_rules(rules, cx.now).map_err(talaria::Error::from)?;
+    }
+    let Rules { completes, marginals, depth } = rules;
+    if cx.json {
+        let json = RulesJson { completes, marginals, depth };
+        println!("{}", serde_json::to_string(&json).map_err(std::io::Error::from)?);
+    } else {
+        println!("{completes} full or {marginals} marginal certifications, up to {depth} steps");
+    }
+    Ok(ExitCode::SUCCESS)
+}

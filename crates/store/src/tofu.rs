@@ -1,0 +1,359 @@
+//! What was seen of bindings of addresses to certificates, and what the user decided about them.
+
+use std::collections::HashSet;
+
+use rusqlite::Connection;
+use talaria_cert::{
+    Cert, Certified, Fingerprint, Handle, Key, KeyId, KeySetup, Signature, Tag, Verdict, kind,
+};
+use talaria_trust::tofu::{self, History, Policy};
+
+use crate::{Store, StoreError, sums};
+
+/// A binding of an address to a certificate.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Binding {
+    /// The certificate, which need not be in the store.
+    pub fingerprint: Fingerprint,
+    /// The address, as [`tofu::address`] makes it.
+    pub email: String,
+    /// The user ID with the address.
+    pub user_id: String,
+    /// When it was recorded, in seconds since 1970.
+    pub time: i64,
+    /// What the user decided.
+    pub policy: Policy,
+    /// What followed from that where the binding was imported from; `None` if it is to be worked out.
+    pub effective: Option<Policy>,
+    /// Another certificate, the conflict with which was known where the binding was imported from.
+    pub conflict: Option<Fingerprint>,
+}
+
+/// Something that was seen of a binding.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Observation {
+    /// The binding. It is recorded if it is new, and otherwise left as it is.
+    pub binding: Binding,
+    /// What was seen.
+    pub event: Event,
+}
+
+/// What can be seen of a binding.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// A signature was verified. It counts once, however often it is verified.
+    Verified {
+        /// The digest that was signed, in base64.
+        digest: String,
+        /// Where it came from: "unknown" if nobody knows.
+        origin: String,
+        /// When it was made.
+        signed: i64,
+        /// When it was verified.
+        time: i64,
+    },
+    /// A message was encrypted at that time.
+    Encrypted(i64),
+    /// It was looked at.
+    Seen,
+}
+
+const BINDING: &str =
+    "SELECT fingerprint, email, user_id, time, policy, effective, conflict FROM binding";
+
+impl Store {
+    /// The recorded bindings of an address, by fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn bindings_of(&self, email: &str) -> Result<Vec<Binding>, StoreError> {
+        self.read_bindings(&format!("{BINDING} WHERE email = ?1 ORDER BY fingerprint"), [email])
+    }
+
+    /// The recorded bindings of a certificate, by address.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn bindings_with(&self, fingerprint: Fingerprint) -> Result<Vec<Binding>, StoreError> {
+        let sql = format!("{BINDING} WHERE fingerprint = ?1 ORDER BY email");
+        self.read_bindings(&sql, [fingerprint.to_stored()])
+    }
+
+    /// All recorded bindings, by address.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn bindings(&self) -> Result<Vec<Binding>, StoreError> {
+        self.read_bindings(&format!("{BINDING} ORDER BY email, fingerprint"), [])
+    }
+
+    fn read_bindings(
+        &self,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+    ) -> Result<Vec<Binding>, StoreError> {
+        type Raw = (Vec<u8>, String, String, i64, u8, u8, Option<Vec<u8>>);
+        let rows: Vec<Raw> = self.run(|connection| {
+            connection
+                .prepare_cached(sql)?
+                .query_map(parameters, |row| {
+                    Ok((
+                        row.get(0)?,
+                        row.get(1)?,
+                        row.get(2)?,
+                        row.get(3)?,
+                        row.get(4)?,
+                        row.get(5)?,
+                        row.get(6)?,
+                    ))
+                })?
+                .collect()
+        })?;
+        let whole = |stored: &[u8]| {
+            Fingerprint::from_stored(stored)
+                .filter(|(_, rest)| rest.is_empty())
+                .map(|(fingerprint, _)| fingerprint)
+        };
+        rows.into_iter()
+            .map(|(fingerprint, email, user_id, time, policy, effective, conflict)| {
+                let read = || {
+                    Some(Binding {
+                        fingerprint: whole(&fingerprint)?,
+                        user_id,
+                        time,
+                        policy: Policy::from_number(policy)?,
+                        effective: Policy::from_number(effective),
+                        conflict: conflict.as_deref().and_then(whole),
+                        email: email.clone(),
+                    })
+                };
+                let read = read();
+                read.ok_or_else(|| self.damaged(format!("a row of table binding, of {email:?}")))
+            })
+            .collect()
+    }
+
+    /// Records bindings, in the place of those that are there, all or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn set_bindings(&mut self, bindings: &[Binding]) -> Result<(), StoreError> {
+        self.transaction(|connection, _| {
+            bindings.iter().try_for_each(|binding| put(connection, binding, "OR REPLACE"))
+        })
+    }
+
+    /// Records what was seen, all or nothing. What is there already stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_bindings`].
+    pub fn observe(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
+        self.transaction(|connection, _| {
+            for Observation { binding, event } in observations {
+                put(connection, binding, "OR IGNORE")?;
+                let (email, fingerprint) = (&binding.email, binding.fingerprint.to_stored());
+                match event {
+                    Event::Verified { digest, origin, signed, time } => {
+                        let seen = connection
+                            .prepare_cached(
+                                "SELECT 1 FROM verified WHERE email = ?1 AND fingerprint = ?2 \
+                                 AND digest = ?3 AND signed = ?4 AND origin <> ?5",
+                            )?
+                            .exists((email, &fingerprint, digest, signed, origin))?;
+                        if !seen {
+                            connection
+                                .prepare_cached(
+                                    "INSERT OR IGNORE INTO verified VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                                )?
+                                .execute((email, fingerprint, digest, origin, signed, time))?;
+                        }
+                    }
+                    Event::Encrypted(time) => {
+                        connection
+                            .prepare_cached(
+                                "INSERT INTO encrypted VALUES (?1, ?2, ?3, 1) \
+                                 ON CONFLICT DO UPDATE SET count = count + 1",
+                            )?
+                            .execute((email, fingerprint, time))?;
+                    }
+                    Event::Seen => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What was seen of a binding: signatures, in the order of their verification, and the times of
+    /// encryptions.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn events(&self, fingerprint: Fingerprint, email: &str) -> Result<Vec<Event>, StoreError> {
+        let stored = fingerprint.to_stored();
+        self.run(|connection| {
+            let mut events: Vec<Event> = connection
+                .prepare_cached(
+                    "SELECT digest, origin, signed, time FROM verified \
+                     WHERE email = ?1 AND fingerprint = ?2 ORDER BY time, digest, origin",
+                )?
+                .query_map((email, &stored), |row| {
+                    Ok(Event::Verified {
+                        digest: row.get(0)?,
+                        origin: row.get(1)?,
+                        signed: row.get(2)?,
+                        time: row.get(3)?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            let encrypted: Vec<(i64, u32)> = connection
+                .prepare_cached(
+                    "SELECT time, count FROM encrypted \
+                     WHERE email = ?1 AND fingerprint = ?2 ORDER BY time",
+                )?
+                .query_map((email, &stored), |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?;
+            for (time, count) in encrypted {
+                events.extend(std::iter::repeat_n(Event::Encrypted(time), count as usize));
+            }
+            Ok(events)
+        })
+    }
+
+    /// What was seen of a binding, in numbers: signatures, and encryptions.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn history(
+        &self,
+        fingerprint: Fingerprint,
+        email: &str,
+    ) -> Result<(History, History), StoreError> {
+        let time = |time: i64| u32::try_from(time).unwrap_or_default();
+        let (mut verified, mut encrypted) = (Vec::new(), Vec::new());
+        for event in self.events(fingerprint, email)? {
+            match event {
+                Event::Verified { time: at, .. } => verified.push(time(at)),
+                Event::Encrypted(at) => encrypted.push(time(at)),
+                Event::Seen => {}
+            }
+        }
+        Ok((History::of(verified), History::of(encrypted)))
+    }
+
+    /// The certificates with a user ID that has this handle ([`Handle::of_address`]).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn with_address(&self, address: Handle) -> Result<Vec<i64>, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT cert FROM address WHERE handle = ?1")?
+                .query_map([address.0.cast_signed()], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// The addresses that more than one certificate may have, in one pass over their index.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn shared_addresses(&self) -> Result<HashSet<Handle>, StoreError> {
+        self.run(|connection| {
+            let mut statement = connection.prepare("SELECT handle FROM address ORDER BY handle")?;
+            let mut rows = statement.query([])?;
+            let (mut shared, mut last) = (HashSet::new(), None);
+            while let Some(row) = rows.next()? {
+                let handle: i64 = row.get(0)?;
+                if last.replace(handle) == Some(handle) {
+                    shared.insert(Handle(handle.cast_unsigned()));
+                }
+            }
+            Ok(shared)
+        })
+    }
+
+    /// The certificates that `issuers` may have certified: what names one of them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn named_by(&self, issuers: &[KeyId]) -> Result<HashSet<i64>, StoreError> {
+        self.run(|connection| {
+            let mut found = HashSet::new();
+            for issuer in issuers {
+                let certs = connection
+                    .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
+                    .query_map([issuer.0.cast_signed()], |row| row.get(0))?
+                    .collect::<rusqlite::Result<Vec<i64>>>()?;
+                found.extend(certs);
+            }
+            Ok(found)
+        })
+    }
+}
+
+fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Result<()> {
+    let Binding { fingerprint, email, user_id, time, policy, effective, conflict } = binding;
+    let (fingerprint, policy) = (fingerprint.to_stored(), *policy as u8);
+    let effective = effective.map_or(0, |policy| policy as u8);
+    let conflict = conflict.map(|conflict| conflict.to_stored());
+    let sum = sums::of_binding(
+        (email, &fingerprint, user_id),
+        *time,
+        (policy, effective),
+        conflict.as_deref().unwrap_or_default(),
+    );
+    connection
+        .prepare_cached(&format!(
+            "INSERT {how} INTO binding VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+        ))?
+        .execute((email, fingerprint, user_id, time, policy, effective, conflict, sum))
+        .map(drop)
+}
+
+/// Whether `issuer` certified the first user ID of `cert` with this address. Any certification counts, also
+/// one that was taken back since: `GnuPG` asks for no more.
+#[must_use]
+pub fn has_certified(issuer: &Cert, cert: &Cert, email: &str) -> bool {
+    let Some(Ok(key)) = issuer.packets().next().map(Key::parse) else { return false };
+    let id = issuer.fingerprint().key_id();
+    let mut certified = None;
+    let setup = KeySetup::default();
+    let mut component = None;
+    for packet in cert.packets() {
+        match (packet.tag, component) {
+            (Tag::SIGNATURE, Some(component)) => {
+                let names = Signature::parse(packet.body).is_some_and(|signature| {
+                    kind::CERTIFICATION.contains(&signature.kind) && signature.names(id)
+                });
+                if !names {
+                    continue;
+                }
+                if certified.is_none() {
+                    certified = Certified::new(cert);
+                }
+                let verdict = certified
+                    .as_mut()
+                    .map(|certified| certified.by(&key, &setup, component, packet.body));
+                if verdict == Some(Verdict::Good) {
+                    return true;
+                }
+            }
+            (Tag::SIGNATURE, None) => {}
+            // Only the first one is looked at.
+            (_, Some(_)) => return false,
+            (Tag::USER_ID, None) if tofu::address(packet.body) == email => component = Some(packet),
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,823 @@
+//! The web of trust over the certificates of a store, kept up to date as they change.
+//!
+//! What the web says of a certificate is a row of its own ([`Standing`]), with the time for which it holds.
+//! It follows from the certificate and from who its issuers are as introducers, so what a change can reach is
+//! worked out anew and nothing else, in the transaction of the change. A signature of an introducer is
+//! computed when it is first needed; the verdict stays with the row.
+//!
+//! A store without own keys has none of this: it begins when the first key becomes ultimately trusted.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{
+    Cert, Certified, Fingerprint, Key, KeyId, KeySetup, PacketRef, Span, Summary, Tag, Verdict,
+};
+use talaria_trust::{
+    Certification, Introducer, Issuer, Level, Rules, Scope, Standing, Subject, SubjectId,
+    certifiers, evaluate, issuers,
+};
+
+use crate::derive::Failure;
+use crate::sorter::Sorter;
+use crate::store::RawRow;
+use crate::{Store, StoreError, sums};
+
+/// Certificates that are held in memory at once.
+const CHUNK: usize = 512;
+/// Memory for sorting, beyond which files are used: 64 MiB.
+const SORT_BYTES: usize = 64 << 20;
+
+/// What an evaluation did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TrustReport {
+    /// How often a certificate was looked at.
+    pub evaluated: u64,
+    /// Signatures that were computed.
+    pub computed: u64,
+    /// Certificates whose standing is another one than before.
+    pub changed: u64,
+}
+
+/// A certification by an introducer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Certifier {
+    /// The place of the user ID in the summary.
+    pub user_id: usize,
+    /// The number of the certificate of the introducer.
+    pub cert: i64,
+    /// What it is in the web.
+    pub introducer: Introducer,
+    /// When the certification was made, in seconds since 1970.
+    pub created: u32,
+    /// When it ends, 0 for never.
+    pub expires: u32,
+}
+
+/// The web at some moment, as readers see it: what no longer holds by now is worked out again in memory.
+#[derive(Debug, Default)]
+pub struct TrustView {
+    again: HashMap<i64, Option<Standing>>,
+}
+
+impl TrustView {
+    /// What the web says about a certificate of `store`; `None` if nobody has a say in it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn standing(&self, store: &Store, id: i64) -> Result<Option<Standing>, StoreError> {
+        if let Some(standing) = self.again.get(&id) {
+            return Ok(standing.clone());
+        }
+        Ok(store.run(|connection| Node::load(connection, id))?.standing)
+    }
+}
+
+impl Store {
+    /// The rules of the web, `None` if the store has none because nobody is trusted.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn trust_rules(&self) -> Result<Option<Rules>, StoreError> {
+        self.run(rules)
+    }
+
+    /// Takes other rules for the web, and works it out anew at `now`, in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    pub fn set_trust_rules(&mut self, rules: Rules, now: u32) -> Result<TrustReport, StoreError> {
+        self.transaction(|connection, _| {
+            set_rules(connection, rules)?;
+            renew(connection, now)
+        })
+    }
+
+    /// Brings the web up to date with `now`, in seconds since 1970; from nothing if `anew`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_trust_rules`].
+    pub fn check_trust(&mut self, anew: bool, now: u32) -> Result<TrustReport, StoreError> {
+        self.transaction(|connection, _| {
+            if rules(connection)?.is_none() {
+                if ultimates(connection)?.is_empty() {
+                    return Ok(TrustReport::default());
+                }
+                set_rules(connection, Rules::default())?;
+                return renew(connection, now);
+            }
+            if anew {
+                return renew(connection, now);
+            }
+            let due = due(connection, now)?;
+            Web::of(connection, now)?.map_or(Ok(TrustReport::default()), |web| web.settle(due))
+        })
+    }
+
+    /// Records what the owner of the store trusts certificates with, in GnuPG's numbers, all or nothing, and
+    /// what follows from it. Certificates need not be in the store.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_trust_rules`].
+    pub fn set_ownertrust(
+        &mut self,
+        entries: &[(Fingerprint, u8)],
+        now: u32,
+    ) -> Result<TrustReport, StoreError> {
+        self.transaction(|connection, _| {
+            let mut insert = connection
+                .prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?;
+            let mut delete =
+                connection.prepare_cached("DELETE FROM ownertrust WHERE fingerprint = ?1")?;
+            let mut changed = BTreeSet::new();
+            for (fingerprint, value) in entries {
+                let stored = fingerprint.to_stored();
+                if *value == 0 {
+                    delete.execute([&stored])?;
+                } else {
+                    let sum = sums::of(&[&stored, &[*value]]);
+                    insert.execute((stored, value, sum))?;
+                }
+                changed.extend(find(connection, *fingerprint)?);
+            }
+            if rules(connection)?.is_none() {
+                let own = |value: u8| Level::from_number(value) == Some(Level::Ultimate);
+                if !entries.iter().any(|&(_, value)| own(value)) {
+                    return Ok(TrustReport::default());
+                }
+                set_rules(connection, Rules::default())?;
+                return renew(connection, now);
+            }
+            Web::of(connection, now)?.map_or(Ok(TrustReport::default()), |web| web.settle(changed))
+        })
+    }
+
+    /// The introducers whose certifications of a certificate hold at `now`, in seconds since 1970, the most
+    /// trusted of each user ID first. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn certifiers(&self, id: i64, now: u32) -> Result<Vec<Certifier>, StoreError> {
+        self.run(|connection| {
+            let Some(mut web) = Web::of(connection, now)? else { return Ok(Vec::new()) };
+            web.spread(due(connection, now)?)?;
+            let Some((cert, summary)) = read(connection, id, now)? else { return Ok(Vec::new()) };
+            let voices = web.voices(issuers(&cert))?;
+            let known = web.node(id)?;
+            let subject = Subject::of(&cert, &summary, now);
+            let mut oracle = Oracle::new(&cert, known, &voices);
+            let found = certifiers(
+                &subject,
+                now,
+                |id| voices.named(id),
+                |issuer, user_id, certification| oracle.made(issuer, user_id, certification),
+            );
+            let certifier =
+                |(user_id, issuer, certification): (_, &Issuer, &Certification<'_>)| Certifier {
+                    user_id,
+                    cert: issuer.cert,
+                    introducer: issuer.introducer.clone(),
+                    created: certification.created,
+                    expires: certification.expires,
+                };
+            Ok(found.into_iter().map(certifier).collect())
+        })
+    }
+
+    /// The web as it is at `now`, in seconds since 1970. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn trust(&self, now: u32) -> Result<TrustView, StoreError> {
+        self.run(|connection| {
+            let due = due(connection, now)?;
+            if due.is_empty() {
+                return Ok(TrustView::default());
+            }
+            let Some(mut web) = Web::of(connection, now)? else { return Ok(TrustView::default()) };
+            web.spread(due)?;
+            let again = web.nodes.into_iter().map(|(id, node)| (id, node.standing)).collect();
+            Ok(TrustView { again })
+        })
+    }
+}
+
+/// Says that certificates have changed, within a transaction.
+pub(crate) fn follow(
+    connection: &Connection,
+    changed: impl IntoIterator<Item = i64>,
+    now: u32,
+) -> rusqlite::Result<()> {
+    let Some(mut web) = Web::of(connection, now)? else { return Ok(()) };
+    let changed: BTreeSet<i64> = changed.into_iter().collect();
+    for &id in &changed {
+        if let Some((cert, _)) = read(connection, id, now)? {
+            web.note_issuers(id, &cert)?;
+        }
+    }
+    web.settle(changed).map(drop)
+}
+
+/// Says that certificates are gone, within a transaction.
+pub(crate) fn forget(
+    connection: &Connection,
+    gone: &[(i64, Cert)],
+    now: u32,
+) -> rusqlite::Result<()> {
+    let Some(mut web) = Web::of(connection, now)? else { return Ok(()) };
+    let mut delete =
+        connection.prepare_cached("DELETE FROM certifier WHERE handle = ?1 AND cert = ?2")?;
+    for (id, cert) in gone {
+        web.keys.insert(*id, IssuerKey::of(cert.as_bytes()).map(Arc::new));
+        for issuer in issuers(cert) {
+            delete.execute((issuer.0.cast_signed(), id))?;
+        }
+    }
+    web.settle(gone.iter().map(|(id, _)| *id).collect()).map(drop)
+}
+
+/// Works out everything from nothing, if there are rules for it.
+pub(crate) fn renew(connection: &Connection, now: u32) -> rusqlite::Result<TrustReport> {
+    connection
+        .execute_batch("DELETE FROM trust; DELETE FROM introducer; DELETE FROM certifier;")?;
+    let Some(web) = Web::of(connection, now)? else { return Ok(TrustReport::default()) };
+    index_issuers(connection)?;
+    let own = ultimates(connection)?;
+    web.settle(own)
+}
+
+/// The certificates whose row is not what follows from nothing, as of the latest time for which all rows were
+/// worked out.
+pub(crate) fn misfits(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    let now: Option<u32> =
+        connection.query_row("SELECT max(start) FROM trust", [], |row| row.get(0))?;
+    let now = now.unwrap_or(0);
+    let Some(mut web) = Web::of(connection, now)? else { return Ok(Vec::new()) };
+    web.from_nothing = true;
+    web.spread(ultimates(connection)?)?;
+    let unknown = |node: &Node| {
+        let levels = node.standing.as_ref().map_or(&[][..], |standing| &standing.levels[..]);
+        node.introducer().is_none() && levels.iter().all(|&level| level == Level::Unknown)
+    };
+    let ids: Vec<i64> = connection
+        .prepare("SELECT cert FROM trust UNION SELECT cert FROM introducer")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut misfits = Vec::new();
+    for id in ids.into_iter().chain(web.nodes.keys().copied()).collect::<BTreeSet<i64>>() {
+        let stored = Node::load(connection, id)?;
+        let over = stored.standing.as_ref().is_some_and(|standing| !standing.holds.contains(now));
+        let fits = match web.nodes.get(&id) {
+            Some(node) => {
+                let same = |node: &Node| node.standing.clone().map(|s| (s.levels, s.introducer));
+                same(node) == same(&stored) || unknown(node) && unknown(&stored)
+            }
+            None => unknown(&stored),
+        };
+        if !fits && !over {
+            misfits.push(id);
+        }
+    }
+    Ok(misfits)
+}
+
+/// Fills the table of who certified whom.
+fn index_issuers(connection: &Connection) -> rusqlite::Result<()> {
+    let failed = |failure| match failure {
+        Failure::Engine(error) => error,
+        Failure::Io(error) => rusqlite::Error::ToSqlConversionFailure(Box::new(error)),
+    };
+    let mut sorter = Sorter::<16>::new(&std::env::temp_dir(), SORT_BYTES);
+    let mut after = 0;
+    loop {
+        let entries: Vec<(i64, Vec<u8>)> = connection
+            .prepare_cached("SELECT id, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2")?
+            .query_map((after, CHUNK as i64), |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let Some(&(last, _)) = entries.last() else { break };
+        after = last;
+        let found: Vec<(i64, Vec<KeyId>)> = entries
+            .into_par_iter()
+            .map(|(id, bytes)| {
+                (id, Cert::from_canonical(bytes).map_or(vec![], |cert| issuers(&cert)))
+            })
+            .collect();
+        for (id, issuers) in found {
+            for issuer in issuers {
+                let mut record = [0; 16];
+                record[..8].copy_from_slice(&(issuer.0 ^ 1 << 63).to_be_bytes());
+                record[8..].copy_from_slice(&id.to_be_bytes());
+                sorter.push(record).map_err(|error| failed(error.into()))?;
+            }
+        }
+    }
+    let mut insert = connection.prepare("INSERT INTO certifier VALUES (?1, ?2)")?;
+    let drained: Result<(), Failure> = sorter.drain(|record| {
+        let number = |octets: &[u8]| octets.iter().fold(0, |n: u64, &o| n << 8 | u64::from(o));
+        let handle = (number(&record[..8]) ^ 1 << 63).cast_signed();
+        insert.execute((handle, number(&record[8..]).cast_signed()))?;
+        Ok(())
+    });
+    drained.map_err(failed)
+}
+
+fn rules(connection: &Connection) -> rusqlite::Result<Option<Rules>> {
+    let text: Option<String> = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = 'trust'")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(text.map(|text| {
+        let mut numbers = text.split(' ').map(str::parse);
+        let mut next = |default| numbers.next().and_then(Result::ok).unwrap_or(default);
+        let Rules { completes, marginals, depth } = Rules::default();
+        Rules { completes: next(completes), marginals: next(marginals), depth: next(depth) }
+    }))
+}
+
+fn set_rules(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
+    let Rules { completes, marginals, depth } = rules;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('trust', ?1)")?
+        .execute([format!("{completes} {marginals} {depth}")])
+        .map(drop)
+}
+
+/// The certificates of the store that are ultimately trusted.
+fn ultimates(connection: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
+    let own: Vec<Vec<u8>> = connection
+        .prepare_cached("SELECT fingerprint FROM ownertrust WHERE value & 15 = 6")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut found = BTreeSet::new();
+    for stored in own {
+        if let Some((fingerprint, _)) = Fingerprint::from_stored(&stored) {
+            found.extend(find(connection, fingerprint)?);
+        }
+    }
+    Ok(found)
+}
+
+fn find(connection: &Connection, fingerprint: Fingerprint) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(crate::ingest::BY_FINGERPRINT)?
+        .query_row(crate::ingest::by_fingerprint(fingerprint), |row| row.get(0))
+        .optional()
+}
+
+/// The certificates whose standing does not hold at `now`.
+fn due(connection: &Connection, now: u32) -> rusqlite::Result<BTreeSet<i64>> {
+    // Clocks hardly ever go back, but each of the two is one step in an index.
+    connection
+        .prepare_cached(
+            "SELECT cert FROM trust WHERE until <= ?1 UNION ALL SELECT cert FROM trust WHERE start > ?1",
+        )?
+        .query_map([now], |row| row.get(0))?
+        .collect()
+}
+
+/// A certificate and its summary at `now`; `None` if it is not there, or cannot be read.
+fn read(connection: &Connection, id: i64, now: u32) -> rusqlite::Result<Option<(Cert, Summary)>> {
+    let found: Option<(RawRow, Vec<u8>, Vec<u8>)> = connection
+        .prepare_cached(
+            "SELECT cert.id, cert.fingerprint, cert.change, cert.summary, blob.verdicts, blob.bytes \
+             FROM cert JOIN blob ON blob.id = cert.id WHERE cert.id = ?1",
+        )?
+        .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?, row.get(5)?)))
+        .optional()?;
+    Ok(found.and_then(|(row, verdicts, bytes)| {
+        let cert = Cert::from_canonical(bytes).ok()?;
+        let summary = Summary::read(cert.fingerprint(), &row.summary)?;
+        if summary.holds.contains(now) {
+            return Some((cert, summary));
+        }
+        let verdicts: Option<Vec<Verdict>> =
+            verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
+        let summary = Summary::evaluate(&cert, &verdicts?, now);
+        Some((cert, summary))
+    }))
+}
+
+/// What is kept of a certificate.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Node {
+    standing: Option<Standing>,
+    /// The first 15 octets of a digest over issuer, component and signature, and 1 if it is good: sorted.
+    verdicts: Vec<[u8; 16]>,
+}
+
+impl Node {
+    fn load(connection: &Connection, id: i64) -> rusqlite::Result<Self> {
+        let row: Option<(u32, u32, Vec<u8>)> = connection
+            .prepare_cached("SELECT start, until, standing FROM trust WHERE cert = ?1")?
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        // What cannot be read is worked out again.
+        Ok(row
+            .and_then(|(from, until, stored)| Self::read(Span { from, until }, &stored))
+            .unwrap_or_default())
+    }
+
+    fn read(holds: Span, stored: &[u8]) -> Option<Self> {
+        let (&[FORMAT, count @ ..], mut rest) = stored.split_first_chunk::<3>()? else {
+            return None;
+        };
+        let mut take = |count: usize| {
+            let (taken, behind) = rest.split_at_checked(count)?;
+            rest = behind;
+            Some(taken)
+        };
+        let levels = take(usize::from(u16::from_be_bytes(count)))?;
+        let levels = levels.iter().map(|&number| Level::from_number(number));
+        let levels = levels.collect::<Option<Vec<_>>>()?;
+        let introducer = match take(1)? {
+            [0] => None,
+            [scoped @ 1..=2] => {
+                let fields = take(3)?;
+                let (depth, reach) = (fields[0], fields[2]);
+                let level = Level::from_number(fields[1])?;
+                let scope = if *scoped == 2 {
+                    let len = u16::from_be_bytes(take(2)?.try_into().ok()?);
+                    Some(Scope::new(take(usize::from(len))?))
+                } else {
+                    None
+                };
+                Some(Introducer { depth, level, reach, scope })
+            }
+            _ => return None,
+        };
+        let (verdicts, []) = rest.as_chunks::<16>() else { return None };
+        let standing = Some(Standing { levels, introducer, holds });
+        Some(Self { standing, verdicts: verdicts.to_vec() })
+    }
+
+    fn write(&self, standing: &Standing) -> Vec<u8> {
+        // More components or longer scopes than that do not fit into a certificate.
+        let short = |count: usize| u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes();
+        let mut out = vec![FORMAT];
+        out.extend(short(standing.levels.len()));
+        out.extend(standing.levels.iter().map(|&level| level as u8));
+        match &standing.introducer {
+            None => out.push(0),
+            Some(Introducer { depth, level, reach, scope }) => {
+                out.extend([1 + u8::from(scope.is_some()), *depth, *level as u8, *reach]);
+                if let Some(scope) = scope {
+                    out.extend(short(scope.as_bytes().len()));
+                    out.extend_from_slice(scope.as_bytes());
+                }
+            }
+        }
+        out.extend_from_slice(self.verdicts.as_flattened());
+        out
+    }
+
+    fn introducer(&self) -> Option<&Introducer> {
+        self.standing.as_ref()?.introducer.as_ref()
+    }
+
+    fn verdict(&self, name: &[u8; 15]) -> Option<bool> {
+        let at = self
+            .verdicts
+            .binary_search_by_key(name, |entry| *entry.first_chunk().expect("16 octets"))
+            .ok()?;
+        Some(self.verdicts[at][15] == 1)
+    }
+}
+
+/// First octet of the stored form of a standing.
+const FORMAT: u8 = 1;
+
+/// The key of an introducer.
+struct IssuerKey {
+    id: KeyId,
+    fingerprint: Vec<u8>,
+    created: u32,
+    body: Vec<u8>,
+    setup: KeySetup,
+}
+
+impl IssuerKey {
+    /// The primary key of a certificate.
+    fn of(cert: &[u8]) -> Option<Self> {
+        let packet = talaria_cert::first_packet(cert)?;
+        let key = Key::parse(packet).ok()?;
+        let fingerprint = key.fingerprint();
+        Some(Self {
+            id: fingerprint.key_id(),
+            fingerprint: fingerprint.to_stored(),
+            created: key.created,
+            body: packet.body.to_vec(),
+            setup: KeySetup::default(),
+        })
+    }
+
+    /// The name of what this key may have certified. The same signature may stand below several components.
+    fn verdict_name(&self, component: PacketRef<'_>, signature: &[u8]) -> [u8; 15] {
+        let length = (component.body.len() as u64).to_be_bytes();
+        let parts = [&self.fingerprint[..], &[component.tag.0], &length, component.body, signature];
+        *talaria_cert::sha256(&parts).first_chunk().expect("32 octets")
+    }
+}
+
+/// A certificate that is looked at.
+struct Work {
+    id: i64,
+    cert: Cert,
+    summary: Summary,
+    owner: Level,
+    issuers: Vec<KeyId>,
+}
+
+/// The web within a transaction.
+struct Web<'c> {
+    connection: &'c Connection,
+    rules: Rules,
+    now: u32,
+    /// Nothing that is stored of the web is believed.
+    from_nothing: bool,
+    /// What was read or worked out.
+    nodes: HashMap<i64, Node>,
+    /// Those of them that differ from what is stored.
+    touched: BTreeSet<i64>,
+    /// The introducers with a key ID, as far as they were asked for.
+    introducers: HashMap<KeyId, Vec<i64>>,
+    keys: HashMap<i64, Option<Arc<IssuerKey>>>,
+    report: TrustReport,
+}
+
+impl<'c> Web<'c> {
+    /// `None` if the store has no web.
+    fn of(connection: &'c Connection, now: u32) -> rusqlite::Result<Option<Self>> {
+        Ok(rules(connection)?.map(|rules| Self {
+            connection,
+            rules,
+            now,
+            from_nothing: false,
+            nodes: HashMap::new(),
+            touched: BTreeSet::new(),
+            introducers: HashMap::new(),
+            keys: HashMap::new(),
+            report: TrustReport::default(),
+        }))
+    }
+
+    /// Records who certified a certificate.
+    fn note_issuers(&mut self, id: i64, cert: &Cert) -> rusqlite::Result<()> {
+        let mut insert =
+            self.connection.prepare_cached("INSERT OR IGNORE INTO certifier VALUES (?1, ?2)")?;
+        for issuer in issuers(cert) {
+            insert.execute((issuer.0.cast_signed(), id))?;
+        }
+        Ok(())
+    }
+
+    /// Works out these certificates and all that follows, and stores it.
+    fn settle(mut self, start: BTreeSet<i64>) -> rusqlite::Result<TrustReport> {
+        self.spread(start)?;
+        let connection = self.connection;
+        let mut insert =
+            connection.prepare_cached("INSERT OR REPLACE INTO trust VALUES (?1, ?2, ?3, ?4)")?;
+        let mut delete = connection.prepare_cached("DELETE FROM trust WHERE cert = ?1")?;
+        let mut introduce =
+            connection.prepare_cached("INSERT OR IGNORE INTO introducer VALUES (?1, ?2)")?;
+        let mut dismiss =
+            connection.prepare_cached("DELETE FROM introducer WHERE cert = ?1 AND handle = ?2")?;
+        for id in &self.touched {
+            let node = &self.nodes[id];
+            match &node.standing {
+                Some(standing) => {
+                    let Span { from, until } = standing.holds;
+                    insert.execute((id, from, until, node.write(standing)))?;
+                }
+                None => delete.execute([id]).map(drop)?,
+            }
+            if let Some(Some(key)) = self.keys.get(id) {
+                let handle = key.id.0.cast_signed();
+                if node.introducer().is_some() {
+                    introduce.execute((handle, id))?;
+                } else {
+                    dismiss.execute((id, handle))?;
+                }
+            }
+        }
+        Ok(self.report)
+    }
+
+    /// Works out these certificates and, as long as introducers change, what these certified.
+    fn spread(&mut self, start: BTreeSet<i64>) -> rusqlite::Result<()> {
+        let mut work = start;
+        while !work.is_empty() {
+            let round: Vec<i64> = std::mem::take(&mut work).into_iter().collect();
+            for chunk in round.chunks(CHUNK) {
+                for (id, node) in self.look(chunk)? {
+                    let before = self.node(id)?.clone();
+                    if before == node {
+                        continue;
+                    }
+                    if before.standing.as_ref().map(|s| &s.levels)
+                        != node.standing.as_ref().map(|s| &s.levels)
+                    {
+                        self.report.changed += 1;
+                    }
+                    if before.introducer() != node.introducer()
+                        && let Some(key) = self.key(id)?
+                    {
+                        work.extend(self.certified_by(key.id)?);
+                        let known = self.introducers_named(key.id)?;
+                        known.retain(|&known| known != id);
+                        if node.introducer().is_some() {
+                            known.push(id);
+                        }
+                    }
+                    self.nodes.insert(id, node);
+                    self.touched.insert(id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Works out some certificates, on all cores.
+    fn look(&mut self, ids: &[i64]) -> rusqlite::Result<Vec<(i64, Node)>> {
+        let mut gone = Vec::new();
+        let mut works = Vec::with_capacity(ids.len());
+        for &id in ids {
+            self.node(id)?;
+            let Some((cert, summary)) = read(self.connection, id, self.now)? else {
+                gone.push((id, Node::default()));
+                continue;
+            };
+            let owner = self
+                .connection
+                .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
+                .query_row([cert.fingerprint().to_stored()], |row| row.get(0))
+                .optional()?;
+            let owner = owner.and_then(Level::from_number).unwrap_or_default();
+            works.push(Work { id, issuers: issuers(&cert), cert, summary, owner });
+        }
+        let voices = self.voices(works.iter().flat_map(|work| work.issuers.iter().copied()))?;
+        self.report.evaluated += ids.len() as u64;
+        let (rules, now, nodes) = (self.rules, self.now, &self.nodes);
+        let done: Vec<(i64, Node, u64)> = works
+            .par_iter()
+            .map(|work| {
+                let (node, computed) = work.evaluate(&nodes[&work.id], rules, now, &voices);
+                (work.id, node, computed)
+            })
+            .collect();
+        self.report.computed += done.iter().map(|(_, _, computed)| computed).sum::<u64>();
+        Ok(done.into_iter().map(|(id, node, _)| (id, node)).chain(gone).collect())
+    }
+
+    /// The introducers among `issuers`, with their keys.
+    fn voices(&mut self, issuers: impl IntoIterator<Item = KeyId>) -> rusqlite::Result<Voices> {
+        let mut voices = Voices::default();
+        for issuer in issuers {
+            if voices.speaking.contains_key(&issuer) {
+                continue;
+            }
+            let mut here = Vec::new();
+            for cert in self.introducers_named(issuer)?.clone() {
+                let introducer = self.node(cert)?.introducer().cloned();
+                if let (Some(introducer), Some(key)) = (introducer, self.key(cert)?) {
+                    here.push(Issuer { cert, introducer });
+                    voices.keys.insert(cert, key);
+                }
+            }
+            voices.speaking.insert(issuer, here);
+        }
+        Ok(voices)
+    }
+
+    fn node(&mut self, id: i64) -> rusqlite::Result<&Node> {
+        if !self.nodes.contains_key(&id) {
+            let blank = self.from_nothing;
+            let node = if blank { Node::default() } else { Node::load(self.connection, id)? };
+            self.nodes.insert(id, node);
+        }
+        Ok(&self.nodes[&id])
+    }
+
+    /// The certificates on which a key has certified something.
+    fn certified_by(&self, id: KeyId) -> rusqlite::Result<Vec<i64>> {
+        self.connection
+            .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
+            .query_map([id.0.cast_signed()], |row| row.get(0))?
+            .collect()
+    }
+
+    /// The introducers whose primary key has this ID.
+    fn introducers_named(&mut self, id: KeyId) -> rusqlite::Result<&mut Vec<i64>> {
+        if self.from_nothing {
+            return Ok(self.introducers.entry(id).or_default());
+        }
+        if !self.introducers.contains_key(&id) {
+            let found = self
+                .connection
+                .prepare_cached("SELECT cert FROM introducer WHERE handle = ?1")?
+                .query_map([id.0.cast_signed()], |row| row.get(0))?
+                .collect::<rusqlite::Result<Vec<i64>>>()?;
+            self.introducers.insert(id, found);
+        }
+        Ok(self.introducers.get_mut(&id).expect("it was put there"))
+    }
+
+    /// The primary key of a certificate.
+    fn key(&mut self, id: i64) -> rusqlite::Result<Option<Arc<IssuerKey>>> {
+        if let Some(key) = self.keys.get(&id) {
+            return Ok(key.clone());
+        }
+        let bytes: Option<Vec<u8>> = self
+            .connection
+            .prepare_cached("SELECT bytes FROM blob WHERE id = ?1")?
+            .query_row([id], |row| row.get(0))
+            .optional()?;
+        let key = bytes.and_then(|bytes| IssuerKey::of(&bytes)).map(Arc::new);
+        self.keys.insert(id, key.clone());
+        Ok(key)
+    }
+}
+
+/// The introducers that matter for some certificates.
+#[derive(Default)]
+struct Voices {
+    speaking: HashMap<KeyId, Vec<Issuer>>,
+    keys: HashMap<i64, Arc<IssuerKey>>,
+}
+
+impl Voices {
+    fn named(&self, id: KeyId) -> &[Issuer] {
+        self.speaking.get(&id).map_or(&[][..], Vec::as_slice)
+    }
+}
+
+/// Says whether introducers made signatures on a certificate: from what is known, or by computing it.
+struct Oracle<'w> {
+    voices: &'w Voices,
+    known: &'w Node,
+    certified: Option<Certified<'w>>,
+    fresh: Vec<[u8; 16]>,
+}
+
+impl<'w> Oracle<'w> {
+    fn new(cert: &'w Cert, known: &'w Node, voices: &'w Voices) -> Self {
+        Self { voices, known, certified: Certified::new(cert), fresh: Vec::new() }
+    }
+
+    fn made(
+        &mut self,
+        issuer: &Issuer,
+        user_id: &SubjectId<'w>,
+        certification: &Certification<'w>,
+    ) -> bool {
+        let (Some(key), Some(certified)) =
+            (self.voices.keys.get(&issuer.cert), &mut self.certified)
+        else {
+            return false;
+        };
+        if key.created > certification.created {
+            return false;
+        }
+        let name = key.verdict_name(user_id.packet, certification.body);
+        if let Some(good) = self.known.verdict(&name) {
+            return good;
+        }
+        let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &key.body };
+        let Ok(parsed) = Key::parse(packet) else { return false };
+        let verdict = certified.by(&parsed, &key.setup, user_id.packet, certification.body);
+        let mut entry = [u8::from(verdict == Verdict::Good); 16];
+        entry[..15].copy_from_slice(&name);
+        self.fresh.push(entry);
+        verdict == Verdict::Good
+    }
+}
+
+impl Work {
+    /// The node as it is now, and how many signatures were computed for it.
+    fn evaluate(&self, before: &Node, rules: Rules, now: u32, voices: &Voices) -> (Node, u64) {
+        let subject = Subject::of(&self.cert, &self.summary, now);
+        let mut oracle = Oracle::new(&self.cert, before, voices);
+        let standing = evaluate(
+            &subject,
+            self.owner,
+            rules,
+            now,
+            |id| voices.named(id),
+            |issuer, user_id, certification| oracle.made(issuer, user_id, certification),
+        );
+        let mut verdicts = oracle.fresh;
+        let computed = verdicts.len() as u64;
+        verdicts.extend_from_slice(&before.verdicts);
+        verdicts.sort_unstable();
+        verdicts.dedup();
+        (Node { standing: Some(standing), verdicts }, computed)
+    }
+}

@@ -1,0 +1,357 @@
+//! Whether certificates are those of the addresses they name, by the model that the user has chosen.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::str::FromStr;
+
+use talaria_cert::{Fingerprint, Handle, KeyId, UserIdContent, Validity};
+use talaria_gnupg::Seen;
+use talaria_store::{Binding, Row, Store, StoreError, TrustView, has_certified};
+use talaria_trust::Level;
+use talaria_trust::tofu::{self, Decision, History, Known, Policy};
+
+/// How certificates come to be believed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TrustModel {
+    /// The web of trust.
+    #[default]
+    Pgp,
+    /// Trust on first use.
+    Tofu,
+    /// Both: no from either counts, otherwise the better of the two.
+    TofuPgp,
+    /// What the user said about the owner of a certificate is said of it.
+    Direct,
+    /// Everything is believed, and nothing is said about it.
+    Always,
+}
+
+impl TrustModel {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Pgp, Self::Tofu, Self::TofuPgp, Self::Direct, Self::Always];
+
+    /// Its name, which is that of gpg's option.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pgp => "pgp",
+            Self::Tofu => "tofu",
+            Self::TofuPgp => "tofu+pgp",
+            Self::Direct => "direct",
+            Self::Always => "always",
+        }
+    }
+
+    /// Whether it is about what was seen.
+    #[must_use]
+    pub fn is_tofu(self) -> bool {
+        matches!(self, Self::Tofu | Self::TofuPgp)
+    }
+}
+
+impl fmt::Display for TrustModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for TrustModel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|model| model.name() == text);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|model| model.name()).collect();
+            format!("a trust model is one of {}", names.join(", "))
+        })
+    }
+}
+
+/// What is believed of a certificate.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Judged {
+    /// Of the certificate: its best user ID.
+    pub level: Level,
+    /// Of its user IDs and attributes, in canonical order.
+    pub user_ids: Vec<JudgedId>,
+}
+
+/// What is believed of a user ID.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct JudgedId {
+    /// How much.
+    pub level: Level,
+    /// What trust on first use says of it, in a model that asks it.
+    pub tofu: Option<Decision>,
+}
+
+/// Judges the certificates of a store at some time. Nothing is written.
+pub struct Judge<'s> {
+    store: &'s Store,
+    model: TrustModel,
+    default_policy: Policy,
+    now: u32,
+    web: TrustView,
+    /// Addresses that more than one certificate has, if all are going to be asked for.
+    shared: Option<HashSet<Handle>>,
+    /// Recorded bindings, by address.
+    recorded: HashMap<String, Vec<Binding>>,
+    own: OnceCell<Own>,
+    mutual: RefCell<HashMap<(Fingerprint, Fingerprint, String), bool>>,
+}
+
+/// The user's own certificates.
+#[derive(Default)]
+struct Own {
+    fingerprints: Vec<Fingerprint>,
+    /// The certificates that one of them may have certified.
+    named: HashSet<i64>,
+}
+
+impl<'s> Judge<'s> {
+    /// A judge of certificates in `store` at `now`, in seconds since 1970. `all` says that most of them will
+    /// be asked for.
+    ///
+    /// # Errors
+    ///
+    /// What reading the store can meet.
+    pub fn new(
+        store: &'s Store,
+        model: TrustModel,
+        default_policy: Policy,
+        all: bool,
+        now: u32,
+    ) -> Result<Self, StoreError> {
+        let web = match model {
+            TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now)?,
+            TrustModel::Tofu | TrustModel::Direct | TrustModel::Always => TrustView::default(),
+        };
+        let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
+        let mut recorded: HashMap<String, Vec<Binding>> = HashMap::new();
+        if model.is_tofu() {
+            for binding in store.bindings()? {
+                recorded.entry(binding.email.clone()).or_default().push(binding);
+            }
+        }
+        Ok(Self {
+            store,
+            model,
+            default_policy,
+            now,
+            web,
+            shared,
+            recorded,
+            own: OnceCell::new(),
+            mutual: RefCell::default(),
+        })
+    }
+
+    /// Whether it judges the certificates of `store`.
+    #[must_use]
+    pub fn is_of(&self, store: &Store) -> bool {
+        std::ptr::eq(self.store, store)
+    }
+
+    /// What was seen of the user IDs of a certificate, for those of which trust on first use was asked.
+    ///
+    /// # Errors
+    ///
+    /// What reading the store can meet.
+    pub fn seen(&self, row: &Row, judged: &Judged) -> Result<Vec<Option<Seen>>, StoreError> {
+        let fingerprint = row.summary.fingerprint();
+        let numbers = |history: History| {
+            let History { count, first, last, days } = history;
+            (count, first, last, days)
+        };
+        let user_ids = row.summary.user_ids.iter().zip(&judged.user_ids);
+        user_ids
+            .map(|(user_id, judged)| match (&user_id.content, &judged.tofu) {
+                (UserIdContent::Text(text), Some(decision)) => {
+                    let (signatures, encryptions) =
+                        self.store.history(fingerprint, &tofu::address(text))?;
+                    Ok(Some(Seen {
+                        policy: decision.policy.name(),
+                        ask: decision.policy == Policy::Ask,
+                        amount: tofu::amount(signatures, encryptions),
+                        signatures: numbers(signatures),
+                        encryptions: numbers(encryptions),
+                    }))
+                }
+                _ => Ok(None),
+            })
+            .collect()
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> TrustModel {
+        self.model
+    }
+
+    /// What is believed of a certificate of the store; its summary must be of this time.
+    ///
+    /// # Errors
+    ///
+    /// What reading the store can meet.
+    pub fn judge(&self, row: &Row) -> Result<Judged, StoreError> {
+        let summary = &row.summary;
+        let count = summary.user_ids.len();
+        let alike = |level| Judged { level, user_ids: vec![JudgedId { level, tofu: None }; count] };
+        let web = match self.model {
+            TrustModel::Always => return Ok(alike(Level::Unknown)),
+            TrustModel::Direct => {
+                let owner = self.store.ownertrust(summary.fingerprint())?;
+                return Ok(alike(owner.and_then(Level::from_number).unwrap_or_default()));
+            }
+            TrustModel::Tofu => None,
+            TrustModel::Pgp | TrustModel::TofuPgp => self.web.standing(self.store, row.id)?,
+        };
+        let mut judged = alike(Level::Unknown);
+        if let Some(standing) = web.filter(|standing| standing.levels.len() == count) {
+            judged.level = standing.level();
+            for (user_id, level) in judged.user_ids.iter_mut().zip(standing.levels) {
+                user_id.level = level;
+            }
+        }
+        if self.model.is_tofu() {
+            let mut bindings = Vec::with_capacity(count);
+            for (at, user_id) in summary.user_ids.iter().enumerate() {
+                let UserIdContent::Text(text) = &user_id.content else {
+                    judged.user_ids[at].level = Level::Never;
+                    continue;
+                };
+                if user_id.validity(self.now) == Validity::Revoked {
+                    continue;
+                }
+                let decision = self.binding(row, text)?;
+                let level = decision.level(self.default_policy);
+                let over = user_id.validity(self.now) == Validity::Expired;
+                bindings.push((!over).then_some(level));
+                judged.user_ids[at].level = level.combine(judged.user_ids[at].level);
+                judged.user_ids[at].tofu = Some(decision);
+            }
+            judged.level = tofu::best(bindings).combine(judged.level);
+        }
+        Ok(judged)
+    }
+
+    /// What trust on first use says of a user ID of a certificate.
+    fn binding(&self, row: &Row, user_id: &[u8]) -> Result<Decision, StoreError> {
+        let fingerprint = row.summary.fingerprint();
+        let email = tofu::address(user_id);
+        let own = self.own()?;
+        let mut known = Known { own: own.fingerprints.contains(&fingerprint), certified: false };
+        if !known.own && own.named.contains(&row.id) {
+            known.certified = self.is_certified(fingerprint, &email, own)?;
+        }
+        let recorded = self.recorded.get(&email).map_or(&[][..], Vec::as_slice);
+        let policy = recorded.iter().find(|binding| binding.fingerprint == fingerprint);
+        let policy = policy.map_or(Policy::Auto, |binding| binding.policy);
+        let mut others: Vec<Fingerprint> = recorded
+            .iter()
+            .map(|binding| binding.fingerprint)
+            .filter(|other| *other != fingerprint)
+            .collect();
+        let handle = Handle::of_address(user_id);
+        if self.shared.as_ref().is_none_or(|shared| shared.contains(&handle)) {
+            for id in self.store.with_address(handle)? {
+                others.extend(self.rival(row.id, id, &email)?);
+            }
+        }
+        others.sort_unstable();
+        others.dedup();
+        let all: Vec<Fingerprint> =
+            std::iter::once(fingerprint).chain(others.iter().copied()).collect();
+        let mut failed = None;
+        let decision = tofu::decide(policy, known, &others, |one, other| {
+            self.are_mutual(all[one], all[other], &email).unwrap_or_else(|error| {
+                failed = Some(error);
+                false
+            })
+        });
+        failed.map_or(Ok(decision), Err)
+    }
+
+    /// The fingerprint of another certificate, if one of its user IDs has this address, and is not revoked or
+    /// over. That the certificate itself is does not matter: somebody had it for the address.
+    fn rival(&self, ours: i64, id: i64, email: &str) -> Result<Option<Fingerprint>, StoreError> {
+        if id == ours {
+            return Ok(None);
+        }
+        let Some(row) = self.store.row_by_id(id)? else { return Ok(None) };
+        let summary = self.store.current(row, self.now)?.summary;
+        let usable = summary.validity(self.now) == Validity::Valid;
+        let has = summary.user_ids.iter().any(|user_id| match &user_id.content {
+            UserIdContent::Text(text) => {
+                let counts = match user_id.validity(self.now) {
+                    Validity::Revoked => false,
+                    Validity::Expired => usable,
+                    Validity::Invalid | Validity::Valid => true,
+                };
+                counts && tofu::address(text) == email
+            }
+            UserIdContent::Attribute { .. } => false,
+        });
+        Ok(has.then(|| summary.fingerprint()))
+    }
+
+    fn own(&self) -> Result<&Own, StoreError> {
+        if let Some(own) = self.own.get() {
+            return Ok(own);
+        }
+        let fingerprints: Vec<Fingerprint> = self
+            .store
+            .ownertrusts()?
+            .into_iter()
+            .filter(|&(_, value)| Level::from_number(value) == Some(Level::Ultimate))
+            .map(|(fingerprint, _)| fingerprint)
+            .collect();
+        let ids: Vec<KeyId> = fingerprints.iter().map(Fingerprint::key_id).collect();
+        let named = self.store.named_by(&ids)?;
+        Ok(self.own.get_or_init(|| Own { fingerprints, named }))
+    }
+
+    fn is_certified(
+        &self,
+        fingerprint: Fingerprint,
+        email: &str,
+        own: &Own,
+    ) -> Result<bool, StoreError> {
+        for &issuer in &own.fingerprints {
+            if self.has_certified(issuer, fingerprint, email)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn has_certified(
+        &self,
+        issuer: Fingerprint,
+        fingerprint: Fingerprint,
+        email: &str,
+    ) -> Result<bool, StoreError> {
+        let (Some(issuer), Some(cert)) = (self.store.get(issuer)?, self.store.get(fingerprint)?)
+        else {
+            return Ok(false);
+        };
+        Ok(has_certified(&issuer.cert, &cert.cert, email))
+    }
+
+    fn are_mutual(
+        &self,
+        one: Fingerprint,
+        other: Fingerprint,
+        email: &str,
+    ) -> Result<bool, StoreError> {
+        let name = (one.min(other), one.max(other), email.to_owned());
+        if let Some(&mutual) = self.mutual.borrow().get(&name) {
+            return Ok(mutual);
+        }
+        let mutual =
+            self.has_certified(one, other, email)? && self.has_certified(other, one, email)?;
+        self.mutual.borrow_mut().insert(name, mutual);
+        Ok(mutual)
+    }
+}

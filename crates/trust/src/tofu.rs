@@ -1,0 +1,300 @@
+//! Trust on first use as `GnuPG` means it (its `tofu.c`, followed by behaviour).
+//!
+//! A binding is an address and a certificate. The first certificate that is seen for an address is believed a
+//! little; once there are two, and nothing says that they belong together, each of them is a question for the
+//! user.
+
+use talaria_cert::{Fingerprint, user_id};
+
+use crate::Level;
+
+/// What the user decided about a binding.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Policy {
+    /// Nothing: what follows from what was seen.
+    #[default]
+    Auto = 1,
+    /// It is right.
+    Good = 2,
+    /// Not known, and not to be asked about.
+    Unknown = 3,
+    /// It is wrong.
+    Bad = 4,
+    /// It has to be asked about.
+    Ask = 5,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Good, Self::Unknown, Self::Bad, Self::Ask];
+
+    /// The policy with a number of `GnuPG`'s.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|&policy| policy as u8 == number)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Good => "good",
+            Self::Unknown => "unknown",
+            Self::Bad => "bad",
+            Self::Ask => "ask",
+        }
+    }
+
+    /// How much a binding with it is believed, where nobody can be asked.
+    #[must_use]
+    pub fn level(self) -> Level {
+        match self {
+            Self::Auto => Level::Marginal,
+            Self::Good => Level::Full,
+            Self::Unknown => Level::Unknown,
+            Self::Bad => Level::Never,
+            Self::Ask => Level::Undefined,
+        }
+    }
+}
+
+/// The address that a user ID is bound by: what is between the first `<` and the next `>`, or all of it if it
+/// is an address, in lower case; the whole text in lower case otherwise.
+#[must_use]
+pub fn address(user_id: &[u8]) -> String {
+    let text = user_id::text(user_id);
+    let found = match text.split_once('<') {
+        Some((_, rest)) => {
+            rest.split_once('>').map(|(mail, _)| mail).filter(|mail| is_address(mail))
+        }
+        None => Some(&*text).filter(|mail| is_address(mail) && is_strict(mail)),
+    };
+    found.unwrap_or(&text).to_ascii_lowercase()
+}
+
+fn is_address(mail: &str) -> bool {
+    let Some((local, domain)) = mail.split_once('@') else { return false };
+    !local.is_empty()
+        && !domain.is_empty()
+        && !domain.contains('@')
+        && !domain.ends_with('.')
+        && !domain.contains("..")
+        && !mail.bytes().any(|octet| octet <= b' ' || octet == 0x7f)
+}
+
+/// What stands alone has to look more like an address than what stands in brackets.
+fn is_strict(mail: &str) -> bool {
+    let plain =
+        |octet: u8| octet >= 0x80 || octet.is_ascii_alphanumeric() || b"_-.".contains(&octet);
+    let (local, domain) = mail.split_once('@').unwrap_or_default();
+    local.bytes().all(|octet| plain(octet) || b"!#$%&'*+/=?^`{|}~".contains(&octet))
+        && domain.bytes().all(plain)
+        && !mail.contains("..")
+}
+
+/// What follows for a binding.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Decision {
+    /// The policy in force.
+    pub policy: Policy,
+    /// Other certificates for the same address, if they are why it has to be asked about, in the order of
+    /// their fingerprints.
+    pub conflicts: Vec<Fingerprint>,
+    /// The certificate is one's own.
+    pub own: bool,
+}
+
+impl Decision {
+    /// How much the binding is believed; `default` is the policy of those that are left to themselves.
+    #[must_use]
+    pub fn level(&self, default: Policy) -> Level {
+        match self.policy {
+            _ if self.own => Level::Ultimate,
+            Policy::Auto => default.level(),
+            policy => policy.level(),
+        }
+    }
+}
+
+/// What is known of a binding besides the user's policy.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Known {
+    /// The certificate is ultimately trusted.
+    pub own: bool,
+    /// An ultimately trusted key certified the user ID.
+    pub certified: bool,
+}
+
+/// Decides about a binding. `others` are the other certificates for the address, ascending; `mutual` says
+/// whether two certificates certified each other for it: 0 is the one in question, 1 the first of `others`.
+pub fn decide(
+    recorded: Policy,
+    known: Known,
+    others: &[Fingerprint],
+    mut mutual: impl FnMut(usize, usize) -> bool,
+) -> Decision {
+    let own = known.own;
+    let settled = |policy| Decision { policy, conflicts: Vec::new(), own };
+    if recorded != Policy::Auto && recorded != Policy::Ask {
+        return settled(recorded);
+    }
+    if recorded == Policy::Auto && (own || known.certified) {
+        return settled(Policy::Good);
+    }
+    // Keys that certified each other are those of one person; so are, by the order of fingerprints, those
+    // that such a key and another certified.
+    let count = others.len() + 1;
+    let mut ours = vec![false; count];
+    ours[0] = true;
+    for one in 0..count {
+        if !ours[one] {
+            continue;
+        }
+        for other in one + 1..count {
+            ours[other] = ours[other] || mutual(one, other);
+        }
+    }
+    let conflicts: Vec<Fingerprint> = others
+        .iter()
+        .zip(&ours[1..])
+        .filter(|(_, ours)| !**ours)
+        .map(|(other, _)| *other)
+        .collect();
+    let policy = if conflicts.is_empty() { recorded } else { Policy::Ask };
+    Decision { policy, conflicts, own }
+}
+
+/// The validity of a certificate by those of its bindings, in the order of its user IDs: `None` for one that
+/// has expired.
+#[must_use]
+pub fn best(levels: impl IntoIterator<Item = Option<Level>>) -> Level {
+    let mut best = None;
+    for level in levels.into_iter().flatten() {
+        best = Some(match (best, level) {
+            (_, Level::Never) => Level::Never,
+            (None, level) => level,
+            (Some(best), level) => level.max(best),
+        });
+    }
+    best.unwrap_or(Level::Never)
+}
+
+/// What was seen of a binding.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct History {
+    /// How many signatures were verified, or messages encrypted.
+    pub count: u64,
+    /// When first, in seconds since 1970; 0 for never.
+    pub first: u32,
+    /// When last.
+    pub last: u32,
+    /// On how many days.
+    pub days: u64,
+}
+
+impl History {
+    /// From the times, in any order.
+    #[must_use]
+    pub fn of(times: impl IntoIterator<Item = u32>) -> Self {
+        const DAY: u32 = 86400;
+        let mut times: Vec<u32> = times.into_iter().collect();
+        times.sort_unstable();
+        let mut days: Vec<u32> = times.iter().map(|time| time / DAY).collect();
+        days.dedup();
+        Self {
+            count: times.len() as u64,
+            first: times.first().copied().unwrap_or_default(),
+            last: times.last().copied().unwrap_or_default(),
+            days: days.len() as u64,
+        }
+    }
+}
+
+/// How much has been seen, as `GnuPG` tells it: 1 nothing, 2 too little, 3 enough for basic trust, 4 a lot.
+#[must_use]
+pub fn amount(signatures: History, encryptions: History) -> u8 {
+    const BASIC: u64 = 2 * 4;
+    const FULL: u64 = 2 * 21;
+    let square = |days: u64| days.saturating_mul(days);
+    match square(signatures.days).saturating_add(square(encryptions.days)) {
+        0 => 1,
+        seen if seen < BASIC * BASIC => 2,
+        seen if seen < FULL * FULL => 3,
+        _ => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprints(count: u8) -> Vec<Fingerprint> {
+        (1..=count).map(|n| Fingerprint::V4([n; 20])).collect()
+    }
+
+    #[test]
+    fn addresses() {
+        for (user_id, expected) in [
+            ("Alice <Alice@Example.org>", "alice@example.org"),
+            ("ALICE@example.org", "alice@example.org"),
+            ("Alice <a@b@c> <x@y.z>", "alice <a@b@c> <x@y.z>"),
+            ("Alice <alice@example.org.>", "alice <alice@example.org.>"),
+            ("Example Host", "example host"),
+            ("<a b@c.d>", "<a b@c.d>"),
+            ("Ünal <ünal@example.org>", "ünal@example.org"),
+        ] {
+            assert_eq!(address(user_id.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn two_keys_for_an_address_are_a_question() {
+        let others = fingerprints(2);
+        let alone = decide(Policy::Auto, Known::default(), &[], |_, _| false);
+        assert_eq!((alone.policy, alone.level(Policy::Auto)), (Policy::Auto, Level::Marginal));
+        assert_eq!(alone.level(Policy::Good), Level::Full);
+        let question = decide(Policy::Auto, Known::default(), &others, |_, _| false);
+        assert_eq!((question.policy, question.conflicts), (Policy::Ask, others.clone()));
+        let settled = decide(Policy::Bad, Known::default(), &others, |_, _| false);
+        assert_eq!((settled.policy, settled.level(Policy::Auto)), (Policy::Bad, Level::Never));
+        let known = Known { own: false, certified: true };
+        assert_eq!(decide(Policy::Auto, known, &others, |_, _| false).policy, Policy::Good);
+        let own =
+            decide(Policy::Auto, Known { own: true, certified: false }, &others, |_, _| false);
+        assert_eq!(own.level(Policy::Bad), Level::Ultimate);
+    }
+
+    #[test]
+    fn keys_that_certified_each_other_are_one() {
+        let others = fingerprints(3);
+        let chain = |a, b| matches!((a, b), (0, 1) | (1, 3));
+        let decision = decide(Policy::Auto, Known::default(), &others, chain);
+        assert_eq!(decision.conflicts, [others[1]]);
+        let all = decide(Policy::Auto, Known::default(), &others, |_, _| true);
+        assert_eq!(all.policy, Policy::Auto);
+    }
+
+    #[test]
+    fn the_best_binding_counts() {
+        use Level::{Full, Marginal, Never, Undefined};
+        assert_eq!(best([Some(Marginal), Some(Full), None]), Full);
+        assert_eq!(best([None]), Never);
+        assert_eq!(best([]), Never);
+        assert_eq!(best([Some(Full), Some(Never)]), Never);
+        assert_eq!(best([Some(Never), Some(Undefined)]), Never);
+        assert_eq!(best([Some(Never), Some(Marginal)]), Marginal);
+    }
+
+    #[test]
+    fn days_make_the_amount() {
+        let day = |n: u32| n * 86400 + 7;
+        let few = History::of((0..3).map(day).chain([day(1), day(2) + 5]));
+        assert_eq!((few.count, few.first, few.last, few.days), (5, 7, day(2) + 5, 3));
+        assert_eq!(amount(History::default(), History::default()), 1);
+        assert_eq!(amount(few, History::default()), 2);
+        assert_eq!(amount(History::of((0..8).map(day)), few), 3);
+        assert_eq!(amount(History::of((0..42).map(day)), few), 4);
+    }
+}
