@@ -18,7 +18,9 @@ mod tofudb;
 mod trustdb;
 
 pub use certd::{CertdReader, is_certd, read_certd, write_certd};
-pub use colons::{Colons, NO_USER_ID, write_cert, write_cert_with_signatures, write_signature};
+pub use colons::{
+    Colons, NO_USER_ID, Seen, write_cert, write_cert_with_signatures, write_signature,
+};
 pub use error::{GnupgError, LeftOut, LeftOutReason};
 pub use home::{Home, Source};
 pub use keybox::{BLOB_BYTES_MAX, GNUPG_BLOB_BYTES_MAX, Keybox, is_keybox, write_keybox};
