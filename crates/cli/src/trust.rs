@@ -42,6 +42,17 @@ impl TrustArgs {
         all: bool,
         now: u32,
     ) -> Result<Judge<'s>, Error> {
-        Ok(Judge::new(store, self.model(), self.tofu_default_policy, all, now)?)
+        self.judge_by(self.model(), store, all, now)
+    }
+
+    /// As [`Self::judge`], by a model that the command chooses.
+    pub(crate) fn judge_by<'s>(
+        &self,
+        model: TrustModel,
+        store: &'s Store,
+        all: bool,
+        now: u32,
+    ) -> Result<Judge<'s>, Error> {
+        Ok(Judge::new(store, model, self.tofu_default_policy, all, now)?)
     }
 }

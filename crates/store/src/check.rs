@@ -447,7 +447,7 @@ fn other_rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<
     })?;
     let columns = "email, fingerprint, user_id, time, policy, effective, conflict";
     check("binding", columns, &|row| {
-        let (email, fingerprint, user_id): (String, Vec<u8>, String) =
+        let (email, fingerprint, user_id): (Vec<u8>, Vec<u8>, Vec<u8>) =
             (row.get(1)?, row.get(2)?, row.get(3)?);
         let conflict: Option<Vec<u8>> = row.get(7)?;
         Ok(sums::of_binding(

@@ -30,5 +30,5 @@ pub use query::{Query, QueryError};
 pub use schema::TextIndex;
 pub use select::{Cursor, CursorError, Order, Selection};
 pub use store::{Access, Layout, Row, Store, Stored};
-pub use tofu::{Binding, Event, Observation, has_certified};
+pub use tofu::{Binding, CertIssuer, Event, Observation};
 pub use trust::{Certifier, TrustReport, TrustView};

@@ -46,14 +46,14 @@ CREATE TABLE tally (
 /// What was seen of bindings of addresses to keys, new in format 3.
 const TOFU: &str = "
 CREATE TABLE binding (
-    email TEXT, fingerprint BLOB, user_id TEXT NOT NULL, time INTEGER NOT NULL,
+    email BLOB, fingerprint BLOB, user_id BLOB NOT NULL, time INTEGER NOT NULL,
     policy INTEGER NOT NULL, effective INTEGER NOT NULL, conflict BLOB, sum INTEGER NOT NULL,
     PRIMARY KEY (email, fingerprint)) WITHOUT ROWID;
 CREATE TABLE verified (
-    email TEXT, fingerprint BLOB, digest TEXT, origin TEXT, signed INTEGER NOT NULL,
+    email BLOB, fingerprint BLOB, digest TEXT, origin TEXT, signed INTEGER NOT NULL,
     time INTEGER NOT NULL, PRIMARY KEY (email, fingerprint, digest, origin)) WITHOUT ROWID;
 CREATE TABLE encrypted (
-    email TEXT, fingerprint BLOB, time INTEGER, count INTEGER NOT NULL,
+    email BLOB, fingerprint BLOB, time INTEGER, count INTEGER NOT NULL,
     PRIMARY KEY (email, fingerprint, time)) WITHOUT ROWID;
 ";
 

@@ -31,17 +31,10 @@ pub(crate) fn of_published(fingerprint: &[u8], email: &str, time: u32) -> i64 {
 
 /// The sum of a binding of an address to a certificate.
 pub(crate) fn of_binding(
-    (email, fingerprint, user_id): (&str, &[u8], &str),
+    (email, fingerprint, user_id): (&[u8], &[u8], &[u8]),
     time: i64,
     (policy, effective): (u8, u8),
     conflict: &[u8],
 ) -> i64 {
-    of(&[
-        email.as_bytes(),
-        fingerprint,
-        user_id.as_bytes(),
-        &time.to_be_bytes(),
-        &[policy, effective],
-        conflict,
-    ])
+    of(&[email, fingerprint, user_id, &time.to_be_bytes(), &[policy, effective], conflict])
 }

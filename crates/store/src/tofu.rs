@@ -1,10 +1,11 @@
 //! What was seen of bindings of addresses to certificates, and what the user decided about them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use rusqlite::Connection;
 use talaria_cert::{
-    Cert, Certified, Fingerprint, Handle, Key, KeyId, KeySetup, Signature, Tag, Verdict, kind,
+    Cert, Certified, Fingerprint, Handle, Key, KeyId, KeySetup, PacketRef, Signature, Tag, Verdict,
+    kind,
 };
 use talaria_trust::tofu::{self, History, Policy};
 
@@ -16,9 +17,9 @@ pub struct Binding {
     /// The certificate, which need not be in the store.
     pub fingerprint: Fingerprint,
     /// The address, as [`tofu::address`] makes it.
-    pub email: String,
+    pub email: Vec<u8>,
     /// The user ID with the address.
-    pub user_id: String,
+    pub user_id: Vec<u8>,
     /// When it was recorded, in seconds since 1970.
     pub time: i64,
     /// What the user decided.
@@ -67,7 +68,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn bindings_of(&self, email: &str) -> Result<Vec<Binding>, StoreError> {
+    pub fn bindings_of(&self, email: &[u8]) -> Result<Vec<Binding>, StoreError> {
         self.read_bindings(&format!("{BINDING} WHERE email = ?1 ORDER BY fingerprint"), [email])
     }
 
@@ -95,7 +96,7 @@ impl Store {
         sql: &str,
         parameters: impl rusqlite::Params,
     ) -> Result<Vec<Binding>, StoreError> {
-        type Raw = (Vec<u8>, String, String, i64, u8, u8, Option<Vec<u8>>);
+        type Raw = (Vec<u8>, Vec<u8>, Vec<u8>, i64, u8, u8, Option<Vec<u8>>);
         let rows: Vec<Raw> = self.run(|connection| {
             connection
                 .prepare_cached(sql)?
@@ -131,7 +132,8 @@ impl Store {
                     })
                 };
                 let read = read();
-                read.ok_or_else(|| self.damaged(format!("a row of table binding, of {email:?}")))
+                let name = String::from_utf8_lossy(&email);
+                read.ok_or_else(|| self.damaged(format!("a row of table binding, of {name}")))
             })
             .collect()
     }
@@ -147,6 +149,42 @@ impl Store {
         })
     }
 
+    /// Joins what another database has of bindings, all or nothing: what the user decided here stays, what was
+    /// seen in both counts once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_bindings`].
+    pub fn join_bindings(&mut self, bindings: &[(Binding, Vec<Event>)]) -> Result<(), StoreError> {
+        self.transaction(|connection, _| {
+            for (binding, events) in bindings {
+                let fingerprint = binding.fingerprint.to_stored();
+                let decided = connection
+                    .prepare_cached(
+                        "SELECT 1 FROM binding WHERE email = ?1 AND fingerprint = ?2 AND policy <> 1",
+                    )?
+                    .exists((&binding.email, &fingerprint))?;
+                put(connection, binding, if decided { "OR IGNORE" } else { "OR REPLACE" })?;
+                let mut encrypted: BTreeMap<i64, u32> = BTreeMap::new();
+                for event in events {
+                    match event {
+                        Event::Encrypted(time) => *encrypted.entry(*time).or_default() += 1,
+                        event => note(connection, binding, event)?,
+                    }
+                }
+                for (time, count) in encrypted {
+                    connection
+                        .prepare_cached(
+                            "INSERT INTO encrypted VALUES (?1, ?2, ?3, ?4) \
+                             ON CONFLICT DO UPDATE SET count = max(count, excluded.count)",
+                        )?
+                        .execute((&binding.email, &fingerprint, time, count))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Records what was seen, all or nothing. What is there already stays.
     ///
     /// # Errors
@@ -154,37 +192,10 @@ impl Store {
     /// As [`Self::set_bindings`].
     pub fn observe(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
-            for Observation { binding, event } in observations {
+            observations.iter().try_for_each(|Observation { binding, event }| {
                 put(connection, binding, "OR IGNORE")?;
-                let (email, fingerprint) = (&binding.email, binding.fingerprint.to_stored());
-                match event {
-                    Event::Verified { digest, origin, signed, time } => {
-                        let seen = connection
-                            .prepare_cached(
-                                "SELECT 1 FROM verified WHERE email = ?1 AND fingerprint = ?2 \
-                                 AND digest = ?3 AND signed = ?4 AND origin <> ?5",
-                            )?
-                            .exists((email, &fingerprint, digest, signed, origin))?;
-                        if !seen {
-                            connection
-                                .prepare_cached(
-                                    "INSERT OR IGNORE INTO verified VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                                )?
-                                .execute((email, fingerprint, digest, origin, signed, time))?;
-                        }
-                    }
-                    Event::Encrypted(time) => {
-                        connection
-                            .prepare_cached(
-                                "INSERT INTO encrypted VALUES (?1, ?2, ?3, 1) \
-                                 ON CONFLICT DO UPDATE SET count = count + 1",
-                            )?
-                            .execute((email, fingerprint, time))?;
-                    }
-                    Event::Seen => {}
-                }
-            }
-            Ok(())
+                note(connection, binding, event)
+            })
         })
     }
 
@@ -194,7 +205,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn events(&self, fingerprint: Fingerprint, email: &str) -> Result<Vec<Event>, StoreError> {
+    pub fn events(&self, fingerprint: Fingerprint, email: &[u8]) -> Result<Vec<Event>, StoreError> {
         let stored = fingerprint.to_stored();
         self.run(|connection| {
             let mut events: Vec<Event> = connection
@@ -233,7 +244,7 @@ impl Store {
     pub fn history(
         &self,
         fingerprint: Fingerprint,
-        email: &str,
+        email: &[u8],
     ) -> Result<(History, History), StoreError> {
         let time = |time: i64| u32::try_from(time).unwrap_or_default();
         let (mut verified, mut encrypted) = (Vec::new(), Vec::new());
@@ -301,6 +312,36 @@ impl Store {
     }
 }
 
+fn note(connection: &Connection, binding: &Binding, event: &Event) -> rusqlite::Result<()> {
+    let (email, fingerprint) = (&binding.email, binding.fingerprint.to_stored());
+    match event {
+        Event::Verified { digest, origin, signed, time } => {
+            let known = connection
+                .prepare_cached(
+                    "SELECT 1 FROM verified WHERE email = ?1 AND fingerprint = ?2 \
+                     AND digest = ?3 AND signed = ?4",
+                )?
+                .exists((email, &fingerprint, digest, signed))?;
+            if known {
+                return Ok(());
+            }
+            connection
+                .prepare_cached("INSERT OR IGNORE INTO verified VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+                .execute((email, fingerprint, digest, origin, signed, time))?;
+        }
+        Event::Encrypted(time) => {
+            connection
+                .prepare_cached(
+                    "INSERT INTO encrypted VALUES (?1, ?2, ?3, 1) \
+                     ON CONFLICT DO UPDATE SET count = count + 1",
+                )?
+                .execute((email, fingerprint, time))?;
+        }
+        Event::Seen => {}
+    }
+    Ok(())
+}
+
 fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Result<()> {
     let Binding { fingerprint, email, user_id, time, policy, effective, conflict } = binding;
     let (fingerprint, policy) = (fingerprint.to_stored(), *policy as u8);
@@ -320,40 +361,43 @@ fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Resul
         .map(drop)
 }
 
-/// Whether `issuer` certified the first user ID of `cert` with this address. Any certification counts, also
-/// one that was taken back since: `GnuPG` asks for no more.
-#[must_use]
-pub fn has_certified(issuer: &Cert, cert: &Cert, email: &str) -> bool {
-    let Some(Ok(key)) = issuer.packets().next().map(Key::parse) else { return false };
-    let id = issuer.fingerprint().key_id();
-    let mut certified = None;
-    let setup = KeySetup::default();
-    let mut component = None;
-    for packet in cert.packets() {
-        match (packet.tag, component) {
-            (Tag::SIGNATURE, Some(component)) => {
-                let names = Signature::parse(packet.body).is_some_and(|signature| {
-                    kind::CERTIFICATION.contains(&signature.kind) && signature.names(id)
-                });
-                if !names {
-                    continue;
-                }
-                if certified.is_none() {
-                    certified = Certified::new(cert);
-                }
-                let verdict = certified
-                    .as_mut()
-                    .map(|certified| certified.by(&key, &setup, component, packet.body));
-                if verdict == Some(Verdict::Good) {
-                    return true;
-                }
-            }
-            (Tag::SIGNATURE, None) => {}
-            // Only the first one is looked at.
-            (_, Some(_)) => return false,
-            (Tag::USER_ID, None) if tofu::address(packet.body) == email => component = Some(packet),
-            _ => {}
-        }
+/// A certificate that may have certified others, set up to check that.
+pub struct CertIssuer {
+    cert: Cert,
+    setup: KeySetup,
+}
+
+impl CertIssuer {
+    /// Sets it up.
+    #[must_use]
+    pub fn new(cert: Cert) -> Self {
+        Self { cert, setup: KeySetup::default() }
     }
-    false
+
+    /// Whether it certified the first user ID of `cert` with this address. Any certification counts, also one
+    /// that was taken back since: `GnuPG` asks for no more, and does not even compute it.
+    #[must_use]
+    pub fn has_certified(&self, cert: &Cert, email: &[u8]) -> bool {
+        let Some(Ok(key)) = self.cert.packets().next().map(Key::parse) else { return false };
+        let id = self.cert.fingerprint().key_id();
+        let user_id = |packet: &PacketRef<'_>| {
+            packet.tag == Tag::USER_ID && tofu::address(packet.body) == email
+        };
+        let mut packets = cert.packets().skip_while(|packet| !user_id(packet));
+        let Some(component) = packets.next() else { return false };
+        let mut certified = None;
+        packets.take_while(|packet| packet.tag == Tag::SIGNATURE).any(|packet| {
+            let names = Signature::parse(packet.body).is_some_and(|signature| {
+                kind::CERTIFICATION.contains(&signature.kind) && signature.names(id)
+            });
+            if !names {
+                return false;
+            }
+            let certified = certified.get_or_insert_with(|| Certified::new(cert));
+            let verdict = certified
+                .as_mut()
+                .map(|certified| certified.by(&key, &self.setup, component, packet.body));
+            verdict == Some(Verdict::Good)
+        })
+    }
 }

@@ -15,6 +15,7 @@ mod source;
 mod stats;
 pub mod status;
 mod stores;
+pub mod tofu;
 mod token;
 mod trust;
 

@@ -3,11 +3,12 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::rc::Rc;
 use std::str::FromStr;
 
 use talaria_cert::{Fingerprint, Handle, KeyId, UserIdContent, Validity};
 use talaria_gnupg::Seen;
-use talaria_store::{Binding, Row, Store, StoreError, TrustView, has_certified};
+use talaria_store::{Binding, CertIssuer, Row, Store, StoreError, TrustView};
 use talaria_trust::Level;
 use talaria_trust::tofu::{self, Decision, History, Known, Policy};
 
@@ -96,9 +97,11 @@ pub struct Judge<'s> {
     /// Addresses that more than one certificate has, if all are going to be asked for.
     shared: Option<HashSet<Handle>>,
     /// Recorded bindings, by address.
-    recorded: HashMap<String, Vec<Binding>>,
+    recorded: HashMap<Vec<u8>, Vec<Binding>>,
     own: OnceCell<Own>,
-    mutual: RefCell<HashMap<(Fingerprint, Fingerprint, String), bool>>,
+    mutual: RefCell<HashMap<(Fingerprint, Fingerprint, Vec<u8>), bool>>,
+    /// Certificates that were asked for as issuers.
+    issuers: RefCell<HashMap<Fingerprint, Option<Rc<CertIssuer>>>>,
 }
 
 /// The user's own certificates.
@@ -128,7 +131,7 @@ impl<'s> Judge<'s> {
             TrustModel::Tofu | TrustModel::Direct | TrustModel::Always => TrustView::default(),
         };
         let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
-        let mut recorded: HashMap<String, Vec<Binding>> = HashMap::new();
+        let mut recorded: HashMap<Vec<u8>, Vec<Binding>> = HashMap::new();
         if model.is_tofu() {
             for binding in store.bindings()? {
                 recorded.entry(binding.email.clone()).or_default().push(binding);
@@ -144,6 +147,7 @@ impl<'s> Judge<'s> {
             recorded,
             own: OnceCell::new(),
             mutual: RefCell::default(),
+            issuers: RefCell::default(),
         })
     }
 
@@ -275,7 +279,7 @@ impl<'s> Judge<'s> {
 
     /// The fingerprint of another certificate, if one of its user IDs has this address, and is not revoked or
     /// over. That the certificate itself is does not matter: somebody had it for the address.
-    fn rival(&self, ours: i64, id: i64, email: &str) -> Result<Option<Fingerprint>, StoreError> {
+    fn rival(&self, ours: i64, id: i64, email: &[u8]) -> Result<Option<Fingerprint>, StoreError> {
         if id == ours {
             return Ok(None);
         }
@@ -315,7 +319,7 @@ impl<'s> Judge<'s> {
     fn is_certified(
         &self,
         fingerprint: Fingerprint,
-        email: &str,
+        email: &[u8],
         own: &Own,
     ) -> Result<bool, StoreError> {
         for &issuer in &own.fingerprints {
@@ -330,20 +334,30 @@ impl<'s> Judge<'s> {
         &self,
         issuer: Fingerprint,
         fingerprint: Fingerprint,
-        email: &str,
+        email: &[u8],
     ) -> Result<bool, StoreError> {
-        let (Some(issuer), Some(cert)) = (self.store.get(issuer)?, self.store.get(fingerprint)?)
+        let (Some(issuer), Some(cert)) = (self.issuer(issuer)?, self.store.get(fingerprint)?)
         else {
             return Ok(false);
         };
-        Ok(has_certified(&issuer.cert, &cert.cert, email))
+        Ok(issuer.has_certified(&cert.cert, email))
+    }
+
+    fn issuer(&self, fingerprint: Fingerprint) -> Result<Option<Rc<CertIssuer>>, StoreError> {
+        if let Some(issuer) = self.issuers.borrow().get(&fingerprint) {
+            return Ok(issuer.clone());
+        }
+        let stored = self.store.get(fingerprint)?;
+        let issuer = stored.map(|stored| Rc::new(CertIssuer::new(stored.cert)));
+        self.issuers.borrow_mut().insert(fingerprint, issuer.clone());
+        Ok(issuer)
     }
 
     fn are_mutual(
         &self,
         one: Fingerprint,
         other: Fingerprint,
-        email: &str,
+        email: &[u8],
     ) -> Result<bool, StoreError> {
         let name = (one.min(other), one.max(other), email.to_owned());
         if let Some(&mutual) = self.mutual.borrow().get(&name) {

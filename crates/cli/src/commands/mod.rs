@@ -24,6 +24,7 @@ pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod sign;
 pub(crate) mod stats;
+pub(crate) mod tofu;
 pub(crate) mod trust;
 pub(crate) mod tune;
 pub(crate) mod verify;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     Key(key::Args),
     Trust(trust::Args),
+    Tofu(tofu::Args),
     Changes(changes::Args),
     Check(check::Args),
     Compact(compact::Args),
@@ -82,6 +84,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Inspect(args) => inspect::run(args, cx),
         Command::Key(args) => key::run(args, cx),
         Command::Trust(args) => trust::run(args, cx),
+        Command::Tofu(args) => tofu::run(args, cx),
         Command::Changes(args) => changes::run(args, cx),
         Command::Check(args) => check::run(args, cx),
         Command::Compact(args) => compact::run(args, cx),

@@ -1,0 +1,37 @@
+//! `talaria tofu export`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::gnupg::{IfExists, write_tofudb};
+use talaria::store::Access;
+use talaria::tofu::export_tofu;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Write what is recorded as a tofu.db, which gpg reads
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The file
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// Put it in the place of a file that is there
+    #[arg(long)]
+    replace: bool,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let Some(opened) = stores.iter().next() else { return Ok(ExitCode::FAILURE) };
+    let database = export_tofu(&opened.store).map_err(talaria::Error::from)?;
+    let if_exists = if args.replace { IfExists::Replace } else { IfExists::Refuse };
+    let left_out = write_tofudb(&args.path, &database, if_exists).map_err(|source| {
+        talaria::Error::Foreign { name: args.path.display().to_string(), source }
+    })?;
+    for left_out in &left_out {
+        cx.status(format_args!("Left out: {left_out}"));
+    }
+    cx.status(format_args!("{} bindings written.", database.bindings.len() - left_out.len()));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,32 @@
+//! `talaria tofu import`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::gnupg::read_tofudb;
+use talaria::store::Access;
+use talaria::tofu::import_tofu;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Take in what gpg recorded: a tofu.db, or the folder tofu.d of GnuPG 2.1.10 to 2.1.14
+///
+/// What was decided here stays; what was seen in both counts once. The source is only read.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The file or folder
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let database = read_tofudb(&args.path).map_err(|source| talaria::Error::Foreign {
+        name: args.path.display().to_string(),
+        source,
+    })?;
+    let mut stores = cx.stores(Access::Create)?;
+    let count = import_tofu(stores.writable()?, database).map_err(talaria::Error::from)?;
+    cx.status(format_args!("{count} bindings taken in."));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,52 @@
+//! `talaria tofu policy`
+
+use std::process::ExitCode;
+
+use talaria::store::{Access, Binding, Query};
+use talaria::tofu::bindings_of;
+use talaria::trust_models::tofu::Policy;
+
+use super::super::{one_certificate, parse_query};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::trust::policy_parser;
+
+/// Decide about the addresses of a certificate
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The certificate
+    #[arg(value_name = "QUERY", value_parser = parse_query)]
+    query: Query,
+    /// What to hold of it: auto takes a decision back
+    #[arg(value_name = "POLICY", value_parser = policy_parser())]
+    policy: Policy,
+    /// Decide about this address only
+    #[arg(long, value_name = "ADDRESS")]
+    email: Option<String>,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Write)?;
+    let row = one_certificate(&stores, &args.query, cx.now)?;
+    let wanted = args.email.as_ref().map(|email| email.to_ascii_lowercase());
+    let bindings: Vec<Binding> = bindings_of(&row, cx.now)
+        .into_iter()
+        .filter(|binding| wanted.as_ref().is_none_or(|email| email.as_bytes() == binding.email))
+        .map(|binding| Binding { policy: args.policy, ..binding })
+        .collect();
+    let fingerprint = row.summary.fingerprint();
+    if bindings.is_empty() {
+        let what = match &args.email {
+            Some(email) => format!("{fingerprint} has no user ID with the address {email}"),
+            None => format!("{fingerprint} has no user ID"),
+        };
+        return Err(CliError::Missing(what));
+    }
+    stores.writable()?.set_bindings(&bindings).map_err(talaria::Error::from)?;
+    cx.status(format_args!(
+        "{} of {} addresses of {fingerprint}.",
+        args.policy.name(),
+        bindings.len()
+    ));
+    Ok(ExitCode::SUCCESS)
+}

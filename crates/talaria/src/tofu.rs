@@ -1,0 +1,142 @@
+//! What was seen of bindings, recorded by what commands do, and brought over from and to GnuPG.
+
+use talaria_cert::{Fingerprint, UserIdContent, Validity};
+use talaria_gnupg::{TofuBinding, TofuDatabase, TofuPolicy, TofuSignature};
+use talaria_store::{Binding, Event, Observation, Row, Store, StoreError};
+use talaria_trust::Level;
+use talaria_trust::tofu::{self, Policy};
+
+/// The bindings of a certificate: of each user ID that is not revoked, each address once. `now` is in seconds
+/// since 1970.
+#[must_use]
+pub fn bindings_of(row: &Row, now: u32) -> Vec<Binding> {
+    let mut bindings: Vec<Binding> = Vec::new();
+    for user_id in &row.summary.user_ids {
+        let UserIdContent::Text(text) = &user_id.content else { continue };
+        let email = tofu::address(text);
+        let known = bindings.iter().any(|binding| binding.email == email);
+        if user_id.validity(now) == Validity::Revoked || known {
+            continue;
+        }
+        bindings.push(Binding {
+            fingerprint: row.summary.fingerprint(),
+            email,
+            user_id: text.clone(),
+            time: i64::from(now),
+            policy: Policy::Auto,
+            effective: None,
+            conflict: None,
+        });
+    }
+    bindings
+}
+
+/// Records that something was seen of certificates: of all their bindings, in one transaction. Certificates that
+/// are not in the store are left out.
+///
+/// # Errors
+///
+/// What the store can meet.
+pub fn observe(
+    store: &mut Store,
+    seen: impl IntoIterator<Item = (Fingerprint, Event)>,
+    now: u32,
+) -> Result<(), StoreError> {
+    let mut observations = Vec::new();
+    for (fingerprint, event) in seen {
+        let Some(row) = store.row(fingerprint)? else { continue };
+        let row = store.current(row, now)?;
+        let bindings = bindings_of(&row, now).into_iter();
+        observations.extend(bindings.map(|binding| Observation { binding, event: event.clone() }));
+    }
+    if observations.is_empty() { Ok(()) } else { store.observe(&observations) }
+}
+
+/// Takes in what GnuPG recorded; returns how many bindings that is.
+///
+/// # Errors
+///
+/// What the store can meet; it is as it was before then.
+pub fn import_tofu(store: &mut Store, database: TofuDatabase) -> Result<u64, StoreError> {
+    let bindings: Vec<(Binding, Vec<Event>)> = database
+        .bindings
+        .into_iter()
+        .map(|theirs| {
+            let signatures = theirs.signatures.into_iter().map(|signature| Event::Verified {
+                digest: signature.digest,
+                origin: signature.origin,
+                signed: signature.sig_time,
+                time: signature.time,
+            });
+            let events = signatures.chain(theirs.encryptions.into_iter().map(Event::Encrypted));
+            let binding = Binding {
+                fingerprint: theirs.fingerprint,
+                email: theirs.email,
+                user_id: theirs.user_id,
+                time: theirs.time,
+                policy: policy(theirs.policy),
+                effective: theirs.effective.map(policy),
+                conflict: theirs.conflict,
+            };
+            (binding, events.collect())
+        })
+        .collect();
+    store.join_bindings(&bindings)?;
+    Ok(bindings.len() as u64)
+}
+
+/// What is recorded, as GnuPG records it.
+///
+/// # Errors
+///
+/// What reading the store can meet.
+pub fn export_tofu(store: &Store) -> Result<TofuDatabase, StoreError> {
+    let mut bindings = Vec::new();
+    for ours in store.bindings()? {
+        let (mut signatures, mut encryptions) = (Vec::new(), Vec::new());
+        for event in store.events(ours.fingerprint, &ours.email)? {
+            match event {
+                Event::Verified { digest, origin, signed, time } => {
+                    signatures.push(TofuSignature { digest, origin, sig_time: signed, time });
+                }
+                Event::Encrypted(time) => encryptions.push(time),
+                Event::Seen => {}
+            }
+        }
+        bindings.push(TofuBinding {
+            fingerprint: ours.fingerprint,
+            email: ours.email,
+            user_id: ours.user_id,
+            time: ours.time,
+            policy: their_policy(ours.policy),
+            conflict: ours.conflict,
+            effective: ours.effective.map(their_policy),
+            signatures,
+            encryptions,
+        });
+    }
+    let own = |&(_, value): &(Fingerprint, u8)| Level::from_number(value) == Some(Level::Ultimate);
+    let ultimately_trusted =
+        store.ownertrusts()?.iter().filter(|entry| own(entry)).map(|(f, _)| f.key_id()).collect();
+    Ok(TofuDatabase { bindings, ultimately_trusted })
+}
+
+fn policy(theirs: TofuPolicy) -> Policy {
+    match theirs {
+        TofuPolicy::Auto => Policy::Auto,
+        TofuPolicy::Good => Policy::Good,
+        TofuPolicy::Unknown => Policy::Unknown,
+        TofuPolicy::Bad => Policy::Bad,
+        TofuPolicy::Ask => Policy::Ask,
+    }
+}
+
+fn their_policy(ours: Policy) -> TofuPolicy {
+    match ours {
+        Policy::Auto => TofuPolicy::Auto,
+        Policy::Good => TofuPolicy::Good,
+        Policy::Unknown => TofuPolicy::Unknown,
+        Policy::Bad => TofuPolicy::Bad,
+        Policy::Ask => TofuPolicy::Ask,
+    }
+}
