@@ -16,6 +16,7 @@ mod results;
 pub mod scale;
 pub mod storage;
 mod table;
+pub mod trust;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    Generate, Profile, generate, generate_files, keydb, keyserver, messages, scale, storage,
+    Generate, Profile, generate, generate_files, keydb, keyserver, messages, scale, storage, trust,
 };
 
 use crate::context::Context;
@@ -95,6 +95,22 @@ enum What {
         /// Small objects, and signatures
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         objects: usize,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Trust: the first listing with TOFU, and the check of the web of trust, with gpg beside talaria
+    ///
+    /// Both reports on trust for GnuPG (2015), repeated, and how the web grows.
+    Trust {
+        /// The keyring
+        #[arg(value_name = "FILE", default_value = "/usr/share/keyrings/debian-keyring.gpg")]
+        keyring: PathBuf,
+        /// Only the first N certificates of it
+        #[arg(long, value_name = "N")]
+        quick: Option<usize>,
+        /// Numbers of generated certificates, which talaria alone checks; 0 for none
+        #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10000,100000")]
+        growth: Vec<u64>,
         #[command(flatten)]
         common: Common,
     },
@@ -208,6 +224,18 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 results: common.results.clone(),
             };
             messages::run(&options, &mut out).map_err(failed)?;
+        }
+        What::Trust { keyring, quick, growth, common } => {
+            let options = trust::TrustOptions {
+                keyring: keyring.clone(),
+                quick: *quick,
+                growth: growth.iter().copied().filter(|&count| count > 0).collect(),
+                scratch: common.scratch(),
+                runs: common.runs,
+                results: common.results.clone(),
+                ..trust::TrustOptions::default()
+            };
+            trust::run(&options, &mut out).map_err(failed)?;
         }
         What::Scale { counts, common } => {
             let options = scale::ScaleOptions {
