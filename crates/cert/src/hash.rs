@@ -10,6 +10,7 @@ pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
 }
 
 /// SHA-256 over `parts`.
+#[must_use]
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     fixed(&digest::SHA256, parts)
 }

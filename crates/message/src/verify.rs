@@ -84,13 +84,7 @@ impl<'a> Verifier<'a> {
     #[must_use]
     pub fn one(&self, signature: &[u8], document: &[u8]) -> SignatureReport {
         match self.prepare(signature, document) {
-            Ok(Prepared::Done(report)) => report,
-            Ok(Prepared::Job(job, mut report)) => {
-                if !single_is_good(&job) {
-                    report.outcome = Outcome::Bad;
-                }
-                report
-            }
+            Ok(prepared) => settled(prepared),
             Err(error) => SignatureReport::unreadable(&error.to_string()),
         }
     }
@@ -111,15 +105,15 @@ impl<'a> Verifier<'a> {
         let mut places = Vec::new();
         let mut reports = Vec::with_capacity(items.len());
         for (signature, document) in items {
-            reports.push(match self.prepare(signature, document) {
-                Ok(Prepared::Done(report)) => report,
-                Ok(Prepared::Job(job, report)) => {
-                    jobs.push(job);
-                    places.push(reports.len());
-                    report
-                }
-                Err(error) => SignatureReport::unreadable(&error.to_string()),
-            });
+            let (report, job) = match self.prepare(signature, document) {
+                Ok(prepared) => prepared,
+                Err(error) => (SignatureReport::unreadable(&error.to_string()), None),
+            };
+            if let Some(job) = job {
+                jobs.push(job);
+                places.push(reports.len());
+            }
+            reports.push(report);
         }
         if jobs.len() < 2 || !batch_is_good(&jobs) {
             for (job, place) in jobs.iter().zip(places) {
@@ -143,22 +137,13 @@ impl<'a> Verifier<'a> {
     }
 
     fn check(&self, seen: Seen) -> SignatureReport {
-        match self.arithmetic(seen) {
-            Prepared::Done(report) => report,
-            Prepared::Job(job, mut report) => {
-                if !single_is_good(&job) {
-                    report.outcome = Outcome::Bad;
-                }
-                report
-            }
-        }
+        settled(self.arithmetic(seen))
     }
 
-    /// Everything but, for Ed25519, the last step. A report that comes with a job is right if the job is
-    /// good.
+    /// Everything but, for Ed25519, the last step.
     fn arithmetic(&self, seen: Seen) -> Prepared {
         let Some(signature) = Signature::parse(&seen.body) else {
-            return Prepared::Done(SignatureReport::unreadable("its fields do not fit"));
+            return (SignatureReport::unreadable("its fields do not fit"), None);
         };
         let issuer = signature
             .issuer
@@ -173,16 +158,17 @@ impl<'a> Verifier<'a> {
             version: signature.version,
             algorithm: signature.algorithm,
             hash: signature.hash,
+            digest: Vec::new(),
             since: None,
         };
         let Some(hasher) = seen.hasher else {
             let why = seen.problem.unwrap_or("its digest is not supported");
             report.outcome = Outcome::Unchecked(why.to_owned());
-            return Prepared::Done(report);
+            return (report, None);
         };
         let Some(issuer) = issuer else {
             report.outcome = Outcome::Unchecked("it names no key".to_owned());
-            return Prepared::Done(report);
+            return (report, None);
         };
         let keys = self.keys(&issuer);
         let mut hasher = hasher;
@@ -201,10 +187,8 @@ impl<'a> Verifier<'a> {
             match verdict {
                 Verdict::Unchecked | Verdict::Good => {
                     (report.outcome, report.since) = self.judge(known, &worth, &signature);
-                    return match deferred {
-                        Some(job) => Prepared::Job(job, report),
-                        None => Prepared::Done(report),
-                    };
+                    report.digest = digest.as_bytes().to_vec();
+                    return (report, deferred);
                 }
                 Verdict::Unsupported | Verdict::Malformed => {
                     let why = "its algorithm is not supported, or its numbers do not fit";
@@ -213,7 +197,7 @@ impl<'a> Verifier<'a> {
                 _ => report.outcome = Outcome::Bad,
             }
         }
-        Prepared::Done(report)
+        (report, None)
     }
 
     /// Whether a signature that the key made counts, and what has become of the key since.
@@ -260,9 +244,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-enum Prepared {
-    Done(SignatureReport),
-    Job(Job, SignatureReport),
+/// A report, and for Ed25519 what has to be good for it to be right.
+type Prepared = (SignatureReport, Option<Job>);
+
+fn settled((mut report, job): Prepared) -> SignatureReport {
+    if job.is_some_and(|job| !single_is_good(&job)) {
+        report.outcome = Outcome::Bad;
+    }
+    report
 }
 
 /// The bodies of the signature packets in `bytes`, of which there is at least one.

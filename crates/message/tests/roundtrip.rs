@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::{
     Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Limits, Literal, Profile,
-    Recipients, Release, Secrets, decrypt, encrypt, pack, verify_inline,
+    Recipients, Release, Secrets, SignatureReport, decrypt, encrypt, pack, verify_inline,
 };
 
 /// Every kind of sealed packet.
@@ -175,7 +175,7 @@ fn text_has_its_own_line_ends_inside() {
     let (literal, reports) =
         verify_inline(&mut input, &mut shown, &mut verifier, Limits::default()).unwrap();
     assert!(literal.text);
-    assert!(reports.len() == signers.len() && reports.iter().all(|report| report.is_good()));
+    assert!(reports.len() == signers.len() && reports.iter().all(SignatureReport::is_good));
     assert!(shown == b"one\ntwo\nthree\n".repeat(50_000));
 }
 

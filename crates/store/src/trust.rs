@@ -26,7 +26,7 @@ use crate::store::RawRow;
 use crate::{Store, StoreError, sums};
 
 /// Certificates that are held in memory at once.
-const CHUNK: usize = 512;
+const CHUNK: u16 = 512;
 /// Memory for sorting, beyond which files are used: 64 MiB.
 const SORT_BYTES: usize = 64 << 20;
 
@@ -301,7 +301,7 @@ fn index_issuers(connection: &Connection) -> rusqlite::Result<()> {
     loop {
         let entries: Vec<(i64, Vec<u8>)> = connection
             .prepare_cached("SELECT id, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2")?
-            .query_map((after, CHUNK as i64), |row| Ok((row.get(0)?, row.get(1)?)))?
+            .query_map((after, CHUNK), |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<rusqlite::Result<_>>()?;
         let Some(&(last, _)) = entries.last() else { break };
         after = last;
@@ -616,7 +616,7 @@ impl<'c> Web<'c> {
         let mut work = start;
         while !work.is_empty() {
             let round: Vec<i64> = std::mem::take(&mut work).into_iter().collect();
-            for chunk in round.chunks(CHUNK) {
+            for chunk in round.chunks(CHUNK.into()) {
                 for (id, node) in self.look(chunk)? {
                     let before = self.node(id)?.clone();
                     if before == node {

@@ -163,8 +163,8 @@ pub fn decide(
         if !ours[one] {
             continue;
         }
-        for other in one + 1..count {
-            ours[other] = ours[other] || mutual(one, other);
+        for (other, ours) in ours.iter_mut().enumerate().skip(one + 1) {
+            *ours = *ours || mutual(one, other);
         }
     }
     let conflicts: Vec<Fingerprint> = others

@@ -108,6 +108,8 @@ pub struct SignatureReport {
     pub algorithm: u8,
     /// Digest (RFC 9580, section 9.5).
     pub hash: u8,
+    /// What was signed, if the signature is one of the key.
+    pub digest: Vec<u8>,
     /// What has become of the key since: it has expired, or was revoked.
     pub since: Option<Discount>,
 }
@@ -132,6 +134,7 @@ impl SignatureReport {
             version: 0,
             algorithm: 0,
             hash: 0,
+            digest: Vec::new(),
             since: None,
         }
     }
