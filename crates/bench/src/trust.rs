@@ -249,7 +249,7 @@ fn shortened(cert: &Cert) -> Option<Cert> {
     let foreign = |body: &[u8]| {
         talaria_cert::Signature::parse(body).is_some_and(|signature| !signature.names(own))
     };
-    let last = cert.packets().enumerate().filter(|(_, packet)| foreign(packet.body)).last()?.0;
+    let last = cert.packets().enumerate().rfind(|(_, packet)| foreign(packet.body))?.0;
     Some(cert.retain(|at, _| at != last))
 }
 
@@ -347,6 +347,11 @@ fn sum(one: Cost, other: Cost) -> Cost {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
 fn middle(costs: &[Cost]) -> Cost {
     if costs.is_empty() { Cost::default() } else { crate::measure::median(costs) }
 }
@@ -393,7 +398,7 @@ fn growth(options: &TrustOptions, folder: &Path) -> Result<(Table, Plot), BenchE
                 (certifications as u64).into(),
                 cost.cpu_s().into(),
                 cost.wall_s.into(),
-                (cost.peak_bytes as f64 / 1e6).into(),
+                (number(cost.peak_bytes) / 1e6).into(),
             ]);
         };
         add(
@@ -402,7 +407,7 @@ fn growth(options: &TrustOptions, folder: &Path) -> Result<(Table, Plot), BenchE
         );
         let anew = talaria().args(["trust", "check", "--anew"]).measure()?;
         add("check from nothing", anew);
-        per_cert.push(Some(anew.cpu_s() * 1e6 / count as f64));
+        per_cert.push(Some(anew.cpu_s() * 1e6 / number(count)));
         add("import one changed certificate", talaria().arg("import").arg(&changed).measure()?);
         let owner = owners[10].to_string();
         let set = talaria().args(["trust", "set", &owner, "marginal"]).measure()?;

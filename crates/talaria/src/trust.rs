@@ -99,10 +99,13 @@ pub struct Judge<'s> {
     /// Recorded bindings, by address.
     recorded: HashMap<Vec<u8>, Vec<Binding>>,
     own: OnceCell<Own>,
-    mutual: RefCell<HashMap<(Fingerprint, Fingerprint, Vec<u8>), bool>>,
+    mutual: RefCell<HashMap<Rivals, bool>>,
     /// Certificates that were asked for as issuers.
     issuers: RefCell<HashMap<Fingerprint, Option<Rc<CertIssuer>>>>,
 }
+
+/// Two certificates, and the address that both have.
+type Rivals = (Fingerprint, Fingerprint, Vec<u8>);
 
 /// The user's own certificates.
 #[derive(Default)]
