@@ -272,6 +272,20 @@ impl Store {
         })
     }
 
+    /// The certificates of which a key may have this ID.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn with_key(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT cert FROM key WHERE handle = ?1")?
+                .query_map([id.rotated().cast_signed()], |row| row.get(0))?
+                .collect()
+        })
+    }
+
     /// The addresses that more than one certificate may have, in one pass over their index.
     ///
     /// # Errors
@@ -372,6 +386,25 @@ impl CertIssuer {
     #[must_use]
     pub fn new(cert: Cert) -> Self {
         Self { cert, setup: KeySetup::default() }
+    }
+
+    /// The ID of its primary key.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.cert.fingerprint().key_id()
+    }
+
+    /// Whether it made a signature on a component of `cert`.
+    #[must_use]
+    pub fn made(&self, cert: &Cert, component: PacketRef<'_>, signature: &[u8]) -> bool {
+        let Some(Ok(key)) = self.cert.packets().next().map(Key::parse) else { return false };
+        // The one in `cert`, which lives as long as it.
+        let Some(component) = cert.packets().find(|packet| *packet == component) else {
+            return false;
+        };
+        Certified::new(cert).is_some_and(|mut certified| {
+            certified.by(&key, &self.setup, component, signature) == Verdict::Good
+        })
     }
 
     /// Whether it certified the first user ID of `cert` with this address. Any certification counts, also one

@@ -8,9 +8,9 @@ use std::str::FromStr;
 
 use talaria_cert::{Fingerprint, Handle, KeyId, UserIdContent, Validity};
 use talaria_gnupg::Seen;
-use talaria_store::{Binding, CertIssuer, Row, Store, StoreError, TrustView};
-use talaria_trust::Level;
+use talaria_store::{Binding, CertIssuer, Certifications, Row, Store, StoreError, TrustView};
 use talaria_trust::tofu::{self, Decision, History, Known, Policy};
+use talaria_trust::{Level, flow};
 
 /// How certificates come to be believed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -26,11 +26,14 @@ pub enum TrustModel {
     Direct,
     /// Everything is believed, and nothing is said about it.
     Always,
+    /// The web of trust as a network in which trust flows, as in Sequoia.
+    Wot,
 }
 
 impl TrustModel {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Pgp, Self::Tofu, Self::TofuPgp, Self::Direct, Self::Always];
+    pub const ALL: [Self; 6] =
+        [Self::Pgp, Self::Tofu, Self::TofuPgp, Self::Direct, Self::Always, Self::Wot];
 
     /// Its name, which is that of gpg's option.
     #[must_use]
@@ -41,6 +44,7 @@ impl TrustModel {
             Self::TofuPgp => "tofu+pgp",
             Self::Direct => "direct",
             Self::Always => "always",
+            Self::Wot => "wot",
         }
     }
 
@@ -100,6 +104,7 @@ pub struct Judge<'s> {
     recorded: HashMap<Vec<u8>, Vec<Binding>>,
     own: OnceCell<Own>,
     mutual: RefCell<HashMap<Rivals, bool>>,
+    network: RefCell<Certifications<'s>>,
     /// Certificates that were asked for as issuers.
     issuers: RefCell<HashMap<Fingerprint, Option<Rc<CertIssuer>>>>,
 }
@@ -113,6 +118,8 @@ struct Own {
     fingerprints: Vec<Fingerprint>,
     /// The certificates that one of them may have certified.
     named: HashSet<i64>,
+    /// Those of everybody whom the user trusts, with how much.
+    roots: Vec<(i64, u8)>,
 }
 
 impl<'s> Judge<'s> {
@@ -131,7 +138,7 @@ impl<'s> Judge<'s> {
     ) -> Result<Self, StoreError> {
         let web = match model {
             TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now)?,
-            TrustModel::Tofu | TrustModel::Direct | TrustModel::Always => TrustView::default(),
+            _ => TrustView::default(),
         };
         let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
         let mut recorded: HashMap<Vec<u8>, Vec<Binding>> = HashMap::new();
@@ -150,6 +157,7 @@ impl<'s> Judge<'s> {
             recorded,
             own: OnceCell::new(),
             mutual: RefCell::default(),
+            network: RefCell::new(Certifications::new(store, now)),
             issuers: RefCell::default(),
         })
     }
@@ -211,6 +219,7 @@ impl<'s> Judge<'s> {
                 let owner = self.store.ownertrust(summary.fingerprint())?;
                 return Ok(alike(owner.and_then(Level::from_number).unwrap_or_default()));
             }
+            TrustModel::Wot => return self.flow(row),
             TrustModel::Tofu => None,
             TrustModel::Pgp | TrustModel::TofuPgp => self.web.standing(self.store, row.id)?,
         };
@@ -241,6 +250,44 @@ impl<'s> Judge<'s> {
             judged.level = tofu::best(bindings).combine(judged.level);
         }
         Ok(judged)
+    }
+
+    /// What arrives at a certificate in the network of certifications.
+    fn flow(&self, row: &Row) -> Result<Judged, StoreError> {
+        let own = self.own()?;
+        let mut judged = Judged { level: Level::Unknown, user_ids: Vec::new() };
+        for at in 0..row.summary.user_ids.len() {
+            let level = if own.fingerprints.contains(&row.summary.fingerprint()) {
+                Level::Ultimate
+            } else {
+                let paths = self.paths(row, at)?;
+                flow::level(paths.iter().map(|path| u32::from(path.amount)).sum())
+            };
+            judged.level = judged.level.max(level);
+            judged.user_ids.push(JudgedId { level, tofu: None });
+        }
+        Ok(judged)
+    }
+
+    /// The paths over which trust flows to a user ID of a certificate, by its place in the summary. Roots are
+    /// those whom the user trusts: ultimately and fully with all, marginally with a third.
+    ///
+    /// # Errors
+    ///
+    /// What reading the store can meet.
+    pub fn paths(&self, row: &Row, user_id: usize) -> Result<Vec<flow::Path>, StoreError> {
+        let summary = &row.summary;
+        let Some(found) = summary.user_ids.get(user_id) else { return Ok(Vec::new()) };
+        let valid = Validity::Valid;
+        if summary.validity(self.now) != valid || found.validity(self.now) != valid {
+            return Ok(Vec::new());
+        }
+        let text = match &found.content {
+            UserIdContent::Text(text) => &text[..],
+            UserIdContent::Attribute { .. } => &[],
+        };
+        let network = &mut *self.network.borrow_mut();
+        flow::paths(network, &self.own()?.roots, (row.id, user_id, text))
     }
 
     /// What trust on first use says of a user ID of a certificate.
@@ -307,16 +354,22 @@ impl<'s> Judge<'s> {
         if let Some(own) = self.own.get() {
             return Ok(own);
         }
-        let fingerprints: Vec<Fingerprint> = self
-            .store
-            .ownertrusts()?
-            .into_iter()
-            .filter(|&(_, value)| Level::from_number(value) == Some(Level::Ultimate))
-            .map(|(fingerprint, _)| fingerprint)
-            .collect();
+        let (mut fingerprints, mut roots) = (Vec::new(), Vec::new());
+        for (fingerprint, value) in self.store.ownertrusts()? {
+            let amount = match Level::from_number(value) {
+                Some(Level::Ultimate) => {
+                    fingerprints.push(fingerprint);
+                    flow::FULL
+                }
+                Some(Level::Full) => flow::FULL,
+                Some(Level::Marginal) => flow::PARTIAL,
+                _ => continue,
+            };
+            roots.extend(self.store.row(fingerprint)?.map(|row| (row.id, amount)));
+        }
         let ids: Vec<KeyId> = fingerprints.iter().map(Fingerprint::key_id).collect();
         let named = self.store.named_by(&ids)?;
-        Ok(self.own.get_or_init(|| Own { fingerprints, named }))
+        Ok(self.own.get_or_init(|| Own { fingerprints, named, roots }))
     }
 
     fn is_certified(

@@ -3,6 +3,7 @@
 //! Facts and a time go in, verdicts and the reasons for them come out. Nothing here opens a file or reads a
 //! clock. [`evaluate`] is the web of trust as `GnuPG` understands it.
 
+pub mod flow;
 mod level;
 mod pgp;
 mod scope;

@@ -7,6 +7,8 @@ use serde::Serialize;
 use talaria::cert::user_id;
 use talaria::store::{Access, Certifier, Query, Row, Store};
 use talaria::trust_models::Level;
+use talaria::trust_models::tofu::Policy;
+use talaria::{Judge, TrustModel};
 
 use super::super::{one_certificate, parse_query};
 use crate::context::Context;
@@ -22,6 +24,17 @@ pub(super) struct Args {
     /// The certificate
     #[arg(value_name = "QUERY", value_parser = parse_query)]
     query: Query,
+    /// The web of trust to look for paths in: GnuPG's, or Sequoia's, in which trust flows
+    #[arg(long, value_enum, default_value_t = ModelArg::Pgp)]
+    model: ModelArg,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ModelArg {
+    /// As GnuPG has it: what is valid and trusted introduces others
+    Pgp,
+    /// As Sequoia has it: only trust signatures introduce others, and each path carries an amount
+    Wot,
 }
 
 /// A step from one of your own keys to a user ID.
@@ -39,6 +52,9 @@ struct Step {
 struct PathJson {
     user_id: String,
     level: &'static str,
+    /// How much of 120 flows over the path, where that is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amount: Option<u8>,
     steps: Vec<Step>,
 }
 
@@ -46,14 +62,22 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let row = one_certificate(&stores, &args.query, cx.now)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::FAILURE) };
-    let paths = paths(&opened.store, &row, cx.now).map_err(talaria::Error::from)?;
+    let paths = match args.model {
+        ModelArg::Pgp => paths(&opened.store, &row, cx.now),
+        ModelArg::Wot => flows(&opened.store, &row, cx.now),
+    };
+    let paths = paths.map_err(talaria::Error::from)?;
     let mut out = std::io::stdout().lock();
     for path in &paths {
         if cx.json {
             writeln!(out, "{}", serde_json::to_string(path).map_err(std::io::Error::from)?)?;
             continue;
         }
-        writeln!(out, "[{:^9}] {}", path.level, printable(path.user_id.as_bytes()))?;
+        write!(out, "[{:^9}] {}", path.level, printable(path.user_id.as_bytes()))?;
+        match path.amount {
+            Some(amount) => writeln!(out, " ({amount} of 120)")?,
+            None => writeln!(out)?,
+        }
         for (at, step) in path.steps.iter().enumerate() {
             let name = step.user_id.as_deref().unwrap_or("(no user ID)");
             write!(out, "{:indent$}", "", indent = 2 + 2 * at)?;
@@ -68,7 +92,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 (Some(trust), None) => {
                     writeln!(out, "{} {} [{trust}]", step.fingerprint, printable(name.as_bytes()))?;
                 }
-                _ => writeln!(out, "{}", step.fingerprint)?,
+                _ => {
+                    let name = step.user_id.as_deref().unwrap_or_default();
+                    let line = format!("{} {}", step.fingerprint, printable(name.as_bytes()));
+                    writeln!(out, "{}", line.trim_end())?;
+                }
             }
         }
         writeln!(out)?;
@@ -104,6 +132,7 @@ fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
         let name = |text: &String| PathJson {
             user_id: text.clone(),
             level: Level::Ultimate.name(),
+            amount: None,
             steps: vec![target()],
         };
         return Ok(texts.iter().map(name).collect());
@@ -118,9 +147,43 @@ fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
         let user_id = texts[certifier.user_id].clone();
         let mut steps = lead(store, &certifier, now)?;
         steps.push(target());
-        paths.push(PathJson { user_id, level: level.name(), steps });
+        paths.push(PathJson { user_id, level: level.name(), amount: None, steps });
     }
     Ok(paths)
+}
+
+/// For each user ID, the paths over which trust flows to it.
+fn flows(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::store::StoreError> {
+    let judge = Judge::new(store, TrustModel::Wot, Policy::Auto, false, now)?;
+    let judged = judge.judge(row)?;
+    let mut found = Vec::new();
+    for (at, (user_id, judged)) in row.summary.user_ids.iter().zip(judged.user_ids).enumerate() {
+        let text = match &user_id.content {
+            talaria::cert::UserIdContent::Text(text) => user_id::text(text).into_owned(),
+            talaria::cert::UserIdContent::Attribute { .. } => "(user attribute)".to_owned(),
+        };
+        for path in judge.paths(row, at)? {
+            let mut steps = Vec::new();
+            for cert in path.edges.iter().map(|edge| edge.from).chain([row.id]) {
+                let step = store.row_by_id(cert)?;
+                let Some(step) = step else { continue };
+                let name = step.summary.primary_user_id();
+                steps.push(Step {
+                    fingerprint: step.summary.fingerprint().to_string(),
+                    user_id: name.map(|name| user_id::text(name).into_owned()),
+                    trust: None,
+                    created: None,
+                });
+            }
+            found.push(PathJson {
+                user_id: text.clone(),
+                level: judged.level.name(),
+                amount: Some(path.amount),
+                steps,
+            });
+        }
+    }
+    Ok(found)
 }
 
 /// The steps from an own key to an introducer, and its certification.
