@@ -1,5 +1,6 @@
 //! The one place where errors become text, a hint and an exit status.
 
+use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
@@ -51,9 +52,7 @@ impl From<MessageError> for CliError {
     fn from(error: MessageError) -> Self {
         // Work that was stopped says so through whatever it was reading.
         if let MessageError::Read(source) = &error
-            && source
-                .get_ref()
-                .is_some_and(<dyn std::error::Error + Send + Sync>::is::<talaria::Error>)
+            && source.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<talaria::Error>)
         {
             return Self::Operation(talaria::Error::Interrupted);
         }
@@ -127,6 +126,7 @@ impl CliError {
                     MessageError::NoSecret { .. } | MessageError::Key { .. } => 1,
                     MessageError::Usage(_) => 2,
                     MessageError::Read(_) | MessageError::Write(_) => 5,
+                    MessageError::Secret(error) if agent_refuses(&**error) => 1,
                     MessageError::Secret(_) => 4,
                     _ => 3,
                 },
@@ -217,4 +217,16 @@ impl CliError {
             _ => return None,
         })
     }
+}
+
+/// Whether gpg-agent did not use a key: the passphrase is wrong, or the user has said no.
+fn agent_refuses(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(AgentError::Refused(_)) = error.downcast_ref() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }

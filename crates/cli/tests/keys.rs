@@ -579,7 +579,7 @@ fn keys_in_the_agent_sign_and_decrypt() {
             assert!(command.output().unwrap().status.success());
         };
         forget();
-        let err = user.fails(&format!("{sign} other-pw"), 4);
+        let err = user.fails(&format!("{sign} other-pw"), 1);
         assert!(err.contains("gpg-agent refuses: Bad passphrase"), "{err}");
         user.fails(&format!("{decrypt} other-pw"), 1);
         assert_eq!(

@@ -54,6 +54,11 @@ pub enum AgentError {
     Malformed(&'static str),
 }
 
+/// An error on its way through Sequoia, which hands on what an error comes from, but not its type.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Passed(#[source] AgentError);
+
 /// Whether to start an agent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Start {
@@ -248,7 +253,8 @@ impl Signer for AgentKey {
             let mut connection = self.agent.session("SIGKEY", &self.public)?;
             connection.command(&format!("SETHASH {} {digits}", u8::from(hash)))?;
             connection.ask("PKSIGN", &mut Inquiry { password, ciphertext: None }, &mut |_| {})
-        })?;
+        });
+        let answer = answer.map_err(Passed)?;
         let answer = Expression::parse(&answer)?;
         let number = |name: &str| {
             let octets = answer.value(name);
