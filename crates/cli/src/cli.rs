@@ -20,7 +20,7 @@ use crate::commands::Command;
     arg_required_else_help = true,
     propagate_version = true,
     after_long_help = "Exit status: 0 done; 1 no such thing; 2 usage; 3 bad input; \
-        4 store damaged or unavailable; 5 input or output failed."
+        4 store damaged or unavailable; 5 input or output failed; 130 interrupted."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use talaria::keys::KeyStore;
 use talaria::message::openpgp::policy::StandardPolicy;
 use talaria::store::Access;
@@ -111,19 +112,35 @@ impl Context {
     /// Runs long work with a progress display; the first interrupt asks it to stop, the second ends
     /// the process.
     pub(crate) fn long<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
-        use signal_hook::consts::{SIGINT, SIGTERM};
         for signal in [SIGINT, SIGTERM] {
             let stop = Arc::clone(&self.stop);
-            let _ =
-                signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
-            let _ = signal_hook::flag::register(signal, stop);
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop);
         }
+        self.stop_on_signals();
         self.shown(|report| work(&mut Monitor { report, stop: &self.stop }))
+    }
+
+    /// Runs long work that may ask the user, with a progress display that is drawn only when it reports; an
+    /// interrupt asks it to stop.
+    pub(crate) fn asking<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+        self.stop_on_signals();
+        let mut display = Display::new(self.quiet);
+        let report = &mut |progress| display.show(progress);
+        let result = work(&mut Monitor { report, stop: &self.stop });
+        display.bar.finish_and_clear();
+        result
+    }
+
+    fn stop_on_signals(&self) {
+        for signal in [SIGINT, SIGTERM] {
+            let _ = signal_hook::flag::register(signal, Arc::clone(&self.stop));
+        }
     }
 
     /// Runs long work with a progress display; an interrupt ends the process.
     pub(crate) fn shown<T>(&self, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
         let mut display = Display::new(self.quiet);
+        display.bar.enable_steady_tick(Duration::from_millis(250));
         let result = work(&mut |progress| display.show(progress));
         display.bar.finish_and_clear();
         result
@@ -144,7 +161,6 @@ impl Display {
             ProgressDrawTarget::stderr_with_hz(10)
         };
         let bar = ProgressBar::with_draw_target(None, target);
-        bar.enable_steady_tick(Duration::from_millis(250));
         Self { bar, started: SystemTime::now() }
     }
 

@@ -32,6 +32,9 @@ pub(crate) enum CliError {
     /// Something that was named is not there.
     #[error("{0}")]
     Missing(String),
+    /// The user stopped work on a message.
+    #[error("interrupted")]
+    Stopped,
     /// There is nothing to sign with, and nothing is named.
     #[error("there is no secret key that can sign")]
     NoSigner,
@@ -54,7 +57,7 @@ impl From<MessageError> for CliError {
         if let MessageError::Read(source) = &error
             && source.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<talaria::Error>)
         {
-            return Self::Operation(talaria::Error::Interrupted);
+            return Self::Stopped;
         }
         Self::Operation(error.into())
     }
@@ -101,10 +104,11 @@ impl CliError {
         }
     }
 
-    fn status(&self) -> u8 {
+    pub(crate) fn status(&self) -> u8 {
         use talaria::Error as E;
         match self {
             Self::Usage(_) | Self::WhichSigner { .. } => 2,
+            Self::Stopped => 130,
             Self::Config(_) => 3,
             Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner => 1,
@@ -145,6 +149,7 @@ impl CliError {
                  name one that gpg-agent has: --with KEY."
             }
             Self::WhichSigner { .. } => "Name one of them with --with.",
+            Self::Stopped => "No file was written. What went to standard output is not complete.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {
                     "Another program listens there: `ss -ltnp` names it. (An address of [::] takes \

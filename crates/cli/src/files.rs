@@ -6,11 +6,13 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use talaria::message::MessageError;
 use talaria::{Error, Monitor, Progress};
 
 use crate::error::CliError;
+use crate::passphrase::TERMINAL;
 
 /// Octets that are read at once where lines and lengths are looked at. What reads more at a time, as the
 /// bulk of a binary message, goes past the buffer.
@@ -60,6 +62,11 @@ impl Source {
     }
 }
 
+/// An error of an input that was read through a reader of messages, which may carry one of its own.
+pub(crate) fn read_failed(error: io::Error) -> MessageError {
+    error.downcast().unwrap_or_else(MessageError::Read)
+}
+
 fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
     CliError::Operation(Error::Io { action, name: name.to_owned(), source })
 }
@@ -98,36 +105,62 @@ impl Read for Watched {
     }
 }
 
-/// Runs `work` on a thread and shows how far it has come.
+/// How long work that is to stop may take to end, before the process does.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Runs `work` on a thread and shows how far it has come. An interrupt ends it, wherever it is: it may wait
+/// for a pipe, or the user for a passphrase. Then `unfinished` is removed.
 pub(crate) fn watched<T: Send>(
     cx: &crate::context::Context,
     size: Option<u64>,
+    unfinished: Option<&Path>,
     work: impl FnOnce(&Watch) -> Result<T, CliError> + Send,
 ) -> Result<T, CliError> {
     let watch = Watch { read: Arc::default(), stop: Arc::default() };
-    cx.long(|monitor: &mut Monitor<'_>| {
+    cx.asking(|monitor: &mut Monitor<'_>| {
         std::thread::scope(|scope| {
             let (done, ended) = mpsc::channel();
             let watch = &watch;
             scope.spawn(move || done.send(work(watch)));
+            let mut stopped: Option<Instant> = None;
             loop {
                 match ended.recv_timeout(Duration::from_millis(100)) {
                     Ok(result) => return result,
                     Err(mpsc::RecvTimeoutError::Timeout) => {}
                     // It panicked; the scope passes that on.
-                    Err(mpsc::RecvTimeoutError::Disconnected) => {
-                        return Err(CliError::Operation(Error::Interrupted));
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return Err(CliError::Stopped),
+                }
+                if monitor.stop.load(Ordering::Relaxed) {
+                    watch.stop.store(true, Ordering::Relaxed);
+                    if stopped.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                        end(unfinished);
                     }
                 }
-                watch.stop.store(monitor.stop.load(Ordering::Relaxed), Ordering::Relaxed);
-                (monitor.report)(Progress {
-                    bytes: watch.read.load(Ordering::Relaxed),
-                    bytes_total: size.unwrap_or(0),
-                    ..Progress::default()
-                });
+                if let Ok(_alone) = TERMINAL.try_lock() {
+                    (monitor.report)(Progress {
+                        bytes: watch.read.load(Ordering::Relaxed),
+                        bytes_total: size.unwrap_or(0),
+                        ..Progress::default()
+                    });
+                }
             }
         })
     })
+}
+
+/// Ends the process, and what there is of an output.
+fn end(unfinished: Option<&Path>) -> ! {
+    if let Some(path) = unfinished {
+        let _ = std::fs::remove_file(path);
+    }
+    if io::stderr().is_terminal() {
+        // Over what is shown there.
+        eprint!("\r\x1b[K");
+    }
+    let error = CliError::Stopped;
+    error.report();
+    // Not `std::process::exit`: what it runs at the end does not expect that threads still work.
+    signal_hook::low_level::exit(error.status().into())
 }
 
 /// An output: a file that is there when it is complete, or standard output.
@@ -156,6 +189,14 @@ impl Target {
         let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
             .map_err(|error| failed("write", &path.display().to_string(), error))?;
         Ok(Self::File { temporary, path: path.to_owned() })
+    }
+
+    /// Where the file is as long as it has no name.
+    pub(crate) fn unfinished(&self) -> Option<PathBuf> {
+        match self {
+            Self::Stdout(_) => None,
+            Self::File { temporary, .. } => Some(temporary.path().to_owned()),
+        }
     }
 
     /// Whether what was written disappears unless it is kept.

@@ -3,7 +3,10 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use rustix::process::{Signal, getpid, kill_process};
 use talaria::Error;
 use talaria::message::openpgp::crypto::Password;
 use zeroize::Zeroizing;
@@ -13,6 +16,8 @@ use crate::files::descriptor;
 
 /// Octets of a passphrase.
 const PASSPHRASE_BYTES_MAX: u64 = 4096;
+/// After an interrupt the process ends earlier than this.
+const SIGNAL_TAKES: Duration = Duration::from_secs(2);
 
 /// Where a passphrase comes from. Without any of these it is asked for on the terminal.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -90,13 +95,29 @@ fn first_line(file: File) -> io::Result<Password> {
     Ok(Password::from(line))
 }
 
+/// Held while the user is asked, so that no progress is drawn over the question.
+pub(crate) static TERMINAL: Mutex<()> = Mutex::new(());
+
 /// Asks for a passphrase on the terminal; `None` without one.
 pub(crate) fn ask(prompt: &str) -> Option<Password> {
     if !io::stderr().is_terminal() && File::open("/dev/tty").is_err() {
         return None;
     }
-    let text = Zeroizing::new(rpassword::prompt_password(format!("{prompt}: ")).ok()?);
-    Some(Password::from(text.as_str()))
+    let _alone = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner);
+    if io::stderr().is_terminal() {
+        // Progress that was drawn before.
+        eprint!("\r\x1b[K");
+    }
+    match rpassword::prompt_password(format!("{prompt}: ")) {
+        Ok(text) => Some(Password::from(Zeroizing::new(text).as_str())),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            // While it is asked, the terminal makes no signal of the keys.
+            let _ = kill_process(getpid(), Signal::INT);
+            std::thread::sleep(SIGNAL_TAKES);
+            None
+        }
+        Err(_) => None,
+    }
 }
 
 /// Asks for a new passphrase, twice.

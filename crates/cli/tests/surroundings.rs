@@ -126,6 +126,35 @@ fn a_full_disk_is_named_and_harms_nothing() {
 }
 
 #[test]
+fn a_full_disk_keeps_no_part_of_a_message_and_what_was_there() {
+    let program = Program::new();
+    let Some(disk) = Disk::mount(program.path("disk"), 3 << 20) else { return };
+    let at = |name: &str| text(&program.path(name)).to_owned();
+    fs::write(program.path("pw"), "correct horse\n").unwrap();
+    let document: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(program.path("document"), &document).unwrap();
+    let encrypt = ["encrypt", "--symmetric", "--passphrase-file", &at("pw")];
+    program.ok(&[&encrypt[..], &["-o", &at("sealed"), &at("document")]].concat());
+    let decrypt = ["decrypt", "--passphrase-file", &at("pw")];
+    let out = disk.at.join("out");
+    for (command, input) in
+        [(&encrypt[..], "document"), (&decrypt, "sealed"), (&["pack"], "sealed")]
+    {
+        for before in [None, Some("what was there")] {
+            let _ = fs::remove_file(&out);
+            before.iter().for_each(|before| fs::write(&out, before).unwrap());
+            let input = at(input);
+            let args = [command, &["-o", text(&out), &input]].concat();
+            let said = program.fails(&args, 5);
+            assert!(said.contains("No space left"), "{args:?}: {said}");
+            assert_eq!(fs::read_to_string(&out).ok().as_deref(), before);
+            let left = fs::read_dir(&disk.at).unwrap().count();
+            assert_eq!(left, usize::from(before.is_some()), "{args:?}");
+        }
+    }
+}
+
+#[test]
 fn a_read_only_file_system_is_read_and_named() {
     let program = Program::new();
     let Some(disk) = Disk::mount(program.path("disk"), 8 << 20) else { return };

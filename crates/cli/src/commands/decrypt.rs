@@ -67,7 +67,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut target = Target::open(args.output.as_deref(), false)?;
     let held = target.is_held();
     let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
-    let result = watched(cx, size, |watch| {
+    let unfinished = target.unfinished();
+    let result = watched(cx, size, unfinished.as_deref(), |watch| {
         let mut input = Input::new(source.buffered(watch))?;
         let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
         // A file that disappears after an error needs no second pass.
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(decrypted) => decrypted,
         Err(error) => {
             report.lines(&status::failed(&error))?;
-            return Err(talaria::Error::from(error).into());
+            return Err(error.into());
         }
     };
     report.lines(&status::decrypted(&decrypted))?;

@@ -153,7 +153,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         ..EncryptOptions::default()
     };
     let mut target = Target::open(args.output.as_deref(), !args.armor)?;
-    watched(cx, source.size, |watch| {
+    let unfinished = target.unfinished();
+    watched(cx, source.size, unfinished.as_deref(), |watch| {
         let input = source.watched(watch);
         if args.armor {
             let mut armor = ArmorWriter::new(&mut target, Label::Message)?;

@@ -8,7 +8,7 @@ use talaria::message::{CLEARTEXT_HEAD, Input, PacketInfo, inspect, split_clearte
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, watched};
+use crate::files::{Source, read_failed, watched};
 use crate::render::printable;
 
 /// Say what a message is made of
@@ -25,9 +25,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
-    let (packets, cleartext) = watched(cx, size, |watch| {
+    let (packets, cleartext) = watched(cx, size, None, |watch| {
         let mut input = source.buffered(watch);
-        if input.fill_buf()?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
+        if input.fill_buf().map_err(read_failed)?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
             let (text, signatures) = split_cleartext(&mut input)?;
             return Ok((inspect(&mut &signatures[..])?, Some(text.len())));
         }

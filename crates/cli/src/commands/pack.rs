@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let mut target = Target::open(args.output.as_deref(), !args.armor)?;
     let now = cx.now;
-    watched(cx, size, |watch| {
+    let unfinished = target.unfinished();
+    watched(cx, size, unfinished.as_deref(), |watch| {
         let input = source.watched(watch);
         if args.armor {
             let mut armor = ArmorWriter::new(&mut target, Label::Message)?;

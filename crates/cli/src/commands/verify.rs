@@ -11,7 +11,7 @@ use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, watched};
+use crate::files::{Source, Target, read_failed, watched};
 use crate::signatures::{self, StatusArgs};
 
 /// Check signatures
@@ -45,24 +45,29 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let size = source.size;
     let mut target =
         args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
+    let unfinished = target.as_ref().and_then(Target::unfinished);
+    let unfinished = unfinished.as_deref();
     let reports: Vec<SignatureReport> = match &args.signature {
         Some(path) => {
             let file = Source::open(Some(path))?;
-            watched(cx, size, |watch| {
+            watched(cx, size, unfinished, |watch| {
                 let mut signatures = Vec::new();
                 let input = Input::new(file.buffered(watch))?;
-                input.take(SIGNATURES_BYTES_MAX).read_to_end(&mut signatures)?;
+                input
+                    .take(SIGNATURES_BYTES_MAX)
+                    .read_to_end(&mut signatures)
+                    .map_err(read_failed)?;
                 Ok(verifier.detached(&signatures, &mut source.watched(watch))?)
             })?
         }
-        None => watched(cx, size, |watch| {
+        None => watched(cx, size, unfinished, |watch| {
             let mut input = source.buffered(watch);
             let mut nowhere = std::io::sink();
             let out: &mut (dyn Write + Send) = match &mut target {
                 Some(target) => target,
                 None => &mut nowhere,
             };
-            if input.fill_buf()?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
+            if input.fill_buf().map_err(read_failed)?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
                 let (text, reports) = verify_cleartext(&mut input, &mut verifier)?;
                 out.write_all(&text)?;
                 return Ok(reports);
