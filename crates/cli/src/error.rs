@@ -174,12 +174,15 @@ impl CliError {
                 }
                 E::Agent(AgentError::Absent) => "--gpg-agent starts it.",
                 E::Agent(AgentError::Gpgconf(_)) => "Is GnuPG installed?",
+                E::Message(MessageError::NoSecret { recipients, .. }) if recipients.is_empty() => {
+                    "Give its passphrase with --passphrase-file, --passphrase-fd or --passphrase-env."
+                }
                 E::Message(MessageError::NoSecret { .. }) => {
                     "Name a file with the key with --key-file, or give the passphrase with \
                      --passphrase-file."
                 }
                 E::Message(MessageError::Tampered(_) | MessageError::Truncated(_)) => {
-                    "Do not use what was written of it. Fetch it again, or ask the sender."
+                    "Use nothing that came out of it. Fetch it again, or ask the sender."
                 }
                 E::Message(MessageError::TooLarge { .. }) => {
                     "If you trust the sender, --max-expansion raises the limit on content."

@@ -163,9 +163,9 @@ fn end(unfinished: Option<&Path>) -> ! {
     signal_hook::low_level::exit(error.status().into())
 }
 
-/// An output: a file that is there when it is complete, or standard output.
+/// An output: a file that is there when it is complete; or standard output, a pipe, a device.
 pub(crate) enum Target {
-    Stdout(File),
+    Stream(File),
     File { temporary: tempfile::NamedTempFile, path: PathBuf },
 }
 
@@ -183,18 +183,24 @@ impl Target {
             }
             let file = File::from(stdout.as_fd().try_clone_to_owned()?);
             widen(&file);
-            return Ok(Self::Stdout(file));
+            return Ok(Self::Stream(file));
         };
+        let named = |error| failed("write", &path.display().to_string(), error);
+        if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            // A device or a pipe, which no file should replace.
+            return Ok(Self::Stream(File::options().write(true).open(path).map_err(named)?));
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
-            .map_err(|error| failed("write", &path.display().to_string(), error))?;
+            // Its own text has the name of the temporary file, which would only confuse.
+            .map_err(|error| named(error.kind().into()))?;
         Ok(Self::File { temporary, path: path.to_owned() })
     }
 
     /// Where the file is as long as it has no name.
     pub(crate) fn unfinished(&self) -> Option<PathBuf> {
         match self {
-            Self::Stdout(_) => None,
+            Self::Stream(_) => None,
             Self::File { temporary, .. } => Some(temporary.path().to_owned()),
         }
     }
@@ -227,14 +233,14 @@ impl Target {
 impl Write for Target {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Stdout(file) => file.write(data),
+            Self::Stream(file) => file.write(data),
             Self::File { temporary, .. } => temporary.as_file_mut().write(data),
         }
     }
 
     fn write_vectored(&mut self, data: &[io::IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Self::Stdout(file) => file.write_vectored(data),
+            Self::Stream(file) => file.write_vectored(data),
             Self::File { temporary, .. } => temporary.as_file_mut().write_vectored(data),
         }
     }

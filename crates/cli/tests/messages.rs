@@ -434,3 +434,23 @@ fn packed_messages_are_what_gpg_stores() {
     fs::write(site.at("packed"), packed.stdout).unwrap();
     assert!(done(site.gpg().arg("-d").arg(site.at("packed"))).stdout == plain);
 }
+
+#[test]
+fn a_device_is_written_to_and_stays_one() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let site = Site::new();
+    fs::write(site.at("in"), "text").unwrap();
+    done(Command::new("mkfifo").arg(site.at("pipe")));
+    let mut reader =
+        Command::new("cat").arg(site.at("pipe")).stdout(Stdio::piped()).spawn().unwrap();
+    done(site.talaria().args(["pack", "-o"]).arg(site.at("pipe")).arg(site.at("in")));
+    let mut packed = Vec::new();
+    std::io::Read::read_to_end(&mut reader.stdout.take().unwrap(), &mut packed).unwrap();
+    reader.wait().unwrap();
+    assert!(packed.ends_with(b"text"), "{packed:?}");
+    assert!(fs::metadata(site.at("pipe")).unwrap().file_type().is_fifo());
+    let missing = site.at("missing/out");
+    let said = fails(site.talaria().args(["pack", "-o"]).arg(&missing).arg(site.at("in")), 5);
+    let wanted = format!("talaria: cannot write {}: entity not found\n", missing.display());
+    assert_eq!(said, wanted);
+}

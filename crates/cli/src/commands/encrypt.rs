@@ -99,10 +99,16 @@ pub(crate) struct CompressArgs {
 impl CompressArgs {
     pub(crate) fn parsed(&self) -> Result<Compression, CliError> {
         let usage = |text: String| Err(CliError::Usage(text));
-        let level = match self.compress.get(1).map(|level| level.parse::<u32>()) {
+        let level = match self.compress.get(1).map(|level| (level, level.parse::<u32>())) {
             None => 6,
-            Some(Ok(level @ 1..=9)) => level,
-            Some(_) => return usage("a level of compression is from 1 to 9".into()),
+            Some((_, Ok(level @ 1..=9))) => level,
+            // It may be the file.
+            Some((level, _)) => {
+                return usage(format!(
+                    "{level} is no level of compression, which is from 1 to 9; name the file before \
+                     --compress, or behind --"
+                ));
+            }
         };
         Ok(match self.compress.first().map(String::as_str) {
             None | Some("none") => Compression::None,
