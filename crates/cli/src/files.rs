@@ -81,6 +81,30 @@ fn widen(file: &File) {
     let _ = rustix::pipe::fcntl_setpipe_size(file, PIPE_BYTES);
 }
 
+/// Octets at the start of a message that tell whom it is for.
+const START_BYTES: usize = 64 << 10;
+
+/// An input whose start is kept.
+pub(crate) struct Noted<'a, R> {
+    input: R,
+    start: &'a mut Vec<u8>,
+}
+
+impl<'a, R> Noted<'a, R> {
+    pub(crate) fn new(input: R, start: &'a mut Vec<u8>) -> Self {
+        Self { input, start }
+    }
+}
+
+impl<R: Read> Read for Noted<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buf)?;
+        let room = START_BYTES - self.start.len();
+        self.start.extend_from_slice(&buf[..read.min(room)]);
+        Ok(read)
+    }
+}
+
 /// How much was read, and whether to stop.
 #[derive(Clone)]
 pub(crate) struct Watch {

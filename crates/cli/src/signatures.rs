@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 
 use talaria::message::{Outcome, SignatureReport};
-use talaria::{Error, date, status};
+use talaria::{Error, date};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -39,6 +39,11 @@ impl StatusArgs {
 pub(crate) struct StatusFile(Option<File>);
 
 impl StatusFile {
+    /// Whether somebody reads it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), CliError> {
         if let Some(file) = &mut self.0 {
             let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -48,19 +53,12 @@ impl StatusFile {
     }
 }
 
-/// Reports signatures. Returns whether none is bad.
-pub(crate) fn report(
-    signatures: &[SignatureReport],
-    to: &mut StatusFile,
-    cx: &Context,
-) -> Result<bool, CliError> {
-    for signature in signatures {
-        to.lines(&status::signature(signature))?;
-        if !cx.json {
-            cx.status(format_args!("{}", sentence(signature)));
-        }
+/// Says how signatures are. Returns whether none is bad.
+pub(crate) fn report(signatures: &[SignatureReport], cx: &Context) -> bool {
+    if !cx.json {
+        signatures.iter().for_each(|signature| cx.status(format_args!("{}", sentence(signature))));
     }
-    Ok(signatures.iter().all(|signature| signature.outcome != Outcome::Bad))
+    signatures.iter().all(|signature| signature.outcome != Outcome::Bad)
 }
 
 /// One signature in words.

@@ -1,19 +1,45 @@
 //! What happened, as the lines that GnuPG writes with `--status-fd` (its doc/DETAILS), for scripts that
 //! were made for it. Each line starts with `[GNUPG:] `.
 
-use talaria_message::{Decrypted, Discount, Literal, MessageError, Outcome, SignatureReport};
+mod head;
 
-/// A user ID or a file name in a line: white space and control characters as GnuPG has them.
-fn escaped(text: &[u8]) -> String {
-    text.iter().fold(String::new(), |out, &octet| match octet {
-        b'%' | 0..=0x1f | 0x7f => format!("{out}%{octet:02X}"),
-        _ => out + &String::from_utf8_lossy(&[octet]),
-    })
+use talaria_message::{Decrypted, Discount, MessageError, OpenedBy, Outcome, SignatureReport};
+
+use self::head::Head;
+
+/// A text in a line: control characters and `%` as GnuPG has them, and those that some programs take for
+/// line ends.
+fn escaped(text: &str) -> String {
+    let plain = |c: char| !c.is_control() && !matches!(c, '%' | '\u{2028}' | '\u{2029}');
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if plain(c) {
+            out.push(c);
+        } else {
+            let mut octets = [0; 4];
+            c.encode_utf8(&mut octets).bytes().for_each(|octet| out += &format!("%{octet:02X}"));
+        }
+    }
+    out
+}
+
+/// The name of a file in a line: one word.
+fn escaped_name(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        out += &escaped(chunk.valid()).replace(' ', "%20");
+        chunk.invalid().iter().for_each(|octet| out += &format!("%{octet:02X}"));
+    }
+    out
 }
 
 /// The lines about one signature.
 #[must_use]
 pub fn signature(report: &SignatureReport) -> Vec<String> {
+    with_prefix(signature_lines(report))
+}
+
+fn signature_lines(report: &SignatureReport) -> Vec<String> {
     let mut lines = vec!["NEWSIG".to_owned()];
     let key_id = report
         .signer
@@ -23,18 +49,7 @@ pub fn signature(report: &SignatureReport) -> Vec<String> {
         .unwrap_or_else(|| "0000000000000000".to_owned());
     let user_id = || {
         let name = report.signer.as_ref().and_then(|signer| signer.user_id.as_deref());
-        // Names are UTF-8 in these lines.
-        name.map_or("[?]".to_owned(), |name| {
-            name.chars()
-                .map(|c| {
-                    if c.is_control() || c == '%' {
-                        format!("%{:02X}", u32::from(c))
-                    } else {
-                        c.to_string()
-                    }
-                })
-                .collect()
-        })
+        name.map_or("[?]".to_owned(), escaped)
     };
     let fingerprint = || {
         let named = report.issuer.as_ref().and_then(|issuer| issuer.fingerprint);
@@ -73,62 +88,89 @@ pub fn signature(report: &SignatureReport) -> Vec<String> {
         (Outcome::Discounted(_), _) => lines.push(errsig(1)),
         (Outcome::Unchecked(_), _) => lines.push(errsig(4)),
     }
-    with_prefix(lines)
+    lines
 }
 
-/// The lines about a message that was decrypted.
+/// The lines about a message that was decrypted, with those about its signatures. `start` is how the message
+/// starts, 64 KiB or less of it; `certificate` has the key that opened it.
 #[must_use]
-pub fn decrypted(decrypted: &Decrypted) -> Vec<String> {
+pub fn decrypted(decrypted: &Decrypted, start: &[u8], certificate: Option<&str>) -> Vec<String> {
+    let mut lines = Head::read(start).wrapped;
+    if let (OpenedBy::Key(key), Some(certificate)) = (&decrypted.by, certificate) {
+        lines.push(format!("DECRYPTION_KEY {key} {certificate} -"));
+    }
     let (mdc, aead) = match decrypted.aead {
         None => (2, 0),
         Some(aead) => (0, aead as u8),
     };
-    let mut lines = vec![
-        "BEGIN_DECRYPTION".to_owned(),
-        format!("DECRYPTION_INFO {mdc} {} {aead}", decrypted.cipher as u8),
-        plaintext(&decrypted.literal),
-    ];
-    if decrypted.aead.is_none() {
-        lines.push("GOODMDC".to_owned());
+    lines.push("BEGIN_DECRYPTION".to_owned());
+    lines.push(format!("DECRYPTION_INFO {mdc} {} {aead}", decrypted.cipher as u8));
+    let literal = &decrypted.literal;
+    let format = if literal.text { 75 } else { 62 };
+    let name = escaped_name(&literal.name);
+    lines.push(format!("PLAINTEXT {format} {} {name}", literal.date));
+    lines.extend(decrypted.signatures.iter().flat_map(signature_lines));
+    // GnuPG says so of AEAD, too.
+    lines.extend(["DECRYPTION_OKAY", "GOODMDC", "END_DECRYPTION"].map(str::to_owned));
+    with_prefix(lines)
+}
+
+/// The lines about a message that could not be decrypted. `start` is how it starts, 64 KiB or less of it, or
+/// `None` for text without armor.
+#[must_use]
+pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
+    let Some(start) = start else { return no_data(None) };
+    let head = Head::read(start);
+    if matches!(error, MessageError::Malformed(_)) && !head.encrypted {
+        return no_data(Some(start));
     }
-    lines.push("DECRYPTION_OKAY".to_owned());
+    let mut lines = head.wrapped;
+    let mut why = None;
+    match error {
+        MessageError::NoSecret { recipients, passwords } => {
+            lines.extend(recipients.iter().map(|key| format!("NO_SECKEY {}", key_id(key))));
+            why = (*passwords > 0).then_some("ERROR symkey_decrypt.maybe_error 11_BAD_PASSPHRASE");
+        }
+        MessageError::Key { .. } => {
+            lines.push("ERROR pkdecrypt_failed 11_BAD_PASSPHRASE".to_owned());
+        }
+        MessageError::Tampered(_) => why = Some("BADMDC"),
+        _ => {}
+    }
+    lines.push("BEGIN_DECRYPTION".to_owned());
+    lines.extend(head.info);
+    lines.extend(why.map(str::to_owned));
+    lines.push("DECRYPTION_FAILED".to_owned());
     lines.push("END_DECRYPTION".to_owned());
     with_prefix(lines)
 }
 
-/// The lines about content that was not encrypted.
+/// The lines about input that is not what was expected, by how it starts; `None` for text without armor.
 #[must_use]
-pub fn literal(literal: &Literal) -> Vec<String> {
-    with_prefix(vec![plaintext(literal)])
+pub fn no_data(start: Option<&[u8]>) -> Vec<String> {
+    let lines = match start {
+        None => &["NODATA 1", "NODATA 2"][..],
+        Some([]) => &["NODATA 2"],
+        Some(start) if Head::read(start).known => &["UNEXPECTED 0"],
+        Some(_) => &["NODATA 3"],
+    };
+    with_prefix(lines.iter().map(|&line| line.to_owned()).collect())
 }
 
-fn plaintext(literal: &Literal) -> String {
-    let kind = if literal.text { 0x75 } else { 0x62 };
-    format!("PLAINTEXT {kind:x} {} {}", literal.date, escaped(&literal.name))
-}
-
-/// The lines about a message that could not be decrypted.
+/// The line about a message that is not signed.
 #[must_use]
-pub fn failed(error: &MessageError) -> Vec<String> {
-    let mut lines = Vec::new();
-    match error {
-        MessageError::NoSecret { recipients, .. } => {
-            lines.extend(recipients.iter().map(|key| format!("NO_SECKEY {}", key_id(key))));
-        }
-        MessageError::Malformed(_) => lines.push("NODATA 3".to_owned()),
-        MessageError::Tampered(_) => lines.push("BADMDC".to_owned()),
-        _ => {}
-    }
-    lines.push("DECRYPTION_FAILED".to_owned());
-    with_prefix(lines)
+pub fn unsigned() -> Vec<String> {
+    with_prefix(vec!["NODATA 4".to_owned()])
 }
 
-/// The key ID that follows from a fingerprint in hexadecimal, or the key ID itself.
+/// The key ID that follows from a fingerprint in hexadecimal, or the key ID itself; zeros for a key that
+/// is not named.
 fn key_id(name: &str) -> String {
     match name.len() {
         40 => name[24..].to_owned(),
         64 => name[..16].to_owned(),
-        _ => name.to_owned(),
+        16 => name.to_owned(),
+        _ => "0".repeat(16),
     }
 }
 

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use talaria::message::{
-    DecryptOptions, Decrypted, Input, Limits, OpenedBy, Release, Secrets, Verifier, decrypt,
+    DecryptOptions, Decrypted, Input, Limits, MessageError, OpenedBy, Release, Secrets, Verifier,
+    decrypt,
 };
 use talaria::status;
 use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, watched};
+use crate::files::{Noted, Source, Target, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::signatures::{self, StatusArgs};
@@ -47,6 +48,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut report = args.status.open()?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let mut secrets = Secrets {
@@ -68,8 +70,13 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let held = target.is_held();
     let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
     let unfinished = target.unfinished();
-    let result = watched(cx, size, unfinished.as_deref(), |watch| {
-        let mut input = Input::new(source.buffered(watch))?;
+    let (result, start) = watched(cx, size, unfinished.as_deref(), |watch| {
+        let input = match Input::new(source.buffered(watch)) {
+            Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
+            input => input?,
+        };
+        let mut start = Vec::new();
+        let mut input = Noted::new(input, &mut start);
         let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
         // A file that disappears after an error needs no second pass.
         let release = if held || args.stream_unverified {
@@ -79,23 +86,43 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let options = DecryptOptions { release, limits, threads };
-        Ok(decrypt(&mut input, &mut target, &mut secrets, &mut verifier, options))
+        let result = decrypt(&mut input, &mut target, &mut secrets, &mut verifier, options);
+        Ok((result, Some(start)))
     })?;
-    let mut report = args.status.open()?;
+    let start = start.as_deref();
     let decrypted = match result {
         Ok(decrypted) => decrypted,
         Err(error) => {
-            report.lines(&status::failed(&error))?;
+            report.lines(&status::failed(&error, start))?;
             return Err(error.into());
         }
     };
-    report.lines(&status::decrypted(&decrypted))?;
-    let good = signatures::report(&decrypted.signatures, &mut report, cx)?;
+    if report.is_open() {
+        let certificate = certificate(&decrypted.by, cx);
+        let lines =
+            status::decrypted(&decrypted, start.unwrap_or_default(), certificate.as_deref());
+        report.lines(&lines)?;
+    }
+    let good = signatures::report(&decrypted.signatures, cx);
     if cx.json {
         writeln!(std::io::stderr(), "{}", json(&decrypted))?;
     }
     target.keep(false)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The certificate of the key that has opened a message, if it is in the store or in the key store.
+fn certificate(by: &OpenedBy, cx: &Context) -> Option<String> {
+    let OpenedBy::Key(key) = by else { return None };
+    let query = format!("0x{key}").parse().ok()?;
+    let known = cx.stores(Access::Read).and_then(|stores| Ok(stores.parsed(&query, cx.now)?));
+    let own = || cx.keys().and_then(|keys| Ok(keys.list()?));
+    known
+        .or_else(|_| own())
+        .ok()?
+        .iter()
+        .find(|cert| cert.keys().any(|other| other.key().fingerprint().to_hex() == *key))
+        .map(|cert| cert.fingerprint().to_hex())
 }
 
 fn json(decrypted: &Decrypted) -> serde_json::Value {

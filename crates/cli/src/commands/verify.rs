@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use talaria::message::{
-    CLEARTEXT_HEAD, Input, Limits, SignatureReport, Verifier, verify_cleartext, verify_inline,
+    CLEARTEXT_HEAD, Input, Limits, MessageError, SignatureReport, Verifier, verify_cleartext,
+    verify_inline,
 };
+use talaria::status;
 use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, read_failed, watched};
+use crate::files::{Noted, Source, Target, read_failed, watched};
 use crate::signatures::{self, StatusArgs};
 
 /// Check signatures
@@ -45,38 +47,54 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let size = source.size;
     let mut target =
         args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
+    let signature = args.signature.as_deref().map(|path| Source::open(Some(path))).transpose()?;
     let unfinished = target.as_ref().and_then(Target::unfinished);
-    let unfinished = unfinished.as_deref();
-    let reports: Vec<SignatureReport> = match &args.signature {
-        Some(path) => {
-            let file = Source::open(Some(path))?;
-            watched(cx, size, unfinished, |watch| {
-                let mut signatures = Vec::new();
-                let input = Input::new(file.buffered(watch))?;
-                input
-                    .take(SIGNATURES_BYTES_MAX)
-                    .read_to_end(&mut signatures)
-                    .map_err(read_failed)?;
-                Ok(verifier.detached(&signatures, &mut source.watched(watch))?)
-            })?
-        }
-        None => watched(cx, size, unfinished, |watch| {
-            let mut input = source.buffered(watch);
+    let (result, start) = watched(cx, size, unfinished.as_deref(), |watch| {
+        let mut start = Vec::new();
+        let Some(signature) = signature else {
             let mut nowhere = std::io::sink();
             let out: &mut (dyn Write + Send) = match &mut target {
                 Some(target) => target,
                 None => &mut nowhere,
             };
+            let mut input = source.buffered(watch);
             if input.fill_buf().map_err(read_failed)?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
-                let (text, reports) = verify_cleartext(&mut input, &mut verifier)?;
-                out.write_all(&text)?;
-                return Ok(reports);
+                let result =
+                    verify_cleartext(&mut input, &mut verifier).and_then(|(text, reports)| {
+                        out.write_all(&text).map_err(MessageError::Write)?;
+                        Ok(reports)
+                    });
+                return Ok((result, Some(start)));
             }
-            let mut input = Input::new(input)?;
-            Ok(verify_inline(&mut input, out, &mut verifier, Limits::default())?.1)
-        })?,
+            let input = match Input::new(input) {
+                Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
+                input => input?,
+            };
+            let mut input = Noted::new(input, &mut start);
+            let result = verify_inline(&mut input, out, &mut verifier, Limits::default());
+            return Ok((result.map(|(_, reports)| reports), Some(start)));
+        };
+        let input = match Input::new(signature.buffered(watch)) {
+            Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
+            input => input?,
+        };
+        input.take(SIGNATURES_BYTES_MAX).read_to_end(&mut start).map_err(read_failed)?;
+        let result = verifier.detached(&start, &mut source.watched(watch));
+        Ok((result, Some(start)))
+    })?;
+    let reports: Vec<SignatureReport> = match result {
+        Ok(reports) => reports,
+        Err(error) => {
+            if let MessageError::Malformed(_) = error {
+                report.lines(&status::no_data(start.as_deref()))?;
+            }
+            return Err(error.into());
+        }
     };
-    let none_bad = signatures::report(&reports, &mut report, cx)?;
+    for signature in &reports {
+        report.lines(&status::signature(signature))?;
+    }
+    let none_bad = signatures::report(&reports, cx);
     let good = none_bad && reports.iter().any(SignatureReport::is_good);
     if cx.json {
         for signature in &reports {
@@ -84,7 +102,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     }
     if reports.is_empty() {
-        report.lines(&["[GNUPG:] NODATA 4".to_owned()])?;
+        report.lines(&status::unsigned())?;
         return Err(CliError::Missing("there is no signature".into()));
     }
     if let (true, Some(target)) = (good, target) {
