@@ -115,8 +115,8 @@ impl Store {
             if anew {
                 return renew(connection, now);
             }
-            let due = due(connection, now)?;
-            Web::of(connection, now)?.map_or(Ok(TrustReport::default()), |web| web.settle(due))
+            let web = Web::of(connection, now)?;
+            web.map_or(Ok(TrustReport::default()), |web| web.settle(BTreeSet::new()))
         })
     }
 
@@ -255,39 +255,81 @@ pub(crate) fn renew(connection: &Connection, now: u32) -> rusqlite::Result<Trust
     web.settle(own)
 }
 
-/// The certificates whose row is not what follows from nothing, as of the latest time for which all rows were
-/// worked out.
+/// The certificates of which the tables of the web do not say what follows from nothing, as of the latest time
+/// for which all rows were worked out.
 pub(crate) fn misfits(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
-    let now: Option<u32> =
-        connection.query_row("SELECT max(start) FROM trust", [], |row| row.get(0))?;
-    let now = now.unwrap_or(0);
-    let Some(mut web) = Web::of(connection, now)? else { return Ok(Vec::new()) };
+    let stored: HashMap<i64, Option<Node>> = connection
+        .prepare("SELECT cert, start, until, standing FROM trust")?
+        .query_map([], |row| {
+            let id = row.get(0)?;
+            Ok((id, Node::read(id, (row.get(1)?, row.get(2)?), row.get_ref(3)?.as_bytes()?)))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let standings = stored.values().flatten().filter_map(|node| node.standing.as_ref());
+    let now = standings.map(|standing| standing.holds.from).max().unwrap_or(0);
+    let mut misfits: BTreeSet<i64> =
+        stored.iter().filter(|(_, node)| node.is_none()).map(|(id, _)| *id).collect();
+    let Some(mut web) = Web::of(connection, now)? else { return Ok(stored.into_keys().collect()) };
     web.from_nothing = true;
     web.spread(ultimates(connection)?)?;
-    let unknown = |node: &Node| {
+    let says_nothing = |node: &Node| {
         let levels = node.standing.as_ref().map_or(&[][..], |standing| &standing.levels[..]);
         node.introducer().is_none() && levels.iter().all(|&level| level == Level::Unknown)
     };
-    let ids: Vec<i64> = connection
-        .prepare("SELECT cert FROM trust UNION SELECT cert FROM introducer")?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut misfits = Vec::new();
-    for id in ids.into_iter().chain(web.nodes.keys().copied()).collect::<BTreeSet<i64>>() {
-        let stored = Node::load(connection, id)?;
-        let over = stored.standing.as_ref().is_some_and(|standing| !standing.holds.contains(now));
-        let fits = match web.nodes.get(&id) {
-            Some(node) => {
-                let same = |node: &Node| node.standing.clone().map(|s| (s.levels, s.introducer));
-                same(node) == same(&stored) || unknown(node) && unknown(&stored)
-            }
-            None => unknown(&stored),
-        };
-        if !fits && !over {
-            misfits.push(id);
+    let said = |node: &Node| node.standing.clone().map(|s| (s.levels, s.introducer));
+    let nobody = Node::default();
+    for id in stored.keys().chain(web.nodes.keys()).copied() {
+        let ours = web.nodes.get(&id).unwrap_or(&nobody);
+        let theirs = stored.get(&id).and_then(Option::as_ref).unwrap_or(&nobody);
+        let fits = said(ours) == said(theirs) || says_nothing(ours) && says_nothing(theirs);
+        if !fits {
+            misfits.insert(id);
         }
     }
-    Ok(misfits)
+    let mut known =
+        connection.prepare("SELECT 1 FROM introducer WHERE handle = ?1 AND cert = ?2")?;
+    for (&id, key) in &web.keys {
+        let Some(key) = key else { continue };
+        let introduces = web.nodes.get(&id).is_some_and(|node| node.introducer().is_some());
+        if introduces != known.exists((key.id.0.cast_signed(), id))? {
+            misfits.insert(id);
+        }
+    }
+    // What is there beyond that only makes for more certificates to look at.
+    let mut known =
+        connection.prepare("SELECT 1 FROM certifier WHERE handle = ?1 AND cert = ?2")?;
+    each_with_issuers(connection, |id, issuers| {
+        for issuer in issuers {
+            if !known.exists((issuer.0.cast_signed(), id))? {
+                misfits.insert(id);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(misfits.into_iter().collect())
+}
+
+/// Visits all certificates with those who may have a say in them.
+fn each_with_issuers(
+    connection: &Connection,
+    mut visit: impl FnMut(i64, Vec<KeyId>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut after = 0;
+    loop {
+        let entries: Vec<(i64, Vec<u8>)> = connection
+            .prepare_cached("SELECT id, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2")?
+            .query_map((after, CHUNK), |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let Some(&(last, _)) = entries.last() else { return Ok(()) };
+        after = last;
+        let found: Vec<(i64, Vec<KeyId>)> = entries
+            .into_par_iter()
+            .map(|(id, bytes)| {
+                (id, Cert::from_canonical(bytes).map_or(vec![], |cert| issuers(&cert)))
+            })
+            .collect();
+        found.into_iter().try_for_each(|(id, issuers)| visit(id, issuers))?;
+    }
 }
 
 /// Fills the table of who certified whom.
@@ -297,29 +339,15 @@ fn index_issuers(connection: &Connection) -> rusqlite::Result<()> {
         Failure::Io(error) => rusqlite::Error::ToSqlConversionFailure(Box::new(error)),
     };
     let mut sorter = Sorter::<16>::new(&std::env::temp_dir(), SORT_BYTES);
-    let mut after = 0;
-    loop {
-        let entries: Vec<(i64, Vec<u8>)> = connection
-            .prepare_cached("SELECT id, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2")?
-            .query_map((after, CHUNK), |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        let Some(&(last, _)) = entries.last() else { break };
-        after = last;
-        let found: Vec<(i64, Vec<KeyId>)> = entries
-            .into_par_iter()
-            .map(|(id, bytes)| {
-                (id, Cert::from_canonical(bytes).map_or(vec![], |cert| issuers(&cert)))
-            })
-            .collect();
-        for (id, issuers) in found {
-            for issuer in issuers {
-                let mut record = [0; 16];
-                record[..8].copy_from_slice(&(issuer.0 ^ 1 << 63).to_be_bytes());
-                record[8..].copy_from_slice(&id.to_be_bytes());
-                sorter.push(record).map_err(|error| failed(error.into()))?;
-            }
+    each_with_issuers(connection, |id, issuers| {
+        for issuer in issuers {
+            let mut record = [0; 16];
+            record[..8].copy_from_slice(&(issuer.0 ^ 1 << 63).to_be_bytes());
+            record[8..].copy_from_slice(&id.to_be_bytes());
+            sorter.push(record).map_err(|error| failed(error.into()))?;
         }
-    }
+        Ok(())
+    })?;
     let mut insert = connection.prepare("INSERT INTO certifier VALUES (?1, ?2)")?;
     let drained: Result<(), Failure> = sorter.drain(|record| {
         let number = |octets: &[u8]| octets.iter().fold(0, |n: u64, &o| n << 8 | u64::from(o));
@@ -416,17 +444,23 @@ struct Node {
 
 impl Node {
     fn load(connection: &Connection, id: i64) -> rusqlite::Result<Self> {
-        let row: Option<(u32, u32, Vec<u8>)> = connection
+        let node = connection
             .prepare_cached("SELECT start, until, standing FROM trust WHERE cert = ?1")?
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .query_row([id], |row| {
+                Ok(Self::read(id, (row.get(0)?, row.get(1)?), row.get_ref(2)?.as_bytes()?))
+            })
             .optional()?;
-        // What cannot be read is worked out again.
-        Ok(row
-            .and_then(|(from, until, stored)| Self::read(Span { from, until }, &stored))
-            .unwrap_or_default())
+        // Nobody is believed for what cannot be read.
+        Ok(node.flatten().unwrap_or_default())
     }
 
-    fn read(holds: Span, stored: &[u8]) -> Option<Self> {
+    /// Reads a row; `None` if it is not as it was written.
+    fn read(id: i64, (start, until): (i64, i64), stored: &[u8]) -> Option<Self> {
+        let holds = Span { from: start.try_into().ok()?, until: until.try_into().ok()? };
+        let (stored, sum) = stored.split_last_chunk::<4>()?;
+        if *sum != Self::sum(id, holds, stored) {
+            return None;
+        }
         let (&[FORMAT, count @ ..], mut rest) = stored.split_first_chunk::<3>()? else {
             return None;
         };
@@ -459,7 +493,7 @@ impl Node {
         Some(Self { standing, verdicts: verdicts.to_vec() })
     }
 
-    fn write(&self, standing: &Standing) -> Vec<u8> {
+    fn write(&self, id: i64, standing: &Standing) -> Vec<u8> {
         // More components or longer scopes than that do not fit into a certificate.
         let short = |count: usize| u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes();
         let mut out = vec![FORMAT];
@@ -476,7 +510,15 @@ impl Node {
             }
         }
         out.extend_from_slice(self.verdicts.as_flattened());
+        out.extend(Self::sum(id, standing.holds, &out));
         out
+    }
+
+    /// The checksum of a row. A verdict that has changed could not be told from one that was computed.
+    fn sum(id: i64, holds: Span, stored: &[u8]) -> [u8; 4] {
+        let Span { from, until } = holds;
+        let sum = sums::of(&[&id.to_be_bytes(), &from.to_be_bytes(), &until.to_be_bytes(), stored]);
+        *sum.to_be_bytes().last_chunk().expect("8 octets")
     }
 
     fn introducer(&self) -> Option<&Introducer> {
@@ -579,8 +621,10 @@ impl<'c> Web<'c> {
         Ok(())
     }
 
-    /// Works out these certificates and all that follows, and stores it.
-    fn settle(mut self, start: BTreeSet<i64>) -> rusqlite::Result<TrustReport> {
+    /// Works out these certificates, those whose time is over, and all that follows, and stores it: all rows
+    /// hold now.
+    fn settle(mut self, mut start: BTreeSet<i64>) -> rusqlite::Result<TrustReport> {
+        start.extend(due(self.connection, self.now)?);
         self.spread(start)?;
         let connection = self.connection;
         let mut insert =
@@ -595,7 +639,7 @@ impl<'c> Web<'c> {
             match &node.standing {
                 Some(standing) => {
                     let Span { from, until } = standing.holds;
-                    insert.execute((id, from, until, node.write(standing)))?;
+                    insert.execute((id, from, until, node.write(*id, standing)))?;
                 }
                 None => delete.execute([id]).map(drop)?,
             }

@@ -1,5 +1,7 @@
 //! What the tests of a store share.
 
+#![allow(dead_code, reason = "each of the tests uses a part of it")]
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
