@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::keys::{GenerateOptions, KeyAlgorithm, KeyProfile};
+use talaria::trust_models::Level;
 
+use super::super::one_certificate;
 use super::revoke::write_revocation;
 use super::{Expiry, new_protection, publish, writable, write_key};
 use crate::context::Context;
@@ -15,7 +17,7 @@ use crate::passphrase::PassphraseArgs;
 /// Make a key
 ///
 /// A primary key that certifies, a subkey that signs and one that encrypts. The public part goes to the
-/// store. A passphrase is asked for, unless one is given.
+/// store, where it is trusted as your own. A passphrase is asked for, unless one is given.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Name and address: "Alice <alice@example.org>"; the first one is the primary one
@@ -86,6 +88,12 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         new_protection(&args.passphrase, args.no_passphrase, "New passphrase of the key")?;
     let made = keys.generate(&options, &protection, cx.now)?;
     publish(&made.cert, &mut stores, cx)?;
+    // What one has made is one's own. A store that does not take it knows no trust in it either.
+    let name = made.cert.fingerprint().to_hex().parse().map_err(talaria::Error::from)?;
+    if let Ok(row) = one_certificate(&stores, &name, cx.now) {
+        let own = (row.summary.fingerprint(), Level::Ultimate as u8);
+        stores.writable()?.set_ownertrust(&[own], cx.now).map_err(talaria::Error::from)?;
+    }
     if let Some(path) = &args.revocation {
         write_revocation(&made.revocation, Some(path))?;
     }

@@ -1,13 +1,13 @@
 //! `talaria tofu conflicts`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::TrustModel;
-use talaria::cert::{UserIdContent, user_id};
+use talaria::cert::{Fingerprint, UserIdContent, user_id};
 use talaria::store::{Access, Order};
 
 use crate::context::Context;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::SUCCESS) };
     let judge = args.trust.judge_by(TrustModel::Tofu, &opened.store, true, cx.now)?;
-    let mut found: BTreeMap<Vec<u8>, Vec<String>> = BTreeMap::new();
+    let mut found: BTreeMap<Vec<u8>, BTreeSet<Fingerprint>> = BTreeMap::new();
     stores.visit(&[], Order::Key, cx.now, |opened, row| {
         if !judge.is_of(&opened.store) {
             return Ok(ControlFlow::Continue(()));
@@ -45,16 +45,18 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 && !decision.conflicts.is_empty()
             {
                 let email = talaria::trust_models::tofu::address(text);
-                found.entry(email).or_default().push(row.summary.fingerprint().to_string());
+                let certificates = found.entry(email).or_default();
+                certificates.insert(row.summary.fingerprint());
+                certificates.extend(decision.conflicts);
             }
         }
         Ok(ControlFlow::Continue(()))
     })?;
     let mut out = std::io::stdout().lock();
-    for (email, mut certificates) in found {
-        certificates.dedup();
+    for (email, certificates) in found {
         if cx.json {
             let email = user_id::text(&email).into_owned();
+            let certificates = certificates.iter().map(ToString::to_string).collect();
             let json = Conflict { email, certificates };
             writeln!(out, "{}", serde_json::to_string(&json).map_err(std::io::Error::from)?)?;
             continue;
