@@ -118,7 +118,7 @@ impl CliError {
                 E::Unrecognised { .. } | E::Dump { .. } => 3,
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
-                E::Gnupg(_) => 3,
+                E::Gnupg(_) | E::Foreign { .. } => 3,
                 E::Store(StoreError::Io { .. } | StoreError::Full { .. }) => 5,
                 E::Store(_) => 4,
                 E::Ambiguous { .. } | E::NoKey { .. } | E::NoSecret { .. } => 1,

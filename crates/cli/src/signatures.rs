@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsFd as _;
 
 use talaria::message::{Outcome, SignatureReport};
 use talaria::{Error, date};
@@ -10,6 +11,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::files::descriptor;
 use crate::render::printable;
+use crate::trust::Belief;
 
 /// Where status lines go.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -27,6 +29,15 @@ impl StatusArgs {
             name: format!("file descriptor {number}"),
             source,
         };
+        // What is open already is shared, not opened anew: a file would be written over.
+        let shared = match number {
+            1 => Some(std::io::stdout().as_fd().try_clone_to_owned()),
+            2 => Some(std::io::stderr().as_fd().try_clone_to_owned()),
+            _ => None,
+        };
+        if let Some(owned) = shared {
+            return Ok(StatusFile(Some(File::from(owned.map_err(named)?))));
+        }
         File::options()
             .append(true)
             .open(descriptor(number))
@@ -54,9 +65,21 @@ impl StatusFile {
 }
 
 /// Says how signatures are. Returns whether none is bad.
-pub(crate) fn report(signatures: &[SignatureReport], cx: &Context) -> bool {
+pub(crate) fn report(
+    signatures: &[SignatureReport],
+    beliefs: &[Option<Belief>],
+    cx: &Context,
+) -> bool {
     if !cx.json {
-        signatures.iter().for_each(|signature| cx.status(format_args!("{}", sentence(signature))));
+        for (signature, belief) in signatures.iter().zip(beliefs) {
+            let sentence = sentence(signature);
+            match belief {
+                Some(Belief { level, .. }) => {
+                    cx.status(format_args!("{sentence}; that it is theirs: {}", level.name()));
+                }
+                None => cx.status(format_args!("{sentence}")),
+            }
+        }
     }
     signatures.iter().all(|signature| signature.outcome != Outcome::Bad)
 }
@@ -96,7 +119,7 @@ pub(crate) fn sentence(report: &SignatureReport) -> String {
 }
 
 /// One signature as JSON.
-pub(crate) fn json(report: &SignatureReport) -> serde_json::Value {
+pub(crate) fn json(report: &SignatureReport, belief: Option<Belief>) -> serde_json::Value {
     serde_json::json!({
         "outcome": report.outcome.name(),
         "why": report.outcome.why(),
@@ -111,5 +134,6 @@ pub(crate) fn json(report: &SignatureReport) -> serde_json::Value {
         "version": report.version,
         "algorithm": report.algorithm,
         "hash": report.hash,
+        "trust": belief.map(|belief| belief.level.name()),
     })
 }

@@ -1,10 +1,17 @@
 //! The arguments by which a user says how certificates come to be believed.
 
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser as _;
-use talaria::store::Store;
+use std::ops::ControlFlow;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use talaria::message::SignatureReport;
+use talaria::store::{Access, Event, Order, Query, Store};
+use talaria::tofu::{observe, verified};
+use talaria::trust_models::Level;
 use talaria::trust_models::tofu::Policy;
 use talaria::{Error, Judge, TrustModel};
+
+use crate::context::Context;
+use crate::error::CliError;
 
 /// How certificates come to be believed.
 #[derive(Debug, clap::Args)]
@@ -54,5 +61,120 @@ impl TrustArgs {
         now: u32,
     ) -> Result<Judge<'s>, Error> {
         Ok(Judge::new(store, model, self.tofu_default_policy, all, now)?)
+    }
+}
+
+/// What is believed of a certificate, and by which model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Belief {
+    pub(crate) level: Level,
+    pub(crate) model: TrustModel,
+}
+
+impl Belief {
+    /// Whether it is enough to rely on, as in GnuPG.
+    pub(crate) fn is_enough(self) -> bool {
+        self.model == TrustModel::Always || self.level >= Level::Marginal
+    }
+}
+
+impl TrustArgs {
+    /// What is believed of those who made good signatures, in the order of the reports. In a model that is about
+    /// what was seen, the signatures are recorded first.
+    pub(crate) fn of_signers(
+        &self,
+        reports: &[SignatureReport],
+        cx: &Context,
+    ) -> Result<Vec<Option<Belief>>, CliError> {
+        let makers: Vec<Option<&str>> = reports
+            .iter()
+            .map(|report| {
+                let signer = report.signer.as_ref().filter(|_| report.is_good());
+                signer.map(|signer| signer.certificate.as_str())
+            })
+            .collect();
+        let signed = |report: &SignatureReport| {
+            verified(&report.digest, report.created.into(), cx.now.into())
+        };
+        let events = reports.iter().zip(&makers);
+        let events = events.filter_map(|(report, maker)| Some(((*maker)?, signed(report))));
+        self.record(events, cx)?;
+        self.believe(&makers, cx)
+    }
+
+    /// What is believed of certificates, for those who encrypt to them.
+    pub(crate) fn of_recipients(
+        &self,
+        certificates: &[String],
+        cx: &Context,
+    ) -> Result<Vec<Option<Belief>>, CliError> {
+        let names: Vec<Option<&str>> =
+            certificates.iter().map(|name| Some(name.as_str())).collect();
+        self.believe(&names, cx)
+    }
+
+    /// Records that a message went to certificates, in a model that is about what was seen.
+    pub(crate) fn encrypted_to(&self, names: &[String], cx: &Context) -> Result<(), CliError> {
+        self.record(names.iter().map(|name| (name.as_str(), Event::Encrypted(cx.now.into()))), cx)
+    }
+
+    /// Records what was seen of certificates, in a model that is about that.
+    fn record<'n>(
+        &self,
+        events: impl Iterator<Item = (&'n str, Event)>,
+        cx: &Context,
+    ) -> Result<(), CliError> {
+        let mut events = events.peekable();
+        if !self.model().is_tofu() || events.peek().is_none() {
+            return Ok(());
+        }
+        let mut stores = cx.stores(Access::Write)?;
+        let mut seen = Vec::new();
+        for (name, event) in events {
+            let query: Query = name.parse().map_err(Error::from)?;
+            let found = super::commands::one_certificate(&stores, &query, cx.now);
+            seen.extend(found.map(|row| (row.summary.fingerprint(), event)));
+        }
+        Ok(observe(stores.writable()?, seen, cx.now).map_err(Error::from)?)
+    }
+
+    /// What is believed of certificates of the first store, if that has a web of trust or a model was named.
+    fn believe(
+        &self,
+        certificates: &[Option<&str>],
+        cx: &Context,
+    ) -> Result<Vec<Option<Belief>>, CliError> {
+        let model = self.model();
+        let nothing = vec![None; certificates.len()];
+        if certificates.iter().all(Option::is_none) {
+            return Ok(nothing);
+        }
+        // Where there is no store nothing is believed.
+        let Ok(stores) = cx.stores(Access::Read) else { return Ok(nothing) };
+        let Some(first) = stores.iter().next() else { return Ok(nothing) };
+        if self.trust_model.is_none() && first.store.trust_rules().map_err(Error::from)?.is_none() {
+            return Ok(nothing);
+        }
+        let judge = self.judge(&first.store, false, cx.now)?;
+        let mut beliefs = Vec::with_capacity(certificates.len());
+        for name in certificates {
+            let mut belief = None;
+            if let Some(name) = name {
+                let query: Query = name.parse().map_err(Error::from)?;
+                let visited = stores.visit(&[query], Order::Insertion, cx.now, |opened, row| {
+                    if judge.is_of(&opened.store) {
+                        let level = judge.judge(&row)?.level;
+                        belief = Some(Belief { level, model });
+                    }
+                    Ok(ControlFlow::Continue(()))
+                });
+                match visited {
+                    Ok(()) | Err(Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            beliefs.push(belief);
+        }
+        Ok(beliefs)
     }
 }

@@ -37,22 +37,6 @@ impl Stores {
         Ok(certs)
     }
 
-    /// Adds the certificate that `query` names to `recipients`. Of several, the only one that can be
-    /// encrypted to.
-    ///
-    /// # Errors
-    ///
-    /// What [`Self::recipient`] can meet.
-    pub fn add_recipient(
-        &self,
-        query: &Query,
-        policy: &dyn Policy,
-        now: u32,
-        recipients: &mut Recipients,
-    ) -> Result<(), Error> {
-        Ok(recipients.add(&self.recipient(query, policy, now)?, policy, now)?)
-    }
-
     /// The certificate that `query` names; of several, the only one that can be encrypted to.
     ///
     /// # Errors

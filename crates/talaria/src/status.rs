@@ -4,8 +4,10 @@
 mod head;
 
 use talaria_message::{Decrypted, Discount, MessageError, OpenedBy, Outcome, SignatureReport};
+use talaria_trust::Level;
 
 use self::head::Head;
+use crate::TrustModel;
 
 /// A text in a line: control characters and `%` as GnuPG has them, and those that some programs take for
 /// line ends.
@@ -33,10 +35,25 @@ fn escaped_name(name: &[u8]) -> String {
     out
 }
 
+/// What is believed of the maker of a signature, and by which model.
+pub type Trust = Option<(Level, TrustModel)>;
+
 /// The lines about one signature.
 #[must_use]
-pub fn signature(report: &SignatureReport) -> Vec<String> {
-    with_prefix(signature_lines(report))
+pub fn signature(report: &SignatureReport, trust: Trust) -> Vec<String> {
+    with_prefix(signature_lines(report).into_iter().chain(trust_line(trust)).collect())
+}
+
+fn trust_line(trust: Trust) -> Option<String> {
+    let (level, model) = trust?;
+    let word = match level {
+        Level::Unknown | Level::Expired | Level::Undefined => "UNDEFINED",
+        Level::Never => "NEVER",
+        Level::Marginal => "MARGINAL",
+        Level::Full => "FULLY",
+        Level::Ultimate => "ULTIMATE",
+    };
+    Some(format!("TRUST_{word} 0 {model}"))
 }
 
 fn signature_lines(report: &SignatureReport) -> Vec<String> {
@@ -91,10 +108,16 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
     lines
 }
 
-/// The lines about a message that was decrypted, with those about its signatures. `start` is how the message
+/// The lines about a message that was decrypted, with those about its signatures and what is believed of
+/// their makers. `start` is how the message
 /// starts, 64 KiB or less of it; `certificate` has the key that opened it.
 #[must_use]
-pub fn decrypted(decrypted: &Decrypted, start: &[u8], certificate: Option<&str>) -> Vec<String> {
+pub fn decrypted(
+    decrypted: &Decrypted,
+    trust: &[Trust],
+    start: &[u8],
+    certificate: Option<&str>,
+) -> Vec<String> {
     let mut lines = Head::read(start).wrapped;
     if let (OpenedBy::Key(key), Some(certificate)) = (&decrypted.by, certificate) {
         lines.push(format!("DECRYPTION_KEY {key} {certificate} -"));
@@ -109,7 +132,10 @@ pub fn decrypted(decrypted: &Decrypted, start: &[u8], certificate: Option<&str>)
     let format = if literal.text { 75 } else { 62 };
     let name = escaped_name(&literal.name);
     lines.push(format!("PLAINTEXT {format} {} {name}", literal.date));
-    lines.extend(decrypted.signatures.iter().flat_map(signature_lines));
+    for (at, report) in decrypted.signatures.iter().enumerate() {
+        lines.extend(signature_lines(report));
+        lines.extend(trust_line(trust.get(at).copied().flatten()));
+    }
     // GnuPG says so of AEAD, too.
     lines.extend(["DECRYPTION_OKAY", "GOODMDC", "END_DECRYPTION"].map(str::to_owned));
     with_prefix(lines)

@@ -1,5 +1,7 @@
 //! What was seen of bindings, recorded by what commands do, and brought over from and to GnuPG.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use talaria_cert::{Fingerprint, UserIdContent, Validity};
 use talaria_gnupg::{TofuBinding, TofuDatabase, TofuPolicy, TofuSignature};
 use talaria_store::{Binding, Event, Observation, Row, Store, StoreError};
@@ -29,6 +31,12 @@ pub fn bindings_of(row: &Row, now: u32) -> Vec<Binding> {
         });
     }
     bindings
+}
+
+/// That a signature was verified at `time`: what it signed, and when it says to be made.
+#[must_use]
+pub fn verified(digest: &[u8], signed: i64, time: i64) -> Event {
+    Event::Verified { digest: STANDARD.encode(digest), origin: "unknown".to_owned(), signed, time }
 }
 
 /// Records that something was seen of certificates: of all their bindings, in one transaction. Certificates that

@@ -17,6 +17,7 @@ use crate::files::{Noted, Source, Target, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::signatures::{self, StatusArgs};
+use crate::trust::{Belief, TrustArgs};
 
 /// Decrypt a message
 ///
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     keys: KeyArgs,
     #[command(flatten)]
     status: StatusArgs,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Let content of messages without AEAD (RFC 4880) leave before its integrity is known; the exit
     /// status says at the end whether it was
     #[arg(long)]
@@ -97,15 +100,21 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             return Err(error.into());
         }
     };
+    let beliefs = args.trust.of_signers(&decrypted.signatures, cx)?;
     if report.is_open() {
         let certificate = certificate(&decrypted.by, cx);
-        let lines =
-            status::decrypted(&decrypted, start.unwrap_or_default(), certificate.as_deref());
+        let trust = beliefs.iter().map(|belief| belief.map(|belief| (belief.level, belief.model)));
+        let lines = status::decrypted(
+            &decrypted,
+            &trust.collect::<Vec<_>>(),
+            start.unwrap_or_default(),
+            certificate.as_deref(),
+        );
         report.lines(&lines)?;
     }
-    let good = signatures::report(&decrypted.signatures, cx);
+    let good = signatures::report(&decrypted.signatures, &beliefs, cx);
     if cx.json {
-        writeln!(std::io::stderr(), "{}", json(&decrypted))?;
+        writeln!(std::io::stderr(), "{}", json(&decrypted, &beliefs))?;
     }
     target.keep(false)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -125,7 +134,10 @@ fn certificate(by: &OpenedBy, cx: &Context) -> Option<String> {
         .map(|cert| cert.fingerprint().to_hex())
 }
 
-fn json(decrypted: &Decrypted) -> serde_json::Value {
+fn json(decrypted: &Decrypted, beliefs: &[Option<Belief>]) -> serde_json::Value {
+    let reports = decrypted.signatures.iter().zip(beliefs);
+    let reports: Vec<_> =
+        reports.map(|(report, belief)| signatures::json(report, *belief)).collect();
     let by = match &decrypted.by {
         OpenedBy::Key(key) => serde_json::json!({ "key": key }),
         OpenedBy::Password(place) => serde_json::json!({ "passphrase": place }),
@@ -135,6 +147,6 @@ fn json(decrypted: &Decrypted) -> serde_json::Value {
         "opened_by": by,
         "cipher": decrypted.cipher.to_string(),
         "aead": decrypted.aead.map(|aead| aead.to_string()),
-        "signatures": decrypted.signatures.iter().map(signatures::json).collect::<Vec<_>>(),
+        "signatures": reports,
     })
 }

@@ -16,6 +16,7 @@ use crate::error::CliError;
 use crate::files::{Source, Target, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
+use crate::trust::TrustArgs;
 
 /// Encrypt a file
 ///
@@ -31,6 +32,11 @@ pub(crate) struct Args {
     /// Encrypt to a certificate; can be repeated
     #[arg(long, short, value_name = "CERT", value_parser = parse_query)]
     to: Vec<Query>,
+    /// Encrypt only if the certificates are known to be those of their addresses
+    #[arg(long)]
+    trusted_only: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Encrypt to a passphrase
     #[arg(long, short = 'c')]
     symmetric: bool,
@@ -125,10 +131,30 @@ impl CompressArgs {
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut recipients = Recipients::default();
+    let mut names = Vec::new();
     if !args.to.is_empty() {
         let stores = cx.stores(Access::Read)?;
         for query in &args.to {
-            stores.add_recipient(query, cx.policy(), cx.now, &mut recipients)?;
+            let cert = stores.recipient(query, cx.policy(), cx.now)?;
+            recipients.add(&cert, cx.policy(), cx.now)?;
+            names.push(cert.fingerprint().to_hex());
+        }
+        drop(stores);
+        for (name, belief) in names.iter().zip(args.trust.of_recipients(&names, cx)?) {
+            let why = match belief {
+                Some(belief) if belief.is_enough() => continue,
+                Some(belief) => belief.level.name(),
+                None => "nobody is trusted",
+            };
+            if args.trusted_only {
+                return Err(CliError::Missing(format!(
+                    "{name}: nothing says that it is that of its address ({why}); \
+                     `talaria trust path` and `talaria tofu info` say more"
+                )));
+            }
+            if belief.is_some() {
+                cx.status(format_args!("Nothing says that {name} is that of its address ({why})."));
+            }
         }
     }
     let given = args.passphrase.given()?;
@@ -172,5 +198,6 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(())
     })?;
     target.keep(false)?;
+    args.trust.encrypted_to(&names, cx)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Noted, Source, Target, read_failed, watched};
 use crate::signatures::{self, StatusArgs};
+use crate::trust::TrustArgs;
 
 /// Check signatures
 ///
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     signature: Option<PathBuf>,
     #[command(flatten)]
     status: StatusArgs,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Write what was signed to a file, if a signature of it is good
     #[arg(long, short, value_name = "FILE", conflicts_with = "signature")]
     output: Option<PathBuf>,
@@ -91,14 +94,16 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             return Err(error.into());
         }
     };
-    for signature in &reports {
-        report.lines(&status::signature(signature))?;
+    let beliefs = args.trust.of_signers(&reports, cx)?;
+    for (signature, belief) in reports.iter().zip(&beliefs) {
+        let trust = belief.map(|belief| (belief.level, belief.model));
+        report.lines(&status::signature(signature, trust))?;
     }
-    let none_bad = signatures::report(&reports, cx);
+    let none_bad = signatures::report(&reports, &beliefs, cx);
     let good = none_bad && reports.iter().any(SignatureReport::is_good);
     if cx.json {
-        for signature in &reports {
-            writeln!(std::io::stdout(), "{}", signatures::json(signature))?;
+        for (signature, belief) in reports.iter().zip(beliefs) {
+            writeln!(std::io::stdout(), "{}", signatures::json(signature, belief))?;
         }
     }
     if reports.is_empty() {

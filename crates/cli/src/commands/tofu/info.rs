@@ -58,9 +58,9 @@ impl Times {
         match (self.first, self.last) {
             (Some(first), Some(last)) => {
                 let (first, last) = (day(first), day(last));
-                format!("{} {what} on {} days, from {first} to {last}", self.count, self.days)
+                format!("{what}: {}, on days: {}, from {first} to {last}", self.count, self.days)
             }
-            _ => format!("0 {what}"),
+            _ => format!("{what}: 0"),
         }
     }
 }
