@@ -1,10 +1,11 @@
-//! The measurement of a keyserver, with numbers so small that only its working is tested.
+//! Measurements with numbers so small that only their working is tested.
 
 use std::path::Path;
 use std::time::Duration;
 
 use talaria_bench::Table;
 use talaria_bench::keyserver::{self, KeyserverOptions, Part};
+use talaria_bench::trust::{self, TrustOptions};
 
 /// Runs all parts but those in `skip`, and looks at what was left in files.
 fn measure(skip: &[Part], names: &[&str]) -> Vec<Table> {
@@ -58,4 +59,32 @@ fn builds_lookups_and_uploads_are_measured_beside_sks() {
 fn gossip_is_measured() {
     use Part::{Builds, Queries, Sks, Trees, Uploads};
     assert_eq!(measure(&[Builds, Trees, Queries, Uploads, Sks], &["gossip"]).len(), 1);
+}
+
+#[test]
+fn trust_is_measured_beside_gpg() {
+    let keyring = Path::new("/usr/share/keyrings/debian-keyring.gpg");
+    let has_gpg = std::process::Command::new("gpg").arg("--version").output().is_ok();
+    if !keyring.exists() || !has_gpg {
+        return;
+    }
+    let folder = tempfile::Builder::new().prefix("b").tempdir().unwrap();
+    let results = folder.path().join("results");
+    let options = TrustOptions {
+        quick: Some(40),
+        growth: vec![300],
+        program: env!("CARGO_BIN_EXE_talaria").into(),
+        scratch: folder.path().to_owned(),
+        runs: 1,
+        results: Some(results.clone()),
+        ..TrustOptions::default()
+    };
+    let mut out = Vec::new();
+    let tables = trust::run(&options, &mut out).unwrap_or_else(|error| panic!("{error:?}"));
+    assert_eq!(tables.len(), 3);
+    for (table, name) in tables.iter().zip(["listing", "check", "growth"]) {
+        assert!(table.rows.iter().all(|row| row.iter().any(|cell| cell.number().is_some())));
+        has_figures(&results.join(format!("trust-{name}.csv")));
+        assert!(results.join(format!("trust-{name}.svg")).exists(), "{name}");
+    }
 }
