@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let next = &all[(number + 1) % all.len()];
         let verdicts = verdicts(&[cert], Verification::Full).remove(0);
         seed("keyring", cert.as_bytes())?;
+        seed("web", cert.as_bytes())?;
         // Two copies of one certificate, and another one.
         let minimal = cert.minimal(&verdicts);
         let ring = [minimal.as_bytes(), cert.as_bytes(), next.as_bytes()].concat();
