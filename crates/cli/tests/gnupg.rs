@@ -143,7 +143,7 @@ fn a_revocation_that_comes_alone_is_joined_to_its_certificate() {
         "{err}"
     );
     program.ok(&["import", &home]);
-    assert!(list(&program, &["<rita@example.org>"]).starts_with("pub:-:"));
+    assert!(list(&program, &["<rita@example.org>"]).starts_with("pub:u:"));
     assert!(program.ok(&["import", revocation]).contains("1 updated"));
     assert!(list(&program, &["<rita@example.org>"]).starts_with("pub:r:"));
     assert!(program.ok(&["import", revocation]).contains("1 unchanged"));

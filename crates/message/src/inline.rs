@@ -2,10 +2,14 @@
 
 use std::io::{Read, Write};
 
+use talaria_cert::Signature;
+
 use crate::content::Literal;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
+use crate::lines::Native;
 use crate::packets::{Document, Limits, PacketWriter};
+use crate::sign::TEXT;
 use crate::verify::{Receiver, SignatureReport, Verifier};
 
 /// Octets that are taken apart at once.
@@ -38,7 +42,8 @@ pub fn detach(
     output: &mut (dyn Write + Send),
     limits: Limits,
 ) -> Result<Vec<u8>> {
-    let mut splitter = Splitter { output, signatures: Vec::new(), literal: false };
+    let mut splitter =
+        Splitter { output, signatures: Vec::new(), literal: false, binary: false, lines: None };
     take_apart(input, &mut splitter, limits)?;
     if splitter.signatures.is_empty() || !splitter.literal {
         return Err(MessageError::Malformed("it is not a signed message"));
@@ -66,29 +71,47 @@ struct Splitter<'a> {
     output: &'a mut (dyn Write + Send),
     signatures: Vec<u8>,
     literal: bool,
+    /// A signature is on the octets as they are.
+    binary: bool,
+    /// What makes line ends native, if it is text and signed as text.
+    lines: Option<Native>,
 }
 
 impl Document for Splitter<'_> {
-    fn one_pass(&mut self, _: &[u8]) -> Result<()> {
+    fn one_pass(&mut self, body: &[u8]) -> Result<()> {
+        // Version and type.
+        self.binary |= body.get(1) != Some(&TEXT);
         Ok(())
     }
 
     fn signature(&mut self, body: &[u8]) -> Result<()> {
+        if !self.literal {
+            let kind = Signature::parse(body).map(|signature| signature.kind);
+            self.binary |= kind != Some(TEXT);
+        }
         framing::write_packet(&mut self.signatures, tag::SIGNATURE, body)
     }
 
-    fn literal(&mut self, _: Literal) -> Result<()> {
+    fn literal(&mut self, literal: Literal) -> Result<()> {
         if std::mem::replace(&mut self.literal, true) {
             return Err(MessageError::Malformed("it has more than one literal packet"));
         }
+        self.lines = (literal.text && !self.binary).then(Native::default);
         Ok(())
     }
 
     fn data(&mut self, data: &[u8]) -> Result<()> {
-        self.output.write_all(data).map_err(MessageError::write)
+        let output = &mut *self.output;
+        let mut write = |data: &[u8]| output.write_all(data).map_err(MessageError::write);
+        match &mut self.lines {
+            Some(lines) => lines.push(data, write),
+            None => write(data),
+        }
     }
 
     fn end(&mut self) -> Result<()> {
-        Ok(())
+        let output = &mut *self.output;
+        let write = |data: &[u8]| output.write_all(data).map_err(MessageError::write);
+        self.lines.as_mut().map_or(Ok(()), |lines| lines.finish(write))
     }
 }

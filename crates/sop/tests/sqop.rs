@@ -126,11 +126,16 @@ fn inline_signatures() {
             // This sqop leaves a line end that the signature does not cover.
             let more =
                 if options == "--as=clearsigned" && reader != SOP { &b"\n"[..] } else { b"" };
-            assert!(shown == [&data, more].concat(), "{maker} {options}");
+            let mut expected = [&data, more].concat();
+            if (options, reader != SOP && maker == SOP) == ("--as=text", true) {
+                // This sqop shows the line ends that text has inside of a message.
+                expected = String::from_utf8(expected).unwrap().replace('\n', "\r\n").into_bytes();
+            }
+            assert!(shown == expected, "{maker} {options}");
             assert_eq!(String::from_utf8(desk.get("verified")).unwrap().lines().count(), 2);
             let detached = run(desk, reader, "inline-detach --signatures-out sigs", &signed);
             if more.is_empty() {
-                assert!(detached == data);
+                assert!(detached == expected);
                 run(desk, maker, "verify sigs ours.cert theirs.cert", &detached);
             }
             for name in ["verified", "sigs"] {
