@@ -8,14 +8,29 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use talaria::keys::KeyStore;
+use talaria::message::keep_secrets_in_memory;
 use talaria::message::openpgp::policy::StandardPolicy;
 use talaria::store::Access;
 use talaria::{Monitor, Progress, Stores};
 
 use crate::cli::Global;
 use crate::error::CliError;
+
+/// Signals that ask to stop: an interrupt, the end of a service, and a terminal that is closed, unless `nohup`
+/// says otherwise.
+fn stopping() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM].into_iter().chain((!ignores_hangups()).then_some(SIGHUP))
+}
+
+/// Whether the process was started to go on without its terminal (proc(5), `SigIgn`).
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
+}
 
 /// The surroundings of a command.
 pub(crate) struct Context {
@@ -85,6 +100,7 @@ impl Context {
 
     /// The secret keys of the user.
     pub(crate) fn keys(&self) -> Result<KeyStore, CliError> {
+        keep_secrets_in_memory();
         Ok(KeyStore::open(&self.keys)?)
     }
 
@@ -112,7 +128,7 @@ impl Context {
     /// Runs long work with a progress display; the first interrupt asks it to stop, the second ends
     /// the process.
     pub(crate) fn long<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
-        for signal in [SIGINT, SIGTERM] {
+        for signal in stopping() {
             let stop = Arc::clone(&self.stop);
             let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop);
         }
@@ -132,7 +148,7 @@ impl Context {
     }
 
     fn stop_on_signals(&self) {
-        for signal in [SIGINT, SIGTERM] {
+        for signal in stopping() {
             let _ = signal_hook::flag::register(signal, Arc::clone(&self.stop));
         }
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use talaria::agent::AgentError;
 use talaria::gnupg::GnupgError;
-use talaria::message::MessageError;
+use talaria::message::{MessageError, first_type};
 use talaria::store::StoreError;
 
 /// Why a command failed.
@@ -32,6 +32,9 @@ pub(crate) enum CliError {
     /// Something that was named is not there.
     #[error("{0}")]
     Missing(String),
+    /// A message of another kind than the command takes.
+    #[error("{error}")]
+    OtherKind { error: MessageError, hint: &'static str },
     /// The user stopped work on a message.
     #[error("interrupted")]
     Stopped,
@@ -74,6 +77,29 @@ impl From<talaria_server::ServeError> for CliError {
 }
 
 impl CliError {
+    /// Why a message could not be used that begins with `start`.
+    pub(crate) fn unfit(error: MessageError, start: Option<&[u8]>) -> Self {
+        let kind =
+            start.and_then(first_type).filter(|_| matches!(error, MessageError::Malformed(_)));
+        let hint = match kind {
+            Some(1 | 3 | 9 | 18 | 20) => "It is encrypted: `talaria decrypt` reads it.",
+            Some(2) => {
+                "It begins with a signature. If it is a detached one: `talaria verify --signature \
+                 SIGNATURE FILE`."
+            }
+            Some(4) => {
+                "It is signed: `talaria verify --output OUT FILE` checks it and writes its content."
+            }
+            Some(5) => "It is a secret key: `talaria key import` takes it.",
+            Some(6) => "It is a certificate: `talaria import` takes it.",
+            Some(8 | 11) => {
+                "It is neither encrypted nor signed: `talaria unpack` writes its content."
+            }
+            _ => return error.into(),
+        };
+        Self::OtherKind { error, hint }
+    }
+
     /// Prints the error with its causes and what can be done, and gives the exit status.
     pub(crate) fn report(&self) -> ExitCode {
         if self.is_broken_pipe() {
@@ -109,7 +135,7 @@ impl CliError {
         match self {
             Self::Usage(_) | Self::WhichSigner { .. } => 2,
             Self::Stopped => 130,
-            Self::Config(_) => 3,
+            Self::Config(_) | Self::OtherKind { .. } => 3,
             Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner => 1,
             Self::Operation(error) => match error {
@@ -149,6 +175,7 @@ impl CliError {
                  name one that gpg-agent has: --with KEY."
             }
             Self::WhichSigner { .. } => "Name one of them with --with.",
+            Self::OtherKind { hint, .. } => hint,
             Self::Stopped => "No file was written. What went to standard output is not complete.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {

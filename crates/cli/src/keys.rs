@@ -32,7 +32,8 @@ pub(crate) struct KeyArgs {
 
 impl KeyArgs {
     /// All certificates with secret keys, each once.
-    fn certs(&self, cx: &Context) -> Result<Vec<Cert>, CliError> {
+    pub(crate) fn certs(&self, cx: &Context) -> Result<Vec<Cert>, CliError> {
+        let store = cx.keys()?;
         let mut certs: Vec<Cert> = Vec::new();
         for path in &self.key_file {
             let name = path.display().to_string();
@@ -43,7 +44,7 @@ impl KeyArgs {
             })?;
             certs.extend(read_keys(file, &name)?);
         }
-        for cert in cx.keys()?.list()? {
+        for cert in store.list()? {
             if certs.iter().all(|other| other.fingerprint() != cert.fingerprint()) {
                 certs.push(cert);
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use talaria::Error;
+use talaria::message::keep_secrets_in_memory;
 use talaria::message::openpgp::crypto::Password;
 use zeroize::Zeroizing;
 
@@ -50,6 +51,7 @@ impl PassphraseArgs {
             passwords.push(first_line(file).map_err(failed)?);
         }
         if let Some(name) = &self.passphrase_env {
+            keep_secrets_in_memory();
             let value = std::env::var(name)
                 .map_err(|_| CliError::Usage(format!("the environment has no {name}")))?;
             passwords.push(Password::from(Zeroizing::new(value).as_str()));
@@ -84,6 +86,7 @@ impl From<NewPassphraseArgs> for PassphraseArgs {
 }
 
 fn first_line(file: File) -> io::Result<Password> {
+    keep_secrets_in_memory();
     let mut text = Zeroizing::new(Vec::new());
     let mut limited = file.take(PASSPHRASE_BYTES_MAX);
     // Octet by octet: what follows the line in a pipe is not ours.
@@ -103,6 +106,7 @@ pub(crate) fn ask(prompt: &str) -> Option<Password> {
     if !io::stderr().is_terminal() && File::open("/dev/tty").is_err() {
         return None;
     }
+    keep_secrets_in_memory();
     let _alone = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner);
     if io::stderr().is_terminal() {
         // Progress that was drawn before.

@@ -4,19 +4,22 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd as _;
 
-use talaria::message::{Outcome, SignatureReport};
+use talaria::message::openpgp::crypto::Password;
+use talaria::message::{Outcome, SignatureReport, SigningKey};
+use talaria::status::{self, Unfit};
 use talaria::{Error, date};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::descriptor;
+use crate::keys::KeyArgs;
 use crate::render::printable;
 use crate::trust::Belief;
 
 /// Where status lines go.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// Write status lines as gpg does (`GOODSIG`, `VALIDSIG`, …) to a file descriptor
+    /// Write status lines as gpg does (`GOODSIG`, `SIG_CREATED`, …) to a file descriptor
     #[arg(long, value_name = "N")]
     status_fd: Option<i32>,
 }
@@ -55,6 +58,18 @@ impl StatusFile {
         self.0.is_some()
     }
 
+    /// Says why something failed, before the error is passed on.
+    pub(crate) fn on_error<T>(
+        &mut self,
+        result: Result<T, CliError>,
+        lines: impl FnOnce(&CliError) -> Vec<String>,
+    ) -> Result<T, CliError> {
+        if let Err(error) = &result {
+            self.lines(&lines(error))?;
+        }
+        result
+    }
+
     pub(crate) fn lines(&mut self, lines: &[String]) -> Result<(), CliError> {
         if let Some(file) = &mut self.0 {
             let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -62,6 +77,33 @@ impl StatusFile {
         }
         Ok(())
     }
+}
+
+/// Why a certificate or a key is not used, for a status line.
+pub(crate) fn unfit(error: &CliError) -> Unfit {
+    match error {
+        CliError::Operation(Error::NotFound { .. }) => Unfit::Missing,
+        CliError::Operation(Error::NoKey { .. } | Error::NoSecret { .. }) | CliError::NoSigner => {
+            Unfit::NoSecret
+        }
+        CliError::Ambiguous { .. } | CliError::Operation(Error::Ambiguous { .. }) => {
+            Unfit::Ambiguous
+        }
+        _ => Unfit::Other,
+    }
+}
+
+/// The keys called `names`, ready to sign; what is wrong with one of them is reported.
+pub(crate) fn signers(
+    names: &[String],
+    given: &[Password],
+    keys: &KeyArgs,
+    report: &mut StatusFile,
+    cx: &Context,
+) -> Result<Vec<SigningKey>, CliError> {
+    report.on_error(keys.signers(names, given, cx), |error| {
+        status::invalid_signer(unfit(error), &names.join(" "))
+    })
 }
 
 /// Says how signatures are. Returns whether none is bad.

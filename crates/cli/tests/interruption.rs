@@ -108,7 +108,7 @@ fn nothing_is_left_of_what_waits_for_a_pipe_when_it_is_interrupted() {
     let program = site();
     let out = program.path("out");
     for (at, (args, input)) in COMMANDS.into_iter().enumerate() {
-        let signal = if at % 2 == 0 { Signal::INT } else { Signal::TERM };
+        let signal = [Signal::INT, Signal::TERM, Signal::HUP][at % 3];
         let mut child = start(&program, args);
         half_way(&mut child, &program.path(input), &out);
         assert_eq!(interrupt(child, signal), SAID, "{args:?}");
@@ -132,6 +132,49 @@ fn nothing_is_left_of_what_is_at_work_when_it_is_interrupted() {
             assert_eq!(interrupt(child, Signal::INT), SAID, "{args:?}");
         });
         assert_eq!(names(&out), [""; 0], "{args:?}");
+    }
+}
+
+#[test]
+fn what_is_started_to_go_on_without_a_terminal_does() {
+    let program = site();
+    let talaria = env!("CARGO_BIN_EXE_talaria");
+    let mut command = Command::new("nohup");
+    command.args([talaria, "pack", "--output", "out/file"]).current_dir(program.path(""));
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let rest = half_way(&mut child, &program.path("document"), &program.path("out"));
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    child.stdin.take().unwrap().write_all(&rest).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(names(&program.path("out")), ["file"]);
+}
+
+#[test]
+fn secrets_stay_in_memory() {
+    let program = site();
+    let mut raise = Command::new("sh");
+    raise.args(["-c", "ulimit -l unlimited"]).stderr(Stdio::null());
+    let may_lock = raise.status().unwrap().success();
+    for (args, has_secrets) in [
+        (COMMANDS[0].0, true),
+        (&["sign", "--inline"][..], true),
+        (&["decrypt", "--passphrase-file", "pw"], true),
+        (&["pack"], false),
+    ] {
+        let input = if args[0] == "decrypt" { "aead" } else { "document" };
+        let mut child = start(&program, args);
+        half_way(&mut child, &program.path(input), &program.path("out"));
+        let process = Path::new("/proc").join(child.id().to_string());
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+        let kib: u64 = locked.trim().trim_end_matches(" kB").parse().unwrap();
+        assert_eq!(kib > 0, has_secrets && may_lock, "{args:?}: {kib} KiB");
+        if has_secrets {
+            let limits = fs::read_to_string(process.join("limits")).unwrap();
+            let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+            assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
+        }
+        interrupt(child, Signal::TERM);
     }
 }
 

@@ -436,6 +436,76 @@ fn packed_messages_are_what_gpg_stores() {
 }
 
 #[test]
+fn packed_messages_are_unpacked() {
+    let site = Site::new().with_key("ed25519");
+    let plain = octets(100_000);
+    fs::write(site.at("in"), &plain).unwrap();
+    let unpack = |name: &str| {
+        let output = done(site.talaria().arg("unpack").arg(site.at(name)));
+        assert!(output.stdout == plain, "{name}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let mut pack = site.talaria();
+    pack.args(["pack", "--armor", "--compress", "bzip2"]).arg("-o").arg(site.at("ours"));
+    done(pack.arg(site.at("in")));
+    done(site.gpg().arg("-o").arg(site.at("theirs")).arg("--store").arg(site.at("in")));
+    done(site.gpg().arg("-o").arg(site.at("signed")).arg("--sign").arg(site.at("in")));
+    assert_eq!(unpack("ours"), "");
+    assert_eq!(unpack("theirs"), "");
+    assert_eq!(unpack("signed"), "It has a signature, which was not checked.\n");
+    let cut = fs::read(site.at("theirs")).unwrap();
+    fs::write(site.at("cut"), &cut[..cut.len() / 2]).unwrap();
+    let mut unpack = site.talaria();
+    fails(unpack.arg("unpack").arg("-o").arg(site.at("out")).arg(site.at("cut")), 3);
+    assert!(!site.at("out").exists());
+}
+
+#[test]
+fn a_message_of_another_kind_is_named() {
+    let site = Site::new().with_key("ed25519");
+    fs::write(site.at("in"), "text").unwrap();
+    let run = |args: &[&str], name: &str| {
+        done(
+            site.gpg()
+                .args(["--trust-model", "always"])
+                .args(args)
+                .arg("-o")
+                .arg(site.at(name))
+                .args(if args == ["--export"] || args == ["--export-secret-keys"] {
+                    None
+                } else {
+                    Some(site.at("in"))
+                }),
+        );
+    };
+    run(&["--encrypt", "-r", "a@example.org"], "sealed");
+    run(&["--compress-algo", "none", "--sign"], "signed");
+    run(&["--store"], "packed");
+    run(&["--detach-sign"], "signature");
+    run(&["--export"], "certificate");
+    run(&["--export-secret-keys"], "key");
+    for (command, name, hint) in [
+        ("verify", "sealed", "`talaria decrypt`"),
+        ("unpack", "sealed", "`talaria decrypt`"),
+        ("decrypt", "signed", "`talaria verify --output"),
+        ("decrypt", "packed", "`talaria unpack`"),
+        ("decrypt", "signature", "`talaria verify --signature"),
+        ("decrypt", "certificate", "`talaria import`"),
+        ("verify", "certificate", "`talaria import`"),
+        ("verify", "key", "`talaria key import`"),
+    ] {
+        let said = fails(site.talaria().arg(command).arg(site.at(name)), 3);
+        assert!(said.contains(hint), "{command} {name}: {said}");
+    }
+    for (profile, mode) in [("rfc4880", "gcm"), ("rfc4880", "ocb"), ("librepgp", "gcm")] {
+        let mut encrypt = site.talaria();
+        encrypt.args(["encrypt", "--symmetric", "--profile", profile, "--aead", mode]);
+        let said = fails(encrypt.arg("--passphrase-file").arg(site.at("pw")).arg(site.at("in")), 2);
+        assert!(said.contains("--aead"), "{said}");
+    }
+}
+
+#[test]
 fn a_device_is_written_to_and_stays_one() {
     use std::os::unix::fs::FileTypeExt as _;
     let site = Site::new();

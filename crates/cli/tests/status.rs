@@ -288,6 +288,52 @@ fn signatures_are_reported_as_gpg_does() {
 }
 
 #[test]
+fn what_is_made_is_reported_as_gpg_does() {
+    if !has_gpg() {
+        return;
+    }
+    let site = Site::new().with_keys();
+    site.imported();
+    // gpg says how it encrypts before it has signed, and what a passphrase is needed for.
+    let unsaid = ["NEED_PASSPHRASE_SYM"];
+    let alike = |gpg: &[&str], talaria: &[&str]| {
+        let gpg = [&["--digest-algo", "SHA256", "-o", "out"], gpg, &["text"]].concat();
+        let keys = ["-o", "out", "text", "--key-file", "keys.pgp"];
+        let [theirs, ours] = site.both((THEN, "own"), &gpg, &[talaria, &keys].concat(), &unsaid);
+        assert_eq!(theirs, ours, "gpg's on the left");
+        ours
+    };
+    let lines = alike(&["-u", "alice", "-b"], &["sign", "--with", "alice"]);
+    assert_eq!(keywords(&lines), ["BEGIN_SIGNING", "SIG_CREATED"]);
+    alike(&["-u", "bob", "-b", "--textmode"], &["sign", "--with", "bob", "--text"]);
+    alike(&["-u", "alice", "--clearsign"], &["sign", "--with", "alice", "--cleartext"]);
+    alike(&["-u", "bob", "-s"], &["sign", "--with", "bob", "--inline"]);
+    let lines = alike(&["-r", "bob", "-e"], &["encrypt", "--to", "bob"]);
+    assert_eq!(lines, ["BEGIN_ENCRYPTION 2 9", "END_ENCRYPTION"]);
+    let both = ["encrypt", "--to", "bob", "--sign-with", "alice"];
+    let lines = alike(&["-r", "bob", "-u", "alice", "-s", "-e"], &both);
+    assert_eq!(
+        keywords(&lines),
+        ["BEGIN_SIGNING", "SIG_CREATED", "BEGIN_ENCRYPTION", "END_ENCRYPTION"]
+    );
+    let with = ["--passphrase-file", "pw"];
+    let symmetric = ["encrypt", "--symmetric", "--profile", "rfc4880"];
+    alike(&[&with[..], &["-c"]].concat(), &[&symmetric[..], &with].concat());
+    let lines =
+        alike(&["-u", "nobody@example.org", "-b"], &["sign", "--with", "nobody@example.org"]);
+    assert_eq!(lines, ["INV_SGNR 9 nobody@example.org"]);
+    // gpg has no reason for it; we say that it is not there.
+    let [theirs, ours] = site.both(
+        (THEN, "own"),
+        &["-r", "nobody@example.org", "-o", "out", "-e", "text"],
+        &["encrypt", "--to", "nobody@example.org", "-o", "out", "text"],
+        &unsaid,
+    );
+    assert_eq!(theirs, ["INV_RECP 0 nobody@example.org"]);
+    assert_eq!(ours, ["INV_RECP 1 nobody@example.org"]);
+}
+
+#[test]
 fn decryption_is_reported_as_gpg_does() {
     if !has_gpg() {
         return;

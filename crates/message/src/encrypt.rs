@@ -234,6 +234,8 @@ type anyhow_error = <openpgp::Cert as std::str::FromStr>::Err;
 pub struct Encrypted {
     /// The cipher.
     pub cipher: Cipher,
+    /// The AEAD mode, `None` for version 1.
+    pub aead: Option<Aead>,
     /// The session key, for those who have to hand it over.
     pub session_key: Zeroizing<Vec<u8>>,
 }
@@ -285,7 +287,8 @@ pub fn encrypt(
         parts.finish()?;
     }
     output.flush().map_err(MessageError::write)?;
-    Ok(Encrypted { cipher: suite.cipher, session_key })
+    let aead = chunks.is_some().then_some(suite.aead);
+    Ok(Encrypted { cipher: suite.cipher, aead, session_key })
 }
 
 pub(crate) fn seal(

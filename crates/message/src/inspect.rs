@@ -9,6 +9,17 @@ use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, tag};
 use crate::sign::hash_name;
 
+/// The type of the packet that `start` begins with (RFC 9580, section 4.2); `None` if it is no packet.
+#[must_use]
+pub fn first_type(start: &[u8]) -> Option<u8> {
+    let first = *start.first()?;
+    match first & 0xc0 {
+        0xc0 => Some(first & 0x3f),
+        0x80 => Some(first >> 2 & 0xf),
+        _ => None,
+    }
+}
+
 /// One packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PacketInfo {

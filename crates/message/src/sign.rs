@@ -57,6 +57,18 @@ impl SigningKey {
         self.signer.public()
     }
 
+    /// The number of its algorithm (RFC 9580, section 9.1).
+    #[must_use]
+    pub fn algorithm(&self) -> u8 {
+        self.algorithm
+    }
+
+    /// The number of the digest (RFC 9580, section 9.5).
+    #[must_use]
+    pub fn hash(&self) -> u8 {
+        self.hash
+    }
+
     /// The name of the digest, as in the `Hash` header of cleartext signatures.
     #[must_use]
     pub fn hash_name(&self) -> &'static str {

@@ -9,7 +9,7 @@ use talaria_message::openpgp::cert::CertParser;
 use talaria_message::openpgp::parse::{PacketParser, PacketParserResult, Parse as _};
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::{self, Cert, Packet};
-use talaria_message::{ArmorReader, ArmorWriter, Label};
+use talaria_message::{ArmorReader, ArmorWriter, Label, keep_secrets_in_memory};
 
 use crate::error::{self, Result};
 use crate::talaria::Talaria;
@@ -61,6 +61,7 @@ impl<'s> Load<'s, Talaria> for Keys<'s> {
         source: &mut (dyn Read + Send + Sync),
         name: Option<String>,
     ) -> Result<Self> {
+        keep_secrets_in_memory();
         let certs = read_certs(source)?;
         if !certs.iter().all(Cert::is_tsk) {
             return Err(error::because(Error::BadData, "there is no secret key"));

@@ -5,7 +5,7 @@ use sop::plumbing::PasswordsAreHumanReadable as _;
 use talaria_message::openpgp::crypto::{KeyPair, Password};
 use talaria_message::openpgp::packet::Key;
 use talaria_message::openpgp::packet::key::{SecretParts, UnspecifiedRole};
-use talaria_message::unlock;
+use talaria_message::{keep_secrets_in_memory, unlock};
 
 use crate::error::{self, Result};
 
@@ -15,6 +15,7 @@ pub(crate) struct Passwords(Vec<Password>);
 
 impl Passwords {
     pub(crate) fn add(&mut self, password: &sop::Password) {
+        keep_secrets_in_memory();
         self.0.extend(password.variants().map(Password::from));
     }
 

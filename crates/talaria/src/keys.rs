@@ -7,8 +7,8 @@
 //! on it meanwhile.
 //!
 //! Unlocked keys are never written and end with the process. They are kept as Sequoia keeps them: encrypted
-//! in memory between uses and overwritten when they are dropped. Pages are not locked against swapping,
-//! which takes system calls that no safe interface has.
+//! in memory between uses and overwritten when they are dropped. That no page of them is written to disk by
+//! the system is for the program to say: [`talaria_message::keep_secrets_in_memory`].
 //!
 //! This is no place for the certificates of others: those, and the public parts of these, are in the store.
 

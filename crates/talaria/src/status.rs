@@ -3,7 +3,9 @@
 
 mod head;
 
-use talaria_message::{Decrypted, Discount, MessageError, OpenedBy, Outcome, SignatureReport};
+use talaria_message::{
+    Decrypted, Discount, Encrypted, MessageError, OpenedBy, Outcome, SignatureReport, SigningKey,
+};
 use talaria_trust::Level;
 
 use self::head::Head;
@@ -139,6 +141,85 @@ pub fn decrypted(
     // GnuPG says so of AEAD, too.
     lines.extend(["DECRYPTION_OKAY", "GOODMDC", "END_DECRYPTION"].map(str::to_owned));
     with_prefix(lines)
+}
+
+/// What a signature was made as.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Form {
+    /// Apart from what is signed.
+    Detached,
+    /// In one message with it.
+    Inline,
+    /// Below a text.
+    Cleartext,
+}
+
+/// The lines about signatures that were made at `now`, in seconds since 1970.
+#[must_use]
+pub fn signed(signers: &[SigningKey], form: Form, text: bool, now: u32) -> Vec<String> {
+    with_prefix(signed_lines(signers, form, text, now))
+}
+
+fn signed_lines(signers: &[SigningKey], form: Form, text: bool, now: u32) -> Vec<String> {
+    if signers.is_empty() {
+        return Vec::new();
+    }
+    let mut hashes: Vec<u8> = signers.iter().map(SigningKey::hash).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    let hashes: String = hashes.iter().map(|hash| format!(" H{hash}")).collect();
+    let mut lines = vec![format!("BEGIN_SIGNING{hashes}")];
+    let (letter, kind) = match form {
+        Form::Detached => ('D', u8::from(text)),
+        Form::Inline => ('S', u8::from(text)),
+        Form::Cleartext => ('C', 1),
+    };
+    lines.extend(signers.iter().map(|signer| {
+        let (algorithm, hash) = (signer.algorithm(), signer.hash());
+        let fingerprint = signer.public().fingerprint();
+        format!("SIG_CREATED {letter} {algorithm} {hash} {kind:02X} {now} {fingerprint:X}")
+    }));
+    lines
+}
+
+/// The lines about a message that was encrypted, and signed at `now` by `signers`.
+#[must_use]
+pub fn encrypted(encrypted: &Encrypted, signers: &[SigningKey], now: u32) -> Vec<String> {
+    let mut lines = signed_lines(signers, Form::Inline, false, now);
+    let cipher = encrypted.cipher as u8;
+    lines.push(match encrypted.aead {
+        None => format!("BEGIN_ENCRYPTION 2 {cipher}"),
+        Some(aead) => format!("BEGIN_ENCRYPTION 0 {cipher} {}", aead as u8),
+    });
+    lines.push("END_ENCRYPTION".to_owned());
+    with_prefix(lines)
+}
+
+/// Why a certificate or a key that was named is not used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unfit {
+    /// No reason that GnuPG has a number for.
+    Other = 0,
+    /// It is not there.
+    Missing = 1,
+    /// It may be several.
+    Ambiguous = 2,
+    /// There is no secret key.
+    NoSecret = 9,
+    /// Nothing says that it belongs to its address.
+    Untrusted = 10,
+}
+
+/// The line about a recipient that is not encrypted to.
+#[must_use]
+pub fn invalid_recipient(why: Unfit, name: &str) -> Vec<String> {
+    with_prefix(vec![format!("INV_RECP {} {}", why as u8, escaped(name))])
+}
+
+/// The line about a key that does not sign.
+#[must_use]
+pub fn invalid_signer(why: Unfit, name: &str) -> Vec<String> {
+    with_prefix(vec![format!("INV_SGNR {} {}", why as u8, escaped(name))])
 }
 
 /// The lines about a message that could not be decrypted. `start` is how it starts, 64 KiB or less of it, or

@@ -97,12 +97,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(decrypted) => decrypted,
         Err(error) => {
             report.lines(&status::failed(&error, start))?;
-            return Err(error.into());
+            return Err(CliError::unfit(error, start));
         }
     };
     let beliefs = args.trust.of_signers(&decrypted.signatures, cx)?;
     if report.is_open() {
-        let certificate = certificate(&decrypted.by, cx);
+        let certificate = certificate(&decrypted.by, &args.keys, cx);
         let trust = beliefs.iter().map(|belief| belief.map(|belief| (belief.level, belief.model)));
         let lines = status::decrypted(
             &decrypted,
@@ -120,12 +120,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The certificate of the key that has opened a message, if it is in the store or in the key store.
-fn certificate(by: &OpenedBy, cx: &Context) -> Option<String> {
+/// The certificate of the key that has opened a message, if it is in the store or with the keys.
+fn certificate(by: &OpenedBy, keys: &KeyArgs, cx: &Context) -> Option<String> {
     let OpenedBy::Key(key) = by else { return None };
     let query = format!("0x{key}").parse().ok()?;
     let known = cx.stores(Access::Read).and_then(|stores| Ok(stores.parsed(&query, cx.now)?));
-    let own = || cx.keys().and_then(|keys| Ok(keys.list()?));
+    let own = || keys.certs(cx);
     known
         .or_else(|_| own())
         .ok()?

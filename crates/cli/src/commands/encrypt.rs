@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use talaria::message::{
     Aead, ArmorWriter, Compression, EncryptOptions, Label, Literal, Profile, Recipients, encrypt,
 };
+use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
 
 use super::parse_query;
@@ -16,6 +17,7 @@ use crate::error::CliError;
 use crate::files::{Source, Target, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
+use crate::signatures::{StatusArgs, signers, unfit};
 use crate::trust::TrustArgs;
 
 /// Encrypt a file
@@ -55,6 +57,8 @@ pub(crate) struct Args {
     aead: Option<AeadArg>,
     #[command(flatten)]
     compress: CompressArgs,
+    #[command(flatten)]
+    status: StatusArgs,
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
@@ -129,14 +133,39 @@ impl CompressArgs {
     }
 }
 
+impl Args {
+    /// The mode has to be one of the profile.
+    fn check_mode(&self) -> Result<(), CliError> {
+        let why = match (self.profile, self.aead) {
+            (Some(ProfileArg::Rfc4880), Some(_)) => {
+                "--profile rfc4880 has no AEAD: leave --aead out"
+            }
+            (Some(ProfileArg::Librepgp), Some(AeadArg::Gcm)) => {
+                "--profile librepgp has OCB only: --aead ocb, or leave it out"
+            }
+            _ => return Ok(()),
+        };
+        Err(CliError::Usage(why.into()))
+    }
+}
+
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut report = args.status.open()?;
     let mut recipients = Recipients::default();
     let mut names = Vec::new();
     if !args.to.is_empty() {
         let stores = cx.stores(Access::Read)?;
         for query in &args.to {
-            let cert = stores.recipient(query, cx.policy(), cx.now)?;
-            recipients.add(&cert, cx.policy(), cx.now)?;
+            let found = stores.recipient(query, cx.policy(), cx.now).map_err(CliError::from);
+            let cert = found.and_then(|cert| {
+                recipients.add(&cert, cx.policy(), cx.now)?;
+                Ok(cert)
+            });
+            let cert = report.on_error(cert, |error| {
+                // As it was typed, which need not be with the mark of a name.
+                let name = query.to_string();
+                status::invalid_recipient(unfit(error), name.trim_start_matches('*'))
+            })?;
             names.push(cert.fingerprint().to_hex());
         }
         drop(stores);
@@ -147,6 +176,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 None => "nobody is trusted",
             };
             if args.trusted_only {
+                report.lines(&status::invalid_recipient(Unfit::Untrusted, name))?;
                 return Err(CliError::Missing(format!(
                     "{name}: nothing says that it is that of its address ({why}); \
                      `talaria trust path` and `talaria tofu info` say more"
@@ -157,6 +187,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             }
         }
     }
+    args.check_mode()?;
     let given = args.passphrase.given()?;
     if args.symmetric {
         if given.is_empty() {
@@ -171,7 +202,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     // With --symmetric the passphrases are the message's, not the keys'.
     let unlocking = if args.symmetric { Vec::new() } else { given };
-    let mut signers = args.keys.signers(&args.sign_with, &unlocking, cx)?;
+    let mut signers = signers(&args.sign_with, &unlocking, &args.keys, &mut report, cx)?;
     let source = Source::open(args.input.as_deref())?;
     let options = EncryptOptions {
         profile: args.profile.map(Into::into),
@@ -186,18 +217,20 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let mut target = Target::open(args.output.as_deref(), !args.armor)?;
     let unfinished = target.unfinished();
-    watched(cx, source.size, unfinished.as_deref(), |watch| {
+    let encrypted = watched(cx, source.size, unfinished.as_deref(), |watch| {
         let input = source.watched(watch);
         if args.armor {
             let mut armor = ArmorWriter::new(&mut target, Label::Message)?;
-            encrypt(input, &mut armor, &recipients, &mut signers, &options, cx.now)?;
+            let encrypted =
+                encrypt(input, &mut armor, &recipients, &mut signers, &options, cx.now)?;
             armor.finish()?.flush()?;
+            Ok(encrypted)
         } else {
-            encrypt(input, &mut target, &recipients, &mut signers, &options, cx.now)?;
+            Ok(encrypt(input, &mut target, &recipients, &mut signers, &options, cx.now)?)
         }
-        Ok(())
     })?;
     target.keep(false)?;
+    report.lines(&status::encrypted(&encrypted, &signers, cx.now))?;
     args.trust.encrypted_to(&names, cx)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -27,6 +27,7 @@ pub(crate) mod stats;
 pub(crate) mod tofu;
 pub(crate) mod trust;
 pub(crate) mod tune;
+pub(crate) mod unpack;
 pub(crate) mod verify;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Sign(sign::Args),
     Verify(verify::Args),
     Pack(pack::Args),
+    Unpack(unpack::Args),
     Inspect(inspect::Args),
     Key(key::Args),
     Trust(trust::Args),
@@ -81,6 +83,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Sign(args) => sign::run(args, cx),
         Command::Verify(args) => verify::run(args, cx),
         Command::Pack(args) => pack::run(args, cx),
+        Command::Unpack(args) => unpack::run(args, cx),
         Command::Inspect(args) => inspect::run(args, cx),
         Command::Key(args) => key::run(args, cx),
         Command::Trust(args) => trust::run(args, cx),

@@ -9,12 +9,15 @@ use talaria::message::{
     ArmorWriter, EncryptOptions, Label, Literal, pack, sign_cleartext, sign_detached,
 };
 
+use talaria::status::{self, Form};
+
 use super::encrypt::CompressArgs;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, Target, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::PassphraseArgs;
+use crate::signatures::{StatusArgs, signers, unfit};
 
 /// Sign a file
 ///
@@ -46,6 +49,8 @@ pub(crate) struct Args {
     hash: Option<HashArg>,
     #[command(flatten)]
     compress: CompressArgs,
+    #[command(flatten)]
+    status: StatusArgs,
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
@@ -63,11 +68,15 @@ enum HashArg {
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut report = args.status.open()?;
     let given = args.passphrase.given()?;
     let mut signers = if args.with.is_empty() {
-        vec![args.keys.only_signer(given, cx)?]
+        let only = report.on_error(args.keys.only_signer(given, cx), |error| {
+            status::invalid_signer(unfit(error), "")
+        });
+        vec![only?]
     } else {
-        args.keys.signers(&args.with, &given, cx)?
+        signers(&args.with, &given, &args.keys, &mut report, cx)?
     };
     if let Some(hash) = args.hash {
         for signer in &mut signers {
@@ -111,5 +120,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     })?;
     target.keep(false)?;
+    let form = match (args.inline, args.cleartext) {
+        (true, _) => Form::Inline,
+        (_, true) => Form::Cleartext,
+        _ => Form::Detached,
+    };
+    report.lines(&status::signed(&signers, form, args.text, now))?;
     Ok(ExitCode::SUCCESS)
 }

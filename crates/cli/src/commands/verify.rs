@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             if let MessageError::Malformed(_) = error {
                 report.lines(&status::no_data(start.as_deref()))?;
             }
-            return Err(error.into());
+            return Err(CliError::unfit(error, start.as_deref()));
         }
     };
     let beliefs = args.trust.of_signers(&reports, cx)?;

@@ -1,5 +1,6 @@
 //! What the packets in front of encrypted data say.
 
+use talaria_message::first_type;
 use talaria_message::openpgp::Packet;
 use talaria_message::openpgp::packet::{PKESK, SEIP, SKESK};
 use talaria_message::openpgp::parse::{PacketParser, PacketParserResult, Parse as _};
@@ -21,7 +22,7 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn read(start: &[u8]) -> Self {
-        let mut head = Self { known: first_tag(start).is_some_and(is_known), ..Self::default() };
+        let mut head = Self { known: first_type(start).is_some_and(is_known), ..Self::default() };
         let mut cipher = None;
         let mut next = PacketParser::from_bytes(start);
         while let Ok(PacketParserResult::Some(parser)) = next {
@@ -77,16 +78,6 @@ fn need_passphrase(skesk: &SKESK) -> (String, Option<SymmetricAlgorithm>) {
         [] => (0, 0),
     };
     (format!("NEED_PASSPHRASE_SYM {} {mode} {hash}", u8::from(cipher)), own)
-}
-
-/// The type of the first packet (RFC 9580, section 4.2).
-fn first_tag(start: &[u8]) -> Option<u8> {
-    let first = *start.first()?;
-    match first & 0xc0 {
-        0xc0 => Some(first & 0x3f),
-        0x80 => Some(first >> 2 & 0xf),
-        _ => None,
-    }
 }
 
 fn is_known(tag: u8) -> bool {

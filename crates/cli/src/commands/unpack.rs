@@ -1,0 +1,54 @@
+//! `talaria unpack`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use talaria::message::{Input, Limits, MessageError, Verifier, verify_inline};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::files::{Noted, Source, Target, watched};
+
+/// Write the content of a message that is not encrypted
+///
+/// What `talaria pack` and `gpg --store` have packed, or what somebody has signed. Signatures are not
+/// checked: `talaria verify --output` does that.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The message [default: standard input]
+    #[arg(value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// How many times larger than the message its content may be
+    #[arg(long, value_name = "N", default_value_t = Limits::default().expansion)]
+    max_expansion: u64,
+    /// Write to a file, which is complete or not there [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let source = Source::open(args.input.as_deref())?;
+    let size = source.size;
+    let mut target = Target::open(args.output.as_deref(), false)?;
+    let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
+    let mut verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
+    let unfinished = target.unfinished();
+    let (result, start) = watched(cx, size, unfinished.as_deref(), |watch| {
+        let input = match Input::new(source.buffered(watch)) {
+            Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
+            input => input?,
+        };
+        let mut start = Vec::new();
+        let mut input = Noted::new(input, &mut start);
+        let result = verify_inline(&mut input, &mut target, &mut verifier, limits);
+        Ok((result, Some(start)))
+    })?;
+    let (_, signatures) = result.map_err(|error| CliError::unfit(error, start.as_deref()))?;
+    target.keep(false)?;
+    match signatures.len() {
+        0 => {}
+        1 => cx.status(format_args!("It has a signature, which was not checked.")),
+        count => cx.status(format_args!("It has {count} signatures, which were not checked.")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
