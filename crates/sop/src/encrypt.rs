@@ -146,7 +146,7 @@ impl ops::Ready<Option<SessionKey>> for EncryptThis<'_, '_> {
         } else {
             encrypt(input, &mut sink, &recipients, &mut signers, &options, sop.now)
         };
-        let Encrypted { cipher, session_key } = encrypted.map_err(error::of_message)?;
+        let Encrypted { cipher, session_key, .. } = encrypted.map_err(error::of_message)?;
         sink.flush()?;
         Ok(Some(SessionKey::new(cipher as u8, &*session_key)?))
     }
