@@ -56,6 +56,13 @@ impl Desk {
         std::fs::read(self.path().join(name)).unwrap()
     }
 
+    /// The same, and the file is gone: no program writes over one.
+    pub(crate) fn take(&self, name: &str) -> Vec<u8> {
+        let content = self.get(name);
+        std::fs::remove_file(self.path().join(name)).unwrap();
+        content
+    }
+
     /// Runs `talaria-sop`; `line` is split at white space.
     pub(crate) fn sop(&self, line: &str, input: impl AsRef<[u8]>) -> Ran {
         self.run(SOP, &line.split_whitespace().collect::<Vec<_>>(), input)
