@@ -57,6 +57,8 @@ pub struct Signature<'a> {
     pub issuer: Option<KeyId>,
     /// The fingerprint of the issuer, if it is named.
     pub issuer_fingerprint: Option<Fingerprint>,
+    /// The user ID that its maker says to act as (RFC 9580, section 5.2.3.30).
+    pub signer_user_id: Option<&'a [u8]>,
     /// A critical subpacket that is not known: the signature must not count.
     pub unknown_critical: bool,
     /// The first 16 bits of the digest.
@@ -92,6 +94,7 @@ impl<'a> Signature<'a> {
             revoker: None,
             issuer: None,
             issuer_fingerprint: None,
+            signer_user_id: None,
             unknown_critical: false,
             digest_prefix: [0; 2],
             hashed: &[],
@@ -183,9 +186,10 @@ impl<'a> Signature<'a> {
                 16 | 33 => self.read_issuer(kind, body),
                 25 => self.primary_user_id = *body.first()? != 0,
                 27 => self.key_flags = Some(body),
+                28 => self.signer_user_id = Some(body),
                 29 => self.revocation_reason = body.split_first().map(|(&code, text)| (code, text)),
                 // Known, but of no use to a keyring.
-                10 | 11 | 20..=24 | 26 | 28 | 30..=32 | 34 | 35 | 37..=39 => {}
+                10 | 11 | 20..=24 | 26 | 30..=32 | 34 | 35 | 37..=39 => {}
                 _ => self.unknown_critical |= critical,
             }
         }

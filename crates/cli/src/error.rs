@@ -23,6 +23,9 @@ pub(crate) enum CliError {
     /// The configuration of a server.
     #[error(transparent)]
     Config(#[from] talaria_server::ConfigError),
+    /// The file of the user with options.
+    #[error(transparent)]
+    Settings(#[from] crate::config::SettingsError),
     /// A server could not be started.
     #[error(transparent)]
     Serve(talaria_server::ServeError),
@@ -135,7 +138,7 @@ impl CliError {
         match self {
             Self::Usage(_) | Self::WhichSigner { .. } => 2,
             Self::Stopped => 130,
-            Self::Config(_) | Self::OtherKind { .. } => 3,
+            Self::Config(_) | Self::Settings(_) | Self::OtherKind { .. } => 3,
             Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner => 1,
             Self::Operation(error) => match error {

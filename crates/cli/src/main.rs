@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod context;
 mod error;
 mod files;
@@ -13,10 +14,15 @@ mod trust;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let settings = match config::Settings::read() {
+        Ok(settings) => settings,
+        Err(error) => return error::CliError::from(error).report(),
+    };
+    let matches = settings.apply(cli::Cli::command()).try_get_matches();
+    let cli = match matches.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failure; a usage error is 2, as everywhere.

@@ -11,7 +11,8 @@ use talaria::cert::{
 use talaria::gnupg::{Colons, write_cert as write_colons, write_cert_with_signatures};
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
-use talaria::{Judge, Judged, Opened, Stores, algorithm, date};
+use talaria::trust_models::tofu::History;
+use talaria::{Judge, Judged, Opened, Reason, Stores, algorithm, date};
 
 /// A time as a date, in UTC.
 pub(crate) fn day(time: u32) -> String {
@@ -57,8 +58,15 @@ fn word(validity: Validity) -> &'static str {
     }
 }
 
-/// Appends a certificate as the human listing shows it, with what is believed if that is given.
-pub(crate) fn write_cert(out: &mut Vec<u8>, summary: &Summary, judged: Option<&Judged>, now: u32) {
+/// Appends a certificate as the human listing shows it, with what is believed if that is given,
+/// and why.
+pub(crate) fn write_cert(
+    out: &mut Vec<u8>,
+    summary: &Summary,
+    judged: Option<&Judged>,
+    reasons: &[Vec<Reason>],
+    now: u32,
+) {
     write_key(out, "pub", &summary.primary, summary, now);
     let belief = |at: usize| judged.and_then(|judged| judged.user_ids.get(at));
     let conflicts = |at: usize| {
@@ -86,14 +94,64 @@ pub(crate) fn write_cert(out: &mut Vec<u8>, summary: &Summary, judged: Option<&J
                 writeln!(out, "uid   [{state:^9}] (user attribute, {bytes} bytes)")
             }
         };
-        for other in conflicts(at) {
-            let _ = writeln!(out, "      conflict: the same address is in {other}");
+        match reasons.get(at) {
+            Some(reasons) => {
+                for reason in reasons {
+                    let _ = writeln!(out, "      {}", sentence(reason));
+                }
+            }
+            None => {
+                for &other in conflicts(at) {
+                    let _ = writeln!(out, "      {}", sentence(&Reason::Conflict(other)));
+                }
+            }
         }
     }
     for subkey in &summary.subkeys {
         write_key(out, "sub", subkey, summary, now);
     }
     out.push(b'\n');
+}
+
+/// A reason in words.
+fn sentence(reason: &Reason) -> String {
+    match reason {
+        Reason::Own => "your own".to_owned(),
+        Reason::Owner(level) => format!("you trust its owner: {}", level.name()),
+        Reason::Certified { by, name, trust, created } => {
+            let name = name.as_deref().map(printable).unwrap_or_default();
+            let (who, day, trust) = (format!("{by} {name}"), day(*created), trust.name());
+            format!("certified by {} [{trust}] on {day}", who.trim_end())
+        }
+        Reason::Flow(amount) => format!("{amount} of 120 flows to it"),
+        Reason::Decided(policy) => format!("you decided: {}", policy.name()),
+        Reason::CertifiedByOwn => "certified by a key of yours".to_owned(),
+        Reason::Seen { signatures, encryptions } => match (signatures.count, encryptions.count) {
+            (0, 0) => "not seen in use".to_owned(),
+            (_, 0) => format!("seen: {}", times(signatures, "signature")),
+            (0, _) => format!("seen: {}", times(encryptions, "message to it")),
+            _ => format!(
+                "seen: {}; {}",
+                times(signatures, "signature"),
+                times(encryptions, "message to it")
+            ),
+        },
+        Reason::Conflict(other) => format!("conflict: the same address is in {other}"),
+    }
+}
+
+/// How often something was seen.
+fn times(history: &History, what: &str) -> String {
+    let History { count, first, last, days } = *history;
+    let what = match (count, what.split_once(' ')) {
+        (1, _) => what.to_owned(),
+        (_, None) => format!("{what}s"),
+        (_, Some((noun, rest))) => format!("{noun}s {rest}"),
+    };
+    match days {
+        0 | 1 => format!("{count} {what} on {}", day(last)),
+        _ => format!("{count} {what} on {days} days from {} to {}", day(first), day(last)),
+    }
 }
 
 fn write_key(out: &mut Vec<u8>, kind: &str, key: &KeySummary, summary: &Summary, now: u32) {
@@ -177,6 +235,9 @@ struct UserIdJson {
     tofu_policy: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conflicts: Vec<String>,
+    /// Why it is believed or not, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<String>,
     created: Option<u32>,
     expires: Option<u32>,
 }
@@ -238,6 +299,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
                     trust: None,
                     tofu_policy: None,
                     conflicts: Vec::new(),
+                    reasons: Vec::new(),
                     created: some(user_id.created),
                     expires: some(user_id.expires),
                 }
@@ -266,6 +328,7 @@ pub(crate) struct Lines<'a> {
     keygrips: bool,
     signatures: bool,
     judge: Option<Judge<'a>>,
+    with_reasons: bool,
     tofu_info: bool,
     /// Primary user IDs of makers of signatures, by key ID.
     makers: HashMap<KeyId, Option<Vec<u8>>>,
@@ -274,13 +337,43 @@ pub(crate) struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub(crate) fn new(stores: &'a Stores, now: u32, keygrips: bool, signatures: bool) -> Self {
         let (judge, makers) = (None, HashMap::new());
-        Self { stores, now, keygrips, signatures, judge, tofu_info: false, makers }
+        let (with_reasons, tofu_info) = (false, false);
+        Self { stores, now, keygrips, signatures, judge, with_reasons, tofu_info, makers }
     }
 
-    /// Says what is believed as well, by this judge of the first store; also what was seen, in gpg's machine
-    /// format, if that is wanted.
-    pub(crate) fn judged(self, judge: Judge<'a>, tofu_info: bool) -> Self {
-        Self { judge: Some(judge), tofu_info, ..self }
+    /// Says what is believed as well, by this judge of the first store.
+    pub(crate) fn judged(self, judge: Judge<'a>) -> Self {
+        Self { judge: Some(judge), ..self }
+    }
+
+    /// Says why, too.
+    pub(crate) fn with_reasons(self, with_reasons: bool) -> Self {
+        Self { with_reasons, ..self }
+    }
+
+    /// Says in gpg's machine format what was seen, too.
+    pub(crate) fn with_tofu_info(self, tofu_info: bool) -> Self {
+        Self { tofu_info, ..self }
+    }
+
+    /// Whether a certificate shares an address with another, and nobody has decided about that.
+    pub(crate) fn has_conflict(&self, opened: &Opened, row: &Row) -> Result<bool, talaria::Error> {
+        let judged = self.judge(opened, row)?;
+        let decisions = judged.iter().flat_map(|judged| &judged.user_ids);
+        let mut decisions = decisions.filter_map(|user_id| user_id.tofu.as_ref());
+        Ok(decisions.any(|decision| !decision.conflicts.is_empty()))
+    }
+
+    /// Why what was judged is so, if that is to be said.
+    fn reasons(
+        &self,
+        row: &Row,
+        judged: Option<&Judged>,
+    ) -> Result<Vec<Vec<Reason>>, talaria::Error> {
+        match (&self.judge, judged) {
+            (Some(judge), Some(judged)) if self.with_reasons => Ok(judge.reasons(row, judged)?),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// What is believed of a certificate, if that is to be said.
@@ -321,6 +414,10 @@ impl<'a> Lines<'a> {
         let mut json = cert_json(&row.summary, self.now);
         if let Some(judged) = self.judge(opened, row)? {
             json.believe(&judged);
+            let reasons = self.reasons(row, Some(&judged))?;
+            for (json, reasons) in json.user_ids.iter_mut().zip(&reasons) {
+                json.reasons = reasons.iter().map(sentence).collect();
+            }
         }
         if let Some(stored) = self.stored(opened, row)? {
             if self.keygrips {
@@ -382,7 +479,8 @@ impl<'a> Lines<'a> {
         row: &Row,
     ) -> Result<(), talaria::Error> {
         let judged = self.judge(opened, row)?;
-        write_cert(out, &row.summary, judged.as_ref(), self.now);
+        let reasons = self.reasons(row, judged.as_ref())?;
+        write_cert(out, &row.summary, judged.as_ref(), &reasons, self.now);
         let Some(stored) = self.stored(opened, row)? else { return Ok(()) };
         // The blank line belongs behind the signatures.
         out.pop();

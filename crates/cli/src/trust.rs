@@ -3,12 +3,13 @@
 use std::ops::ControlFlow;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use talaria::cert::UserIdContent;
 use talaria::message::SignatureReport;
-use talaria::store::{Access, Event, Order, Query, Store};
-use talaria::tofu::{observe, verified};
+use talaria::store::{Access, Event, Order, Query, Row, Store};
+use talaria::tofu::{Sight, observe, verified};
 use talaria::trust_models::Level;
-use talaria::trust_models::tofu::Policy;
-use talaria::{Error, Judge, TrustModel};
+use talaria::trust_models::tofu::{Policy, address};
+use talaria::{Error, Judge, Judged, TrustModel};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -29,11 +30,16 @@ fn model_parser() -> impl clap::builder::TypedValueParser<Value = TrustModel> {
         .map(|name| name.parse().expect("it is one of them"))
 }
 
+/// The policy with a name.
+pub(crate) fn policy_named(name: &str) -> Result<Policy, String> {
+    let found = Policy::ALL.into_iter().find(|policy| policy.name() == name);
+    found.ok_or_else(|| format!("a policy is one of {}", Policy::ALL.map(Policy::name).join(", ")))
+}
+
 /// Reads a policy by its name.
 pub(crate) fn policy_parser() -> impl clap::builder::TypedValueParser<Value = Policy> {
-    PossibleValuesParser::new(Policy::ALL.map(Policy::name)).map(|name| {
-        Policy::ALL.into_iter().find(|policy| policy.name() == name).expect("it is one of them")
-    })
+    PossibleValuesParser::new(Policy::ALL.map(Policy::name))
+        .map(|name| policy_named(&name).expect("it is one of them"))
 }
 
 impl TrustArgs {
@@ -78,6 +84,29 @@ impl Belief {
     }
 }
 
+/// A certificate that was found, and the address that it is used for, if it says one.
+#[derive(Clone, Debug)]
+struct Named<'n> {
+    certificate: &'n str,
+    email: Option<Vec<u8>>,
+}
+
+impl<'n> Named<'n> {
+    fn all(certificate: &'n str) -> Self {
+        Self { certificate, email: None }
+    }
+}
+
+/// What is believed of an address of a certificate.
+fn level_of(judged: &Judged, row: &Row, email: &[u8]) -> Level {
+    let user_ids = row.summary.user_ids.iter().zip(&judged.user_ids);
+    let matching = user_ids.filter(|(user_id, _)| match &user_id.content {
+        UserIdContent::Text(text) => address(text) == email,
+        UserIdContent::Attribute { .. } => false,
+    });
+    matching.map(|(_, judged)| judged.level).max().unwrap_or_default()
+}
+
 impl TrustArgs {
     /// What is believed of those who made good signatures, in the order of the reports. In a model that is about
     /// what was seen, the signatures are recorded first.
@@ -86,18 +115,20 @@ impl TrustArgs {
         reports: &[SignatureReport],
         cx: &Context,
     ) -> Result<Vec<Option<Belief>>, CliError> {
-        let makers: Vec<Option<&str>> = reports
+        let makers: Vec<Option<Named<'_>>> = reports
             .iter()
             .map(|report| {
-                let signer = report.signer.as_ref().filter(|_| report.is_good());
-                signer.map(|signer| signer.certificate.as_str())
+                let signer = report.signer.as_ref().filter(|_| report.is_good())?;
+                // Who acts as one of their addresses is seen, and believed, for that one.
+                let email = report.signer_user_id.as_deref().filter(|_| self.model().is_tofu());
+                Some(Named { certificate: &signer.certificate, email: email.map(address) })
             })
             .collect();
         let signed = |report: &SignatureReport| {
             verified(&report.digest, report.created.into(), cx.now.into())
         };
         let events = reports.iter().zip(&makers);
-        let events = events.filter_map(|(report, maker)| Some(((*maker)?, signed(report))));
+        let events = events.filter_map(|(report, maker)| Some((maker.clone()?, signed(report))));
         self.record(events, cx)?;
         self.believe(&makers, cx)
     }
@@ -108,20 +139,20 @@ impl TrustArgs {
         certificates: &[String],
         cx: &Context,
     ) -> Result<Vec<Option<Belief>>, CliError> {
-        let names: Vec<Option<&str>> =
-            certificates.iter().map(|name| Some(name.as_str())).collect();
-        self.believe(&names, cx)
+        let names = certificates.iter().map(|name| Some(Named::all(name)));
+        self.believe(&names.collect::<Vec<_>>(), cx)
     }
 
     /// Records that a message went to certificates, in a model that is about what was seen.
     pub(crate) fn encrypted_to(&self, names: &[String], cx: &Context) -> Result<(), CliError> {
-        self.record(names.iter().map(|name| (name.as_str(), Event::Encrypted(cx.now.into()))), cx)
+        let event = || Event::Encrypted(cx.now.into());
+        self.record(names.iter().map(|name| (Named::all(name), event())), cx)
     }
 
     /// Records what was seen of certificates, in a model that is about that.
     fn record<'n>(
         &self,
-        events: impl Iterator<Item = (&'n str, Event)>,
+        events: impl Iterator<Item = (Named<'n>, Event)>,
         cx: &Context,
     ) -> Result<(), CliError> {
         let mut events = events.peekable();
@@ -130,10 +161,13 @@ impl TrustArgs {
         }
         let mut stores = cx.stores(Access::Write)?;
         let mut seen = Vec::new();
-        for (name, event) in events {
-            let query: Query = name.parse().map_err(Error::from)?;
+        for (Named { certificate, email }, event) in events {
+            let query: Query = certificate.parse().map_err(Error::from)?;
             let found = super::commands::one_certificate(&stores, &query, cx.now);
-            seen.extend(found.map(|row| (row.summary.fingerprint(), event)));
+            seen.extend(found.map(|row| {
+                let fingerprint = row.summary.fingerprint();
+                Sight { fingerprint, email, event }
+            }));
         }
         Ok(observe(stores.writable()?, seen, cx.now).map_err(Error::from)?)
     }
@@ -141,7 +175,7 @@ impl TrustArgs {
     /// What is believed of certificates of the first store, if that has a web of trust or a model was named.
     fn believe(
         &self,
-        certificates: &[Option<&str>],
+        certificates: &[Option<Named<'_>>],
         cx: &Context,
     ) -> Result<Vec<Option<Belief>>, CliError> {
         let model = self.model();
@@ -159,11 +193,15 @@ impl TrustArgs {
         let mut beliefs = Vec::with_capacity(certificates.len());
         for name in certificates {
             let mut belief = None;
-            if let Some(name) = name {
-                let query: Query = name.parse().map_err(Error::from)?;
+            if let Some(Named { certificate, email }) = name {
+                let query: Query = certificate.parse().map_err(Error::from)?;
                 let visited = stores.visit(&[query], Order::Insertion, cx.now, |opened, row| {
                     if judge.is_of(&opened.store) {
-                        let level = judge.judge(&row)?.level;
+                        let judged = judge.judge(&row)?;
+                        let level = match email {
+                            Some(email) => level_of(&judged, &row, email),
+                            None => judged.level,
+                        };
                         belief = Some(Belief { level, model });
                     }
                     Ok(ControlFlow::Continue(()))

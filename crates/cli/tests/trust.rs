@@ -552,6 +552,200 @@ fn a_conflict_is_shown_and_decided_and_gpg_reads_the_decision() {
     other.assert_clean();
 }
 
+#[test]
+fn the_reasons_are_said_and_conflicts_come_first() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = [
+        "Alice <alice@example.org>",
+        "Bob <bob@example.org>",
+        "Mallory <bob@example.org>",
+        "Carol <carol@example.org>",
+    ];
+    let Some([alice, bob, mallory, carol]) = make_keys(&gpg, user_ids) else { return };
+    gpg.run(&["--yes", "--local-user", &alice, "--quick-sign-key", &carol]);
+    let _ = fs::remove_file(gpg.path("trustdb.gpg"));
+    program.ok(&["import", gpg.home()]);
+    program.ok(&["trust", "set", &alice, "ultimate"]);
+    // Fingerprints and reasons, in the order of the listing.
+    let listed = |args: &[&str]| -> Vec<(String, Vec<String>)> {
+        let text = program.ok(&[&["list", "--with-trust"], args].concat());
+        let certs = text.split("\n\n").filter(|cert| !cert.is_empty());
+        certs
+            .map(|cert| {
+                let lines: Vec<&str> = cert.lines().collect();
+                let reasons = lines[3..].iter().map(|line| line.trim().to_owned()).collect();
+                (lines[1].trim().to_owned(), reasons)
+            })
+            .collect()
+    };
+    let web = listed(&[]);
+    let of = |all: &[(String, Vec<String>)], who: &String| {
+        all.iter().find(|(fingerprint, _)| fingerprint == who).unwrap().1.clone()
+    };
+    assert_eq!(of(&web, &alice), ["your own"]);
+    assert_eq!(of(&web, &bob), [""; 0]);
+    let certified = &of(&web, &carol)[0];
+    let wanted = format!("certified by {alice} Alice <alice@example.org> [ultimate] on ");
+    assert!(certified.starts_with(&wanted), "{certified}");
+
+    let document = program.path("document");
+    fs::write(&document, "text").unwrap();
+    let (document, signature) = (document.to_str().unwrap(), gpg.path("sig"));
+    gpg.run(&["--yes", "-o", &signature, "-u", &carol, "--detach-sign", document]);
+    let tofu = ["--trust-model", "tofu"];
+    let verify = ["verify", "--signature", &signature, document];
+    program.ok(&[&verify[..], &tofu].concat());
+    let first_use = listed(&tofu);
+    let order: Vec<&str> = first_use.iter().map(|(fingerprint, _)| &fingerprint[..]).collect();
+    assert_eq!(BTreeSet::from([&order[0], &order[1]]), BTreeSet::from([&&bob[..], &&mallory[..]]));
+    assert_eq!(order.len(), 4);
+    let conflict = format!("conflict: the same address is in {mallory}");
+    assert_eq!(of(&first_use, &bob), [conflict, "not seen in use".to_owned()]);
+    assert_eq!(of(&first_use, &alice), ["your own"]);
+    let reasons = of(&first_use, &carol);
+    assert_eq!(reasons[0], "certified by a key of yours");
+    assert!(reasons[1].starts_with("seen: 1 signature on 20"), "{reasons:?}");
+
+    program.ok(&["tofu", "policy", &mallory, "bad"]);
+    let decided = of(&listed(&tofu), &mallory);
+    assert_eq!(decided, ["you decided: bad", "not seen in use"]);
+    let json = program.ok(&["--json", "list", "--with-trust", "--trust-model", "tofu", &mallory]);
+    assert!(json.contains(r#""reasons":["you decided: bad","not seen in use"]"#), "{json}");
+    assert_eq!(of(&listed(&["--trust-model", "direct"]), &bob), ["you trust its owner: unknown"]);
+    assert_eq!(of(&listed(&["--trust-model", "wot"]), &alice), ["your own"]);
+    assert_eq!(of(&listed(&["--trust-model", "wot"]), &carol), ["120 of 120 flows to it"]);
+}
+
+#[test]
+fn what_is_signed_as_one_address_is_seen_of_that_one_as_by_gpg() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let Some([alice]) = make_keys(&gpg, ["Alice <alice@example.org>"]) else { return };
+    gpg.run(&["--passphrase", "", "--quick-add-uid", &alice, "Alice <alice@example.net>"]);
+    let document = program.path("document");
+    fs::write(&document, "text").unwrap();
+    let (document, signature) = (document.to_str().unwrap(), gpg.path("sig"));
+    let sender = ["--sender", "alice@example.net", "--detach-sign"];
+    gpg.run(&[&["--yes", "-o", &signature, "-u", &alice], &sender[..], &[document]].concat());
+    let _ = fs::remove_file(gpg.path("trustdb.gpg"));
+    program.ok(&["import", gpg.home()]);
+    gpg.run(&["--trust-model", "tofu", "--verify", &signature, document]);
+    let verify = ["verify", "--trust-model", "tofu", "--signature", &signature, document];
+    program.ok(&verify);
+    // How many signatures were seen of each address.
+    let ours: BTreeMap<String, u64> = program
+        .ok(&["--json", "tofu", "info", &alice])
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|info| {
+            let count = info["signatures"]["count"].as_u64().unwrap();
+            (tofu_address(info["user_id"].as_str().unwrap()), count)
+        })
+        .collect();
+    let theirs = Connection::open(gpg.path("tofu.db")).unwrap();
+    let mut rows = theirs
+        .prepare(
+            "SELECT email, (SELECT count(*) FROM signatures WHERE binding = bindings.oid) \
+             FROM bindings",
+        )
+        .unwrap();
+    let theirs: BTreeMap<String, u64> = rows
+        .query_map((), |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(theirs.get("alice@example.net"), Some(&1), "{theirs:?}");
+    for (address, count) in &ours {
+        assert_eq!(theirs.get(address).copied().unwrap_or_default(), *count, "{address}");
+    }
+    assert_eq!(ours.values().sum::<u64>(), 1, "{ours:?}");
+}
+
+fn tofu_address(user_id: &str) -> String {
+    String::from_utf8(tofu::address(user_id.as_bytes())).unwrap()
+}
+
+#[test]
+fn processes_that_record_at_once_lose_nothing() {
+    const EACH: usize = 10;
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = ["Alice <alice@example.org>", "Bob <bob@example.org>"];
+    let Some([alice, bob]) = make_keys(&gpg, user_ids) else { return };
+    program.ok(&["import", gpg.home()]);
+    let mut commands = Vec::new();
+    for at in 0..2 * EACH {
+        let document = program.path(&format!("document-{at}"));
+        fs::write(&document, at.to_string()).unwrap();
+        let (document, signature) = (document.to_str().unwrap(), gpg.path(&format!("sig-{at}")));
+        let signer = if at % 2 == 0 { &alice } else { &bob };
+        gpg.run(&["-o", &signature, "-u", signer, "--detach-sign", document]);
+        let verify = ["verify", "--trust-model", "tofu", "--signature", &signature, document];
+        commands.push(program.command(&verify));
+    }
+    // As many at a time as there are; some have to wait for others.
+    let children: Vec<_> = commands.iter_mut().map(|command| command.spawn().unwrap()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    for who in [&alice, &bob] {
+        let info = program.ok(&["--json", "tofu", "info", who]);
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        assert_eq!(info["signatures"]["count"], EACH, "{info}");
+    }
+    program.assert_clean();
+}
+
+#[test]
+fn what_is_in_the_configuration_holds_unless_a_command_says_otherwise() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = ["Alice <alice@example.org>", "Mallory <alice@example.org>"];
+    let Some([alice, _]) = make_keys(&gpg, user_ids) else { return };
+    program.ok(&["import", gpg.home()]);
+    let config = program.path("config.toml");
+    let list = |text: &str, args: &[&str]| {
+        fs::write(&config, text).unwrap();
+        let mut command = program.command(&["list", "--with-colons", &alice]);
+        command.args(args).env("TALARIA_CONFIG", &config).output().unwrap()
+    };
+    let letter = |text: &str, args: &[&str]| {
+        let output = list(text, args);
+        assert!(output.status.success(), "{output:?}");
+        let listing = String::from_utf8(output.stdout).unwrap();
+        listing.lines().find_map(|line| line.strip_prefix("pub:")).unwrap()[..1].to_owned()
+    };
+    assert_eq!(letter("", &[]), "-");
+    assert_eq!(letter("trust-model = \"tofu\"", &[]), "q");
+    assert_eq!(letter("trust-model = \"tofu\"", &["--trust-model", "pgp"]), "-");
+    let said = |text: &str| {
+        let output = list(text, &[]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("config.toml"), "{said}");
+        said
+    };
+    assert!(said("trust-model = \"tufo\"").contains("one of pgp, tofu"));
+    assert!(said("trust-model = tofu").contains("line 1"));
+    assert!(said("color = \"red\"").contains("color cannot be set here"));
+    fs::remove_file(&config).unwrap();
+    let mut missing = program.command(&["list"]);
+    let output = missing.env("TALARIA_CONFIG", &config).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+
+    // The store, from where everybody has it.
+    let home = program.path("home");
+    fs::create_dir_all(home.join(".config/talaria")).unwrap();
+    let text = format!("store = {:?}", program.store().to_str().unwrap());
+    fs::write(home.join(".config/talaria/config.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
+    command.env_remove("TALARIA_CONFIG").env_remove("XDG_CONFIG_HOME").env_remove("TALARIA_STORE");
+    let output = command.env("HOME", &home).args(["list", &alice]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// What is in a store, as far as trust goes.
 fn recorded(program: &Program) -> (String, String) {
     let trust = program.ok(&["trust", "export-ownertrust"]);

@@ -158,6 +158,7 @@ impl<'a> Verifier<'a> {
             version: signature.version,
             algorithm: signature.algorithm,
             hash: signature.hash,
+            signer_user_id: signature.signer_user_id.map(<[u8]>::to_vec),
             digest: Vec::new(),
             since: None,
         };

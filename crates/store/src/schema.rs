@@ -5,6 +5,8 @@
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View};
 
+use crate::trust;
+
 /// The format that this version writes (`PRAGMA user_version`).
 pub(crate) const FORMAT: i64 = 3;
 
@@ -180,7 +182,7 @@ pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Makes a store of an older format one of this format, within a transaction of the caller.
-pub(crate) fn migrate(connection: &Connection, from: i64) -> rusqlite::Result<()> {
+pub(crate) fn migrate(connection: &Connection, from: i64, now: u32) -> rusqlite::Result<()> {
     if from < 2 {
         connection.execute_batch(KEYSERVER)?;
         connection.execute_batch("ALTER TABLE digest RENAME TO digest_1")?;
@@ -193,6 +195,7 @@ pub(crate) fn migrate(connection: &Connection, from: i64) -> rusqlite::Result<()
     if from < 3 {
         connection.execute_batch(TOFU)?;
         connection.execute_batch(TRUST)?;
+        trust::adopt(connection, now)?;
     }
     connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))
 }

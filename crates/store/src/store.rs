@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
@@ -77,6 +77,13 @@ pub struct Stored {
     pub cert: Cert,
     /// One verdict per signature packet, in canonical order.
     pub verdicts: Vec<Verdict>,
+}
+
+/// The time at which a store is migrated, in seconds since 1970. What is worked out holds for a span of time
+/// and is looked at again beyond that, so that it need not be that of whoever opens it.
+fn clock() -> u32 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 impl Store {
@@ -187,7 +194,7 @@ impl Store {
             // Another process may have been faster.
             let found = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
             if found < schema::FORMAT {
-                schema::migrate(&transaction, found)?;
+                schema::migrate(&transaction, found, clock())?;
             }
             transaction.commit()
         };

@@ -245,6 +245,15 @@ pub(crate) fn forget(
     web.settle(gone.iter().map(|(id, _)| *id).collect()).map(drop)
 }
 
+/// Makes a web for a store that has none yet and knows whom its owner trusts ultimately.
+pub(crate) fn adopt(connection: &Connection, now: u32) -> rusqlite::Result<()> {
+    if ultimates(connection)?.is_empty() {
+        return Ok(());
+    }
+    set_rules(connection, Rules::default())?;
+    renew(connection, now).map(drop)
+}
+
 /// Works out everything from nothing, if there are rules for it.
 pub(crate) fn renew(connection: &Connection, now: u32) -> rusqlite::Result<TrustReport> {
     connection

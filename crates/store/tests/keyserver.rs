@@ -92,7 +92,7 @@ fn make_format_1(path: &Path) {
              DROP TABLE peer; DROP TABLE redaction; DROP TABLE published; DROP TABLE unobtainable;
              DROP TABLE tally; DROP TABLE binding; DROP TABLE verified; DROP TABLE encrypted;
              DROP TABLE trust; DROP TABLE introducer; DROP TABLE certifier;
-             DELETE FROM meta WHERE name IN ('views', 'secret');
+             DELETE FROM meta WHERE name IN ('views', 'secret', 'trust');
              PRAGMA user_version = 1;
              COMMIT;",
         )
@@ -133,6 +133,60 @@ fn a_store_of_format_1_becomes_one_of_the_current_format() {
         let mut store = Store::open(&folder.path(), Access::Write).unwrap();
         store.add_view(OTHER).unwrap();
         store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+        assert_digests(&store);
+        assert_clean(&store);
+    }
+}
+
+/// Makes a store one of format 2, which knew nothing of trust.
+fn make_format_2(path: &Path) {
+    Connection::open(path)
+        .unwrap()
+        .execute_batch(
+            "BEGIN;
+             DROP TABLE binding; DROP TABLE verified; DROP TABLE encrypted;
+             DROP TABLE trust; DROP TABLE introducer; DROP TABLE certifier;
+             DELETE FROM meta WHERE name = 'trust';
+             PRAGMA user_version = 2;
+             COMMIT;",
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_store_of_format_2_becomes_one_of_the_current_format() {
+    let all = corpus(60);
+    for access in [Access::Read, Access::Write, Access::Create] {
+        let folder = Folder::new();
+        let mut store = folder.filled(&all);
+        store.add_view(OTHER).unwrap();
+        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW).unwrap();
+        let standing = |store: &Store| {
+            let row = store.row(all[0].fingerprint()).unwrap().unwrap();
+            store.trust(NOW).unwrap().standing(store, row.id).unwrap().map(|s| s.levels)
+        };
+        let before = (
+            contents(&store),
+            store.name().unwrap(),
+            store.last_change().unwrap(),
+            store.ownertrusts().unwrap(),
+            store.views().unwrap(),
+            standing(&store),
+        );
+        assert!(before.5.is_some());
+        drop(store);
+        make_format_2(&folder.path());
+        let store = Store::open(&folder.path(), access).unwrap();
+        let after = (
+            contents(&store),
+            store.name().unwrap(),
+            store.last_change().unwrap(),
+            store.ownertrusts().unwrap(),
+            store.views().unwrap(),
+            standing(&store),
+        );
+        assert!(before == after, "something has changed");
+        assert_eq!(before.5, after.5);
         assert_digests(&store);
         assert_clean(&store);
     }

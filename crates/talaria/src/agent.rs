@@ -8,9 +8,9 @@ mod assuan;
 mod expression;
 
 use std::collections::HashSet;
-use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::{fmt, io};
 
 use openpgp::crypto::mem::Protected;
 use openpgp::crypto::mpi::{self, MPI};
@@ -48,10 +48,39 @@ pub enum AgentError {
     },
     /// The agent refused, or the user did.
     #[error("gpg-agent refuses: {0}")]
-    Refused(String),
+    Refused(Refusal),
     /// What the agent says makes no sense.
     #[error("gpg-agent answers with {0}")]
     Malformed(&'static str),
+}
+
+/// What the agent says when it refuses, and what can be done where that is known.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Of libgpg-error, without the part of GnuPG that it comes from.
+    code: u16,
+    text: String,
+}
+
+impl Refusal {
+    const BAD_PIN: u16 = 87;
+    const CARD_REMOVED: u16 = 110;
+    const CARD_NOT_PRESENT: u16 = 112;
+    const NO_SCDAEMON: u16 = 119;
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.text)?;
+        to.write_str(match self.code {
+            Self::BAD_PIN => "; `gpg --card-status` has the number of tries that are left",
+            Self::CARD_REMOVED | Self::CARD_NOT_PRESENT => {
+                "; the key is on a card: put that in, and see whether `gpg --card-status` finds it"
+            }
+            Self::NO_SCDAEMON => "; the key is on a card, which needs GnuPG's scdaemon",
+            _ => "",
+        })
+    }
 }
 
 /// An error on its way through Sequoia, which hands on what an error comes from, but not its type.
@@ -221,6 +250,7 @@ impl Agent {
     }
 
     /// Lets `work` run with each of the passphrases until one does, or once if the agent asks by itself.
+    /// A card gets no further one after a wrong one: it allows three, and then none, not even the right one.
     fn each_password<T>(
         &self,
         mut work: impl FnMut(Option<&Password>) -> Result<T, AgentError>,
@@ -228,7 +258,7 @@ impl Agent {
         let Some((last, others)) = self.passwords.split_last() else { return work(None) };
         for password in others {
             match work(Some(password)) {
-                Err(AgentError::Refused(_)) => {}
+                Err(AgentError::Refused(refusal)) if refusal.code != Refusal::BAD_PIN => {}
                 done => return done,
             }
         }
@@ -307,8 +337,13 @@ impl Decryptor for AgentKey {
         let value = answer.value("value").ok_or(AgentError::Malformed("no session key"))?;
         match self.public.mpis() {
             mpi::PublicKey::ECDH { curve, .. } => {
-                let point = mpi::ProtectedMPI::from(value.to_vec());
-                let shared: Protected = point.decode_point(curve)?.0.into();
+                let shared: Protected = match value.strip_prefix(&[ABSCISSA_ONLY]) {
+                    Some(x) => x.into(),
+                    None => {
+                        let point = mpi::ProtectedMPI::from(value.to_vec());
+                        point.decode_point(curve)?.0.into()
+                    }
+                };
                 ecdh::decrypt_unwrap(&self.public, &shared, ciphertext, plaintext_len)
             }
             _ if padded => Ok(unpadded(value)?.into()),
@@ -316,6 +351,9 @@ impl Decryptor for AgentKey {
         }
     }
 }
+
+/// In front of a point of which a card has given nothing but the coordinate that counts. GnuPG puts it there.
+const ABSCISSA_ONLY: u8 = 0x41;
 
 /// What is in a block of PKCS #1 (RFC 8017, section 7.2): behind `0 2`, octets that are not 0, and a 0.
 fn unpadded(block: &[u8]) -> Result<&[u8], AgentError> {

@@ -29,7 +29,7 @@ pub use source::{Input, Kind, Place};
 pub use stats::{Statistics, algorithm, date, statistics};
 pub use stores::{Opened, Stores};
 pub use token::{Token, TokenError};
-pub use trust::{Judge, Judged, JudgedId, TrustModel};
+pub use trust::{Judge, Judged, JudgedId, Reason, TrustModel};
 
 pub use talaria_cert as cert;
 pub use talaria_gnupg as gnupg;

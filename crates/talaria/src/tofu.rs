@@ -39,22 +39,35 @@ pub fn verified(digest: &[u8], signed: i64, time: i64) -> Event {
     Event::Verified { digest: STANDARD.encode(digest), origin: "unknown".to_owned(), signed, time }
 }
 
-/// Records that something was seen of certificates: of all their bindings, in one transaction. Certificates that
-/// are not in the store are left out.
+/// Something that was seen of a certificate.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// The certificate.
+    pub fingerprint: Fingerprint,
+    /// The address that it was about, as [`tofu::address`] has it; `None` for all of the certificate.
+    pub email: Option<Vec<u8>>,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Records what was seen of certificates, in one transaction. Certificates that are not in the store are left
+/// out, and so are addresses that they do not have.
 ///
 /// # Errors
 ///
 /// What the store can meet.
 pub fn observe(
     store: &mut Store,
-    seen: impl IntoIterator<Item = (Fingerprint, Event)>,
+    seen: impl IntoIterator<Item = Sight>,
     now: u32,
 ) -> Result<(), StoreError> {
     let mut observations = Vec::new();
-    for (fingerprint, event) in seen {
+    for Sight { fingerprint, email, event } in seen {
         let Some(row) = store.row(fingerprint)? else { continue };
         let row = store.current(row, now)?;
         let bindings = bindings_of(&row, now).into_iter();
+        let bindings =
+            bindings.filter(|binding| email.as_ref().is_none_or(|e| *e == binding.email));
         observations.extend(bindings.map(|binding| Observation { binding, event: event.clone() }));
     }
     if observations.is_empty() { Ok(()) } else { store.observe(&observations) }

@@ -91,6 +91,41 @@ pub struct JudgedId {
     pub tofu: Option<Decision>,
 }
 
+/// Why something is believed of a user ID, or not.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// The certificate is the user's own.
+    Own,
+    /// How much the user trusts its owner, in a model that asks for nothing else.
+    Owner(Level),
+    /// Somebody has certified it whose certifications count.
+    Certified {
+        /// Their certificate.
+        by: Fingerprint,
+        /// Its primary user ID.
+        name: Option<Vec<u8>>,
+        /// How much they are trusted.
+        trust: Level,
+        /// When they did, in seconds since 1970.
+        created: u32,
+    },
+    /// How much trust flows to it, of 120.
+    Flow(u32),
+    /// What the user decided about the binding.
+    Decided(Policy),
+    /// One of the user's own keys certified the binding.
+    CertifiedByOwn,
+    /// What was seen of the binding: signatures, and messages to it.
+    Seen {
+        /// Signatures that were verified.
+        signatures: History,
+        /// Messages that were encrypted.
+        encryptions: History,
+    },
+    /// Another certificate has the address.
+    Conflict(Fingerprint),
+}
+
 /// Judges the certificates of a store at some time. Nothing is written.
 pub struct Judge<'s> {
     store: &'s Store,
@@ -252,6 +287,83 @@ impl<'s> Judge<'s> {
         Ok(judged)
     }
 
+    /// Why what was judged of a certificate is so, for each of its user IDs. What speaks against it comes first.
+    ///
+    /// # Errors
+    ///
+    /// What reading the store can meet.
+    pub fn reasons(&self, row: &Row, judged: &Judged) -> Result<Vec<Vec<Reason>>, StoreError> {
+        let mut reasons = vec![Vec::new(); judged.user_ids.len()];
+        for ((reasons, judged), user_id) in
+            reasons.iter_mut().zip(&judged.user_ids).zip(&row.summary.user_ids)
+        {
+            if let (UserIdContent::Text(text), Some(decision)) = (&user_id.content, &judged.tofu) {
+                reasons.extend(self.bound(row, text, decision)?);
+            }
+        }
+        let alike = |reason: Reason| vec![vec![reason]; judged.user_ids.len()];
+        match self.model {
+            TrustModel::Always | TrustModel::Tofu => {}
+            _ if judged.level == Level::Ultimate => return Ok(alike(Reason::Own)),
+            TrustModel::Direct => return Ok(alike(Reason::Owner(judged.level))),
+            TrustModel::Wot => {
+                for (at, reasons) in reasons.iter_mut().enumerate() {
+                    let paths = self.paths(row, at)?;
+                    let amount = paths.iter().map(|path| u32::from(path.amount)).sum();
+                    reasons.extend((amount > 0).then_some(Reason::Flow(amount)));
+                }
+            }
+            TrustModel::Pgp | TrustModel::TofuPgp => {
+                for certifier in self.store.certifiers(row.id, self.now)? {
+                    let trust = certifier.introducer.level;
+                    let counts = matches!(trust, Level::Marginal | Level::Full | Level::Ultimate);
+                    let Some(reasons) = reasons.get_mut(certifier.user_id).filter(|_| counts)
+                    else {
+                        continue;
+                    };
+                    let Some(by) = self.store.row_by_id(certifier.cert)? else { continue };
+                    reasons.push(Reason::Certified {
+                        by: by.summary.fingerprint(),
+                        name: by.summary.primary_user_id().map(<[u8]>::to_vec),
+                        trust,
+                        created: certifier.created,
+                    });
+                }
+            }
+        }
+        Ok(reasons)
+    }
+
+    /// Why a binding is decided so.
+    fn bound(
+        &self,
+        row: &Row,
+        user_id: &[u8],
+        decision: &Decision,
+    ) -> Result<Vec<Reason>, StoreError> {
+        let (fingerprint, email) = (row.summary.fingerprint(), tofu::address(user_id));
+        let mut reasons: Vec<Reason> =
+            decision.conflicts.iter().copied().map(Reason::Conflict).collect();
+        match self.recorded_policy(fingerprint, &email) {
+            Policy::Auto if decision.own => reasons.push(Reason::Own),
+            Policy::Auto if decision.policy == Policy::Good => reasons.push(Reason::CertifiedByOwn),
+            Policy::Auto => {}
+            decided => reasons.push(Reason::Decided(decided)),
+        }
+        let (signatures, encryptions) = self.store.history(fingerprint, &email)?;
+        if !decision.own {
+            reasons.push(Reason::Seen { signatures, encryptions });
+        }
+        Ok(reasons)
+    }
+
+    /// What the user decided about a binding.
+    fn recorded_policy(&self, fingerprint: Fingerprint, email: &[u8]) -> Policy {
+        let recorded = self.recorded.get(email).map_or(&[][..], Vec::as_slice);
+        let found = recorded.iter().find(|binding| binding.fingerprint == fingerprint);
+        found.map_or(Policy::Auto, |binding| binding.policy)
+    }
+
     /// What arrives at a certificate in the network of certifications.
     fn flow(&self, row: &Row) -> Result<Judged, StoreError> {
         let own = self.own()?;
@@ -300,8 +412,7 @@ impl<'s> Judge<'s> {
             known.certified = self.is_certified(fingerprint, &email, own)?;
         }
         let recorded = self.recorded.get(&email).map_or(&[][..], Vec::as_slice);
-        let policy = recorded.iter().find(|binding| binding.fingerprint == fingerprint);
-        let policy = policy.map_or(Policy::Auto, |binding| binding.policy);
+        let policy = self.recorded_policy(fingerprint, &email);
         let mut others: Vec<Fingerprint> = recorded
             .iter()
             .map(|binding| binding.fingerprint)

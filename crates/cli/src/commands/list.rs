@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Print signatures as well, with the names of their makers
     #[arg(long, alias = "list-sigs")]
     with_sigs: bool,
-    /// Say what is believed of each user ID, conflicts first
+    /// Say what is believed of each user ID and why, certificates with conflicts first
     #[arg(long)]
     with_trust: bool,
     /// Print what was seen of each user ID in gpg's machine format, in the models tofu and tofu+pgp
@@ -67,34 +67,50 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let mut lines = render::Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
     // A listing for programs says what gpg's would; one for people says it where it is asked for.
+    // Which certificates are listed when: those with conflicts, those without, or all.
+    let mut passes: &[Option<bool>] = &[None];
     let judged = args.with_trust || args.with_colons || args.trust.trust_model.is_some();
     if judged && let Some(opened) = stores.iter().next() {
         let judge = args.trust.judge(&opened.store, args.queries.is_empty(), cx.now)?;
-        lines = lines.judged(judge, args.with_tofu_info);
+        let conflicts = args.with_trust && judge.model().is_tofu() && !args.with_colons && !cx.json;
+        lines =
+            lines.judged(judge).with_reasons(args.with_trust).with_tofu_info(args.with_tofu_info);
+        passes = if conflicts { &[Some(true), Some(false)] } else { passes };
     }
     let mut out = io::stdout().lock();
     let mut buffer = Vec::with_capacity(2 * BUFFER_BYTES);
     let mut flush_at = 0;
     let mut failed = None;
-    let result = stores.visit(&args.queries, order, cx.now, |opened, row| {
-        if args.with_colons {
-            lines.colons(&mut buffer, opened, &row)?;
-        } else if cx.json {
-            lines.json(&mut buffer, opened, &row)?;
-        } else {
-            lines.text(&mut buffer, opened, &row)?;
-        }
-        if buffer.len() > flush_at {
-            flush_at = BUFFER_BYTES;
-            let written = out.write_all(&buffer).and_then(|()| out.flush());
-            buffer.clear();
-            if let Err(error) = written {
-                failed = Some(error);
-                return Ok(ControlFlow::Break(()));
+    let mut result = Ok(());
+    for &pass in passes {
+        result = stores.visit(&args.queries, order, cx.now, |opened, row| {
+            if let Some(wanted) = pass
+                && lines.has_conflict(opened, &row)? != wanted
+            {
+                return Ok(ControlFlow::Continue(()));
             }
+            if args.with_colons {
+                lines.colons(&mut buffer, opened, &row)?;
+            } else if cx.json {
+                lines.json(&mut buffer, opened, &row)?;
+            } else {
+                lines.text(&mut buffer, opened, &row)?;
+            }
+            if buffer.len() > flush_at {
+                flush_at = BUFFER_BYTES;
+                let written = out.write_all(&buffer).and_then(|()| out.flush());
+                buffer.clear();
+                if let Err(error) = written {
+                    failed = Some(error);
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        if failed.is_some() || result.is_err() {
+            break;
         }
-        Ok(ControlFlow::Continue(()))
-    });
+    }
     failed.map_or(Ok(()), Err)?;
     out.write_all(&buffer)?;
     out.flush()?;

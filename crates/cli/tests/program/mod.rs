@@ -54,8 +54,8 @@ impl Program {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
         command.arg("--store").arg(&self.store).args(args).env_remove("TALARIA_STORE");
-        // Not the keys of whoever runs the tests.
-        command.env("TALARIA_KEYS", self.path("keys"));
+        // Not the keys and settings of whoever runs the tests.
+        command.env("TALARIA_KEYS", self.path("keys")).env("TALARIA_CONFIG", "");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

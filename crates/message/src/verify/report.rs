@@ -108,6 +108,8 @@ pub struct SignatureReport {
     pub algorithm: u8,
     /// Digest (RFC 9580, section 9.5).
     pub hash: u8,
+    /// The user ID that its maker says to act as.
+    pub signer_user_id: Option<Vec<u8>>,
     /// What was signed, if the signature is one of the key.
     pub digest: Vec<u8>,
     /// What has become of the key since: it has expired, or was revoked.
@@ -134,6 +136,7 @@ impl SignatureReport {
             version: 0,
             algorithm: 0,
             hash: 0,
+            signer_user_id: None,
             digest: Vec::new(),
             since: None,
         }

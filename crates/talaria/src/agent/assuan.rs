@@ -8,7 +8,7 @@ use openpgp::crypto::Password;
 use talaria_message::openpgp;
 use zeroize::Zeroizing;
 
-use super::AgentError;
+use super::{AgentError, Refusal};
 
 /// Octets of a line, from both sides.
 const LINE_BYTES_MAX: usize = 1000;
@@ -103,9 +103,7 @@ impl Connection {
             match word {
                 b"OK" => return Ok(data),
                 b"ERR" => {
-                    let text = String::from_utf8_lossy(rest);
-                    let text = text.split_once(' ').map_or(&*text, |(_, text)| text);
-                    return Err(AgentError::Refused(text.replace(char::is_control, " ")));
+                    return Err(AgentError::Refused(refusal(&String::from_utf8_lossy(rest))));
                 }
                 b"D" => {
                     if data.len() + rest.len() > ANSWER_BYTES_MAX {
@@ -172,6 +170,15 @@ impl Connection {
     }
 }
 
+/// An error as the agent writes it: a number, of which the lower half says what, and a text, which may be in
+/// any language.
+fn refusal(line: &str) -> Refusal {
+    let (number, text) = line.split_once(' ').unwrap_or((line, line));
+    let number: u32 = number.parse().unwrap_or_default();
+    let code = (number & 0xFFFF) as u16;
+    Refusal { code, text: text.replace(char::is_control, " ") }
+}
+
 /// A text as an argument of a command.
 pub(super) fn escaped(text: &str) -> String {
     text.bytes()
@@ -210,6 +217,15 @@ fn unescape(text: &[u8], to: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_have_a_code() {
+        let wrong = refusal("100663383 Bad PIN <SCD>");
+        assert_eq!(wrong.code, Refusal::BAD_PIN);
+        assert!(wrong.to_string().starts_with("Bad PIN <SCD>; `gpg --card-status`"));
+        assert_eq!(refusal("67108983 Pas de chance").code, Refusal::NO_SCDAEMON);
+        assert_eq!(refusal("oops").to_string(), "oops");
+    }
 
     #[test]
     fn escapes_go_both_ways() {

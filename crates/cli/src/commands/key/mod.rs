@@ -204,7 +204,7 @@ fn write_key(out: &mut impl std::io::Write, cert: &Cert, cx: &Context) -> Result
         return Ok(());
     }
     let mut text = Vec::new();
-    write_cert(&mut text, &summary, None, cx.now);
+    write_cert(&mut text, &summary, None, &[], cx.now);
     // The blank line belongs behind what is said here.
     text.pop();
     out.write_all(&text)?;

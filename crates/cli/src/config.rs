@@ -1,0 +1,150 @@
+//! What a user has said once and for all: a file with options by their long names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Command;
+use talaria::TrustModel;
+use toml::Value;
+
+use crate::trust::policy_named;
+
+/// Options that may stand in the file.
+const OPTIONS: [&str; 4] = ["store", "keys", "trust-model", "tofu-default-policy"];
+/// Options that are paths.
+const PATHS: [&str; 2] = ["store", "keys"];
+
+/// Values of options, by their long names.
+#[derive(Debug, Default)]
+pub(crate) struct Settings(BTreeMap<String, Vec<String>>);
+
+/// What is wrong with the file.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub(crate) struct SettingsError {
+    path: PathBuf,
+    why: String,
+}
+
+impl Settings {
+    /// Reads the file of the user: the one that `TALARIA_CONFIG` names, none if that is empty, otherwise
+    /// `talaria/config.toml` in the XDG configuration folder, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] names the file and the line or the option.
+    pub(crate) fn read() -> Result<Self, SettingsError> {
+        let named = std::env::var_os("TALARIA_CONFIG");
+        if named.as_ref().is_some_and(|name| name.is_empty()) {
+            return Ok(Self::default());
+        }
+        let path = named.as_ref().map_or_else(default_path, PathBuf::from);
+        let failed = |why: String| SettingsError { path: path.clone(), why };
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&text).map_err(failed),
+            Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(Self::default())
+            }
+            Err(error) => Err(failed(format!("cannot be read: {error}"))),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+            let line = line.map_or_else(String::new, |line| format!("line {line}: "));
+            format!("{line}{}", error.message())
+        })?;
+        let mut settings = BTreeMap::new();
+        for (name, value) in table {
+            if !OPTIONS.contains(&name.as_str()) {
+                let known = OPTIONS.join(", ");
+                return Err(format!("{name} cannot be set here; what can is {known}"));
+            }
+            let values = match value {
+                Value::String(value) => vec![value],
+                Value::Array(values) if name == "store" && !values.is_empty() => values
+                    .into_iter()
+                    .map(|value| match value {
+                        Value::String(value) => Ok(value),
+                        _ => Err(format!("{name} is a list of texts")),
+                    })
+                    .collect::<Result<_, _>>()?,
+                _ => return Err(format!("{name} is a text in quotes")),
+            };
+            settings.insert(name.clone(), checked(&name, values)?);
+        }
+        Ok(Self(settings))
+    }
+
+    /// Makes them what options are that are neither on the command line nor in the environment.
+    pub(crate) fn apply(&self, command: Command) -> Command {
+        command
+            .mut_args(|arg| match arg.get_long().and_then(|name| self.0.get(name)) {
+                Some(values) => arg.default_values(values.clone()),
+                None => arg,
+            })
+            .mut_subcommands(|command| self.apply(command))
+    }
+}
+
+/// The values of an option, if it takes them.
+fn checked(name: &str, values: Vec<String>) -> Result<Vec<String>, String> {
+    for value in &values {
+        let known = match name {
+            "trust-model" => value.parse::<TrustModel>().map(|_| ()),
+            "tofu-default-policy" => policy_named(value).map(|_| ()),
+            _ if value.is_empty() => Err("a path is not empty".to_owned()),
+            _ => Ok(()),
+        };
+        known.map_err(|why| format!("{name} = {value:?}: {why}"))?;
+    }
+    let home = std::env::var("HOME").unwrap_or_default();
+    let path = |value: String| match value.strip_prefix("~/") {
+        Some(rest) if PATHS.contains(&name) => Path::new(&home).join(rest).display().to_string(),
+        _ => value,
+    };
+    Ok(values.into_iter().map(path).collect())
+}
+
+fn default_path() -> PathBuf {
+    let folder = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty());
+    let folder = folder.map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".config"),
+        PathBuf::from,
+    );
+    folder.join("talaria/config.toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str, why: &str) {
+        let said = Settings::parse(text).unwrap_err();
+        assert!(said.contains(why), "{text}: {said}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        refused("trust-model = \"tofu\"\nstore = [", "line 2: ");
+        refused("trust-model = \"tufo\"", "trust-model = \"tufo\": a trust model is one of pgp");
+        refused("trust-model = 1", "trust-model is a text");
+        refused("tofu-default-policy = \"maybe\"", "one of auto, good");
+        refused("store = [1]", "store is a list of texts");
+        refused("store = \"\"", "a path is not empty");
+        refused("passphrase-file = \"pw\"", "passphrase-file cannot be set here");
+    }
+
+    #[test]
+    fn values_go_where_their_options_are() {
+        let text = "store = [\"/one.db\", \"/two.db\"]\ntrust-model = \"direct\"";
+        let settings = Settings::parse(text).unwrap();
+        let command = settings.apply(<crate::cli::Cli as clap::CommandFactory>::command());
+        let matches = command.try_get_matches_from(["talaria", "list"]).unwrap();
+        let stores: Vec<&PathBuf> = matches.get_many("store").unwrap().collect();
+        assert_eq!(stores, [Path::new("/one.db"), Path::new("/two.db")]);
+        let (_, list) = matches.subcommand().unwrap();
+        assert_eq!(list.get_one("trust_model"), Some(&TrustModel::Direct));
+    }
+}
