@@ -7,16 +7,21 @@ mod program;
 
 use std::fs;
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::program::Program;
 
 const TEXT: &str = "attack at dawn\n";
+
+/// There is one card, and there may be several tests at a time.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A card, the name of the certificate on it, and what talaria is run on.
 struct Card {
     program: Program,
     home: String,
     name: String,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Card {
@@ -28,17 +33,19 @@ impl Card {
             eprintln!("skipped: needs a card, TALARIA_TEST_CARD and TALARIA_TEST_CARD_PIN");
             return None;
         };
-        let mut card = Self { program: Program::new(), home, name: String::new() };
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut card = Self { program: Program::new(), home, name: String::new(), _turn: turn };
+        fs::write(card.program.path("pin"), pin).unwrap();
         let listed = card.gpg_ok("--list-secret-keys --with-colons");
         // The serial number of a card is in the field of its own.
         let mut on_card = listed.lines().skip_while(|line| {
             let fields: Vec<_> = line.split(':').collect();
-            fields[0] != "sec" || !fields.get(14).is_some_and(|serial| serial.len() == 32)
+            fields[0] != "sec" || fields.get(14).is_none_or(|serial| serial.len() != 32)
         });
         let fingerprint = on_card.find_map(|line| line.strip_prefix("fpr:::::::::"));
-        card.name = fingerprint.expect("a key on the card").trim_end_matches(':').to_owned();
+        let fingerprint = fingerprint.expect("a key on the card");
+        card.name.push_str(fingerprint.trim_end_matches(':'));
         fs::write(card.program.path("plain"), TEXT).unwrap();
-        fs::write(card.program.path("pin"), pin).unwrap();
         fs::write(card.program.path("wrong"), "wrong-pin").unwrap();
         fs::write(card.program.path("wrong-too"), "also-wrong").unwrap();
         card.gpg_ok(&format!("--output cert --export {}", card.name));
@@ -82,9 +89,9 @@ impl Card {
 
     /// Makes the card want its PIN.
     fn forget(&self) {
-        let mut command = Command::new("gpgconf");
-        command.args(["--kill", "scdaemon"]).env("GNUPGHOME", &self.home);
-        assert!(command.status().unwrap().success());
+        let mut command = Command::new("gpg-connect-agent");
+        command.args(["SCD RESET", "/bye"]).env("GNUPGHOME", &self.home);
+        assert!(command.output().unwrap().status.success());
     }
 }
 

@@ -337,12 +337,11 @@ impl Decryptor for AgentKey {
         let value = answer.value("value").ok_or(AgentError::Malformed("no session key"))?;
         match self.public.mpis() {
             mpi::PublicKey::ECDH { curve, .. } => {
-                let shared: Protected = match value.strip_prefix(&[ABSCISSA_ONLY]) {
-                    Some(x) => x.into(),
-                    None => {
-                        let point = mpi::ProtectedMPI::from(value.to_vec());
-                        point.decode_point(curve)?.0.into()
-                    }
+                let shared: Protected = if let Some(x) = value.strip_prefix(&[ABSCISSA_ONLY]) {
+                    x.into()
+                } else {
+                    let point = mpi::ProtectedMPI::from(value.to_vec());
+                    point.decode_point(curve)?.0.into()
                 };
                 ecdh::decrypt_unwrap(&self.public, &shared, ciphertext, plaintext_len)
             }
