@@ -1,6 +1,7 @@
 //! What a user has said once and for all: a file with options by their long names.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Command;
@@ -42,7 +43,8 @@ impl Settings {
         let failed = |why: String| SettingsError { path: path.clone(), why };
         match std::fs::read_to_string(&path) {
             Ok(text) => Self::parse(&text).map_err(failed),
-            Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+            // Nobody has said that it is there; it may also be somebody else's home.
+            Err(error) if named.is_none() && !matches!(error.kind(), ErrorKind::InvalidData) => {
                 Ok(Self::default())
             }
             Err(error) => Err(failed(format!("cannot be read: {error}"))),

@@ -79,7 +79,9 @@ pub(crate) fn write_cert(
         (conflicts(*at).is_empty(), !user_id.primary, !valid)
     });
     for (at, user_id) in user_ids {
-        let state = match (user_id.validity(now), summary.validity(now)) {
+        let validity = (user_id.validity(now), summary.validity(now));
+        let is_valid = validity == (Validity::Valid, Validity::Valid);
+        let state = match validity {
             _ if !summary.checked => "unchecked",
             // A user ID is never better than its key.
             (Validity::Valid, Validity::Valid) => {
@@ -95,6 +97,8 @@ pub(crate) fn write_cert(
             }
         };
         match reasons.get(at) {
+            // Of what is over nothing is believed, whatever speaks for it.
+            Some(_) if !is_valid => {}
             Some(reasons) => {
                 for reason in reasons {
                     let _ = writeln!(out, "      {}", sentence(reason));

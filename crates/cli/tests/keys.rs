@@ -145,7 +145,7 @@ fn what_is_encrypted_to_a_new_key_is_read_with_its_passphrase() {
         let plain = user.ok_at(THEN, "decrypt message --passphrase-file pw");
         assert_eq!(plain, "attack at dawn\n");
         let err = user.fails_at(THEN, "decrypt message --passphrase-file other-pw", 1);
-        assert!(err.contains("did not open the message"), "{err}");
+        assert!(err.contains("no passphrase unlocks it"), "{err}");
         let listed = user.ok_at(THEN, "key list --json alice");
         let json: serde_json::Value = serde_json::from_str(&listed).unwrap();
         assert_eq!(json["protected"], true);

@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 use sequoia_openpgp as openpgp;
-use sequoia_openpgp::crypto::{Decryptor, Password};
-use sequoia_openpgp::packet::PKESK;
+use sequoia_openpgp::crypto::{Decryptor, Password, mpi};
+use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use sequoia_openpgp::packet::{Key, PKESK};
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::MarshalInto as _;
 use zeroize::Zeroizing;
@@ -154,15 +155,19 @@ impl Secrets {
                 if pkesk.pk_algo() != key.public().pk_algo() {
                     continue;
                 }
+                let mut key = Noting { key: key.as_mut(), refusal: None };
                 let opened = match pkesk {
                     PKESK::V3(packet) => {
-                        packet.decrypt(key.as_mut(), None).map(|(cipher, key)| (Some(cipher), key))
+                        packet.decrypt(&mut key, None).map(|(cipher, key)| (Some(cipher), key))
                     }
-                    PKESK::V6(packet) => packet.decrypt(key.as_mut(), None).map(|key| (None, key)),
+                    PKESK::V6(packet) => packet.decrypt(&mut key, None).map(|key| (None, key)),
                     _ => None,
                 };
                 let Some((cipher, session_key)) = opened else {
-                    refused = Some(fingerprint);
+                    refused = Some(key.refusal.unwrap_or_else(|| MessageError::Key {
+                        name: fingerprint.to_hex(),
+                        why: "did not open the message, which may be damaged".into(),
+                    }));
                     continue;
                 };
                 let cipher = cipher.map(|cipher| Cipher::from_number(cipher.into())).transpose()?;
@@ -177,11 +182,7 @@ impl Secrets {
             }
         }
         match refused {
-            Some(key) if wrapped.passwords.is_empty() => Err(MessageError::Key {
-                name: key.to_hex(),
-                why: "did not open the message: its passphrase was not given, or the message is damaged"
-                    .into(),
-            }),
+            Some(refusal) if wrapped.passwords.is_empty() => Err(refusal),
             _ => Ok(None),
         }
     }
@@ -214,6 +215,34 @@ impl Secrets {
             }
             place += 1;
         }
+    }
+}
+
+/// A key that notes why it did not work, which Sequoia keeps to itself.
+struct Noting<'k> {
+    key: &'k mut (dyn Decryptor + Send + Sync),
+    /// One of our errors, if it was one.
+    refusal: Option<MessageError>,
+}
+
+impl Decryptor for Noting<'_> {
+    fn public(&self) -> &Key<PublicParts, UnspecifiedRole> {
+        self.key.public()
+    }
+
+    fn decrypt(
+        &mut self,
+        ciphertext: &mpi::Ciphertext,
+        plaintext_len: Option<usize>,
+    ) -> openpgp::Result<openpgp::crypto::SessionKey> {
+        self.key.decrypt(ciphertext, plaintext_len).or_else(|error| {
+            let error = error.downcast::<MessageError>();
+            error.and_then(|error| {
+                let said = error.to_string();
+                self.refusal = Some(error);
+                Err(MessageError::Secret(said.into()).into())
+            })
+        })
     }
 }
 

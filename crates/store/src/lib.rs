@@ -33,4 +33,4 @@ pub use schema::TextIndex;
 pub use select::{Cursor, CursorError, Order, Selection};
 pub use store::{Access, Layout, Row, Store, Stored};
 pub use tofu::{Binding, CertIssuer, Event, Observation};
-pub use trust::{Certifier, TrustReport, TrustView};
+pub use trust::{Certifier, Certifiers, TrustReport, TrustView};

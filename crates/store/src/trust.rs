@@ -113,7 +113,13 @@ impl Store {
                 return renew(connection, now);
             }
             if anew {
-                return renew(connection, now);
+                let before = said(connection)?;
+                let report = renew(connection, now)?;
+                let after = said(connection)?;
+                let differs = |id: &&i64| before.get(id) != after.get(id);
+                let ids: BTreeSet<&i64> = before.keys().chain(after.keys()).collect();
+                let changed = ids.into_iter().filter(differs).count() as u64;
+                return Ok(TrustReport { changed, ..report });
             }
             let web = Web::of(connection, now)?;
             web.map_or(Ok(TrustReport::default()), |web| web.settle(BTreeSet::new()))
@@ -159,16 +165,58 @@ impl Store {
         })
     }
 
-    /// The introducers whose certifications of a certificate hold at `now`, in seconds since 1970, the most
-    /// trusted of each user ID first. Nothing is written.
+    /// Who certified what, at `now`, in seconds since 1970. Nothing is written.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn certifiers(&self, id: i64, now: u32) -> Result<Vec<Certifier>, StoreError> {
-        self.run(|connection| {
-            let Some(mut web) = Web::of(connection, now)? else { return Ok(Vec::new()) };
+    pub fn certifiers(&self, now: u32) -> Result<Certifiers<'_>, StoreError> {
+        let connection = &self.connection;
+        let web = || -> rusqlite::Result<Option<Web<'_>>> {
+            let Some(mut web) = Web::of(connection, now)? else { return Ok(None) };
             web.spread(due(connection, now)?)?;
+            Ok(Some(web))
+        };
+        let web = web().map_err(|source| StoreError::engine(&self.path, source))?;
+        Ok(Certifiers { store: self, web, now })
+    }
+
+    /// The web as it is at `now`, in seconds since 1970. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn trust(&self, now: u32) -> Result<TrustView, StoreError> {
+        self.run(|connection| {
+            let due = due(connection, now)?;
+            if due.is_empty() {
+                return Ok(TrustView::default());
+            }
+            let Some(mut web) = Web::of(connection, now)? else { return Ok(TrustView::default()) };
+            web.spread(due)?;
+            let again = web.nodes.into_iter().map(|(id, node)| (id, node.standing)).collect();
+            Ok(TrustView { again })
+        })
+    }
+}
+
+/// Looks for the introducers who certified certificates; what it learns of them it keeps.
+pub struct Certifiers<'s> {
+    store: &'s Store,
+    web: Option<Web<'s>>,
+    now: u32,
+}
+
+impl Certifiers<'_> {
+    /// The introducers whose certifications of a certificate hold, the most trusted of each user ID first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn of(&mut self, id: i64) -> Result<Vec<Certifier>, StoreError> {
+        let Self { store, web: Some(web), now } = self else { return Ok(Vec::new()) };
+        let now = *now;
+        store.run(|connection| {
             let Some((cert, summary)) = read(connection, id, now)? else { return Ok(Vec::new()) };
             let voices = web.voices(issuers(&cert))?;
             let known = web.node(id)?;
@@ -189,24 +237,6 @@ impl Store {
                     expires: certification.expires,
                 };
             Ok(found.into_iter().map(certifier).collect())
-        })
-    }
-
-    /// The web as it is at `now`, in seconds since 1970. Nothing is written.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn trust(&self, now: u32) -> Result<TrustView, StoreError> {
-        self.run(|connection| {
-            let due = due(connection, now)?;
-            if due.is_empty() {
-                return Ok(TrustView::default());
-            }
-            let Some(mut web) = Web::of(connection, now)? else { return Ok(TrustView::default()) };
-            web.spread(due)?;
-            let again = web.nodes.into_iter().map(|(id, node)| (id, node.standing)).collect();
-            Ok(TrustView { again })
         })
     }
 }
@@ -243,6 +273,21 @@ pub(crate) fn forget(
         }
     }
     web.settle(gone.iter().map(|(id, _)| *id).collect()).map(drop)
+}
+
+/// What the web says of user IDs, of certificates of which it says anything.
+fn said(connection: &Connection) -> rusqlite::Result<HashMap<i64, Vec<Level>>> {
+    let mut rows = connection.prepare("SELECT cert, start, until, standing FROM trust")?;
+    let said = rows.query_map([], |row| {
+        let id = row.get(0)?;
+        let span = (row.get(1)?, row.get(2)?);
+        let node = Node::read(id, span, row.get_ref(3)?.as_bytes()?);
+        let levels = node.and_then(|node| node.standing).map(|standing| standing.levels);
+        Ok((id, levels.unwrap_or_default()))
+    })?;
+    let mut said = said.collect::<rusqlite::Result<HashMap<_, Vec<_>>>>()?;
+    said.retain(|_, levels| levels.iter().any(|&level| level != Level::Unknown));
+    Ok(said)
 }
 
 /// Makes a web for a store that has none yet and knows whom its owner trusts ultimately.

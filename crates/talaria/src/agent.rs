@@ -332,7 +332,8 @@ impl Decryptor for AgentKey {
             connection.ask("PKDECRYPT", &mut inquiry, &mut |line| {
                 padded &= line != "PADDING 0";
             })
-        })?;
+        });
+        let answer = answer.map_err(|error| MessageError::Secret(error.into()))?;
         let answer = Expression::parse(&answer)?;
         let value = answer.value("value").ok_or(AgentError::Malformed("no session key"))?;
         match self.public.mpis() {

@@ -238,7 +238,7 @@ pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
             lines.extend(recipients.iter().map(|key| format!("NO_SECKEY {}", key_id(key))));
             why = (*passwords > 0).then_some("ERROR symkey_decrypt.maybe_error 11_BAD_PASSPHRASE");
         }
-        MessageError::Key { .. } => {
+        MessageError::Key { .. } | MessageError::Secret(_) => {
             lines.push("ERROR pkdecrypt_failed 11_BAD_PASSPHRASE".to_owned());
         }
         MessageError::Tampered(_) => why = Some("BADMDC"),

@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use talaria_cert::{Fingerprint, Handle, KeyId, UserIdContent, Validity};
 use talaria_gnupg::Seen;
-use talaria_store::{Binding, CertIssuer, Certifications, Row, Store, StoreError, TrustView};
+use talaria_store::{
+    Binding, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError, TrustView,
+};
 use talaria_trust::tofu::{self, Decision, History, Known, Policy};
 use talaria_trust::{Level, flow};
 
@@ -140,6 +142,7 @@ pub struct Judge<'s> {
     own: OnceCell<Own>,
     mutual: RefCell<HashMap<Rivals, bool>>,
     network: RefCell<Certifications<'s>>,
+    certifiers: RefCell<Option<Certifiers<'s>>>,
     /// Certificates that were asked for as issuers.
     issuers: RefCell<HashMap<Fingerprint, Option<Rc<CertIssuer>>>>,
 }
@@ -193,6 +196,7 @@ impl<'s> Judge<'s> {
             own: OnceCell::new(),
             mutual: RefCell::default(),
             network: RefCell::new(Certifications::new(store, now)),
+            certifiers: RefCell::default(),
             issuers: RefCell::default(),
         })
     }
@@ -314,7 +318,7 @@ impl<'s> Judge<'s> {
                 }
             }
             TrustModel::Pgp | TrustModel::TofuPgp => {
-                for certifier in self.store.certifiers(row.id, self.now)? {
+                for certifier in self.certified(row.id)? {
                     let trust = certifier.introducer.level;
                     let counts = matches!(trust, Level::Marginal | Level::Full | Level::Ultimate);
                     let Some(reasons) = reasons.get_mut(certifier.user_id).filter(|_| counts)
@@ -332,6 +336,15 @@ impl<'s> Judge<'s> {
             }
         }
         Ok(reasons)
+    }
+
+    /// The introducers whose certifications of a certificate hold.
+    fn certified(&self, id: i64) -> Result<Vec<Certifier>, StoreError> {
+        let mut certifiers = self.certifiers.borrow_mut();
+        match &mut *certifiers {
+            Some(certifiers) => certifiers.of(id),
+            none => none.insert(self.store.certifiers(self.now)?).of(id),
+        }
     }
 
     /// Why a binding is decided so.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::cert::user_id;
-use talaria::store::{Access, Certifier, Query, Row, Store};
+use talaria::store::{Access, Certifier, Certifiers, Query, Row, Store};
 use talaria::trust_models::Level;
 use talaria::trust_models::tofu::Policy;
 use talaria::{Judge, TrustModel};
@@ -137,7 +137,8 @@ fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
         };
         return Ok(texts.iter().map(name).collect());
     }
-    for certifier in store.certifiers(row.id, now)? {
+    let mut certifiers = store.certifiers(now)?;
+    for certifier in certifiers.of(row.id)? {
         let level = standing.levels.get(certifier.user_id).copied().unwrap_or_default();
         let counts =
             matches!(certifier.introducer.level, Level::Marginal | Level::Full | Level::Ultimate);
@@ -145,7 +146,7 @@ fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
             continue;
         }
         let user_id = texts[certifier.user_id].clone();
-        let mut steps = lead(store, &certifier, now)?;
+        let mut steps = lead(store, &certifier, &mut certifiers)?;
         steps.push(target());
         paths.push(PathJson { user_id, level: level.name(), amount: None, steps });
     }
@@ -190,7 +191,7 @@ fn flows(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
 fn lead(
     store: &Store,
     certifier: &Certifier,
-    now: u32,
+    certifiers: &mut Certifiers<'_>,
 ) -> Result<Vec<Step>, talaria::store::StoreError> {
     let mut steps = Vec::new();
     let mut next = Some(certifier.clone());
@@ -207,7 +208,7 @@ fn lead(
         });
         // The nearest of those who made it an introducer: each step is nearer to an own key.
         let depth = certifier.introducer.depth;
-        let before = store.certifiers(certifier.cert, now)?.into_iter();
+        let before = certifiers.of(certifier.cert)?.into_iter();
         next = before.filter(|before| before.introducer.depth < depth).min_by_key(|before| {
             (std::cmp::Reverse(before.introducer.level), before.introducer.depth)
         });
