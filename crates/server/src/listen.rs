@@ -276,7 +276,9 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(timeout)
             .max_buf_size(HEADER_BYTES.max(8192))
-            .pipeline_flush(true);
+            .pipeline_flush(true)
+            // Who has said all may close their side and still wait for the answer.
+            .half_close(true);
         builder
             .http2()
             .timer(TokioTimer::new())
