@@ -214,6 +214,20 @@ impl Certifiers<'_> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn of(&mut self, id: i64) -> Result<Vec<Certifier>, StoreError> {
+        self.find(id, false)
+    }
+
+    /// Those of them whose certifications decided what the web says: there may be more, which were not looked
+    /// at, since they could change nothing. No signature is computed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub fn that_decided(&mut self, id: i64) -> Result<Vec<Certifier>, StoreError> {
+        self.find(id, true)
+    }
+
+    fn find(&mut self, id: i64, only_known: bool) -> Result<Vec<Certifier>, StoreError> {
         let Self { store, web: Some(web), now } = self else { return Ok(Vec::new()) };
         let now = *now;
         store.run(|connection| {
@@ -221,7 +235,7 @@ impl Certifiers<'_> {
             let voices = web.voices(issuers(&cert))?;
             let known = web.node(id)?;
             let subject = Subject::of(&cert, &summary, now);
-            let mut oracle = Oracle::new(&cert, known, &voices);
+            let mut oracle = Oracle { only_known, ..Oracle::new(&cert, known, &voices) };
             let found = certifiers(
                 &subject,
                 now,
@@ -863,11 +877,14 @@ struct Oracle<'w> {
     known: &'w Node,
     certified: Option<Certified<'w>>,
     fresh: Vec<[u8; 16]>,
+    /// What is not known is taken for not made.
+    only_known: bool,
 }
 
 impl<'w> Oracle<'w> {
     fn new(cert: &'w Cert, known: &'w Node, voices: &'w Voices) -> Self {
-        Self { voices, known, certified: Certified::new(cert), fresh: Vec::new() }
+        let certified = Certified::new(cert);
+        Self { voices, known, certified, fresh: Vec::new(), only_known: false }
     }
 
     fn made(
@@ -887,6 +904,9 @@ impl<'w> Oracle<'w> {
         let name = key.verdict_name(user_id.packet, certification.body);
         if let Some(good) = self.known.verdict(&name) {
             return good;
+        }
+        if self.only_known {
+            return false;
         }
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &key.body };
         let Ok(parsed) = Key::parse(packet) else { return false };

@@ -100,7 +100,7 @@ pub enum Reason {
     Own,
     /// How much the user trusts its owner, in a model that asks for nothing else.
     Owner(Level),
-    /// Somebody has certified it whose certifications count.
+    /// Somebody has certified it, and that was needed: there may be more who did.
     Certified {
         /// Their certificate.
         by: Fingerprint,
@@ -338,12 +338,12 @@ impl<'s> Judge<'s> {
         Ok(reasons)
     }
 
-    /// The introducers whose certifications of a certificate hold.
+    /// The introducers whose certifications decided about a certificate.
     fn certified(&self, id: i64) -> Result<Vec<Certifier>, StoreError> {
         let mut certifiers = self.certifiers.borrow_mut();
         match &mut *certifiers {
-            Some(certifiers) => certifiers.of(id),
-            none => none.insert(self.store.certifiers(self.now)?).of(id),
+            Some(certifiers) => certifiers.that_decided(id),
+            none => none.insert(self.store.certifiers(self.now)?).that_decided(id),
         }
     }
 
