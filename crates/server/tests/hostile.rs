@@ -1,5 +1,6 @@
 //! Clients and peers that mean no good: they get little, and others are served meanwhile.
 
+#[path = "server/running/mod.rs"]
 mod running;
 
 use std::io::{Read as _, Write as _};

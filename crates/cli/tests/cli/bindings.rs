@@ -1,0 +1,183 @@
+//! talaria from Python, C++ and the shell: the module's own tests, and the examples of
+//! `docs/replacing-gpg.md`, beside the gpg processes that they replace.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::program::Program;
+use talaria::message::openpgp::cert::CertBuilder;
+use talaria::message::openpgp::serialize::SerializeInto as _;
+
+const PASSPHRASE: &str = "correct horse";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn example(name: &str) -> PathBuf {
+    root().join("examples").join(name)
+}
+
+/// A user with a key, a store, a keyring of gpg and a passphrase.
+struct User {
+    program: Program,
+    /// A short path: gpg has sockets there.
+    home: tempfile::TempDir,
+    fingerprint: String,
+}
+
+impl User {
+    fn new() -> Self {
+        let program = Program::new();
+        let made = SystemTime::now() - Duration::from_secs(3600);
+        let (cert, _) = CertBuilder::general_purpose(Some("Alice <alice@example.org>"))
+            .set_creation_time(made)
+            .generate()
+            .unwrap();
+        fs::write(program.path("alice.key"), cert.as_tsk().to_vec().unwrap()).unwrap();
+        fs::write(program.path("alice.cert"), cert.to_vec().unwrap()).unwrap();
+        fs::write(program.path("passphrase"), format!("{PASSPHRASE}\n")).unwrap();
+        program.ok(&["import", program.path("alice.cert").to_str().unwrap()]);
+        let private = fs::Permissions::from_mode(0o700);
+        let home = tempfile::Builder::new()
+            .prefix("talaria")
+            .permissions(private)
+            .tempdir_in("/tmp")
+            .unwrap();
+        Self { program, home, fingerprint: cert.fingerprint().to_hex() }
+    }
+
+    /// With the key in gpg's keyring.
+    fn with_gpg(self) -> Self {
+        ok(self
+            .command("gpg")
+            .args(["--batch", "--quiet", "--import"])
+            .arg(self.path("alice.key")));
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.program.path(name)
+    }
+
+    /// A program in the user's surroundings.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let talaria = Path::new(env!("CARGO_BIN_EXE_talaria")).parent().unwrap().to_owned();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths([talaria].into_iter().chain(std::env::split_paths(&path)));
+        command
+            .current_dir(self.path(""))
+            .env("PATH", path.unwrap())
+            .env("GNUPGHOME", self.home.path())
+            .env("TALARIA_KEY", self.path("alice.key"))
+            .env("TALARIA_CERT", self.path("alice.cert"))
+            .env("TALARIA_STORE", self.program.store());
+        command
+    }
+}
+
+/// Runs what must succeed and returns its output.
+fn ok(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{command:?}: {stdout}\n{stderr}");
+    stdout.into_owned()
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ = self.command("gpgconf").args(["--kill", "all"]).status();
+    }
+}
+
+#[test]
+fn the_python_module_does_what_its_examples_say() {
+    let user = User::new().with_gpg();
+    ok(&mut Command::new(root().join("scripts/wheel")));
+    let python = root().join("target/python/venv/bin/python");
+    ok(user.command(&python).arg(root().join("crates/python/tests/test_talaria.py")));
+
+    let run = |name: &str, args: &[&str]| ok(user.command(&python).arg(example(name)).args(args));
+    assert_eq!(run("python/records_gpg.py", &["passphrase"]), "3 records kept\n");
+    assert!(run("python/records_talaria.py", &["passphrase"]).ends_with("3 records kept\n"));
+    let signed = "3 updates signed and checked\n";
+    assert_eq!(run("python/signatures_gpg.py", &[&user.fingerprint]), signed);
+    assert_eq!(run("python/signatures_talaria.py", &["alice.key", "alice.cert"]), signed);
+}
+
+#[test]
+fn the_c_library_does_what_its_examples_say() {
+    let user = User::new().with_gpg();
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let mut build = Command::new(cargo);
+    ok(build.current_dir(root()).args(["build", "--quiet", "--locked", "-p", "talaria-capi"]));
+    // The program under test is beside the library.
+    let built = Path::new(env!("CARGO_BIN_EXE_talaria")).parent().unwrap();
+
+    let compile = |name: &str, out: &str| {
+        let mut command = user.command("c++");
+        command.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-o", out]).arg(example(name));
+        command.arg("-I").arg(root().join("crates/capi/include"));
+        ok(command.arg("-L").arg(built).arg("-ltalaria"));
+    };
+    let run = |name: &str, args: &[&str]| {
+        ok(user.command(user.path(name)).env("LD_LIBRARY_PATH", built).args(args))
+    };
+    let signed = "3 updates signed and checked\n";
+    compile("c/signatures_gpg.cpp", "signatures_gpg");
+    assert_eq!(run("signatures_gpg", &[&user.fingerprint, "."]), signed);
+    compile("c/signatures_talaria.cpp", "signatures_talaria");
+    assert_eq!(run("signatures_talaria", &["alice.key", "alice.cert"]), signed);
+    compile("c/records_talaria.cpp", "records_talaria");
+    assert!(run("records_talaria", &[PASSPHRASE]).ends_with("3 records kept\n"));
+    compile("../crates/capi/tests/library.cpp", "library");
+    run("library", &["alice.key", "alice.cert"]);
+    // And the header is one of C, too.
+    fs::write(user.path("header.c"), "#include <talaria.h>\n").unwrap();
+    let mut command = user.command("cc");
+    command.args(["-std=c99", "-pedantic", "-Wall", "-Werror", "-fsyntax-only", "header.c"]);
+    ok(command.arg("-I").arg(root().join("crates/capi/include")));
+}
+
+#[test]
+fn the_commands_do_what_their_examples_say() {
+    let user = User::new().with_gpg();
+    let done = "encrypted, decrypted, signed and verified\n";
+    let run = |name: &str, args: &[&str]| ok(user.command(example(name)).args(args));
+    assert_eq!(run("shell/gpg.sh", &[&user.fingerprint, "passphrase"]), done);
+    let args = [&*user.fingerprint, "passphrase", "alice.key"];
+    assert_eq!(run("shell/talaria.sh", &args), done);
+}
+
+/// Behind a line `<!-- NAME -->` of the page comes that file, in a block of code.
+/// After a change: `TALARIA_WRITE=1 cargo test -p talaria-cli bindings::page`.
+#[test]
+fn the_page_has_the_examples_as_they_are() {
+    let path = root().join("docs/replacing-gpg.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let mut made = String::new();
+    let mut lines = page.lines();
+    let mut shown = 0;
+    while let Some(line) = lines.next() {
+        made += &format!("{line}\n");
+        let name = line.strip_prefix("<!-- examples/").and_then(|line| line.strip_suffix(" -->"));
+        let Some(name) = name else { continue };
+        let fence = lines.next().expect("a block of code");
+        lines.by_ref().find(|line| *line == "```").expect("its end");
+        made += &format!("{fence}\n{}```\n", fs::read_to_string(example(name)).unwrap());
+        shown += 1;
+    }
+    if std::env::var_os("TALARIA_WRITE").is_some() {
+        fs::write(&path, &made).unwrap();
+    } else {
+        assert!(page == made, "docs/replacing-gpg.md is not up to date");
+    }
+    let folders = ["python", "c", "shell"].map(example);
+    let there: usize = folders.iter().map(|folder| fs::read_dir(folder).unwrap().count()).sum();
+    assert_eq!(shown, there);
+}

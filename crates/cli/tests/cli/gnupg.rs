@@ -1,0 +1,172 @@
+//! Certificates go to the real gpg and back, and nothing is lost.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::program::Program;
+
+const RING: &str = "/usr/share/keyrings/debian-maintainers.gpg";
+
+/// A home directory of gpg, or `None` with a notice if there is no gpg or no keyring.
+fn home(program: &Program, name: &str) -> Option<String> {
+    if !Path::new(RING).exists() || Command::new("gpg").arg("--version").output().is_err() {
+        eprintln!("skipped: needs gpg and debian-keyring");
+        return None;
+    }
+    let home = program.path(name);
+    fs::create_dir(&home).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(&home, private).unwrap();
+    Some(home.to_str().unwrap().to_owned())
+}
+
+fn gpg(home: &str, args: &[&str]) -> String {
+    let output = Command::new("gpg")
+        .args(["--homedir", home, "--batch", "--no-autostart", "--no-auto-check-trustdb"])
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A listing by talaria. Not every user ID is UTF-8.
+fn list(program: &Program, args: &[&str]) -> String {
+    let output = program.run(&[&["list", "--with-colons"], args].concat());
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The records of a listing that do not depend on the place a certificate is kept in, sorted.
+fn records(listing: &str) -> Vec<String> {
+    let mut records: Vec<String> = listing
+        .lines()
+        .filter(|line| {
+            ["pub:", "sub:", "uid:", "uat:", "fpr:", "sig:", "rev:"]
+                .iter()
+                .any(|k| line.starts_with(k))
+        })
+        .map(str::to_owned)
+        .collect();
+    records.sort();
+    records
+}
+
+/// gpg drops older binding signatures of subkeys when it imports, so what it makes of our export is held
+/// against what it makes of the original.
+#[test]
+fn what_gpg_imports_from_an_export_is_what_it_imports_from_the_original() {
+    let program = Program::new();
+    let Some(original) = home(&program, "original") else { return };
+    let Some(exported) = home(&program, "exported") else { return };
+    program.ok(&["import", RING]);
+    let file = program.path("export.pgp");
+    program.ok(&["export", "--output", file.to_str().unwrap()]);
+    gpg(&original, &["--import", RING]);
+    gpg(&exported, &["--import", file.to_str().unwrap()]);
+    let theirs = records(&gpg(&original, &["--with-colons", "--list-sigs"]));
+    assert!(theirs.len() > 5000, "{}", theirs.len());
+    assert_eq!(records(&gpg(&exported, &["--with-colons", "--list-sigs"])), theirs);
+    // And back: all that gpg has, from its keybox, its home and its own export.
+    let export = program.path("gpg-export.asc");
+    fs::write(&export, gpg(&exported, &["--armor", "--export"])).unwrap();
+    let keybox = format!("{exported}/pubring.kbx");
+    for back in [exported.as_str(), keybox.as_str(), export.to_str().unwrap()] {
+        let copy = Program::new();
+        copy.ok(&["import", back]);
+        assert_eq!(records(&list(&copy, &["--with-sigs"])), theirs, "{back}");
+    }
+}
+
+#[test]
+fn a_home_directory_is_written_so_that_gpg_reads_it() {
+    let program = Program::new();
+    let Some(home) = home(&program, "gnupg") else { return };
+    program.ok(&["import", RING]);
+    program.ok(&["export", "--to-gnupg", &home]);
+    let theirs = records(&gpg(&home, &["--with-colons", "--list-keys"]));
+    assert_eq!(records(&list(&program, &[])), theirs);
+}
+
+/// The keyring of old has trust packets between the others, which are no part of a certificate.
+#[test]
+fn a_keyring_with_trust_packets_is_read() {
+    let program = Program::new();
+    let Some(home) = home(&program, "gnupg") else { return };
+    let ring = format!("{home}/pubring.gpg");
+    // gpg stays with the old format where it finds a file of it.
+    fs::write(&ring, "").unwrap();
+    gpg(&home, &["--import-options", "fast-import", "--import", RING]);
+    let bytes = fs::read(&ring).unwrap();
+    let trust_packets = bytes.windows(2).filter(|two| two[0] == 0xb0).count();
+    assert!(trust_packets > 1000, "{trust_packets}");
+    program.ok(&["import", &ring]);
+    let theirs = gpg(&home, &["--with-colons", "--list-sigs"]);
+    assert_eq!(records(&list(&program, &["--with-sigs"])), records(&theirs));
+    let copy = Program::new();
+    copy.ok(&["import", &home]);
+    assert_eq!(copy.contents(), program.contents());
+}
+
+/// gpg writes one beside every key it makes, for the day on which the key is lost.
+#[test]
+fn a_revocation_that_comes_alone_is_joined_to_its_certificate() {
+    let program = Program::new();
+    let Some(home) = home(&program, "gnupg") else { return };
+    let make =
+        ["--passphrase", "", "--quick-gen-key", "Rita <rita@example.org>", "ed25519", "sign"];
+    Command::new("gpg")
+        .args(["--homedir", &home, "--batch", "--quiet"])
+        .args(make)
+        .output()
+        .unwrap();
+    let folder = fs::read_dir(format!("{home}/openpgp-revocs.d"));
+    let Some(Ok(file)) = folder.ok().and_then(|mut folder| folder.next()) else {
+        eprintln!("skipped: gpg cannot make keys here");
+        return;
+    };
+    let _ = Command::new("gpgconf").args(["--homedir", &home, "--kill", "all"]).output();
+    // A colon keeps it from being imported by mistake.
+    let text = fs::read_to_string(file.path()).unwrap().replace(":-----BEGIN", "-----BEGIN");
+    let revocation = program.path("revocation.asc");
+    fs::write(&revocation, text).unwrap();
+    let revocation = revocation.to_str().unwrap();
+    program.ok(&["import", RING]);
+    let output = program.run(&["import", revocation]);
+    assert_eq!(output.status.code(), Some(3));
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        err.contains("a revocation by") && err.contains("no certificate that made it"),
+        "{err}"
+    );
+    program.ok(&["import", &home]);
+    assert!(list(&program, &["<rita@example.org>"]).starts_with("pub:u:"));
+    assert!(program.ok(&["import", revocation]).contains("1 updated"));
+    assert!(list(&program, &["<rita@example.org>"]).starts_with("pub:r:"));
+    assert!(program.ok(&["import", revocation]).contains("1 unchanged"));
+    program.assert_clean();
+}
+
+#[test]
+fn ownertrust_comes_along() {
+    let program = Program::new();
+    let Some(home) = home(&program, "gnupg") else { return };
+    program.ok(&["import", RING]);
+    let all = list(&program, &[]);
+    let name =
+        all.lines().find(|line| line.starts_with("fpr:")).unwrap().split(':').nth(9).unwrap();
+    let text = program.path("ownertrust.txt");
+    fs::write(&text, format!("# a comment\n{name}:5:\n")).unwrap();
+    let report = program.ok(&["import", text.to_str().unwrap()]);
+    assert!(report.contains("(ownertrust)") && report.contains("1 ownertrust values"), "{report}");
+    let line = list(&program, &[name]);
+    assert_eq!(line.lines().next().unwrap().split(':').nth(8), Some("f"));
+    // From gpg's own trust database as well.
+    gpg(&home, &["--import-ownertrust", text.to_str().unwrap()]);
+    let other = Program::new();
+    other.ok(&["import", &home]);
+    let other_ring = other.ok(&["import", RING]);
+    assert!(other_ring.contains("231 new"), "{other_ring}");
+    assert_eq!(list(&other, &[name]), line);
+}

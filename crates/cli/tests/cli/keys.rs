@@ -1,0 +1,599 @@
+//! The key store, and keys in GnuPG's agent, with the real programs.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::program::Program;
+
+/// What most keys here are locked with.
+const PASSPHRASE: &str = "correct horse";
+/// When most keys here are made, in seconds since 1970.
+const THEN: u32 = 1_750_000_000;
+const DAY: u32 = 86400;
+
+/// The program with a key store and a home of GnuPG of its own.
+struct User {
+    program: Program,
+}
+
+impl User {
+    fn new() -> Self {
+        let user = Self { program: Program::new() };
+        fs::create_dir(user.gnupg()).unwrap();
+        fs::set_permissions(user.gnupg(), fs::Permissions::from_mode(0o700)).unwrap();
+        user.write("pw", PASSPHRASE.as_bytes());
+        user.write("other-pw", b"battery staple\n");
+        user.write("plain", b"attack at dawn\n");
+        user
+    }
+
+    fn keys(&self) -> PathBuf {
+        self.program.path("keys")
+    }
+
+    fn gnupg(&self) -> PathBuf {
+        self.program.path("g")
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.program.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> String {
+        fs::write(self.program.path(name), content).unwrap();
+        self.path(name)
+    }
+
+    /// Runs talaria in the folder of the user, with these words.
+    fn run(&self, words: &str) -> Output {
+        self.run_with(&words.split(' ').collect::<Vec<_>>(), b"")
+    }
+
+    fn run_with(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut command = self.program.command(args);
+        command.current_dir(self.program.path(""));
+        command.env("GNUPGHOME", self.gnupg()).env_remove("GPG_TTY").stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Not all commands read it.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        child.wait_with_output().unwrap()
+    }
+
+    /// Runs what must succeed and returns its output.
+    fn ok(&self, words: &str) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The same at a time of its own.
+    fn ok_at(&self, time: u32, words: &str) -> String {
+        self.ok(&format!("--faked-time {time} {words}"))
+    }
+
+    /// Runs what must fail with this exit status and returns what it said.
+    fn fails(&self, words: &str, status: i32) -> String {
+        let output = self.run(words);
+        assert_eq!(output.status.code(), Some(status), "{words}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn fails_at(&self, time: u32, words: &str, status: i32) -> String {
+        self.fails(&format!("--faked-time {time} {words}"), status)
+    }
+
+    /// Makes a key for NAME@example.org and returns its fingerprint.
+    fn generate(&self, name: &str, options: &str) -> String {
+        let text = self.ok_at(THEN, &format!("key generate {name}@example.org --json {options}"));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json["fingerprint"].as_str().unwrap().to_owned()
+    }
+
+    fn file_of(&self, fingerprint: &str) -> PathBuf {
+        self.keys().join(format!("{fingerprint}.pgp"))
+    }
+
+    /// Runs gpg on the home of the user.
+    fn gpg(&self, words: &str) -> Output {
+        let mut command = Command::new("gpg");
+        command.args(["--batch", "--pinentry-mode", "loopback", "--passphrase", PASSPHRASE]);
+        command.args(words.split(' ')).current_dir(self.program.path(""));
+        command.env("GNUPGHOME", self.gnupg()).stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn gpg_ok(&self, words: &str) -> Vec<u8> {
+        let output = self.gpg(words);
+        assert!(output.status.success(), "{words}: {output:?}");
+        output.stdout
+    }
+}
+
+impl Drop for User {
+    /// Ends the agent, if one was started in the home of the user.
+    fn drop(&mut self) {
+        let mut command = Command::new("gpgconf");
+        command.args(["--kill", "all"]).env("GNUPGHOME", self.gnupg());
+        let _ = command.stderr(Stdio::null()).status();
+    }
+}
+
+fn has_gpg() -> bool {
+    let there = Command::new("gpg").arg("--version").output().is_ok();
+    if !there {
+        eprintln!("skipped: needs gpg");
+    }
+    there
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn what_is_encrypted_to_a_new_key_is_read_with_its_passphrase() {
+    for profile in ["rfc4880", "rfc9580"] {
+        let user = User::new();
+        let options = format!("--passphrase-file pw --profile {profile}");
+        let fingerprint = user.generate("alice", &options);
+        assert_eq!(fingerprint.len(), if profile == "rfc4880" { 40 } else { 64 });
+        user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
+        let plain = user.ok_at(THEN, "decrypt message --passphrase-file pw");
+        assert_eq!(plain, "attack at dawn\n");
+        let err = user.fails_at(THEN, "decrypt message --passphrase-file other-pw", 1);
+        assert!(err.contains("no passphrase unlocks it"), "{err}");
+        let listed = user.ok_at(THEN, "key list --json alice");
+        let json: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        assert_eq!(json["protected"], true);
+        assert_eq!(json["secrets"].as_array().unwrap().len(), 3);
+        assert_eq!(json["expires"], THEN + 3 * 365 * DAY);
+        assert_eq!(json["path"], user.file_of(&fingerprint).to_str().unwrap());
+        let certs = user.ok_at(THEN, "list --json");
+        assert!(certs.contains(&fingerprint), "{certs}");
+    }
+}
+
+#[test]
+fn keys_are_private_and_nothing_else_is_left_beside_them() {
+    let user = User::new();
+    let fingerprint = user.generate("alice", "--passphrase-file pw");
+    assert_eq!(mode(&user.keys()), 0o700);
+    assert_eq!(mode(&user.file_of(&fingerprint)), 0o600);
+    let names: Vec<_> = fs::read_dir(user.keys()).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(names, [user.file_of(&fingerprint)]);
+    user.ok_at(THEN, "key export alice -o exported");
+    assert_eq!(mode(Path::new(&user.path("exported"))), 0o600);
+
+    let readable = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    readable(&user.file_of(&fingerprint), 0o640);
+    let err = user.fails("sign plain -o signature", 4);
+    assert!(err.contains(&format!("{fingerprint}.pgp can be read by others (mode 0640)")), "{err}");
+    readable(&user.file_of(&fingerprint), 0o600);
+    readable(&user.keys(), 0o755);
+    let err = user.fails("key list", 4);
+    assert!(err.contains("keys can be read by others (mode 0755)"), "{err}");
+    readable(&user.keys(), 0o700);
+    user.ok("key list");
+    // Cut off, or under the name of another key.
+    let bytes = fs::read(user.file_of(&fingerprint)).unwrap();
+    fs::write(user.file_of(&fingerprint), &bytes[..30]).unwrap();
+    assert!(user.fails("key list", 4).contains("is damaged"));
+    let other = user.file_of(&"A".repeat(40));
+    fs::rename(user.file_of(&fingerprint), &other).unwrap();
+    fs::write(&other, &bytes).unwrap();
+    assert!(user.fails("key list", 4).contains("is damaged: it has the key"));
+}
+
+#[test]
+fn a_key_without_a_passphrase_is_made_only_if_that_is_said() {
+    let user = User::new();
+    user.write("empty", b"\n");
+    let err = user.fails("key generate alice --passphrase-file empty", 2);
+    assert!(err.contains("--no-passphrase"), "{err}");
+    if fs::File::open("/dev/tty").is_err() {
+        let err = user.fails("key generate alice", 2);
+        assert!(err.contains("a passphrase is needed"), "{err}");
+    }
+    assert!(!user.keys().exists());
+    user.generate("alice", "--no-passphrase");
+    assert!(user.ok("key list").contains("NOT PROTECTED"));
+    user.ok_at(THEN, "sign plain -o signature");
+}
+
+#[test]
+fn what_the_only_key_signs_is_good_and_of_several_one_is_named() {
+    let user = User::new();
+    assert!(user.fails("sign plain -o s", 1).contains("no secret key that can sign"));
+    let alice = user.generate("alice", "--passphrase-file pw");
+    user.ok_at(THEN, "sign plain --passphrase-file pw -o s");
+    user.ok_at(THEN, "verify plain --signature s");
+    user.generate("bob", "--passphrase-file pw --profile rfc9580");
+    let err = user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 2);
+    assert!(
+        err.contains("2 keys can sign") && err.contains(&alice) && err.contains("--with"),
+        "{err}"
+    );
+    for name in ["alice", "bob", "alice@example.org", &alice, &alice[24..]] {
+        user.ok_at(THEN, &format!("sign plain --with {name} --passphrase-file pw -o s"));
+        user.ok_at(THEN, "verify plain --signature s");
+    }
+    let err = user.fails_at(THEN, "sign plain --with example.org --passphrase-file pw -o s", 1);
+    assert!(err.contains("ambiguous"), "{err}");
+    let err = user.fails_at(THEN, "sign plain --with carol --passphrase-file pw -o s", 1);
+    assert!(err.contains("no secret key called"), "{err}");
+    let err = user.fails_at(THEN, "sign plain --with alice --passphrase-file other-pw -o s", 1);
+    assert!(err.contains("no passphrase unlocks it"), "{err}");
+}
+
+#[test]
+fn after_a_change_only_the_new_passphrase_opens_any_of_the_keys() {
+    for profile in ["rfc4880", "rfc9580"] {
+        let user = User::new();
+        user.generate("alice", &format!("--passphrase-file pw --profile {profile}"));
+        user.ok_at(THEN, "encrypt plain --to alice -o message");
+        let change = "key passphrase alice --new-passphrase-file other-pw --passphrase-file";
+        assert!(user.fails(&format!("{change} other-pw"), 1).contains("no passphrase unlocks"));
+        user.ok(&format!("{change} pw"));
+        user.fails_at(THEN, "decrypt message --passphrase-file pw", 1);
+        user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 1);
+        user.fails_at(THEN + DAY, "key expire alice never --passphrase-file pw", 1);
+        user.ok_at(THEN, "decrypt message --passphrase-file other-pw");
+        user.ok_at(THEN, "sign plain --passphrase-file other-pw -o s");
+        user.ok_at(THEN + DAY, "key expire alice never --passphrase-file other-pw");
+        user.ok("key passphrase alice --passphrase-file other-pw --no-passphrase");
+        user.ok_at(THEN, "decrypt message");
+        user.ok("key passphrase alice --new-passphrase-file pw");
+        user.fails_at(THEN, "decrypt message --passphrase-file other-pw", 1);
+        user.ok_at(THEN, "decrypt message --passphrase-file pw");
+    }
+}
+
+#[test]
+fn a_passphrase_comes_from_a_descriptor_or_the_environment_as_well() {
+    let user = User::new();
+    let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();
+    let generate = words("key generate alice --passphrase-fd 0");
+    let output = user.run_with(&generate, b"from a pipe\nand more");
+    assert!(output.status.success(), "{output:?}");
+    let sign = user.run_with(&words("sign plain -o s --passphrase-fd 0"), b"from a pipe");
+    assert!(sign.status.success(), "{sign:?}");
+    let mut command = user.program.command(&words("sign plain -o s --passphrase-env SECRET"));
+    command.current_dir(user.program.path(""));
+    command.env("GNUPGHOME", user.gnupg()).env("SECRET", "from a pipe");
+    assert!(command.status().unwrap().success());
+}
+
+#[test]
+fn nobody_encrypts_to_a_key_after_its_end_and_the_end_can_be_moved() {
+    for profile in ["rfc4880", "rfc9580"] {
+        let user = User::new();
+        user.generate("alice", &format!("--passphrase-file pw --profile {profile} --expires 10d"));
+        let encrypt = "encrypt plain --to alice -o message";
+        let sign = "sign plain --passphrase-file pw -o s";
+        user.ok_at(THEN + 9 * DAY, encrypt);
+        user.fails_at(THEN + 11 * DAY, encrypt, 1);
+        user.fails_at(THEN + 11 * DAY, sign, 1);
+        // Also when it is over already.
+        user.ok_at(THEN + 12 * DAY, "key expire alice 10d --passphrase-file pw");
+        user.ok_at(THEN + 13 * DAY, encrypt);
+        user.ok_at(THEN + 13 * DAY, sign);
+        user.ok_at(THEN + 13 * DAY, "verify plain --signature s");
+        user.fails_at(THEN + 23 * DAY, encrypt, 1);
+        user.ok_at(THEN + 24 * DAY, "key expire alice never --passphrase-file pw");
+        user.ok_at(THEN + 9999 * DAY, encrypt);
+        user.ok_at(THEN + 25 * DAY, "key expire alice now --passphrase-file pw");
+        user.fails_at(THEN + 26 * DAY, encrypt, 1);
+        user.ok_at(THEN + 26 * DAY, "decrypt message --passphrase-file pw");
+        assert!(user.ok_at(THEN + 26 * DAY, "key list").contains("[expired"));
+        // Twice in one second the last one counts.
+        user.ok_at(THEN + 27 * DAY, "key expire alice never --passphrase-file pw");
+        user.ok_at(THEN + 27 * DAY, "key expire alice 30d --passphrase-file pw");
+        user.ok_at(THEN + 28 * DAY, encrypt);
+        user.fails_at(THEN + 58 * DAY, encrypt, 1);
+    }
+    let user = User::new();
+    let err = user.fails("key generate alice --no-passphrase --expires 2001-01-01", 2);
+    assert!(err.contains("before it begins"), "{err}");
+    user.generate("alice", "--no-passphrase");
+    let err = user.fails_at(THEN, "key expire alice 2001-01-01", 3);
+    assert!(err.contains("cannot change the key"), "{err}");
+}
+
+#[test]
+fn nobody_uses_a_revoked_key_but_old_messages_stay_readable() {
+    for profile in ["rfc4880", "rfc9580"] {
+        let user = User::new();
+        let options = format!("--passphrase-file pw --profile {profile}");
+        let fingerprint = user.generate("alice", &options);
+        let encrypt = "encrypt plain --to alice -o message";
+        let sign = "sign plain --with alice --passphrase-file pw -o s";
+        user.ok_at(THEN, encrypt);
+        let later = THEN + DAY;
+        user.fails_at(later, "key revoke alice --passphrase-file other-pw", 1);
+        // Into a file it changes nothing.
+        user.ok_at(later, "key revoke alice --passphrase-file pw --reason retired -o revocation");
+        user.ok_at(later, encrypt);
+        user.ok_at(
+            later,
+            "key revoke alice --passphrase-file pw --reason superseded --message new",
+        );
+        let err = user.fails_at(later, encrypt, 1);
+        assert!(err.contains("revoked"), "{err}");
+        let err = user.fails_at(later, sign, 1);
+        assert!(err.contains("revoked"), "{err}");
+        user.ok_at(later, "decrypt message --passphrase-file pw");
+        let listed = user.ok_at(later, &format!("key list {fingerprint} --json"));
+        assert!(listed.contains(r#""validity":"revoked""#), "{listed}");
+    }
+}
+
+#[test]
+fn a_revocation_of_long_ago_ends_a_key_when_it_is_imported() {
+    let user = User::new();
+    user.generate("alice", "--passphrase-file pw --revocation revocation");
+    assert_eq!(mode(Path::new(&user.path("revocation"))), 0o600);
+    user.ok_at(THEN + DAY, "encrypt plain --to alice -o message");
+    let report = user.ok_at(THEN + DAY, "import revocation");
+    assert!(report.contains("1 updated"), "{report}");
+    user.fails_at(THEN + DAY, "encrypt plain --to alice -o message", 1);
+    // The key store does not have it, but what signs looks into the store as well.
+    let err = user.fails_at(THEN + DAY, "sign plain --with alice --passphrase-file pw -o s", 1);
+    assert!(err.contains("revoked"), "{err}");
+}
+
+#[test]
+fn a_user_id_is_revoked_without_the_key() {
+    let user = User::new();
+    user.generate("alice", "bob@example.org --no-passphrase");
+    let later = THEN + DAY;
+    user.fails_at(later, "key revoke alice --user-id carol", 1);
+    assert!(user.fails_at(later, "key revoke alice --user-id example", 1).contains("ambiguous"));
+    user.ok_at(later, "key revoke alice --user-id bob --reason retired");
+    let listed = user.ok_at(later, "key list --json");
+    let json: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let ids = json["user_ids"].as_array().unwrap();
+    let validity = |name: &str| {
+        let id = ids.iter().find(|id| id["text"].as_str().unwrap().starts_with(name)).unwrap();
+        id["validity"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((validity("alice"), validity("bob")), ("valid".to_owned(), "revoked".to_owned()));
+    user.ok_at(later, "encrypt plain --to alice -o message");
+    // It stays so when the end of the key is moved.
+    user.ok_at(later + DAY, "key expire alice 10d");
+    assert_eq!(user.ok_at(later + DAY, "list").matches("[ revoked ]").count(), 1);
+}
+
+#[test]
+fn changes_at_the_same_time_all_count() {
+    let user = User::new();
+    let names: Vec<String> = (0..8).map(|at| format!("name{at}@example.org")).collect();
+    user.generate("alice", &format!("--no-passphrase {}", names.join(" ")));
+    std::thread::scope(|scope| {
+        for name in &names {
+            let words = format!("key revoke alice --user-id {name}");
+            let user = &user;
+            scope.spawn(move || user.ok_at(THEN + DAY, &words));
+        }
+    });
+    for words in ["key list", "list"] {
+        let listed = user.ok_at(THEN + DAY, words);
+        assert_eq!(listed.matches("[ revoked ]").count(), names.len(), "{listed}");
+    }
+    user.program.assert_clean();
+}
+
+/// What was learnt from elsewhere comes along when a key is changed.
+#[test]
+fn a_change_covers_what_the_store_knows_beyond_the_key() {
+    if !has_gpg() {
+        return;
+    }
+    let user = User::new();
+    user.gpg_ok("--quick-gen-key zoe@example.org ed25519 sign,cert 1y");
+    let own = User::new();
+    own.write("key", &user.gpg_ok("--export-secret-keys zoe"));
+    own.ok("key import key");
+    user.gpg_ok("--quick-add-uid zoe zoe@example.net");
+    own.write("cert", &user.gpg_ok("--export zoe"));
+    own.ok("import cert");
+    own.ok("key expire zoe 2035-01-01 --passphrase-file pw");
+    own.ok("key revoke zoe --user-id example.net --passphrase-file pw");
+    for words in ["key list", "list"] {
+        let listed = own.ok(words);
+        assert!(listed.contains("[ revoked ] zoe@example.net"), "{listed}");
+        assert!(listed.contains("[expires: 2035-01-01]"), "{listed}");
+    }
+}
+
+#[test]
+fn a_deleted_key_opens_nothing_and_its_certificate_stays() {
+    let user = User::new();
+    let fingerprint = user.generate("alice", "--no-passphrase");
+    user.ok_at(THEN, "encrypt plain --to alice -o message");
+    assert!(user.fails("key delete alice", 2).contains("--yes"));
+    assert!(user.file_of(&fingerprint).exists());
+    user.ok("key delete alice --yes");
+    assert!(!user.file_of(&fingerprint).exists());
+    user.fails_at(THEN, "decrypt message", 1);
+    user.fails("key delete alice --yes", 1);
+    user.ok_at(THEN, "encrypt plain --to alice -o message");
+}
+
+#[test]
+fn an_export_comes_back_as_it_was_and_an_import_takes_no_secret_away() {
+    let (user, other) = (User::new(), User::new());
+    let fingerprint = user.generate("alice", "--passphrase-file pw");
+    let armored = user.ok(&format!("key export {fingerprint} --armor"));
+    assert!(armored.starts_with("-----BEGIN PGP PRIVATE KEY BLOCK-----"), "{armored}");
+    other.write("key.asc", armored.as_bytes());
+    assert_eq!(other.ok("key import key.asc"), format!("new: {fingerprint} alice@example.org\n"));
+    assert!(other.ok("key import key.asc").starts_with("unchanged: "));
+    let files = |user: &User| fs::read(user.file_of(&fingerprint)).unwrap();
+    assert_eq!(files(&other), files(&user));
+    // What is there keeps its passphrase, whatever comes.
+    other.ok("key passphrase alice --passphrase-file pw --new-passphrase-file other-pw");
+    let ours = files(&other);
+    assert!(other.ok("key import key.asc").starts_with("unchanged: "));
+    assert_eq!(files(&other), ours);
+    // What comes without one gets one.
+    user.ok("key passphrase alice --passphrase-file pw --no-passphrase");
+    let bare = user.run(&format!("key export {fingerprint}")).stdout;
+    let third = User::new();
+    third.write("key", &bare);
+    if fs::File::open("/dev/tty").is_err() {
+        third.fails("key import key", 2);
+    }
+    assert!(third.ok("--json key import key --passphrase-file pw").contains(r#""outcome":"new""#));
+    third.fails_at(THEN, "sign plain --passphrase-file other-pw -o s", 1);
+    third.ok_at(THEN, "sign plain --passphrase-file pw -o s");
+    assert!(!third.ok("key list").contains("NOT PROTECTED"));
+    // Certificates are no keys.
+    third.ok("export -o cert");
+    assert!(third.fails("key import cert", 3).contains("no secret key in it"));
+    third.fails("key export bob", 1);
+}
+
+#[test]
+fn a_key_of_gpg_is_taken_in() {
+    if !has_gpg() {
+        return;
+    }
+    let user = User::new();
+    user.gpg_ok("--quick-gen-key zoe@example.org rsa2048 sign,cert 1y");
+    let listed = user.gpg_ok("--with-colons --list-keys zoe");
+    let listed = String::from_utf8(listed).unwrap();
+    let fingerprint = listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+    let fingerprint = fingerprint.trim_end_matches(':');
+    for subkey in
+        ["rsa2048 encr", "cv25519 encr", "ed25519 sign", "nistp256/ecdsa sign", "nistp384 encr"]
+    {
+        user.gpg_ok(&format!("--quick-add-key {fingerprint} {subkey} 1y"));
+    }
+    let exported = user.gpg_ok("--armor --export-secret-keys zoe");
+    let own = User::new();
+    own.write("zoe.asc", &exported);
+    own.ok("key import zoe.asc");
+    own.ok("encrypt plain --to zoe -o message");
+    assert_eq!(own.ok("decrypt message --passphrase-file pw"), "attack at dawn\n");
+    own.ok("sign plain --passphrase-file pw -o s");
+    own.ok("verify plain --signature s");
+    // Its subkeys have ends of their own, which move as well, and gpg agrees.
+    own.ok("key expire zoe 2035-01-01 --passphrase-file pw");
+    let listed = own.ok("key list zoe");
+    assert_eq!(listed.matches("[expires: 2035-01-01]").count(), 6, "{listed}");
+    own.ok("export -o zoe.pgp");
+    user.gpg_ok(&format!("--import {}", own.path("zoe.pgp")));
+    let theirs = String::from_utf8(user.gpg_ok("--list-keys zoe")).unwrap();
+    assert_eq!(theirs.matches("[expires: 2035-01-01]").count(), 6, "{theirs}");
+    user.gpg_ok(&format!("--verify {} plain", own.path("s")));
+}
+
+#[test]
+fn gpg_takes_a_key_that_was_made_here() {
+    if !has_gpg() {
+        return;
+    }
+    let user = User::new();
+    for (name, algorithm) in [("alice", "curve25519"), ("bob", "rsa3072")] {
+        user.generate(name, &format!("--passphrase-file pw --algorithm {algorithm}"));
+        user.ok(&format!("key export {name} -o exported"));
+        user.gpg_ok("--import exported");
+        user.ok_at(THEN, &format!("encrypt plain --to {name} -o message"));
+        assert_eq!(user.gpg_ok("--decrypt message"), b"attack at dawn\n");
+        user.gpg_ok(&format!("--yes -u {name} -o s --detach-sign plain"));
+        user.ok("verify plain --signature s");
+    }
+}
+
+/// gpg leaves a stub where the secret of the primary key is in a safe.
+#[test]
+fn a_key_without_its_primary_secret_goes_to_and_fro() {
+    if !has_gpg() {
+        return;
+    }
+    let user = User::new();
+    user.generate("alice", "--passphrase-file pw");
+    user.ok("key export alice -o exported");
+    user.gpg_ok("--import exported");
+    let subkeys = user.gpg_ok("--export-secret-subkeys alice");
+    let own = User::new();
+    own.write("subkeys", &subkeys);
+    own.ok("key import subkeys");
+    assert!(own.ok("key list").contains("has the secrets of"));
+    own.ok_at(THEN, "sign plain --passphrase-file pw -o s");
+    own.ok_at(THEN, "verify plain --signature s");
+    let err = own.fails_at(THEN + DAY, "key expire alice never --passphrase-file pw", 1);
+    assert!(err.contains("its secret key is not here"), "{err}");
+    own.ok("key passphrase alice --passphrase-file pw --new-passphrase-file other-pw");
+    let third = User::new();
+    own.ok(&format!("key export alice -o {}", third.path("exported")));
+    third.write("pw", b"battery staple");
+    third.gpg_ok("--import exported");
+    let listed = String::from_utf8(third.gpg_ok("--list-secret-keys alice")).unwrap();
+    assert!(listed.contains("sec#") && listed.contains("ssb "), "{listed}");
+    // The primary secret comes back.
+    own.ok(&format!("key import {}", user.path("exported")));
+    own.ok_at(THEN + DAY, "key expire alice never --passphrase-file pw");
+}
+
+#[test]
+fn keys_in_the_agent_sign_and_decrypt() {
+    if !has_gpg() {
+        return;
+    }
+    let user = User::new();
+    for (name, primary, subkeys) in [
+        ("zoe", "ed25519", "cv25519"),
+        ("yan", "rsa2048", "rsa2048"),
+        ("xia", "nistp256", "nistp384"),
+    ] {
+        user.gpg_ok(&format!("--quick-gen-key {name}@example.org {primary} sign,cert"));
+        let listed = user.gpg_ok(&format!("--with-colons --list-keys {name}"));
+        let listed = String::from_utf8(listed).unwrap();
+        let fingerprint =
+            listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+        let fingerprint = fingerprint.trim_end_matches(':');
+        user.gpg_ok(&format!("--quick-add-key {fingerprint} {subkeys} encr"));
+        // Secrets that the agent has of certificates that the store does not have are none.
+        let err = user.fails(&format!("sign plain --with {name} -o s --passphrase-file pw"), 1);
+        assert!(err.contains("no secret key called"), "{err}");
+        fs::write(user.path("cert"), user.gpg_ok(&format!("--export {name}"))).unwrap();
+        user.ok("import cert");
+        let sign = format!("sign plain --with {name} -o s --passphrase-file");
+        user.ok(&format!("{sign} pw"));
+        user.ok("verify plain --signature s");
+        user.gpg_ok("--verify s plain");
+        user.ok(&format!("encrypt plain --to {name} -o message"));
+        let decrypt = "decrypt message --passphrase-file";
+        assert_eq!(user.ok(&format!("{decrypt} pw")), "attack at dawn\n");
+        // The agent remembers what it has seen; anew, it wants the right passphrase.
+        let forget = || {
+            let mut command = Command::new("gpg-connect-agent");
+            command.args(["reloadagent", "/bye"]).env("GNUPGHOME", user.gnupg());
+            assert!(command.output().unwrap().status.success());
+        };
+        forget();
+        let err = user.fails(&format!("{sign} other-pw"), 1);
+        assert!(err.contains("gpg-agent refuses: Bad passphrase"), "{err}");
+        user.fails(&format!("{decrypt} other-pw"), 1);
+        assert_eq!(
+            user.ok(&format!("{decrypt} other-pw --passphrase-file pw")),
+            "attack at dawn\n"
+        );
+        forget();
+        user.ok(&format!("{sign} other-pw --passphrase-file pw"));
+    }
+    assert_eq!(user.ok("key list"), "");
+    // One that does not run is started only if that is said.
+    let mut command = Command::new("gpgconf");
+    command.args(["--kill", "gpg-agent"]).env("GNUPGHOME", user.gnupg());
+    assert!(command.status().unwrap().success());
+    user.fails("sign plain --with zoe -o s --passphrase-file pw", 1);
+    user.fails("decrypt message --passphrase-file pw", 1);
+    user.ok("decrypt message --passphrase-file pw --gpg-agent");
+    user.ok("sign plain --with zoe -o s --passphrase-file pw --gpg-agent");
+}

@@ -1,0 +1,155 @@
+//! `kill -9` of a keyserver that takes uploads: whatever it acknowledged is there, and everything that
+//! is derived from it is as if nothing had happened.
+//!
+//! `TALARIA_SERVER_KILLS` sets how often it is killed (default 200).
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::program::{Program, half};
+use talaria::cert::{Cert, View};
+use talaria::store::{Access, Store};
+use talaria_bench::{Generate, Profile, certs};
+
+/// How long the server may take for anything on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Clients that upload at the same time.
+const CLIENTS: usize = 4;
+
+/// Uploads after which it is killed, at most.
+const UPLOADS_MAX: usize = 24;
+
+fn start(program: &Program, address: SocketAddr) -> Child {
+    let child = program.command(&["-q", "serve", "--listen", &address.to_string()]);
+    let mut child = { child }.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while ask(address, "GET /ready HTTP/1.0\r\n\r\n", b"")
+        .is_none_or(|reply| !reply.starts_with("HTTP/1.0 200"))
+    {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        assert!(Instant::now() < deadline, "it does not start");
+        thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// An answer, if there was one.
+fn ask(address: SocketAddr, head: &str, body: &[u8]) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body).ok()?;
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).ok()?;
+    Some(String::from_utf8_lossy(&reply).into_owned())
+}
+
+/// Whether the upload of a certificate was acknowledged.
+fn upload(address: SocketAddr, cert: &Cert) -> bool {
+    let bytes = cert.as_bytes();
+    let head = format!(
+        "POST /pks/v2/certs HTTP/1.0\r\ncontent-type: application/pgp-keys\r\n\
+         content-length: {}\r\n\r\n",
+        bytes.len()
+    );
+    // All of the answer must have come: it ends with its JSON.
+    ask(address, &head, bytes)
+        .is_some_and(|reply| reply.starts_with("HTTP/1.0 200") && reply.ends_with('}'))
+}
+
+fn metric(address: SocketAddr, name: &str) -> u64 {
+    let reply = ask(address, "GET /metrics HTTP/1.0\r\n\r\n", b"").unwrap();
+    let line = reply.lines().find_map(|line| line.strip_prefix(&format!("talaria_{name} ")));
+    line.unwrap_or_else(|| panic!("{reply}")).parse().unwrap()
+}
+
+#[test]
+fn what_a_killed_server_acknowledged_is_there() {
+    let kills: usize = std::env::var("TALARIA_SERVER_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(200);
+    let program = Program::new();
+    // Halves of certificates, so that some uploads add and some join.
+    let all = certs(&Generate { seed: 12, first: 0, count: 1500, profile: Profile::small() });
+    let uploads: Vec<Cert> = (0..2).flat_map(|odd| half(&all, odd)).collect();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let acknowledged: Arc<Mutex<BTreeSet<usize>>> = Arc::default();
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut checked = 0;
+    for round in 0..kills {
+        let mut server = start(&program, port);
+        let already = acknowledged.lock().unwrap().len();
+        let dying = Arc::new(AtomicBool::new(false));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let (acknowledged, next) = (Arc::clone(&acknowledged), Arc::clone(&next));
+                let (dying, uploads) = (Arc::clone(&dying), uploads.clone());
+                thread::spawn(move || {
+                    while !dying.load(Ordering::SeqCst) {
+                        let at = next.fetch_add(1, Ordering::SeqCst) % uploads.len();
+                        if !upload(port, &uploads[at]) {
+                            // It is dead.
+                            break;
+                        }
+                        acknowledged.lock().unwrap().insert(at);
+                    }
+                })
+            })
+            .collect();
+        // Some uploads are acknowledged, others are on their way.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let wanted = already + 1 + (state >> 33) as usize % UPLOADS_MAX;
+        let deadline = Instant::now() + PATIENCE;
+        let all_done = || next.load(Ordering::SeqCst) >= 2 * uploads.len();
+        while acknowledged.lock().unwrap().len() < wanted.min(uploads.len()) && !all_done() {
+            assert!(Instant::now() < deadline, "round {round}: no uploads");
+            thread::sleep(Duration::from_micros(200));
+        }
+        server.kill().unwrap();
+        server.wait().unwrap();
+        dying.store(true, Ordering::SeqCst);
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        // Those of this round and the ones before are looked up in what the crash left.
+        let acknowledged = acknowledged.lock().unwrap();
+        let store = Store::open(program.store(), Access::Read).unwrap();
+        for &at in acknowledged.iter() {
+            let sent = uploads[at].exportable();
+            let stored = store.get(sent.fingerprint()).unwrap();
+            let stored = stored.unwrap_or_else(|| panic!("round {round}: {at} is lost")).cert;
+            assert!(stored.union(&sent) == stored, "round {round}: something of {at} is lost");
+            checked += 1;
+        }
+        if round % 20 == 19 {
+            drop(store);
+            program.assert_clean();
+        }
+    }
+    program.assert_clean();
+    // The tree of the server that starts now is that of the certificates.
+    let mut server = start(&program, port);
+    let store = Store::open(program.store(), Access::Read).unwrap();
+    let count = store.count().unwrap();
+    assert_eq!(metric(port, "certs"), count);
+    assert_eq!(metric(port, "digests_sks"), count);
+    let mut digests = BTreeSet::new();
+    store.for_each_digest(View::Sks, |digest, _| digests.extend([digest])).unwrap();
+    let contents = program.contents();
+    let computed: BTreeSet<[u8; 16]> = contents.values().map(Cert::sks_digest).collect();
+    assert!(digests == computed, "the digests are not those of the certificates");
+    let uploaded = acknowledged.lock().unwrap().len();
+    println!("{kills} killed, {uploaded} uploads acknowledged, looked for {checked} times");
+    assert!(uploaded >= kills.min(uploads.len()));
+    server.kill().unwrap();
+    server.wait().unwrap();
+}

@@ -1,0 +1,19 @@
+//! The `talaria` program as people use it, beside the programs of others.
+
+mod architecture;
+mod bench;
+mod bindings;
+mod card;
+mod certificates;
+mod crash;
+mod gnupg;
+mod interruption;
+mod keys;
+mod keyserver;
+mod keyserver_crash;
+mod messages;
+mod operator;
+mod program;
+mod status;
+mod surroundings;
+mod trust;

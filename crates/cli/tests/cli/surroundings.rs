@@ -1,0 +1,281 @@
+//! What surrounds a store: a disk that is full or cannot be written, other processes at work, a
+//! file of a later version.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crate::program::{Contents, Program, corpus, half, joined};
+use rusqlite::Connection;
+use talaria::cert::Cert;
+
+/// A small file system of its own, taken down at the end.
+struct Disk {
+    at: PathBuf,
+}
+
+impl Disk {
+    /// `None`, with a notice, where mounting is not permitted.
+    fn mount(at: PathBuf, bytes: u32) -> Option<Self> {
+        fs::create_dir(&at).unwrap();
+        let size = format!("size={bytes}");
+        if mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], &at) {
+            return Some(Self { at });
+        }
+        println!("skipped: a file system cannot be mounted here");
+        None
+    }
+
+    fn read_only(&self) {
+        assert!(mount(&["-o", "remount,ro"], &self.at));
+    }
+
+    fn writable(&self) {
+        assert!(mount(&["-o", "remount,rw"], &self.at));
+    }
+
+    /// Takes all the room but `left` bytes.
+    fn fill(&self, left: usize) {
+        let filler = self.at.join("filler");
+        let _ = fs::remove_file(&filler);
+        let mut bytes = vec![0; 64 << 20];
+        // Writes until there is no room, then gives some back.
+        let written = loop {
+            match fs::write(&filler, &bytes) {
+                Ok(()) => break bytes.len(),
+                Err(_) => {
+                    bytes.truncate(usize::try_from(fs::metadata(&filler).unwrap().len()).unwrap());
+                }
+            }
+        };
+        let file = fs::OpenOptions::new().write(true).open(&filler).unwrap();
+        file.set_len(written.saturating_sub(left) as u64).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.at).status();
+    }
+}
+
+fn mount(args: &[&str], at: &Path) -> bool {
+    let status = Command::new("mount").args(args).arg(at).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// How many certificates a listing has.
+fn listed(program: &Program) -> usize {
+    let listing = program.ok(&["list", "--with-colons"]);
+    listing.lines().filter(|line| line.starts_with("pub:")).count()
+}
+
+#[test]
+fn a_full_disk_is_named_and_harms_nothing() {
+    let program = Program::new();
+    let Some(disk) = Disk::mount(program.path("disk"), 3 << 20) else { return };
+    let program = program.with_store(disk.at.join("certs.db"));
+    let all = corpus(3000);
+    let old = program.ring("old.pgp", &all[..100]);
+    let new = program.ring("new.pgp", &all);
+    program.ok(&["import", text(&old)]);
+    let before = program.contents();
+    assert_eq!(before.len(), 100);
+    let full = format!("talaria: no space left on the disk of {}", text(program.store()));
+    // Too much for the disk as it is; then less and less room for anything.
+    for left in [None, Some(300_000), Some(100_000), Some(20_000), Some(0)] {
+        if let Some(left) = left {
+            disk.fill(left);
+        }
+        let said = program.fails(&["import", text(&new)], 5);
+        assert!(said.contains(&full), "{left:?} left: {said}");
+        assert!(said.lines().count() <= 2, "{said}");
+        let _ = fs::remove_file(disk.at.join("filler"));
+        program.assert_clean();
+        assert!(program.contents() == before, "{left:?} left");
+    }
+    // No room at all, and only to read.
+    disk.fill(0);
+    assert_eq!(listed(&program), 100);
+    let some = before.keys().next().unwrap().to_string();
+    let said = program.fails(&["compact"], 5);
+    assert!(said.contains(&full), "{said}");
+    let said = program.fails(&["delete", &some], 5);
+    assert!(said.contains(&full), "{said}");
+    fs::remove_file(disk.at.join("filler")).unwrap();
+    program.assert_clean();
+    assert!(program.contents() == before);
+    // A build does not fit either, and leaves nothing that looks like a store.
+    let built = program.with_store(disk.at.join("built.db"));
+    let said = built.fails(&["build", text(&new)], 5);
+    assert!(said.contains("no space left on the disk of"), "{said}");
+    assert!(!built.store().exists());
+    // With room again, all goes on.
+    drop(fs::remove_file(disk.at.join("built.db.building")));
+    let built = built.with_store(disk.at.join("certs.db"));
+    let more = built.ring("more.pgp", &all[100..200]);
+    built.ok(&["import", text(&more)]);
+    assert!(built.contents() == joined(before, &all[100..200]));
+}
+
+#[test]
+fn a_full_disk_keeps_no_part_of_a_message_and_what_was_there() {
+    let program = Program::new();
+    let Some(disk) = Disk::mount(program.path("disk"), 3 << 20) else { return };
+    let at = |name: &str| text(&program.path(name)).to_owned();
+    fs::write(program.path("pw"), "correct horse\n").unwrap();
+    let document: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(program.path("document"), &document).unwrap();
+    let encrypt = ["encrypt", "--symmetric", "--passphrase-file", &at("pw")];
+    program.ok(&[&encrypt[..], &["-o", &at("sealed"), &at("document")]].concat());
+    let decrypt = ["decrypt", "--passphrase-file", &at("pw")];
+    let out = disk.at.join("out");
+    for (command, input) in
+        [(&encrypt[..], "document"), (&decrypt, "sealed"), (&["pack"], "sealed")]
+    {
+        for before in [None, Some("what was there")] {
+            let _ = fs::remove_file(&out);
+            before.iter().for_each(|before| fs::write(&out, before).unwrap());
+            let input = at(input);
+            let args = [command, &["-o", text(&out), &input]].concat();
+            let said = program.fails(&args, 5);
+            assert!(said.contains("No space left"), "{args:?}: {said}");
+            assert_eq!(fs::read_to_string(&out).ok().as_deref(), before);
+            let left = fs::read_dir(&disk.at).unwrap().count();
+            assert_eq!(left, usize::from(before.is_some()), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_read_only_file_system_is_read_and_named() {
+    let program = Program::new();
+    let Some(disk) = Disk::mount(program.path("disk"), 8 << 20) else { return };
+    let program = program.with_store(disk.at.join("certs.db"));
+    let all = corpus(60);
+    let old = program.ring("old.pgp", &all[..50]);
+    let new = program.ring("new.pgp", &all);
+    program.ok(&["import", text(&old)]);
+    let listing = program.ok(&["list", "--with-colons"]);
+    let before = fs::read(program.store()).unwrap();
+    disk.read_only();
+    assert_eq!(program.ok(&["list", "--with-colons"]), listing);
+    program.assert_clean();
+    let some = all[3].fingerprint().to_string();
+    assert!(program.ok(&["show", &some]).contains(&some[some.len() - 16..]));
+    for args in [&["import", text(&new)][..], &["delete", &some], &["compact"]] {
+        let said = program.fails(args, 4);
+        assert!(said.contains(&format!("{} is read-only", text(program.store()))), "{said}");
+    }
+    let elsewhere = program.with_store(disk.at.join("new.db"));
+    let said = elsewhere.fails(&["import", text(&new)], 4);
+    assert!(said.contains(text(elsewhere.store())), "{said}");
+    let output = elsewhere.run(&["build", text(&new)]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(matches!(output.status.code(), Some(4 | 5)), "{said}");
+    assert!(said.contains(text(elsewhere.store())) && said.contains("ead-only"), "{said}");
+    disk.writable();
+    let program = elsewhere.with_store(disk.at.join("certs.db"));
+    assert_eq!(fs::read(program.store()).unwrap(), before);
+    program.ok(&["import", text(&new)]);
+    assert_eq!(program.contents().len(), 60);
+}
+
+#[test]
+fn two_importers_and_four_readers_at_once_lose_nothing() {
+    let program = Program::new();
+    let all = corpus(400);
+    let (first, second) = (&all[..300], &all[100..]);
+    // Several files each, so that there are many transactions, and each has other signatures.
+    let rings = |certs: &[Cert], odd: usize| -> Vec<PathBuf> {
+        let parts = certs.chunks(10).enumerate();
+        let ring = |(number, part): (usize, &[Cert])| {
+            program.ring(&format!("ring-{odd}-{number}.pgp"), &half(part, odd))
+        };
+        parts.map(ring).collect()
+    };
+    let rings = [rings(first, 0), rings(second, 1)];
+    program.ok(&["import", text(&rings[0][0])]);
+    let program = &program;
+    let largest = thread::scope(|scope| {
+        let importers: Vec<_> = rings
+            .iter()
+            .map(|rings| {
+                scope.spawn(move || {
+                    for ring in rings {
+                        let said = program.ok(&["import", text(ring)]);
+                        assert!(said.contains(" 0 rejected"), "{said}");
+                    }
+                })
+            })
+            .collect();
+        let running = || importers.iter().any(|importer| !importer.is_finished());
+        let readers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut sizes = Vec::new();
+                    for _ in 0..30 {
+                        sizes.push(listed(program));
+                    }
+                    // Nothing that was there is ever missing.
+                    assert!(sizes.is_sorted(), "{sizes:?}");
+                    sizes.last().copied().unwrap_or_default()
+                })
+            })
+            .collect();
+        let largest = readers.into_iter().map(|reader| reader.join().unwrap()).max();
+        while running() {
+            thread::yield_now();
+        }
+        importers.into_iter().for_each(|importer| importer.join().unwrap());
+        largest
+    });
+    assert!(largest.is_some_and(|largest| (10..=400).contains(&largest)));
+    let expected = joined(joined(Contents::new(), &half(first, 0)), &half(second, 1));
+    assert!(program.contents() == expected);
+    program.assert_clean();
+}
+
+#[test]
+fn a_store_of_a_newer_format_is_named_and_left_alone() {
+    let program = Program::new();
+    let all = corpus(20);
+    let ring = program.ring("ring.pgp", &all);
+    program.ok(&["import", text(&ring)]);
+    Connection::open(program.store()).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let before = fs::read(program.store()).unwrap();
+    let some = all[0].fingerprint().to_string();
+    for args in [
+        &["import", text(&ring)][..],
+        &["list"],
+        &["show", &some],
+        &["export"],
+        &["delete", &some],
+        &["check"],
+        &["check", "--rebuild"],
+        &["compact"],
+        &["stats"],
+        &["build", text(&ring)],
+    ] {
+        let said = if args[0] == "build" {
+            // It is in the way, whatever it is.
+            program.fails(args, 5)
+        } else {
+            let said = program.fails(args, 4);
+            assert!(said.contains("store format 99"), "{args:?}: {said}");
+            said
+        };
+        assert!(said.contains(text(program.store())), "{args:?}: {said}");
+        assert_eq!(fs::read(program.store()).unwrap(), before, "{args:?}");
+    }
+    // Readers may leave an empty log; nobody has written to it.
+    for suffix in ["-wal", "-journal", ".building"] {
+        let beside = format!("{}{suffix}", text(program.store()));
+        assert_eq!(fs::metadata(&beside).map_or(0, |meta| meta.len()), 0, "{beside}");
+    }
+}

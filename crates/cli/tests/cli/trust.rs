@@ -1,0 +1,802 @@
+//! What is believed of certificates is what the real gpg believes of them, beside it on the same rings; and
+//! what is recorded goes from one to the other and back.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::program::Program;
+use rusqlite::Connection;
+use talaria::cert::Fingerprint;
+use talaria::trust_models::Level;
+use talaria::trust_models::tofu::{self, Known, Policy, decide};
+
+const DEBIAN: &str = "/usr/share/keyrings/debian-keyring.gpg";
+const ARCH: &str = "/usr/share/keyrings/archlinux.gpg";
+
+/// A home directory of gpg, and what gpg does there.
+struct Gpg {
+    home: PathBuf,
+}
+
+impl Gpg {
+    /// `None` with a notice if there is no gpg.
+    fn new(program: &Program, name: &str) -> Option<Self> {
+        if Command::new("gpg").arg("--version").output().is_err() {
+            eprintln!("skipped: needs gpg");
+            return None;
+        }
+        let home = program.path(name);
+        fs::create_dir(&home).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(&home, private).unwrap();
+        Some(Self { home })
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.home.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn home(&self) -> &str {
+        self.home.to_str().unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        let output = Command::new("gpg")
+            .args(["--homedir", self.home(), "--batch", "--quiet", "--no-auto-check-trustdb"])
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn list(&self, model: &str) -> String {
+        self.run(&["--trust-model", model, "--list-keys", "--with-colons"])
+    }
+}
+
+impl Drop for Gpg {
+    fn drop(&mut self) {
+        // Where keys were made there is an agent.
+        if self.home.join("private-keys-v1.d").exists() {
+            let _ =
+                Command::new("gpgconf").args(["--homedir", self.home(), "--kill", "all"]).output();
+        }
+    }
+}
+
+/// A listing by talaria. Not every user ID is UTF-8.
+fn list(program: &Program, args: &[&str]) -> String {
+    let output = program.run(&[&["list", "--with-colons"], args].concat());
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A certificate in a listing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Listed {
+    letter: String,
+    user_ids: Vec<ListedId>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct ListedId {
+    letter: String,
+    hash: String,
+    /// The address by which it is bound; `None` of an attribute.
+    address: Option<Vec<u8>>,
+    /// The text as it is listed, which sorts as the user ID itself where that matters here.
+    text: String,
+    /// Key IDs of those who certified it.
+    signers: BTreeSet<String>,
+}
+
+/// Certificates by fingerprint, their user IDs in canonical order.
+type Listing = BTreeMap<String, Listed>;
+
+fn parse(listing: &str) -> Listing {
+    let mut parsed = Listing::new();
+    let (mut letter, mut current) = (String::new(), None::<String>);
+    for line in listing.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        match fields[0] {
+            "pub" => {
+                fields[1].clone_into(&mut letter);
+                current = None;
+            }
+            "fpr" if current.is_none() => {
+                current = Some(fields[9].to_owned());
+                let listed = Listed { letter: letter.clone(), user_ids: Vec::new() };
+                assert!(parsed.insert(fields[9].to_owned(), listed).is_none());
+            }
+            kind @ ("uid" | "uat") => {
+                let text = fields[9].replace("\\x3a", ":");
+                let address = (kind == "uid").then(|| tofu::address(text.as_bytes()));
+                parsed.get_mut(current.as_ref().unwrap()).unwrap().user_ids.push(ListedId {
+                    letter: fields[1].to_owned(),
+                    hash: fields[7].to_owned(),
+                    address,
+                    text,
+                    signers: BTreeSet::new(),
+                });
+            }
+            "sig" if ["10", "11", "12", "13"].iter().any(|class| fields[10].starts_with(class)) => {
+                let user_ids = &mut parsed.get_mut(current.as_ref().unwrap()).unwrap().user_ids;
+                if let Some(user_id) = user_ids.last_mut() {
+                    user_id.signers.insert(fields[4].to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    for listed in parsed.values_mut() {
+        listed.user_ids.sort_by(|a, b| {
+            (a.address.is_none(), &a.text, &a.hash).cmp(&(b.address.is_none(), &b.text, &b.hash))
+        });
+    }
+    parsed
+}
+
+/// The letters alone: of certificates, and of their user IDs by hash.
+fn letters(listing: &Listing) -> BTreeMap<(String, String), String> {
+    let mut letters = BTreeMap::new();
+    for (fingerprint, listed) in listing {
+        letters.insert((fingerprint.clone(), String::new()), listed.letter.clone());
+        for user_id in &listed.user_ids {
+            letters.insert((fingerprint.clone(), user_id.hash.clone()), user_id.letter.clone());
+        }
+    }
+    letters
+}
+
+fn assert_same(theirs: &Listing, ours: &Listing, what: &str) {
+    let (theirs, ours) = (letters(theirs), letters(ours));
+    let names: BTreeSet<_> = theirs.keys().chain(ours.keys()).collect();
+    let differences: Vec<_> = names
+        .into_iter()
+        .filter(|name| theirs.get(name) != ours.get(name))
+        .map(|name| (name, theirs.get(name), ours.get(name)))
+        .collect();
+    assert!(differences.is_empty(), "{what}: {} differ: {differences:#?}", differences.len());
+}
+
+fn level(letter: &str) -> Level {
+    let found = Level::ALL.into_iter().find(|level| letter == level.letter().to_string());
+    found.unwrap_or_default()
+}
+
+/// What gpg makes of certificates for one address, in its second listing. In two ways that is not what follows
+/// from its own rules:
+///
+/// - Where another user ID follows the one with the address in a keyblock, gpg takes the certificate for
+///   certified by anybody (`cross_sigs`: its loop ends there with a node in its hand, which looks like a signature
+///   that was found).
+/// - It keeps what followed when it saw a binding first, until a later one is in conflict with it. One that is
+///   good because an own key certified it is never looked at for that.
+struct Conflicts<'a> {
+    /// The bindings in the order in which gpg recorded them: fingerprint and address.
+    bindings: Vec<(String, Vec<u8>)>,
+    /// Those of one address, by their place in that list.
+    bound: HashMap<Vec<u8>, Vec<usize>>,
+    signed: &'a Listing,
+    /// Own keys.
+    own: Vec<String>,
+    policies: Vec<Option<Policy>>,
+}
+
+impl<'a> Conflicts<'a> {
+    fn new(gpg: &Gpg, signed: &'a Listing, owners: &str) -> Self {
+        let connection = Connection::open(gpg.path("tofu.db")).unwrap();
+        let sql = "SELECT fingerprint, CAST(email AS BLOB) FROM bindings ORDER BY oid";
+        let bindings: Vec<(String, Vec<u8>)> = connection
+            .prepare(sql)
+            .unwrap()
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        let mut bound: HashMap<Vec<u8>, Vec<usize>> = HashMap::new();
+        for (at, (_, address)) in bindings.iter().enumerate() {
+            bound.entry(address.clone()).or_default().push(at);
+        }
+        let own = owners.lines().filter_map(|line| line.strip_suffix(":6:"));
+        let own = own.map(str::to_owned).collect();
+        let policies = vec![None; bindings.len()];
+        let mut conflicts = Self { bindings, bound, signed, own, policies };
+        conflicts.list_twice();
+        conflicts
+    }
+
+    fn list_twice(&mut self) {
+        let mut is_in_conflict = vec![false; self.bindings.len()];
+        for listing in 0..2 {
+            for at in 0..self.bindings.len() {
+                if self.policies[at].is_some() && !is_in_conflict[at] {
+                    continue;
+                }
+                let known = if listing == 0 { at + 1 } else { self.bindings.len() };
+                let rivals = self.rivals(at, known);
+                let policy = match &rivals {
+                    None => Policy::Good,
+                    Some(rivals) if rivals.is_empty() => Policy::Auto,
+                    Some(_) => Policy::Ask,
+                };
+                self.policies[at] = Some(policy);
+                is_in_conflict[at] = policy == Policy::Ask;
+                for rival in rivals.unwrap_or_default() {
+                    if self.policies[rival] != Some(Policy::Ask) {
+                        (self.policies[rival], is_in_conflict[rival]) = (None, true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The certificate and those who certified the first of its user IDs with the address; whether another user
+    /// ID follows.
+    fn user_id(&self, at: usize) -> (&str, &BTreeSet<String>, bool) {
+        let (fingerprint, address) = &self.bindings[at];
+        let user_ids = &self.signed[fingerprint].user_ids;
+        let of = |id: &ListedId| id.address.as_ref() == Some(address);
+        let place = user_ids.iter().position(of).unwrap();
+        (fingerprint, &user_ids[place].signers, place + 1 < user_ids.len())
+    }
+
+    /// What a binding is in conflict with among the first `known` ones; `None` if it is good in any case.
+    fn rivals(&self, at: usize, known: usize) -> Option<Vec<usize>> {
+        let (fingerprint, signers, _) = self.user_id(at);
+        let own = |own: &String| own == fingerprint || signers.contains(&own[24..]);
+        if self.own.iter().any(own) {
+            return None;
+        }
+        let all = &self.bound[&self.bindings[at].1];
+        let mut others: Vec<usize> =
+            all.iter().copied().filter(|&other| other != at && other < known).collect();
+        others.sort_by_key(|&other| &self.bindings[other].0);
+        let names: Vec<_> = others.iter().map(|&other| binary(&self.bindings[other].0)).collect();
+        let places: Vec<usize> = std::iter::once(at).chain(others.iter().copied()).collect();
+        let certified = |signer: usize, signee: usize| {
+            let (_, signers, follows) = self.user_id(places[signee]);
+            follows || signers.contains(&self.bindings[places[signer]].0[24..])
+        };
+        let decision = decide(Policy::Auto, Known::default(), &names, |one, other| {
+            certified(one, other) && certified(other, one)
+        });
+        let rivals = others.iter().zip(names).filter(|(_, name)| decision.conflicts.contains(name));
+        Some(rivals.map(|(&other, _)| other).collect())
+    }
+
+    /// The listing of talaria in model tofu, with gpg's mistakes in it; how many user IDs they are about.
+    fn tofu(&self, ours: &Listing) -> (Listing, usize) {
+        let (mut predicted, mut count) = (ours.clone(), 0);
+        for (fingerprint, listed) in &mut predicted {
+            let mut changed = false;
+            for user_id in &mut listed.user_ids {
+                let Some(address) = user_id.address.as_ref().filter(|_| user_id.letter == "q")
+                else {
+                    continue;
+                };
+                let mut all = self.bound[address].iter();
+                let at = all.find(|&&at| self.bindings[at].0 == *fingerprint).unwrap();
+                if self.policies[*at] == Some(Policy::Auto) {
+                    user_id.letter = Policy::Auto.level().letter().to_string();
+                    (changed, count) = (true, count + 1);
+                }
+            }
+            if changed && listed.letter != "r" && listed.letter != "e" {
+                listed.letter = best(listed).letter().to_string();
+            }
+        }
+        (predicted, count)
+    }
+}
+
+fn binary(name: &str) -> Fingerprint {
+    let octets = (0..40).step_by(2).map(|at| u8::from_str_radix(&name[at..at + 2], 16).unwrap());
+    Fingerprint::V4(octets.collect::<Vec<u8>>().try_into().unwrap())
+}
+
+/// The level of a certificate by those of its bindings.
+fn best(listed: &Listed) -> Level {
+    let bindings = listed.user_ids.iter().filter(|id| id.address.is_some() && id.letter != "r");
+    tofu::best(bindings.map(|id| Some(level(&id.letter)).filter(|_| id.letter != "e")))
+}
+
+/// What the two models say together.
+fn combined(tofu: &Listing, pgp: &Listing) -> Listing {
+    let mut combined = tofu.clone();
+    for (fingerprint, listed) in &mut combined {
+        let web = &pgp[fingerprint];
+        let known = |letter: &str| letter != "r" && letter != "e";
+        if known(&listed.letter) {
+            let both = best(listed).combine(level(&web.letter));
+            listed.letter = both.letter().to_string();
+        }
+        for (user_id, web) in listed.user_ids.iter_mut().zip(&web.user_ids) {
+            assert_eq!(user_id.hash, web.hash);
+            if known(&user_id.letter) {
+                let both = level(&user_id.letter).combine(level(&web.letter));
+                user_id.letter = both.letter().to_string();
+            }
+        }
+    }
+    combined
+}
+
+/// Numbers from a seed (`SplitMix64` by Steele, Lea and Flood).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ mixed >> 31) % end as u64).unwrap()
+    }
+}
+
+/// Those who certified more than five others and are neither revoked nor over.
+fn certifiers(signed: &Listing) -> Vec<String> {
+    let certified = |who: &str| {
+        let by = |listed: &Listed| listed.user_ids.iter().any(|id| id.signers.contains(&who[24..]));
+        signed.values().filter(|listed| by(listed)).count()
+    };
+    let usable = signed.iter().filter(|(name, listed)| name.len() == 40 && listed.letter == "-");
+    usable.map(|(name, _)| name).filter(|name| certified(name) > 5).cloned().collect()
+}
+
+/// Owners that are trusted: so many ultimately, who certified others, and so many fully and marginally.
+fn owners(seed: u64, signed: &Listing, counts: [usize; 3]) -> String {
+    let mut draw = Draw(seed);
+    let (mut own, mut text) = (certifiers(signed), String::new());
+    let mut rest: Vec<String> = signed.keys().filter(|name| name.len() == 40).cloned().collect();
+    for (value, count) in [6, 5, 4].into_iter().zip(counts) {
+        for _ in 0..count {
+            let from = if value == 6 { &mut own } else { &mut rest };
+            let owner = from.swap_remove(draw.below(from.len()));
+            text.push_str(&format!("{owner}:{value}:\n"));
+            rest.retain(|other| *other != owner);
+        }
+    }
+    text
+}
+
+/// Compares on a ring, for each number of a seed: the web for all of them, first use for `first_use` of them.
+/// Returns for how many user IDs gpg's mistake made a difference.
+fn compare(ring: &str, seeds: &[(u64, [usize; 3])], first_use: usize) -> Option<usize> {
+    let program = Program::new();
+    let gpg = Gpg::new(&program, "gnupg")?;
+    if !Path::new(ring).exists() {
+        eprintln!("skipped: needs {ring}");
+        return None;
+    }
+    program.ok(&["import", ring]);
+    program.ok(&["export", "--to-gnupg", gpg.home()]);
+    let signed = parse(&list(&program, &["--with-sigs"]));
+    assert!(signed.len() > 100);
+    let mut mistaken = 0;
+    for (at, &(seed, counts)) in seeds.iter().enumerate() {
+        // Both begin anew.
+        let owned = Program::new();
+        fs::copy(program.store(), owned.store()).unwrap();
+        for name in ["trustdb.gpg", "tofu.db"] {
+            let _ = fs::remove_file(gpg.path(name));
+        }
+        let text = owned.path("owners.txt");
+        let owners = owners(seed, &signed, counts);
+        fs::write(&text, &owners).unwrap();
+        owned.ok(&["trust", "import-ownertrust", text.to_str().unwrap()]);
+        gpg.run(&["--import-ownertrust", text.to_str().unwrap()]);
+        gpg.run(&["--check-trustdb"]);
+        let theirs = |model: &str| parse(&gpg.list(model));
+        let ours = |model: &str| parse(&list(&owned, &["--trust-model", model]));
+        let pgp = ours("pgp");
+        let reached = |listed: &&Listed| ["f", "m", "q"].contains(&listed.letter.as_str());
+        assert!(pgp.values().filter(reached).count() > 2, "nobody is reached with seed {seed}");
+        assert_same(&theirs("pgp"), &pgp, &format!("{ring}, seed {seed}, pgp"));
+        assert_same(&theirs("direct"), &ours("direct"), &format!("{ring}, seed {seed}, direct"));
+        if at >= first_use {
+            continue;
+        }
+        // The first listing records bindings as it goes, and finds conflicts with what it has seen so far.
+        gpg.list("tofu");
+        let conflicts = Conflicts::new(&gpg, &signed, &owners);
+        let ours_tofu = ours("tofu");
+        let (tofu, count) = conflicts.tofu(&ours_tofu);
+        mistaken += count;
+        assert_same(&theirs("tofu"), &tofu, &format!("{ring}, seed {seed}, tofu"));
+        let what = format!("{ring}, seed {seed}, tofu+pgp");
+        assert_same(&combined(&ours_tofu, &pgp), &ours("tofu+pgp"), &what);
+        assert_same(&theirs("tofu+pgp"), &combined(&tofu, &pgp), &what);
+        owned.assert_clean();
+    }
+    Some(mistaken)
+}
+
+#[test]
+fn every_user_id_of_the_arch_keyring_is_as_valid_as_gpg_says() {
+    let seeds = [(1, [1, 10, 10]), (2, [2, 10, 10]), (3, [3, 10, 10])];
+    if let Some(mistaken) = compare(ARCH, &seeds, seeds.len()) {
+        assert!(mistaken > 0, "gpg makes no mistakes any more: the rules for them can go");
+    }
+}
+
+#[test]
+fn every_user_id_of_the_debian_keyring_is_as_valid_as_gpg_says() {
+    compare(DEBIAN, &[1, 2, 3].map(|seed| (seed, [3, 60, 137])), 1);
+}
+
+/// The entries of a list of owners.
+fn entries(list: &str) -> BTreeSet<&str> {
+    list.lines().filter(|line| !line.starts_with('#')).collect()
+}
+
+#[test]
+fn ownertrust_goes_to_gpg_and_back() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let text: String =
+        (2..7).map(|value| format!("{}:{value}:\n", format!("{value}A").repeat(20))).collect();
+    let from = program.path("from.txt");
+    fs::write(&from, &text).unwrap();
+    program.ok(&["trust", "import-ownertrust", from.to_str().unwrap()]);
+    let file = program.path("owners.txt");
+    let file = file.to_str().unwrap();
+    program.ok(&["trust", "export-ownertrust", "--output", file]);
+    gpg.run(&["--import-ownertrust", file]);
+    assert_eq!(entries(&gpg.run(&["--export-ownertrust"])), entries(&text));
+    let other = Program::new();
+    other.ok(&["trust", "import-ownertrust", &gpg.path("trustdb.gpg")]);
+    let same = [&program, &other].map(|program| program.ok(&["trust", "export-ownertrust"]));
+    assert_eq!(entries(&same[0]), entries(&text));
+    assert_eq!(same[0], same[1]);
+}
+
+/// Makes keys with gpg, and returns their fingerprints; `None` with a notice if it cannot.
+fn make_keys<const N: usize>(gpg: &Gpg, user_ids: [&str; N]) -> Option<[String; N]> {
+    for user_id in user_ids {
+        gpg.run(&["--passphrase", "", "--quick-gen-key", user_id, "ed25519", "sign"]);
+    }
+    let listing = gpg.run(&["--list-keys", "--with-colons"]);
+    let made: Vec<String> = listing
+        .lines()
+        .filter_map(|line| line.strip_prefix("fpr:::::::::"))
+        .map(|rest| rest.trim_end_matches(':').to_owned())
+        .collect();
+    // gpg takes all of them for its user's own.
+    let _ = fs::remove_file(gpg.path("trustdb.gpg"));
+    let made = made.try_into().ok();
+    if made.is_none() {
+        eprintln!("skipped: gpg cannot make keys here");
+    }
+    made
+}
+
+#[test]
+fn a_path_names_those_who_certified() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids =
+        ["Alice <alice@example.org>", "Bob <bob@example.org>", "Carol <carol@example.org>"];
+    let Some([alice, bob, carol]) = make_keys(&gpg, user_ids) else { return };
+    gpg.run(&["--yes", "--local-user", &alice, "--quick-sign-key", &bob]);
+    gpg.run(&["--yes", "--local-user", &bob, "--quick-sign-key", &carol]);
+    let _ = fs::remove_file(gpg.path("trustdb.gpg"));
+    program.ok(&["import", gpg.home()]);
+    assert!(program.fails(&["trust", "path", &carol], 1).contains("Nothing leads to"));
+    program.ok(&["trust", "set", &alice, "ultimate"]);
+    program.fails(&["trust", "path", &carol], 1);
+    program.ok(&["trust", "set", &bob, "full"]);
+    let path = program.ok(&["trust", "path", &carol]);
+    let lines: Vec<&str> = path.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines.len(), 4, "{path}");
+    assert_eq!(lines[0], "[  full   ] Carol <carol@example.org>");
+    let step = |who: &str, user_id: &str, trust| format!("{who} {user_id} [{trust}] certified on ");
+    assert!(
+        lines[1].starts_with(&format!("  {}", step(&alice, user_ids[0], "ultimate"))),
+        "{path}"
+    );
+    assert!(lines[2].starts_with(&format!("    {}", step(&bob, user_ids[1], "full"))), "{path}");
+    assert_eq!(lines[3], format!("      {carol}"));
+    let json = program.ok(&["--json", "trust", "path", &carol]);
+    assert!(json.contains(&alice) && json.contains(&bob) && json.contains(&carol), "{json}");
+    program.assert_clean();
+}
+
+#[test]
+fn a_conflict_is_shown_and_decided_and_gpg_reads_the_decision() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids =
+        ["Alice <alice@example.org>", "Mallory <alice@example.org>", "Carol <carol@example.org>"];
+    let Some([alice, mallory, carol]) = make_keys(&gpg, user_ids) else { return };
+    let theirs = |gpg: &Gpg| letters(&parse(&gpg.list("tofu")));
+    let ours = |program: &Program| letters(&parse(&list(program, &["--trust-model", "tofu"])));
+    theirs(&gpg);
+    program.ok(&["import", gpg.home()]);
+    program.ok(&["tofu", "import", &gpg.path("tofu.db")]);
+    assert_eq!(ours(&program), theirs(&gpg));
+    let mut both = [alice.clone(), mallory.clone()];
+    both.sort();
+    let conflicts = program.ok(&["tofu", "conflicts"]);
+    assert_eq!(conflicts, format!("alice@example.org\n  {}\n  {}\n", both[0], both[1]));
+    let info = program.ok(&["tofu", "info", &mallory]);
+    assert!(info.contains("policy ask, trust undefined"), "{info}");
+    assert!(info.contains(&format!("conflict: the same address is in {alice}")), "{info}");
+    let info = program.ok(&["tofu", "info", &carol]);
+    assert!(info.contains("policy auto, trust marginal"), "{info}");
+
+    program.ok(&["tofu", "policy", &alice, "good"]);
+    program.ok(&["tofu", "policy", &mallory, "bad", "--email", "alice@example.org"]);
+    program.fails(&["tofu", "policy", &mallory, "bad", "--email", "nobody@example.org"], 1);
+    assert_eq!(program.ok(&["tofu", "conflicts"]), "");
+    let decided = ours(&program);
+    let letter = |who: &String| decided[&(who.clone(), String::new())].as_str();
+    assert_eq!([&alice, &mallory, &carol].map(letter), ["f", "n", "m"]);
+
+    // gpg goes on with it, and what it writes then is read again.
+    let database = gpg.path("tofu.db");
+    program.fails(&["tofu", "export", &database], 3);
+    program.ok(&["tofu", "export", "--replace", &database]);
+    assert_eq!(theirs(&gpg), decided);
+    gpg.run(&["--tofu-policy", "auto", &mallory]);
+    let other = Program::new();
+    other.ok(&["import", gpg.home()]);
+    other.ok(&["tofu", "import", &database]);
+    assert_eq!(ours(&other), theirs(&gpg));
+    program.assert_clean();
+    other.assert_clean();
+}
+
+#[test]
+fn the_reasons_are_said_and_conflicts_come_first() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = [
+        "Alice <alice@example.org>",
+        "Bob <bob@example.org>",
+        "Mallory <bob@example.org>",
+        "Carol <carol@example.org>",
+    ];
+    let Some([alice, bob, mallory, carol]) = make_keys(&gpg, user_ids) else { return };
+    gpg.run(&["--yes", "--local-user", &alice, "--quick-sign-key", &carol]);
+    let _ = fs::remove_file(gpg.path("trustdb.gpg"));
+    program.ok(&["import", gpg.home()]);
+    program.ok(&["trust", "set", &alice, "ultimate"]);
+    // Fingerprints and reasons, in the order of the listing.
+    let listed = |args: &[&str]| -> Vec<(String, Vec<String>)> {
+        let text = program.ok(&[&["list", "--with-trust"], args].concat());
+        let certs = text.split("\n\n").filter(|cert| !cert.is_empty());
+        certs
+            .map(|cert| {
+                let lines: Vec<&str> = cert.lines().collect();
+                let reasons = lines[3..].iter().map(|line| line.trim().to_owned()).collect();
+                (lines[1].trim().to_owned(), reasons)
+            })
+            .collect()
+    };
+    let web = listed(&[]);
+    let of = |all: &[(String, Vec<String>)], who: &String| {
+        all.iter().find(|(fingerprint, _)| fingerprint == who).unwrap().1.clone()
+    };
+    assert_eq!(of(&web, &alice), ["your own"]);
+    assert_eq!(of(&web, &bob), [""; 0]);
+    let certified = &of(&web, &carol)[0];
+    let wanted = format!("certified by {alice} Alice <alice@example.org> [ultimate] on ");
+    assert!(certified.starts_with(&wanted), "{certified}");
+
+    let document = program.path("document");
+    fs::write(&document, "text").unwrap();
+    let (document, signature) = (document.to_str().unwrap(), gpg.path("sig"));
+    gpg.run(&["--yes", "-o", &signature, "-u", &carol, "--detach-sign", document]);
+    let tofu = ["--trust-model", "tofu"];
+    let verify = ["verify", "--signature", &signature, document];
+    program.ok(&[&verify[..], &tofu].concat());
+    let first_use = listed(&tofu);
+    let order: Vec<&str> = first_use.iter().map(|(fingerprint, _)| &fingerprint[..]).collect();
+    assert_eq!(BTreeSet::from([&order[0], &order[1]]), BTreeSet::from([&&bob[..], &&mallory[..]]));
+    assert_eq!(order.len(), 4);
+    let conflict = format!("conflict: the same address is in {mallory}");
+    assert_eq!(of(&first_use, &bob), [conflict, "not seen in use".to_owned()]);
+    assert_eq!(of(&first_use, &alice), ["your own"]);
+    let reasons = of(&first_use, &carol);
+    assert_eq!(reasons[0], "certified by a key of yours");
+    assert!(reasons[1].starts_with("seen: 1 signature on 20"), "{reasons:?}");
+
+    program.ok(&["tofu", "policy", &mallory, "bad"]);
+    let decided = of(&listed(&tofu), &mallory);
+    assert_eq!(decided, ["you decided: bad", "not seen in use"]);
+    let json = program.ok(&["--json", "list", "--with-trust", "--trust-model", "tofu", &mallory]);
+    assert!(json.contains(r#""reasons":["you decided: bad","not seen in use"]"#), "{json}");
+    assert_eq!(of(&listed(&["--trust-model", "direct"]), &bob), ["you trust its owner: unknown"]);
+    assert_eq!(of(&listed(&["--trust-model", "wot"]), &alice), ["your own"]);
+    assert_eq!(of(&listed(&["--trust-model", "wot"]), &carol), ["120 of 120 flows to it"]);
+}
+
+#[test]
+fn what_is_signed_as_one_address_is_seen_of_that_one_as_by_gpg() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let Some([alice]) = make_keys(&gpg, ["Alice <alice@example.org>"]) else { return };
+    gpg.run(&["--passphrase", "", "--quick-add-uid", &alice, "Alice <alice@example.net>"]);
+    let document = program.path("document");
+    fs::write(&document, "text").unwrap();
+    let (document, signature) = (document.to_str().unwrap(), gpg.path("sig"));
+    let sender = ["--sender", "alice@example.net", "--detach-sign"];
+    gpg.run(&[&["--yes", "-o", &signature, "-u", &alice], &sender[..], &[document]].concat());
+    let _ = fs::remove_file(gpg.path("trustdb.gpg"));
+    program.ok(&["import", gpg.home()]);
+    gpg.run(&["--trust-model", "tofu", "--verify", &signature, document]);
+    let verify = ["verify", "--trust-model", "tofu", "--signature", &signature, document];
+    program.ok(&verify);
+    // How many signatures were seen of each address.
+    let ours: BTreeMap<String, u64> = program
+        .ok(&["--json", "tofu", "info", &alice])
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|info| {
+            let count = info["signatures"]["count"].as_u64().unwrap();
+            (tofu_address(info["user_id"].as_str().unwrap()), count)
+        })
+        .collect();
+    let theirs = Connection::open(gpg.path("tofu.db")).unwrap();
+    let mut rows = theirs
+        .prepare(
+            "SELECT email, (SELECT count(*) FROM signatures WHERE binding = bindings.oid) \
+             FROM bindings",
+        )
+        .unwrap();
+    let theirs: BTreeMap<String, u64> = rows
+        .query_map((), |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(theirs.get("alice@example.net"), Some(&1), "{theirs:?}");
+    for (address, count) in &ours {
+        assert_eq!(theirs.get(address).copied().unwrap_or_default(), *count, "{address}");
+    }
+    assert_eq!(ours.values().sum::<u64>(), 1, "{ours:?}");
+}
+
+fn tofu_address(user_id: &str) -> String {
+    String::from_utf8(tofu::address(user_id.as_bytes())).unwrap()
+}
+
+#[test]
+fn processes_that_record_at_once_lose_nothing() {
+    const EACH: usize = 10;
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = ["Alice <alice@example.org>", "Bob <bob@example.org>"];
+    let Some([alice, bob]) = make_keys(&gpg, user_ids) else { return };
+    program.ok(&["import", gpg.home()]);
+    let mut commands = Vec::new();
+    for at in 0..2 * EACH {
+        let document = program.path(&format!("document-{at}"));
+        fs::write(&document, at.to_string()).unwrap();
+        let (document, signature) = (document.to_str().unwrap(), gpg.path(&format!("sig-{at}")));
+        let signer = if at % 2 == 0 { &alice } else { &bob };
+        gpg.run(&["-o", &signature, "-u", signer, "--detach-sign", document]);
+        let verify = ["verify", "--trust-model", "tofu", "--signature", &signature, document];
+        commands.push(program.command(&verify));
+    }
+    // As many at a time as there are; some have to wait for others.
+    let children: Vec<_> = commands.iter_mut().map(|command| command.spawn().unwrap()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    for who in [&alice, &bob] {
+        let info = program.ok(&["--json", "tofu", "info", who]);
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        assert_eq!(info["signatures"]["count"], EACH, "{info}");
+    }
+    program.assert_clean();
+}
+
+#[test]
+fn what_is_in_the_configuration_holds_unless_a_command_says_otherwise() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = ["Alice <alice@example.org>", "Mallory <alice@example.org>"];
+    let Some([alice, _]) = make_keys(&gpg, user_ids) else { return };
+    program.ok(&["import", gpg.home()]);
+    let config = program.path("config.toml");
+    let list = |text: &str, args: &[&str]| {
+        fs::write(&config, text).unwrap();
+        let mut command = program.command(&["list", "--with-colons", &alice]);
+        command.args(args).env("TALARIA_CONFIG", &config).output().unwrap()
+    };
+    let letter = |text: &str, args: &[&str]| {
+        let output = list(text, args);
+        assert!(output.status.success(), "{output:?}");
+        let listing = String::from_utf8(output.stdout).unwrap();
+        listing.lines().find_map(|line| line.strip_prefix("pub:")).unwrap()[..1].to_owned()
+    };
+    assert_eq!(letter("", &[]), "-");
+    assert_eq!(letter("trust-model = \"tofu\"", &[]), "q");
+    assert_eq!(letter("trust-model = \"tofu\"", &["--trust-model", "pgp"]), "-");
+    let said = |text: &str| {
+        let output = list(text, &[]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("config.toml"), "{said}");
+        said
+    };
+    assert!(said("trust-model = \"tufo\"").contains("one of pgp, tofu"));
+    assert!(said("trust-model = tofu").contains("line 1"));
+    assert!(said("color = \"red\"").contains("color cannot be set here"));
+    fs::remove_file(&config).unwrap();
+    let mut missing = program.command(&["list"]);
+    let output = missing.env("TALARIA_CONFIG", &config).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+
+    // The store, from where everybody has it.
+    let home = program.path("home");
+    fs::create_dir_all(home.join(".config/talaria")).unwrap();
+    let text = format!("store = {:?}", program.store().to_str().unwrap());
+    fs::write(home.join(".config/talaria/config.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
+    command.env_remove("TALARIA_CONFIG").env_remove("XDG_CONFIG_HOME").env_remove("TALARIA_STORE");
+    let output = command.env("HOME", &home).args(["list", &alice]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// What is in a store, as far as trust goes.
+fn recorded(program: &Program) -> (String, String) {
+    let trust = program.ok(&["trust", "export-ownertrust"]);
+    (trust, list(program, &["--trust-model", "tofu"]))
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_changes_nothing() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = ["Alice <alice@example.org>", "Mallory <alice@example.org>"];
+    let Some([alice, mallory]) = make_keys(&gpg, user_ids) else { return };
+    let owners = program.path("owners.txt");
+    fs::write(&owners, format!("{alice}:6:\n")).unwrap();
+    gpg.run(&["--import-ownertrust", owners.to_str().unwrap()]);
+    gpg.list("tofu");
+    program.ok(&["import", gpg.home()]);
+    program.ok(&["tofu", "policy", &mallory, "bad"]);
+    let before = recorded(&program);
+    let cut = |name: &str, octets: usize| fs::read(gpg.path(name)).unwrap()[..octets].to_vec();
+    let mut odd = fs::read(gpg.path("trustdb.gpg")).unwrap();
+    let (last, short) = (odd.len() / 40 - 1, odd.len() - 13);
+    let record = odd.chunks(40).position(|record| record[0] == 12).unwrap();
+    odd[40 * record] = 99;
+    let (import_owners, import_tofu) = (["trust", "import-ownertrust"], ["tofu", "import"]);
+    for (name, bytes, command, expected) in [
+        ("cut.db", cut("tofu.db", 5000), import_tofu, "offset 5000".to_owned()),
+        (
+            "cut.gpg",
+            cut("trustdb.gpg", short),
+            import_owners,
+            format!("offset {}: record {last}", 40 * last),
+        ),
+        ("odd.gpg", odd, import_owners, format!("record {record}")),
+        (
+            "cut.txt",
+            format!("{alice}:6:\n{}", &mallory[..30]).into_bytes(),
+            import_owners,
+            "line 2".to_owned(),
+        ),
+        (
+            "odd.txt",
+            format!("# fine\n{mallory}:5:\n{alice}:many:\n").into_bytes(),
+            import_owners,
+            "line 3".to_owned(),
+        ),
+    ] {
+        let path = program.path(name);
+        fs::write(&path, &bytes).unwrap();
+        let said = program.fails(&[&command[..], &[path.to_str().unwrap()]].concat(), 3);
+        assert!(said.contains(name) && said.contains(&expected), "{said}");
+        assert!(fs::read(&path).unwrap() == bytes, "{name} was written");
+        assert_eq!(recorded(&program), before, "{name}");
+    }
+    program.assert_clean();
+}

@@ -1,0 +1,7 @@
+//! Files and listings of GnuPG, beside the installed gpg.
+
+mod common;
+mod keybox;
+mod listing;
+mod listing_speed;
+mod tofudb;

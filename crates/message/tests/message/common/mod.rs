@@ -1,0 +1,112 @@
+//! Parties with keys, made once.
+use std::io::Cursor;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
+use talaria_message::openpgp::crypto::Password;
+use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::openpgp::{self, Cert};
+use talaria_message::{
+    DecryptOptions, EncryptOptions, Issuer, Limits, MessageError, Recipients, Release, Secrets,
+    SigningKey, Verifier, decrypt, decryption_keys, encrypt, signing_key,
+};
+
+/// Now, in seconds since 1970.
+pub(crate) const NOW: u32 = 1_795_000_000;
+
+pub(crate) static POLICY: StandardPolicy<'static> = StandardPolicy::new();
+
+/// Two certificates with secret keys: version 4 and version 6.
+pub(crate) struct Parties {
+    pub(crate) certs: Vec<Cert>,
+    pub(crate) v6: bool,
+}
+
+pub(crate) fn generate(name: &str, profile: openpgp::Profile, suite: CipherSuite) -> Cert {
+    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(NOW) - 86_400);
+    CertBuilder::general_purpose(Some(name))
+        .set_profile(profile)
+        .unwrap()
+        .set_cipher_suite(suite)
+        .set_creation_time(made)
+        .generate()
+        .unwrap()
+        .0
+}
+
+impl Parties {
+    pub(crate) fn new() -> &'static Self {
+        static PARTIES: OnceLock<Parties> = OnceLock::new();
+        PARTIES.get_or_init(|| Self {
+            certs: vec![
+                generate("<v4@example.org>", openpgp::Profile::RFC4880, CipherSuite::Cv25519),
+                generate("<v6@example.org>", openpgp::Profile::RFC9580, CipherSuite::Cv25519),
+            ],
+            v6: true,
+        })
+    }
+
+    pub(crate) fn recipients(&self) -> Recipients {
+        let mut recipients = Recipients::default();
+        for cert in &self.certs {
+            recipients.add(cert, &POLICY, NOW).unwrap();
+        }
+        recipients
+    }
+
+    pub(crate) fn signers(&self) -> Vec<SigningKey> {
+        let sign = |cert| signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap();
+        self.certs.iter().map(sign).collect()
+    }
+
+    pub(crate) fn secrets(&self) -> Secrets {
+        let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
+        let keys = self.certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
+        Secrets { keys, ..Secrets::default() }
+    }
+
+    pub(crate) fn verifier(&self) -> Verifier<'static> {
+        let certs = self.certs.clone();
+        let lookup = move |issuer: &Issuer| {
+            let id = issuer.key_id.to_string();
+            let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
+            certs.iter().filter(has).cloned().collect()
+        };
+        Verifier::new(Box::new(lookup), &POLICY, NOW)
+    }
+}
+
+/// A verifier that knows nobody.
+pub(crate) fn no_certs() -> Verifier<'static> {
+    Verifier::new(Box::new(|_: &Issuer| Vec::new()), &POLICY, NOW)
+}
+
+pub(crate) fn password_secrets(password: &str) -> Secrets {
+    Secrets { passwords: vec![Password::from(password)], ..Secrets::default() }
+}
+
+/// A message for a key, which costs less than one with a passphrase, and how to open it.
+pub(crate) fn with_session_key(
+    plain: &[u8],
+    options: &EncryptOptions,
+) -> (Vec<u8>, &'static Parties) {
+    let parties = Parties::new();
+    let mut recipients = Recipients::default();
+    recipients.add(&parties.certs[0], &POLICY, NOW).unwrap();
+    let mut sealed = Vec::new();
+    encrypt(Cursor::new(plain.to_vec()), &mut sealed, &recipients, &mut [], options, NOW).unwrap();
+    (sealed, parties)
+}
+
+pub(crate) fn open_with(
+    sealed: &[u8],
+    parties: &Parties,
+    threads: usize,
+) -> Result<Vec<u8>, MessageError> {
+    let mut plain = Vec::new();
+    let options = DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads };
+    let mut secrets = parties.secrets();
+    decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options)?;
+    Ok(plain)
+}

@@ -1,0 +1,6 @@
+//! Messages: written and read again, tampered with, and those of RFC 9580.
+
+mod common;
+mod roundtrip;
+mod tampering;
+mod vectors;

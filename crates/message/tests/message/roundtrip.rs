@@ -1,0 +1,227 @@
+//! What is written is read again: every kind of message, at sizes around every boundary.
+
+use std::io::Cursor;
+
+use crate::common::{self, Parties, no_certs, password_secrets};
+use proptest::prelude::*;
+use talaria_message::openpgp::crypto::Password;
+use talaria_message::{
+    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Limits, Literal, Profile,
+    Recipients, Release, Secrets, SignatureReport, decrypt, encrypt, pack, verify_inline,
+};
+
+/// Every kind of sealed packet.
+const KINDS: [(Profile, Option<Aead>); 4] = [
+    (Profile::Rfc9580, Some(Aead::Gcm)),
+    (Profile::Rfc9580, Some(Aead::Ocb)),
+    (Profile::LibrePgp, None),
+    (Profile::Rfc4880, None),
+];
+
+fn seal(plain: &[u8], options: &EncryptOptions) -> Vec<u8> {
+    let mut recipients = Recipients::default();
+    recipients.add_password(Password::from("correct horse"));
+    let mut sealed = Vec::new();
+    encrypt(Cursor::new(plain.to_vec()), &mut sealed, &recipients, &mut [], options, common::NOW)
+        .unwrap();
+    sealed
+}
+
+fn open(sealed: &[u8], threads: usize) -> Result<Vec<u8>, talaria_message::MessageError> {
+    let mut plain = Vec::new();
+    let options = DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads };
+    let mut secrets = password_secrets("correct horse");
+    decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options)?;
+    Ok(plain)
+}
+
+fn octets(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect()
+}
+
+#[test]
+fn sizes_around_every_boundary() {
+    let chunk = 1 << 12;
+    let segment = 256 << 10;
+    let mut sizes = vec![0, 1, 15, 16, 17, 511, 512, 513];
+    for boundary in [chunk, 2 * chunk, segment, 2 * segment, 3 * segment] {
+        // The literal packet has a header of up to 12 octets in front.
+        sizes.extend(boundary - 14..boundary + 3);
+    }
+    for (profile, aead) in KINDS {
+        for known in [true, false] {
+            for &size in &sizes {
+                let plain = octets(size);
+                let options = EncryptOptions {
+                    profile: Some(profile),
+                    aead,
+                    chunk: ChunkSize::from_bytes(chunk).unwrap(),
+                    size: known.then_some(size as u64),
+                    threads: 1 + size % 3,
+                    ..EncryptOptions::default()
+                };
+                let (sealed, key) = common::with_session_key(&plain, &options);
+                let opened = common::open_with(&sealed, key, 1 + size % 2).unwrap();
+                assert!(opened == plain, "{profile:?} {aead:?} {size} {known}");
+            }
+        }
+    }
+}
+
+#[test]
+fn passphrases() {
+    for (profile, aead) in KINDS {
+        let options = EncryptOptions { profile: Some(profile), aead, ..EncryptOptions::default() };
+        let sealed = seal(b"attack at dawn", &options);
+        assert_eq!(open(&sealed, 2).unwrap(), b"attack at dawn");
+    }
+}
+
+#[test]
+fn recipients_and_signers() {
+    let parties = Parties::new();
+    for (profile, aead) in KINDS {
+        if profile == Profile::Rfc9580 && !parties.v6 {
+            continue;
+        }
+        for size in [0, 100, 300_000] {
+            let plain = octets(size);
+            let mut signers = parties.signers();
+            let options =
+                EncryptOptions { profile: Some(profile), aead, ..EncryptOptions::default() };
+            let mut sealed = Vec::new();
+            encrypt(
+                Cursor::new(plain.clone()),
+                &mut sealed,
+                &parties.recipients(),
+                &mut signers,
+                &options,
+                common::NOW,
+            )
+            .unwrap();
+            let mut opened = Vec::new();
+            let options = DecryptOptions {
+                release: Release::Streamed,
+                limits: Limits::default(),
+                threads: 2,
+            };
+            let mut verifier = parties.verifier();
+            let decrypted = decrypt(
+                &mut Cursor::new(&sealed),
+                &mut opened,
+                &mut parties.secrets(),
+                &mut verifier,
+                options,
+            )
+            .unwrap();
+            assert_eq!(opened, plain);
+            assert_eq!(decrypted.signatures.len(), signers.len());
+            for report in &decrypted.signatures {
+                assert!(report.is_good(), "{report:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_several_session_keys_the_right_one_is_found() {
+    for (profile, aead) in KINDS {
+        for size in [0, 1, 5000, 300_000] {
+            let plain = octets(size);
+            let mut recipients = Recipients::default();
+            recipients.add_password(Password::from("correct horse"));
+            let (mut sealed, mut opened) = (Vec::new(), Vec::new());
+            let chunk = ChunkSize::from_bytes(1 << 12).unwrap();
+            let options =
+                EncryptOptions { profile: Some(profile), aead, chunk, ..EncryptOptions::default() };
+            let input = Cursor::new(plain.clone());
+            let made =
+                encrypt(input, &mut sealed, &recipients, &mut [], &options, common::NOW).unwrap();
+            let wrong = vec![7; made.session_key.len()];
+            let keys = [wrong.clone(), made.session_key.to_vec(), wrong];
+            let session_keys = keys.into_iter().map(|key| (Some(made.cipher), key.into()));
+            let mut secrets =
+                Secrets { session_keys: session_keys.collect(), ..Secrets::default() };
+            let options = DecryptOptions {
+                release: Release::Streamed,
+                limits: Limits::default(),
+                threads: 2,
+            };
+            let mut input = Cursor::new(&sealed);
+            decrypt(&mut input, &mut opened, &mut secrets, &mut no_certs(), options).unwrap();
+            assert!(opened == plain, "{profile:?} {aead:?} {size}");
+        }
+    }
+}
+
+#[test]
+fn text_has_its_own_line_ends_inside() {
+    let parties = Parties::new();
+    let text = b"one\ntwo\r\nthree\n".repeat(50_000);
+    let options = EncryptOptions {
+        literal: Literal { text: true, ..Literal::default() },
+        size: Some(text.len() as u64),
+        ..EncryptOptions::default()
+    };
+    let (mut packed, mut shown) = (Vec::new(), Vec::new());
+    let mut signers = parties.signers();
+    pack(Cursor::new(text.clone()), &mut packed, &mut signers, &options, common::NOW).unwrap();
+    let inside = packed.windows(9).filter(|octets| octets == b"three\r\non").count();
+    assert!(inside > 49_000, "{inside}");
+    let mut input = Cursor::new(&packed);
+    let mut verifier = parties.verifier();
+    let (literal, reports) =
+        verify_inline(&mut input, &mut shown, &mut verifier, Limits::default()).unwrap();
+    assert!(literal.text);
+    assert!(reports.len() == signers.len() && reports.iter().all(SignatureReport::is_good));
+    assert!(shown == b"one\ntwo\nthree\n".repeat(50_000));
+}
+
+#[test]
+fn compressed() {
+    let plain = b"all work and no play makes jack a dull boy\n".repeat(10_000);
+    for compression in
+        [Compression::Zip(6), Compression::Zlib(1), Compression::Bzip2(9), Compression::Auto]
+    {
+        let options = EncryptOptions { compression, ..EncryptOptions::default() };
+        let sealed = seal(&plain, &options);
+        assert!(sealed.len() < plain.len() / 10, "{compression:?}");
+        assert_eq!(open(&sealed, 2).unwrap(), plain);
+    }
+    // What does not become smaller is left alone.
+    let noise: Vec<u8> = {
+        let mut noise = vec![0; 300_000];
+        aws_lc_rs::rand::fill(&mut noise).unwrap();
+        noise
+    };
+    let options = EncryptOptions { compression: Compression::Auto, ..EncryptOptions::default() };
+    let sealed = seal(&noise, &options);
+    assert!(sealed.len() > noise.len());
+    assert_eq!(open(&sealed, 2).unwrap(), noise);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn anything(
+        size in 0usize..200_000,
+        log in 6u32..19,
+        kind in 0usize..4,
+        known in any::<bool>(),
+        threads in 1usize..4,
+    ) {
+        let (profile, aead) = KINDS[kind];
+        let plain = octets(size);
+        let options = EncryptOptions {
+            profile: Some(profile),
+            aead,
+            chunk: ChunkSize::from_bytes(1 << log).unwrap(),
+            size: known.then_some(size as u64),
+            threads,
+            ..EncryptOptions::default()
+        };
+        let (sealed, key) = common::with_session_key(&plain, &options);
+        prop_assert!(common::open_with(&sealed, key, threads).unwrap() == plain);
+    }
+}

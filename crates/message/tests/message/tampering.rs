@@ -1,0 +1,229 @@
+//! Whatever is done to a message is noticed, and nothing false comes out.
+
+use std::io::Cursor;
+
+use crate::common::{self, NOW, Parties, no_certs};
+use talaria_message::{
+    Aead, ChunkSize, DecryptOptions, EncryptOptions, Limits, MessageError, Outcome, Profile,
+    Release, SignatureReport, decrypt, sign_cleartext, sign_detached, verify_cleartext,
+    verify_inline,
+};
+
+const KINDS: [(Profile, Option<Aead>); 4] = [
+    (Profile::Rfc9580, Some(Aead::Gcm)),
+    (Profile::Rfc9580, Some(Aead::Ocb)),
+    (Profile::LibrePgp, None),
+    (Profile::Rfc4880, None),
+];
+
+fn small(profile: Profile, aead: Option<Aead>, known: bool) -> (Vec<u8>, Vec<u8>) {
+    let plain: Vec<u8> = (0..200u8).collect();
+    let options = EncryptOptions {
+        profile: Some(profile),
+        aead,
+        chunk: ChunkSize::from_bytes(64).unwrap(),
+        size: known.then_some(200),
+        ..EncryptOptions::default()
+    };
+    (common::with_session_key(&plain, &options).0, plain)
+}
+
+/// Decrypts the way that holds everything back, into memory.
+fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
+    let mut plain = Vec::new();
+    let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
+    let options = DecryptOptions {
+        release: Release::Checked(&mut spool),
+        limits: Limits::default(),
+        threads: 2,
+    };
+    let mut secrets = Parties::new().secrets();
+    let done =
+        decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options);
+    (plain, done.map(drop))
+}
+
+#[test]
+fn every_bit_of_every_kind() {
+    for (profile, aead) in KINDS {
+        for known in [true, false] {
+            let (sealed, plain) = small(profile, aead, known);
+            assert_eq!(open(&sealed).0, plain);
+            for at in 0..sealed.len() {
+                for bit in [0, 3, 7] {
+                    let mut changed = sealed.clone();
+                    changed[at] ^= 1 << bit;
+                    let (out, done) = open(&changed);
+                    // The unhashed key ID of the recipient can be changed without harm: what comes out
+                    // is the truth then, or nothing.
+                    if done.is_ok() {
+                        assert_eq!(out, plain, "{profile:?} {aead:?} octet {at}");
+                    } else {
+                        assert!(plain.starts_with(&out), "{profile:?} {aead:?} octet {at}");
+                        let early = profile == Profile::Rfc4880 && !out.is_empty();
+                        assert!(!early, "released too early: octet {at}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_length() {
+    for (profile, aead) in KINDS {
+        for known in [true, false] {
+            let (sealed, plain) = small(profile, aead, known);
+            for len in 0..sealed.len() {
+                let (out, done) = open(&sealed[..len]);
+                assert!(done.is_err(), "{profile:?} {aead:?} cut at {len}");
+                assert!(plain.starts_with(&out));
+            }
+            let (_, done) = open(&[&sealed[..], b"\xcb\x01b"].concat());
+            assert!(matches!(done, Err(MessageError::Malformed(_))), "{done:?}");
+        }
+    }
+}
+
+/// Chunks of 64 octets with a tag of 16, behind the header of a packet with one octet of length each.
+#[test]
+fn chunks_out_of_order_or_missing() {
+    let (sealed, plain) = small(Profile::Rfc9580, Some(Aead::Gcm), true);
+    // Both packets have headers of known length: 2 octets, 3 octets and 36 of fields.
+    let start = 2 + usize::from(sealed[1]) + 3 + 36;
+    assert_eq!(sealed[start - 39], 0xd2);
+    let chunk = |n: usize| start + n * 80..start + (n + 1) * 80;
+    let mut swapped = sealed.clone();
+    let (first, second) = (sealed[chunk(0)].to_vec(), sealed[chunk(1)].to_vec());
+    swapped[chunk(0)].copy_from_slice(&second);
+    swapped[chunk(1)].copy_from_slice(&first);
+    let (out, done) = open(&swapped);
+    assert!(matches!(done, Err(MessageError::Tampered(_))) && out.is_empty(), "{done:?}");
+    let mut repeated = sealed.clone();
+    repeated[chunk(1)].copy_from_slice(&first);
+    let (out, done) = open(&repeated);
+    assert!(matches!(done, Err(MessageError::Tampered(_))) && plain.starts_with(&out), "{done:?}");
+}
+
+#[test]
+fn without_its_integrity_check() {
+    let (sealed, _) = small(Profile::Rfc4880, None, false);
+    // The last part of the packet has a length of one octet.
+    let parts = sealed.len();
+    let (out, done) = open(&sealed[..parts - 22]);
+    assert!(done.is_err() && out.is_empty());
+    // As packet type 9, which never had one.
+    let at = sealed.iter().rposition(|&octet| octet == 0xd2).unwrap_or(0);
+    let mut stripped = sealed.clone();
+    stripped[at] = 0xc9;
+    let (out, done) = open(&stripped);
+    assert!(done.is_err() && out.is_empty());
+}
+
+#[test]
+fn signatures() {
+    let parties = Parties::new();
+    let document = b"what is signed";
+    let mut signatures = Vec::new();
+    sign_detached(&mut &document[..], &mut signatures, &mut parties.signers(), false, NOW).unwrap();
+    let verifier = parties.verifier();
+    let good = verifier.detached(&signatures, &mut &document[..]).unwrap();
+    assert!(good.iter().all(SignatureReport::is_good), "{good:?}");
+    let bad = verifier.detached(&signatures, &mut &b"what is not signed"[..]).unwrap();
+    assert!(bad.iter().all(|report| report.outcome == Outcome::Bad), "{bad:?}");
+    let stranger = no_certs().detached(&signatures, &mut &document[..]).unwrap();
+    assert!(stranger.iter().all(|report| report.outcome == Outcome::NoKey));
+    // Only what is not covered may change, and then nothing else is believed.
+    let truth: Vec<_> = good.iter().map(|report| (report.created, report.expires)).collect();
+    for at in 0..signatures.len() {
+        let mut changed = signatures.clone();
+        changed[at] ^= 0x10;
+        let Ok(reports) = verifier.detached(&changed, &mut &document[..]) else { continue };
+        for report in reports.iter().filter(|report| report.is_good()) {
+            assert!(truth.contains(&(report.created, report.expires)), "octet {at}");
+        }
+        let count = reports.iter().filter(|report| report.is_good()).count();
+        assert!(count <= 2);
+    }
+}
+
+#[test]
+fn cleartext() {
+    let parties = Parties::new();
+    let text = "Hello,\n- a dash\nFrom me \t\n\nlast line";
+    let mut signed = Vec::new();
+    sign_cleartext(&mut text.as_bytes(), &mut signed, &mut parties.signers(), NOW).unwrap();
+    let mut verifier = parties.verifier();
+    let (out, reports) = verify_cleartext(&mut &signed[..], &mut verifier).unwrap();
+    assert_eq!(out, text.as_bytes());
+    assert!(reports.len() == 2 && reports.iter().all(SignatureReport::is_good), "{reports:?}");
+    let start = signed.windows(5).position(|at| at == b"Hello").unwrap();
+    for at in start..start + text.len() {
+        let mut changed = signed.clone();
+        changed[at] ^= 0x04;
+        if let Ok((text, reports)) = verify_cleartext(&mut &changed[..], &mut verifier) {
+            let white = |text: &[u8]| {
+                String::from_utf8_lossy(text)
+                    .lines()
+                    .map(str::trim_end)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            };
+            let same = white(&text) == white(&out);
+            assert!(same || reports.iter().all(|report| !report.is_good()), "octet {at}");
+        }
+    }
+}
+
+#[test]
+fn forms_that_are_no_message() {
+    let inline = |bytes: &[u8]| {
+        let mut out = Vec::new();
+        let done =
+            verify_inline(&mut &bytes[..], &mut out, &mut no_certs(), Limits::default()).map(drop);
+        (out, done)
+    };
+    let literal = b"\xcb\x07b\0\0\0\0\0x";
+    assert!(inline(literal).1.is_ok());
+    for (bytes, what) in [
+        (&b""[..], "empty"),
+        (b"\xcb", "a header that ends"),
+        (b"\xcb\x05b\0\0\0", "fields that end"),
+        (b"\xcb\xff\xff\xff\xff\xffb\0\0\0\0\0x", "a huge length"),
+        (b"\x00\x00", "not a packet"),
+        (b"\xcb\xe0", "a part of one octet that is missing"),
+    ] {
+        assert!(inline(bytes).1.is_err(), "{what}");
+    }
+    let two = [&literal[..], &literal[..]].concat();
+    assert!(matches!(inline(&two).1, Err(MessageError::Malformed(_))));
+}
+
+/// One octet becomes a thousand, again and again.
+#[test]
+fn bombs_and_nesting() {
+    use std::io::Write as _;
+    let pack = |inner: &[u8]| {
+        let mut encoder = flate2::write::ZlibEncoder::new(vec![2], flate2::Compression::best());
+        encoder.write_all(inner).unwrap();
+        let body = encoder.finish().unwrap();
+        let len = u32::try_from(body.len()).unwrap().to_be_bytes();
+        [&[0xc8, 0xff], &len[..], &body].concat()
+    };
+    let inline = |bytes: &[u8], limits: Limits| {
+        let mut out = std::io::sink();
+        verify_inline(&mut &bytes[..], &mut out, &mut no_certs(), limits).map(drop)
+    };
+    let mut literal = b"\xcb\xff\x01\x00\x00\x06b\0\0\0\0\0".to_vec();
+    literal.resize(literal.len() + (1 << 24), 0);
+    let once = pack(&literal);
+    assert!(inline(&once, Limits::default()).is_ok());
+    let twice = pack(&once);
+    let tight = Limits { expansion: 1100, expansion_free_bytes: 1 << 20 };
+    assert!(inline(&once, tight).is_ok(), "no more than DEFLATE can do");
+    let done = inline(&twice, tight);
+    assert!(matches!(done, Err(MessageError::TooLarge { .. })), "{done:?}");
+    let deep = (0..6).fold(b"\xcb\x07b\0\0\0\0\0x".to_vec(), |inner, _| pack(&inner));
+    let done = inline(&deep, Limits::default());
+    assert!(matches!(done, Err(MessageError::TooLarge { .. })), "{done:?}");
+}

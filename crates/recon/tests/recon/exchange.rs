@@ -1,0 +1,453 @@
+//! Both roles against each other, and each against a model with other thresholds.
+
+use std::collections::BTreeSet;
+
+use crate::peers::digest::digest;
+use crate::peers::{Failure, Side};
+use proptest::prelude::*;
+use talaria_recon::{
+    Config, Difference, Digest, Ending, ExchangeError, FilterRule, Message, OUTSTANDING_MAX,
+    Outcome, POINTS, Prefix, Role, Settings, Tree, Values, reconcile,
+};
+
+fn settings() -> Settings {
+    Settings { wanted_max: usize::MAX, ..Settings::default() }
+}
+
+fn sides(seed: u64) -> (Side, Side) {
+    let side = |role| Side::new(role, settings(), seed);
+    (side(Role::Acceptor), side(Role::Initiator))
+}
+
+/// Runs both sides until neither has anything to say. Bytes go in pieces of `piece`.
+fn run(
+    acceptor: &mut Side,
+    acceptors: &Tree,
+    initiator: &mut Side,
+    initiators: &Tree,
+    piece: usize,
+) -> Result<(), Failure> {
+    loop {
+        let (requests, answers) = (acceptor.outbox.take_due(), initiator.outbox.take_due());
+        if requests.is_empty() && answers.is_empty() {
+            return Ok(());
+        }
+        for piece in requests.chunks(piece) {
+            initiator.receive(piece, initiators)?;
+        }
+        for piece in answers.chunks(piece) {
+            acceptor.receive(piece, acceptors)?;
+        }
+    }
+}
+
+fn only(tree: &Tree, other: &Tree) -> Vec<Digest> {
+    tree.iter().filter(|digest| !other.contains(digest)).collect()
+}
+
+/// What both sides want after an exchange.
+fn compare(acceptors: &Tree, initiators: &Tree, piece: usize) -> (Outcome, Outcome) {
+    let (mut acceptor, mut initiator) = sides(acceptors.len() as u64);
+    run(&mut acceptor, acceptors, &mut initiator, initiators, piece).unwrap();
+    (acceptor.outcome().unwrap(), initiator.outcome().unwrap())
+}
+
+fn config() -> Config {
+    Config {
+        version: "1.1.6".into(),
+        http_port: 80,
+        bit_quantum: 2,
+        m_bar: 5,
+        filters: "yminsky.merge,yminsky.dedup".into(),
+    }
+}
+
+fn encoded(messages: &[Message]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    messages.iter().for_each(|message| message.encode(&mut bytes));
+    bytes
+}
+
+/// What one side says to these messages.
+fn told(
+    role: Role,
+    settings: Settings,
+    tree: &Tree,
+    messages: &[Message],
+) -> Result<Side, Failure> {
+    let mut side = Side::new(role, settings, 1);
+    side.receive(&encoded(messages), tree)?;
+    Ok(side)
+}
+
+fn refusal(role: Role, tree: &Tree, messages: &[Message]) -> ExchangeError {
+    let hello = [&[Message::Config(config()), Message::Passed], messages].concat();
+    match told(role, settings(), tree, &hello) {
+        Err(Failure::Exchange(error)) => error,
+        Err(other) => panic!("{other:?}"),
+        Ok(side) => panic!("{:?}", side.outcome()),
+    }
+}
+
+#[test]
+fn equal_sets_cost_one_request() {
+    for len in [0, 1, 50, 51, 149, 1000, 20_000] {
+        let tree: Tree = (0..len).map(digest).collect();
+        let (mut acceptor, mut initiator) = sides(len);
+        run(&mut acceptor, &tree, &mut initiator, &tree, usize::MAX).unwrap();
+        let (requests, answers) = (&initiator.received[2..], &acceptor.received[2..]);
+        let [Message::Poly { prefix: Prefix::ROOT, .. }, Message::Flush, Message::Done] = requests
+        else {
+            panic!("{len}: {requests:?}")
+        };
+        assert_eq!(answers, [Message::Elements(vec![])]);
+        for side in [acceptor, initiator] {
+            let outcome = side.outcome().unwrap();
+            assert_eq!((outcome.wanted, outcome.ending), (vec![], Ending::Complete));
+            assert_eq!((outcome.peer_http_port, outcome.requests), (11371, 1));
+            assert_eq!(outcome.peer_version, "1.1.6");
+        }
+    }
+}
+
+#[test]
+fn an_empty_server_learns_everything_in_parts() {
+    let (empty, full) = (Tree::default(), Tree::build((0..30_000).map(digest)));
+    let (outcome, other) = compare(&empty, &full, 4096);
+    assert_eq!(outcome.wanted, only(&full, &empty));
+    assert_eq!(other.wanted, []);
+    let (other, outcome) = compare(&full, &empty, 4096);
+    assert_eq!(outcome.wanted, only(&full, &empty));
+    assert_eq!(other.wanted, []);
+}
+
+#[test]
+fn learning_ends_at_the_bound_and_in_order() {
+    let (few, many) = (Tree::build((0..500).map(digest)), Tree::build((0..50_000).map(digest)));
+    for few_accepts in [true, false] {
+        let bounded = Settings { wanted_max: 700, ..Settings::default() };
+        let (mut acceptor, mut initiator) = if few_accepts {
+            (Side::new(Role::Acceptor, bounded, 7), Side::new(Role::Initiator, settings(), 7))
+        } else {
+            (Side::new(Role::Acceptor, settings(), 7), Side::new(Role::Initiator, bounded, 7))
+        };
+        let trees = if few_accepts { (&few, &many) } else { (&many, &few) };
+        run(&mut acceptor, trees.0, &mut initiator, trees.1, 999).unwrap();
+        assert!(acceptor.is_done() && initiator.is_done());
+        assert_eq!(initiator.received.last(), Some(&Message::Done));
+        let outcome = if few_accepts { acceptor } else { initiator }.outcome().unwrap();
+        assert_eq!((outcome.wanted.len(), outcome.ending), (700, Ending::Cut));
+        assert!(outcome.wanted.iter().all(|digest| many.contains(digest) && !few.contains(digest)));
+    }
+}
+
+#[test]
+fn a_lost_connection_leaves_what_was_learnt() {
+    let (ours, theirs) = (Tree::build((0..300).map(digest)), Tree::build((0..302).map(digest)));
+    let values = Box::new(theirs.at(Prefix::ROOT).values());
+    let poly = Message::Poly { prefix: Prefix::ROOT, len: 302, values };
+    let hello = [Message::Config(config()), Message::Passed, poly];
+    let side = told(Role::Initiator, settings(), &ours, &hello).unwrap();
+    let outcome = side.outcome().unwrap();
+    assert_eq!((outcome.wanted, outcome.ending), (only(&theirs, &ours), Ending::Cut));
+    let side = told(Role::Initiator, settings(), &ours, &hello[..1]).unwrap();
+    assert_eq!(side.outcome(), None);
+}
+
+#[test]
+fn answers_wait_for_the_flush() {
+    let tree = Tree::default();
+    let full = Message::Full { prefix: Prefix::ROOT, digests: vec![] };
+    let hello = [Message::Config(config()), Message::Passed, full.clone(), full];
+    let mut side = told(Role::Initiator, settings(), &tree, &hello).unwrap();
+    let greeting = side.outbox.take_due();
+    assert!(greeting.ends_with(b"passed"), "{greeting:?}");
+    side.receive(&encoded(&[Message::Flush]), &tree).unwrap();
+    assert_eq!(side.outbox.take_due(), encoded(&[const { Message::Elements(Vec::new()) }; 2]));
+}
+
+#[test]
+fn configurations_are_compared() {
+    let verdict = |settings: &Settings, theirs: Config| {
+        let hello = [Message::Config(theirs), Message::Passed];
+        match told(Role::Initiator, settings.clone(), &Tree::default(), &hello) {
+            Ok(_) => None,
+            Err(Failure::Exchange(error)) => Some(error),
+            Err(other) => panic!("{other:?}"),
+        }
+    };
+    let by_names = settings();
+    assert_eq!(verdict(&by_names, config()), None);
+    for version in ["0.1.5", "1.1.6+", "2.2.0-rc1", "0.2.0"] {
+        assert_eq!(verdict(&by_names, Config { version: version.into(), ..config() }), None);
+    }
+    for version in ["", "0.1.4", "0.0.99", "1.1", "1..6", "one.two.three", "1.1.", "-1.1.1"] {
+        let theirs = Config { version: version.into(), ..config() };
+        assert_eq!(verdict(&by_names, theirs), Some(ExchangeError::Version(version.into())));
+    }
+    let theirs = Config { bit_quantum: 3, ..config() };
+    let expected = ExchangeError::Parameter { name: "bitquantum", theirs: 3, ours: 2 };
+    assert_eq!(verdict(&by_names, theirs), Some(expected));
+    let theirs = Config { m_bar: 6, ..config() };
+    let expected = ExchangeError::Parameter { name: "mbar", theirs: 6, ours: 5 };
+    assert_eq!(verdict(&by_names, theirs), Some(expected));
+    let theirs = Config { filters: "yminsky.dedup".into(), ..config() };
+    assert!(matches!(verdict(&by_names, theirs), Some(ExchangeError::Filters { .. })));
+    let by_text = Settings { filter_rule: FilterRule::SameText, ..settings() };
+    assert!(matches!(verdict(&by_text, config()), Some(ExchangeError::Filters { .. })));
+    let theirs = Config { filters: by_text.filters.clone(), ..config() };
+    assert_eq!(verdict(&by_text, theirs), None);
+}
+
+#[test]
+fn a_refusal_is_told_with_its_reason() {
+    let tree = Tree::default();
+    let mut side = Side::new(Role::Acceptor, settings(), 1);
+    let theirs = Message::Config(Config { m_bar: 7, ..config() });
+    assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
+    let told = side.outbox.take_due();
+    let expected = encoded(&[Message::Failed("the peer has mbar 7, not 5".into())]);
+    assert!(told.ends_with(&expected), "{}", String::from_utf8_lossy(&told));
+
+    // The reason quotes the peer, but not for ever.
+    let mut side = Side::new(Role::Acceptor, settings(), 1);
+    let theirs = Message::Config(Config { filters: "é".repeat(8000), ..config() });
+    assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
+    let mut peer = Side::new(Role::Initiator, settings(), 1);
+    let Err(Failure::Exchange(ExchangeError::Refused(reason))) =
+        peer.receive(&side.outbox.take_due(), &tree)
+    else {
+        panic!("not refused")
+    };
+    assert_eq!(reason.chars().count(), 1000);
+
+    let mut side = Side::new(Role::Acceptor, settings(), 1);
+    let no = [Message::Config(config()), Message::Failed("not you".into())];
+    let refused = Failure::Exchange(ExchangeError::Refused("not you".into()));
+    assert_eq!(side.receive(&encoded(&no), &tree), Err(refused));
+}
+
+#[test]
+fn what_is_out_of_order_is_refused() {
+    let tree = Tree::default();
+    let unexpected = |found, due| ExchangeError::Unexpected { found, due };
+    for (role, messages, expected) in [
+        (Role::Acceptor, vec![Message::Flush], unexpected("flush", "an answer")),
+        (Role::Acceptor, vec![Message::Done], unexpected("end", "an answer")),
+        (Role::Initiator, vec![Message::SyncFail], unexpected("failure to compare", "a request")),
+        (
+            Role::Initiator,
+            vec![Message::Elements(vec![])],
+            unexpected("set of missing digests", "a request"),
+        ),
+        (
+            Role::Initiator,
+            vec![Message::Config(config())],
+            unexpected("configuration", "a request"),
+        ),
+        (Role::Acceptor, vec![Message::Error("ouch".into())], ExchangeError::Peer("ouch".into())),
+        (
+            Role::Acceptor,
+            // After three levels we ask with the digests themselves.
+            [const { Message::SyncFail }; 1 + 4 + 16 + 1].to_vec(),
+            unexpected("failure to compare", "a set of missing digests"),
+        ),
+    ] {
+        assert_eq!(refusal(role, &tree, &messages), expected);
+    }
+}
+
+#[test]
+fn a_peer_that_lies_gains_nothing() {
+    let tree = Tree::build((0..1000).map(digest));
+    let mut side = Side::new(Role::Acceptor, settings(), 1);
+    let hello = [Message::Config(config()), Message::Passed, Message::SyncFail];
+    side.receive(&encoded(&hello), &tree).unwrap();
+    let _ = side.outbox.take_due();
+    // Four requests, all answered with the same: digests of ours, and one that fits one of them only.
+    let lie = Message::Elements(tree.iter().chain([digest(5000)]).collect());
+    let lies = vec![lie; 4];
+    side.receive(&encoded(&lies), &tree).unwrap();
+    let outcome = side.outcome().unwrap();
+    assert_eq!((outcome.wanted, outcome.requests), (vec![digest(5000)], 5));
+
+    // One that never ends: it may fail as often as we have nodes.
+    let mut side = Side::new(Role::Acceptor, settings(), 1);
+    let hello = [Message::Config(config()), Message::Passed];
+    side.receive(&encoded(&hello), &tree).unwrap();
+    let fail = encoded(&[Message::SyncFail]);
+    let fails = (0..10_000).take_while(|_| side.receive(&fail, &tree).is_ok()).count();
+    assert!(fails < 200, "{fails}");
+
+    // An initiator that is asked the same over and over.
+    let mut side = Side::new(Role::Initiator, settings(), 1);
+    side.receive(&encoded(&hello), &tree).unwrap();
+    let all = Message::Full { prefix: Prefix::ROOT, digests: vec![] };
+    let all = encoded(&vec![all; 10]);
+    let mut asked = 0;
+    while !side.is_done() {
+        side.receive(&all, &tree).unwrap();
+        let _ = side.outbox.take_due();
+        asked += 10;
+    }
+    assert!(asked <= 1010, "{asked}");
+}
+
+/// A peer of ours with other thresholds and without a tree.
+struct Model {
+    digests: BTreeSet<Digest>,
+    full_below: usize,
+    wanted: BTreeSet<Digest>,
+}
+
+impl Model {
+    fn at(&self, prefix: Prefix) -> Vec<Digest> {
+        self.digests.iter().filter(|digest| prefix.contains(digest)).copied().collect()
+    }
+
+    fn values(&self, prefix: Prefix) -> Values {
+        Tree::build(self.at(prefix)).at(Prefix::ROOT).values()
+    }
+
+    /// Notes what is new and returns what the other lacks.
+    fn exchange(&mut self, prefix: Prefix, theirs: &[Digest]) -> Vec<Digest> {
+        self.wanted.extend(theirs.iter().filter(|digest| !self.digests.contains(digest)));
+        self.at(prefix).into_iter().filter(|digest| !theirs.contains(digest)).collect()
+    }
+
+    /// As the initiator.
+    fn answer(&mut self, request: &Message) -> Option<Message> {
+        match request {
+            Message::Full { prefix, digests } => {
+                Some(Message::Elements(self.exchange(*prefix, digests)))
+            }
+            Message::Poly { prefix, len, values } => {
+                let ours = self.at(*prefix);
+                let surplus = i64::from(*len) - i64::try_from(ours.len()).unwrap();
+                let mut number = 0;
+                let mut random = || {
+                    number += 1;
+                    u128::from_be_bytes(digest(number).0)
+                };
+                let (values, local) = (&values[..], self.values(*prefix));
+                match reconcile(&POINTS, values, &local, surplus, &mut random) {
+                    Some(Difference { remote_only, local_only }) => {
+                        self.wanted.extend(remote_only.iter().map(|zp| zp.digest().unwrap()));
+                        let digests = local_only.iter().map(|zp| zp.digest().unwrap());
+                        Some(Message::Elements(digests.collect()))
+                    }
+                    None if ours.len() < self.full_below => Some(Message::FullElements(ours)),
+                    None => Some(Message::SyncFail),
+                }
+            }
+            Message::Elements(digests) => {
+                self.exchange(Prefix::ROOT, digests);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// As the acceptor, with one request at a time.
+    fn ask(&mut self, peer: &mut Side, tree: &Tree) {
+        let mut queue = vec![Prefix::ROOT];
+        while let Some(prefix) = queue.pop() {
+            let digests = self.at(prefix);
+            let request = if digests.len() < self.full_below {
+                Message::Full { prefix, digests }
+            } else {
+                let len = u32::try_from(digests.len()).unwrap();
+                Message::Poly { prefix, len, values: Box::new(self.values(prefix)) }
+            };
+            peer.receive(&encoded(&[request, Message::Flush]), tree).unwrap();
+            match received(peer).pop().unwrap() {
+                Message::Elements(digests) => {
+                    self.exchange(prefix, &digests);
+                }
+                Message::FullElements(digests) => {
+                    let ours = self.exchange(prefix, &digests);
+                    peer.receive(&encoded(&[Message::Elements(ours)]), tree).unwrap();
+                }
+                Message::SyncFail => queue.extend(prefix.children().unwrap()),
+                other => panic!("{other:?}"),
+            }
+        }
+        peer.receive(&encoded(&[Message::Done]), tree).unwrap();
+    }
+}
+
+/// What a side has to say, without the handshake if that was said.
+fn received(side: &mut Side) -> Vec<Message> {
+    let mut decoder = talaria_recon::Decoder::new();
+    // Puts the decoder behind the handshake.
+    decoder.feed(&encoded(&[Message::Config(config()), Message::Passed]));
+    decoder.feed(&side.outbox.take_due());
+    std::iter::from_fn(|| decoder.next_message().unwrap()).skip(2).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn each_learns_exactly_what_it_lacks(
+        shared in 0..2000u64, first in 0..600u64, second in 0..600u64, few: bool, piece in 1..999usize,
+    ) {
+        let (first, second) = if few { (first % 8, second % 8) } else { (first, second) };
+        let tree = |from: u64, len: u64| -> Tree {
+            (0..shared).chain(from..from + len).map(digest).collect()
+        };
+        let (a, b) = (tree(10_000, first), tree(20_000, second));
+        let (for_a, for_b) = compare(&a, &b, piece);
+        prop_assert_eq!(&for_a.wanted, &only(&b, &a));
+        prop_assert_eq!(&for_b.wanted, &only(&a, &b));
+        prop_assert_eq!((for_a.ending, for_b.ending), (Ending::Complete, Ending::Complete));
+        prop_assert_eq!(for_a.requests, for_b.requests);
+    }
+
+    #[test]
+    fn peers_with_other_thresholds_agree_as_well(
+        shared in 0..600u64, first in 0..200u64, second in 0..200u64,
+        full_below in prop::sample::select(vec![1, 5, 50, 150, 400]),
+    ) {
+        let model: BTreeSet<_> = (0..shared).chain(10_000..10_000 + first).map(digest).collect();
+        let tree: Tree = (0..shared).chain(20_000..20_000 + second).map(digest).collect();
+        let ours = only(&tree, &Tree::build(model.iter().copied()));
+        let theirs = only(&Tree::build(model.iter().copied()), &tree);
+        let hello = [Message::Config(config()), Message::Passed];
+
+        let mut peer = Model { digests: model.clone(), full_below, wanted: BTreeSet::new() };
+        let mut side = told(Role::Initiator, settings(), &tree, &hello).unwrap();
+        let _ = side.outbox.take_due();
+        peer.ask(&mut side, &tree);
+        prop_assert_eq!(&side.outcome().unwrap().wanted, &theirs);
+        prop_assert!(peer.wanted.iter().eq(&ours));
+
+        let mut peer = Model { digests: model, full_below, wanted: BTreeSet::new() };
+        let mut side = Side::new(Role::Acceptor, settings(), 5);
+        let _ = side.outbox.take_due();
+        side.receive(&encoded(&hello), &tree).unwrap();
+        let greeting = side.outbox.take_due();
+        let mut decoder = talaria_recon::Decoder::new();
+        decoder.feed(&encoded(&hello[..1]));
+        decoder.feed(&greeting);
+        let mut outstanding = 0;
+        let mut answers = Vec::new();
+        while !side.is_done() {
+            while let Some(request) = decoder.next_message().unwrap() {
+                answers.extend(peer.answer(&request));
+                if request == Message::Flush {
+                    outstanding = answers.len();
+                }
+            }
+            prop_assert!((1..=OUTSTANDING_MAX).contains(&outstanding));
+            side.receive(&encoded(&answers), &tree).unwrap();
+            answers.clear();
+            decoder.feed(&side.outbox.take_due());
+        }
+        while let Some(request) = decoder.next_message().unwrap() {
+            peer.answer(&request);
+        }
+        prop_assert_eq!(&side.outcome().unwrap().wanted, &theirs);
+        prop_assert!(peer.wanted.iter().eq(&ours));
+    }
+}

@@ -1,0 +1,55 @@
+//! One side of a connection in memory.
+
+pub(crate) mod digest;
+
+use talaria_recon::{
+    DecodeError, Decoder, Exchange, ExchangeError, Message, Outbox, Outcome, Role, Settings, Tree,
+};
+
+/// Why one side gave up.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Failure {
+    Decode(DecodeError),
+    Exchange(ExchangeError),
+}
+
+/// One side of a connection.
+pub(crate) struct Side {
+    exchange: Option<Exchange>,
+    decoder: Decoder,
+    pub(crate) outbox: Outbox,
+    pub(crate) received: Vec<Message>,
+    pub(crate) bytes: usize,
+}
+
+impl Side {
+    pub(crate) fn new(role: Role, settings: Settings, seed: u64) -> Self {
+        let mut outbox = Outbox::new();
+        let exchange = Some(Exchange::start(role, settings, seed, &mut outbox));
+        Self { exchange, decoder: Decoder::new(), outbox, received: Vec::new(), bytes: 0 }
+    }
+
+    /// Takes bytes from the other side; what they cause is in the outbox.
+    pub(crate) fn receive(&mut self, bytes: &[u8], tree: &Tree) -> Result<(), Failure> {
+        self.bytes += bytes.len();
+        self.decoder.feed(bytes);
+        while !self.is_done()
+            && let Some(message) = self.decoder.next_message().map_err(Failure::Decode)?
+        {
+            self.received.push(message.clone());
+            let exchange = self.exchange.take().expect("used after a failure");
+            let next = exchange.step(message, tree, &mut self.outbox);
+            self.exchange = Some(next.map_err(Failure::Exchange)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.exchange, Some(Exchange::Done(_)))
+    }
+
+    /// What was found, also after the connection was lost.
+    pub(crate) fn outcome(self) -> Option<Outcome> {
+        self.exchange?.into_outcome()
+    }
+}

@@ -1,0 +1,296 @@
+//! Gossip of real servers: with SKS, with each other in several views, and with peers that lie.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use crate::running::peer::Peer;
+use crate::running::sks::{self, Sks};
+use crate::running::{NOW, Running, generated, gossiping, wait_for};
+use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag, View};
+use talaria_recon::{Digest, Tree};
+use talaria_store::{Return, Store};
+
+/// Rings of which SKS keeps every certificate as it is.
+const RINGS: [&str; 2] =
+    ["/usr/share/keyrings/debian-nonupload.gpg", "/usr/share/keyrings/debian-maintainers.gpg"];
+
+/// Certificates of a keyring.
+fn ring(path: &str) -> Vec<Cert> {
+    let mut certs = Vec::new();
+    let mut splitter = Splitter::new(fs::File::open(path).unwrap(), BATCH_BYTES);
+    while let Some(batch) = splitter.next_batch().unwrap() {
+        certs.extend(batch.certs().map(|(_, raw)| Cert::parse(raw).unwrap()));
+    }
+    certs
+}
+
+/// Certificates of people, or nothing where something that the test needs is not installed.
+fn real_certs(needs_sks: bool) -> Option<Vec<Cert>> {
+    let missing = RINGS.iter().any(|ring| !Path::new(ring).exists());
+    if missing || needs_sks && !sks::is_installed() {
+        eprintln!("skipped: needs sks and debian-keyring");
+        return None;
+    }
+    let mut certs: Vec<Cert> = RINGS.into_iter().flat_map(ring).collect();
+    certs.sort_by_key(Cert::fingerprint);
+    certs.dedup_by_key(|cert| cert.fingerprint());
+    assert!(certs.len() > 200, "{} certificates are too few", certs.len());
+    Some(certs)
+}
+
+/// The certificate without every second of the signatures of others.
+fn thinned(cert: &Cert, odd: usize) -> Cert {
+    let own = cert.fingerprint().key_id();
+    cert.retain(|at, packet| {
+        packet.tag != Tag::SIGNATURE
+            || at % 2 == odd
+            || talaria_cert::Signature::parse(packet.body).is_some_and(|s| s.names(own))
+    })
+}
+
+/// Two servers' worth of certificates: each has some that the other has not, and every tenth of what
+/// both have differs.
+fn two_parts(certs: &[Cert], only: usize) -> [Vec<Cert>; 2] {
+    let shared = only..certs.len() - only;
+    let part = |odd: usize| {
+        let copies = certs.iter().enumerate().map(|(at, cert)| match at % 10 {
+            3 if shared.contains(&at) => thinned(cert, odd),
+            _ => cert.clone(),
+        });
+        copies.collect::<Vec<_>>()
+    };
+    let [mut ours, mut theirs] = [part(0), part(1)];
+    ours.truncate(certs.len() - only);
+    theirs.drain(..only);
+    [ours, theirs]
+}
+
+fn tree(digests: &BTreeSet<[u8; 16]>) -> Tree {
+    Tree::build(digests.iter().copied().map(Digest))
+}
+
+fn sks_digests(certs: &[Cert]) -> BTreeSet<[u8; 16]> {
+    certs.iter().map(Cert::sks_digest).collect()
+}
+
+/// Who begins the exchanges.
+enum Begins {
+    Sks,
+    We,
+}
+
+fn converges_with_sks(begins: &Begins) {
+    let Some(certs) = real_certs(true) else { return };
+    let [ours, theirs] = two_parts(&certs, 40);
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = gossiping();
+    // SKS comes back for certificates to where we gossip from, and to where we connect from.
+    config.http.listen = vec!["0.0.0.0:0".parse().unwrap()];
+    // SKS connects to 127.0.0.2 and lets 127.0.0.1 connect.
+    config.gossip.listen = vec!["127.0.0.2:0".parse().unwrap()];
+    let membership = folder.path().join("membership");
+    fs::write(&membership, "# none yet\n").unwrap();
+    config.gossip.membership = Some(membership.clone());
+    if matches!(begins, Begins::Sks) {
+        config.gossip.interval_s = 1e6;
+    }
+    let server = Running::start(&ours, config);
+    let nowhere = SocketAddr::from(([127, 0, 0, 2], 9));
+    let local = SocketAddr::from(([127, 0, 0, 1], 9));
+    let sks = match begins {
+        // SKS finds nobody at the address that it may connect to.
+        Begins::We => Sks::start(folder.path(), &theirs, &[nowhere, local]),
+        Begins::Sks => Sks::start(folder.path(), &theirs, &[server.gossip.unwrap(), local]),
+    };
+    match begins {
+        Begins::We => server.add_peer(sks.recon, View::Sks),
+        Begins::Sks => {
+            let line = format!("{}\t{} # an SKS\n", sks.recon.ip(), sks.recon.port());
+            fs::write(&membership, line).unwrap();
+        }
+    }
+    let whole = sks_digests(&certs);
+    wait_for("we have all that SKS had", || server.digests(View::Sks) == whole);
+    wait_for("SKS has all that we had", || sks.has(&tree(&whole)));
+    let peer = server.peer(sks.recon);
+    assert!(peer["exchanges"].as_u64().unwrap() > 0, "{peer}");
+    assert!(peer["version"].as_str().unwrap().starts_with("1.1"), "{peer}");
+    // Those we had not, and those that differed and were not only ours.
+    assert!(peer["fetched"].as_u64().unwrap() >= 40, "{peer}");
+    assert_eq!(server.metric("digests_sks"), whole.len() as u64);
+}
+
+#[test]
+fn sks_and_we_end_with_the_same_certificates_when_we_begin() {
+    converges_with_sks(&Begins::We);
+}
+
+#[test]
+fn sks_and_we_end_with_the_same_certificates_when_sks_begins() {
+    converges_with_sks(&Begins::Sks);
+}
+
+#[test]
+fn two_servers_find_hundreds_of_differences_among_thousands_and_then_ask_once() {
+    let certs = generated(2300);
+    let left = Running::start(&certs[..2000], gossiping());
+    let right = Running::start(&certs[300..], gossiping());
+    left.add_peer(right.gossip.unwrap(), View::Sks);
+    right.add_peer(left.gossip.unwrap(), View::Sks);
+    let whole = sks_digests(&certs);
+    for server in [&left, &right] {
+        wait_for("both have all", || server.digests(View::Sks) == whole);
+    }
+    for (server, peer) in [(&left, &right), (&right, &left)] {
+        let peer = peer.gossip.unwrap();
+        // What is asked after a while is nothing but whether all is equal.
+        wait_for("one request", || server.peer(peer)["last_requests"] == 1);
+        let before = server.peer(peer)["exchanges"].as_u64().unwrap();
+        wait_for("more exchanges", || server.peer(peer)["exchanges"].as_u64() > Some(before + 3));
+        let status = server.peer(peer);
+        assert_eq!((&status["last_requests"], &status["failing"]), (&1.into(), &0.into()));
+        assert_eq!(server.metric("certs"), 2300);
+    }
+}
+
+#[test]
+fn one_server_gossips_in_two_views_at_once() {
+    let Some(certs) = real_certs(false) else { return };
+    let third = certs.len() / 3;
+    // Both connect from the same address; what tells them apart is what they say.
+    let ours = Running::start(&certs[third / 2..2 * third], gossiping());
+    let sks = Running::start(&two_parts(&certs[..2 * third], 0)[0], gossiping());
+    let hockeypuck = Running::start(&two_parts(&certs[third..], 0)[1], gossiping());
+    for (peer, view) in [(&sks, View::Sks), (&hockeypuck, View::Hockeypuck23)] {
+        ours.add_peer(peer.gossip.unwrap(), view);
+        peer.add_peer(ours.gossip.unwrap(), view);
+    }
+    let fingerprints = |server: &Running| server.metric("certs");
+    wait_for("all have all certificates", || {
+        [&ours, &sks, &hockeypuck].iter().all(|server| fingerprints(server) >= third as u64 * 3)
+    });
+    for (peer, view) in [(&sks, View::Sks), (&hockeypuck, View::Hockeypuck23)] {
+        wait_for("the view of a peer", || {
+            let digests = ours.digests(view);
+            !digests.is_empty() && peer.digests(view) == digests
+        });
+    }
+    // In the view of the one there is less than in that of the other.
+    assert_ne!(ours.digests(View::Sks), ours.digests(View::Hockeypuck23));
+    for peer in [&sks, &hockeypuck] {
+        let status = ours.peer(peer.gossip.unwrap());
+        assert_eq!(status["failures"], 0, "{status}");
+    }
+}
+
+#[test]
+fn what_a_peer_cannot_give_is_not_asked_for_again_and_again() {
+    let certs = generated(210);
+    let (ours, rest) = certs.split_at(200);
+    // What it says it has beyond our certificates: one that it has, and some that nobody has.
+    let honest = &rest[0];
+    let invented: Vec<Digest> = (1..=5).map(|n| Digest([n; 16])).collect();
+    let announced = tree(&sks_digests(&[ours, &rest[..1]].concat()));
+    let announced: Vec<Digest> = announced.iter().chain(invented.iter().copied()).collect();
+    let peer = Peer::start(&announced, vec![honest.clone()]);
+    let server = Running::start(ours, gossiping());
+    server.add_peer(peer.gossip, View::Sks);
+    wait_for("some exchanges", || peer.exchanges() >= 6);
+    assert_eq!(server.metric("certs"), 201);
+    let asked = peer.asked();
+    for digest in &invented {
+        let times = asked.iter().filter(|asked| *asked == digest).count();
+        // Once with others, of which one came, and once more.
+        assert!((1..=2).contains(&times), "{digest}: {times}");
+    }
+    assert_eq!(asked.iter().filter(|digest| digest.0 == honest.sks_digest()).count(), 1);
+    assert_eq!(server.store().unobtainable_count().unwrap(), 5);
+}
+
+#[test]
+fn what_a_peer_gives_instead_is_kept_and_not_asked_for_again() {
+    let certs = generated(203);
+    let (ours, others) = certs.split_at(200);
+    let invented: Vec<Digest> = (1..=3).map(|n| Digest([n; 16])).collect();
+    let announced = tree(&sks_digests(ours));
+    let announced: Vec<Digest> = announced.iter().chain(invented.iter().copied()).collect();
+    let peer = Peer::start(&announced, others.to_vec()).with_anything();
+    let server = Running::start(ours, gossiping());
+    server.add_peer(peer.gossip, View::Sks);
+    wait_for("some exchanges", || peer.exchanges() >= 6);
+    assert_eq!(server.metric("certs"), 203);
+    assert_eq!(peer.asked().len(), 3);
+}
+
+#[test]
+fn what_came_in_part_is_asked_for_again() {
+    let certs = generated(260);
+    let (ours, theirs) = certs.split_at(200);
+    let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
+    // An answer has at most seven certificates, whatever was asked for.
+    let peer = Peer::start(&announced, theirs.to_vec()).with_at_most(7);
+    let server = Running::start(ours, gossiping());
+    server.add_peer(peer.gossip, View::Sks);
+    let whole = sks_digests(&certs);
+    wait_for("all came", || server.digests(View::Sks) == whole);
+    assert_eq!(server.store().unobtainable_count().unwrap(), 0);
+}
+
+#[test]
+fn what_was_deleted_for_good_does_not_come_back_by_gossip() {
+    let certs = generated(203);
+    let gone = [certs[0].fingerprint(), certs[1].fingerprint()];
+    let peer = Peer::start(&tree(&sks_digests(&certs)).iter().collect::<Vec<_>>(), certs.clone());
+    let server = Running::start(&certs[..200], gossiping());
+    server.store().delete(&gone, Return::Blocked, NOW).unwrap();
+    server.add_peer(peer.gossip, View::Sks);
+    wait_for("some exchanges", || peer.exchanges() >= 6 && server.metric("certs") == 201);
+    let store: Store = server.store();
+    for fingerprint in gone {
+        assert!(store.get(fingerprint).unwrap().is_none());
+    }
+    // The two that are blocked and the three that are new, each once.
+    let mut asked = peer.asked();
+    asked.sort();
+    let expected: BTreeSet<Digest> = [&certs[..2], &certs[200..]]
+        .concat()
+        .iter()
+        .map(|cert| Digest(cert.sks_digest()))
+        .collect();
+    assert_eq!(asked, expected.into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_peer_that_was_down_is_found_again() {
+    let certs = generated(30);
+    let ours = Running::start(&certs[..20], gossiping());
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    ours.add_peer(port, View::Sks);
+    wait_for("it fails", || ours.peer(port)["failing"].as_u64() >= Some(2));
+    let status = ours.peer(port);
+    assert_eq!(status["exchanges"], 0, "{status}");
+    assert!(status["last_error"].as_str().unwrap().contains("cannot connect"), "{status}");
+    let mut config = gossiping();
+    config.gossip.listen = vec![port];
+    let theirs = Running::start(&certs[10..], config);
+    theirs.add_peer(ours.gossip.unwrap(), View::Sks);
+    let whole = sks_digests(&certs);
+    for server in [&ours, &theirs] {
+        wait_for("both have all", || server.digests(View::Sks) == whole);
+    }
+    wait_for("it is well again", || ours.peer(port)["failing"] == 0);
+}
+
+#[test]
+fn nobody_but_peers_is_talked_to() {
+    let certs = generated(10);
+    let ours = Running::start(&certs, gossiping());
+    let strangers = Running::start(&generated(12)[2..], gossiping());
+    // They know us, and we do not know them.
+    strangers.add_peer(ours.gossip.unwrap(), View::Sks);
+    let us = ours.gossip.unwrap();
+    wait_for("they try", || strangers.peer(us)["failing"].as_u64() >= Some(1));
+    assert_eq!((ours.metric("certs"), strangers.metric("certs")), (10, 10));
+}

@@ -1,0 +1,284 @@
+//! Requests that owners sign: with GnuPG as a user does it, and with what only a thief would send.
+
+use crate::site::{Got, Gpg, Site, armored, make, next_second, user_ids};
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::packet::signature::SignatureBuilder;
+use sequoia_openpgp::parse::Parse as _;
+use sequoia_openpgp::policy::StandardPolicy;
+use sequoia_openpgp::serialize::MarshalInto as _;
+use sequoia_openpgp::types::{ReasonForRevocation, SignatureType};
+use talaria_server::Config;
+
+/// An owner who uses GnuPG.
+struct Owner {
+    gpg: Gpg,
+    fingerprint: String,
+}
+
+impl Owner {
+    fn new(user_ids: &[&str]) -> Self {
+        let gpg = Gpg::new();
+        gpg.run(&["--quick-gen-key", user_ids[0], "ed25519", "sign", "never"]);
+        let listing = gpg.run(&["--with-colons", "--list-keys"]);
+        let fingerprint = listing.lines().find_map(|line| line.strip_prefix("fpr:::::::::"));
+        let fingerprint = fingerprint.unwrap().trim_end_matches(':').to_owned();
+        for user_id in &user_ids[1..] {
+            gpg.run(&["--quick-add-uid", &fingerprint, user_id]);
+        }
+        Self { gpg, fingerprint }
+    }
+
+    fn cert(&self) -> openpgp::Cert {
+        openpgp::Cert::from_bytes(self.export().as_bytes()).unwrap()
+    }
+
+    fn export(&self) -> String {
+        self.gpg.run(&["--armor", "--export", &self.fingerprint])
+    }
+
+    /// The text of a request, and the signature that the user makes with these options.
+    fn request(&self, path: &str, options: &[&str]) -> (String, String) {
+        let keytext = format!("{path}\n{}", self.export());
+        let file = self.gpg.path().join("request");
+        std::fs::write(&file, &keytext).unwrap();
+        let mut arguments = vec!["--armor", "--output", "-"];
+        arguments.extend(options);
+        arguments.extend(["--detach-sign", file.to_str().unwrap()]);
+        (keytext, self.gpg.run(&arguments))
+    }
+}
+
+fn send(site: &Site, path: &str, keytext: &str, keysig: &str) -> Got {
+    site.form(path, &[("keytext", keytext), ("keysig", keysig)])
+}
+
+/// Signs with the primary key or a subkey, whatever the key may do.
+fn sign(
+    key: openpgp::packet::Key<
+        openpgp::packet::key::SecretParts,
+        openpgp::packet::key::UnspecifiedRole,
+    >,
+    text: &str,
+) -> String {
+    let mut signer = key.into_keypair().unwrap();
+    let signature =
+        SignatureBuilder::new(SignatureType::Binary).sign_message(&mut signer, text).unwrap();
+    let packet = openpgp::Packet::from(signature).to_vec().unwrap();
+    let mut writer =
+        openpgp::armor::Writer::new(Vec::new(), openpgp::armor::Kind::Signature).unwrap();
+    std::io::Write::write_all(&mut writer, &packet).unwrap();
+    String::from_utf8(writer.finalize().unwrap()).unwrap()
+}
+
+fn sign_by_primary(cert: &openpgp::Cert, text: &str) -> String {
+    let key = cert.primary_key().key().clone().parts_into_secret().unwrap();
+    sign(key.role_into_unspecified(), text)
+}
+
+fn revoked(cert: &openpgp::Cert) -> openpgp::Cert {
+    let key = cert.primary_key().key().clone().parts_into_secret().unwrap();
+    let mut signer = key.into_keypair().unwrap();
+    let revocation =
+        cert.revoke(&mut signer, ReasonForRevocation::KeyCompromised, b"stolen").unwrap();
+    cert.clone().insert_packets(revocation).unwrap().0
+}
+
+#[test]
+fn an_owner_deletes_a_certificate_for_good() {
+    let site = Site::start(Config::default());
+    let owner = Owner::new(&["Olga <olga@example.org>"]);
+    assert_eq!(site.upload(&owner.cert()).status, 200);
+    let (keytext, keysig) = owner.request("/pks/delete", &[]);
+    let got = send(&site, "/pks/delete", &keytext, &keysig);
+    assert_eq!(got.status, 200, "{}", got.text());
+    let deleted = &got.value()["deleted"][0]["fingerprint"];
+    assert_eq!(deleted, &owner.fingerprint.to_lowercase());
+    assert!(site.cert(&owner.fingerprint).is_none());
+    // What peers and strangers still have does not bring it back.
+    assert_eq!(site.upload(&owner.cert()).status, 422);
+    assert!(site.cert(&owner.fingerprint).is_none());
+    assert_eq!(send(&site, "/pks/delete", &keytext, &keysig).status, 404);
+}
+
+#[test]
+fn line_ends_that_a_form_or_a_mail_changed_do_not_matter() {
+    let site = Site::start(Config::default());
+    for (options, network) in [(&["--textmode"][..], false), (&["--textmode"], true), (&[], true)] {
+        let owner = Owner::new(&["Olga <olga@example.org>"]);
+        assert_eq!(site.upload(&owner.cert()).status, 200);
+        let (keytext, keysig) = owner.request("/pks/delete", options);
+        let keytext = if network { keytext.replace('\n', "\r\n") } else { keytext };
+        let got = send(&site, "/pks/delete", &keytext, &keysig);
+        assert_eq!(got.status, 200, "{options:?} {network}: {}", got.text());
+        assert!(site.cert(&owner.fingerprint).is_none());
+    }
+}
+
+#[test]
+fn nobody_else_can_sign_and_no_request_is_taken_for_another() {
+    let site = Site::start(Config::default());
+    let (owner, other) = (Owner::new(&["Olga <olga@example.org>"]), Owner::new(&["Eve <e@x.org>"]));
+    site.upload(&owner.cert());
+    site.upload(&other.cert());
+    let (keytext, keysig) = owner.request("/pks/delete", &[]);
+    let (_, foreign) = other.request("/pks/delete", &[]);
+    // Eve signs exactly that text.
+    let file = other.gpg.path().join("request");
+    std::fs::write(&file, &keytext).unwrap();
+    let signed_by_other =
+        other.gpg.run(&["--armor", "--output", "-", "--detach-sign", file.to_str().unwrap()]);
+    let (replacing, replacing_sig) = owner.request("/pks/replace", &[]);
+    let longer = format!("{keytext}\n");
+    let cases: [(&str, &str, &str, u16); 9] = [
+        ("/pks/delete", &keytext, &foreign, 422),
+        ("/pks/delete", &keytext, &signed_by_other, 422),
+        ("/pks/delete", &longer, &keysig, 422),
+        ("/pks/delete", &replacing, &replacing_sig, 400),
+        ("/pks/replace", &keytext, &keysig, 400),
+        ("/pks/delete", &keytext, "", 400),
+        ("/pks/delete", "", &keysig, 400),
+        ("/pks/delete", &keytext, "no signature", 422),
+        ("/pks/delete", "/pks/delete\n", &keysig, 422),
+    ];
+    for (path, keytext, keysig, status) in cases {
+        let got = send(&site, path, keytext, keysig);
+        assert_eq!(got.status, status, "{path} {keytext:.20} {}", got.text());
+        assert!(site.cert(&owner.fingerprint).is_some());
+    }
+    assert_eq!(site.get("/pks/delete").status, 405);
+}
+
+#[test]
+fn what_an_owner_leaves_out_does_not_come_back() {
+    let site = Site::start(Config::default());
+    let owner = Owner::new(&["Olga <olga@example.org>", "forget me <old@example.org>"]);
+    let whole = owner.cert();
+    assert_eq!(site.upload(&whole).status, 200);
+    let kept = whole
+        .clone()
+        .retain_userids(|user_id| user_id.userid().value() == b"Olga <olga@example.org>");
+    next_second();
+    let keytext = format!("/pks/replace\n{}", armored(&kept));
+    let file = owner.gpg.path().join("request");
+    std::fs::write(&file, &keytext).unwrap();
+    let keysig =
+        owner.gpg.run(&["--armor", "--output", "-", "--detach-sign", file.to_str().unwrap()]);
+    let got = send(&site, "/pks/replace", &keytext, &keysig);
+    assert_eq!(got.status, 200, "{}", got.text());
+    assert_eq!(got.value()["updated"][0]["fingerprint"], owner.fingerprint.to_lowercase());
+    let expected = ["Olga <olga@example.org>"];
+    assert_eq!(user_ids(&site.cert(&owner.fingerprint).unwrap()), expected);
+    let search = |text| site.get(&format!("/pks/lookup?op=get&options=mr&search={text}")).status;
+    assert_eq!((search("old@example.org"), search("olga@example.org")), (404, 200));
+    site.upload(&whole);
+    assert_eq!(user_ids(&site.cert(&owner.fingerprint).unwrap()), expected);
+    assert_eq!(search("old@example.org"), 404);
+}
+
+#[test]
+fn a_request_that_is_sent_again_later_undoes_nothing() {
+    let site = Site::start(Config::default());
+    let owner = Owner::new(&["Olga <olga@example.org>"]);
+    site.upload(&owner.cert());
+    let replace = owner.request("/pks/replace", &[]);
+    let delete = owner.request("/pks/delete", &[]);
+    assert_eq!(send(&site, "/pks/replace", &replace.0, &replace.1).status, 200);
+    next_second();
+    owner.gpg.run(&["--quick-add-uid", &owner.fingerprint, "Olga <new@example.org>"]);
+    assert_eq!(site.upload(&owner.cert()).status, 200);
+    for (path, (keytext, keysig)) in [("/pks/replace", replace), ("/pks/delete", delete)] {
+        let got = send(&site, path, &keytext, &keysig);
+        assert_eq!(got.status, 422);
+        assert!(got.text().contains("sign it again"), "{}", got.text());
+    }
+    assert_eq!(user_ids(&site.cert(&owner.fingerprint).unwrap()).len(), 2);
+    let (keytext, keysig) = owner.request("/pks/delete", &[]);
+    assert_eq!(send(&site, "/pks/delete", &keytext, &keysig).status, 200);
+}
+
+#[test]
+fn a_thief_cannot_take_a_revocation_back() {
+    let site = Site::start(Config::default());
+    let before = make(&["Olga <olga@example.org>"]);
+    let fingerprint = before.fingerprint().to_hex();
+    let after = revoked(&before);
+    site.upload(&after);
+    let is_revoked = |cert: &openpgp::Cert| {
+        let policy = StandardPolicy::new();
+        matches!(
+            cert.revocation_status(&policy, None),
+            openpgp::types::RevocationStatus::Revoked(_)
+        )
+    };
+    let keytext = format!("/pks/replace\n{}", armored(&before));
+    let got = send(&site, "/pks/replace", &keytext, &sign_by_primary(&before, &keytext));
+    assert_eq!(got.status, 200, "{}", got.text());
+    assert!(is_revoked(&site.cert(&fingerprint).unwrap()));
+    next_second();
+    let keytext = format!("/pks/delete\n{}", armored(&before));
+    let got = send(&site, "/pks/delete", &keytext, &sign_by_primary(&before, &keytext));
+    assert_eq!(got.status, 200, "{}", got.text());
+    // What is personal is gone; that the key is revoked stays known.
+    let left = site.cert(&fingerprint).unwrap();
+    assert!(is_revoked(&left) && user_ids(&left).is_empty());
+    assert_eq!(site.get("/pks/lookup?op=get&options=mr&search=olga@example.org").status, 404);
+}
+
+#[test]
+fn a_signing_subkey_speaks_for_the_owner_until_it_is_revoked() {
+    let site = Site::start(Config::default());
+    let policy = StandardPolicy::new();
+    let with_subkey = |cert: &openpgp::Cert, text: &str| {
+        let valid = cert.keys().with_policy(&policy, None).secret().for_signing();
+        let key = valid.subkeys().next().unwrap().key().clone();
+        sign(key.role_into_unspecified(), text)
+    };
+    let with_encryption_subkey = |cert: &openpgp::Cert| {
+        let keys = cert.keys().subkeys().with_policy(&policy, None).for_transport_encryption();
+        keys.map(|key| key.key().fingerprint()).next().unwrap()
+    };
+    let cert = make(&["Olga <olga@example.org>"]);
+    assert_ne!(with_encryption_subkey(&cert), cert.fingerprint());
+    let keytext = format!("/pks/delete\n{}", armored(&cert));
+    let keysig = with_subkey(&cert, &keytext);
+    let subkey = cert.keys().subkeys().with_policy(&policy, None).for_signing().next().unwrap();
+    let mut signer =
+        cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let revocation = openpgp::cert::SubkeyRevocationBuilder::new()
+        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
+        .unwrap()
+        .build(&mut signer, &cert, &subkey.key().clone().role_into_subordinate(), None)
+        .unwrap();
+    let after = cert.clone().insert_packets(revocation).unwrap().0;
+
+    site.upload(&after);
+    assert_eq!(send(&site, "/pks/delete", &keytext, &keysig).status, 422);
+    let fingerprint = cert.fingerprint().to_hex();
+    // The owner's new copy has neither the revocation nor the subkey: both stay.
+    let bare = format!("/pks/replace\n{}", armored(&cert.clone().retain_subkeys(|_| false)));
+    let got = send(&site, "/pks/replace", &bare, &sign_by_primary(&cert, &bare));
+    assert_eq!(got.status, 200, "{}", got.text());
+    let left = site.cert(&fingerprint).unwrap();
+    assert_eq!(left.keys().subkeys().count(), 1);
+    next_second();
+    let keysig = with_subkey(&cert, &keytext);
+    assert_eq!(send(&site, "/pks/delete", &keytext, &keysig).status, 422);
+
+    let other = make(&["Otto <otto@example.org>"]);
+    site.upload(&other);
+    let keytext = format!("/pks/delete\n{}", armored(&other));
+    let got = send(&site, "/pks/delete", &keytext, &with_subkey(&other, &keytext));
+    assert_eq!(got.status, 200, "{}", got.text());
+}
+
+#[test]
+fn a_server_need_not_take_requests_of_owners() {
+    let mut config = Config::default();
+    config.policy.owner_requests = false;
+    let site = Site::start(config);
+    let cert = make(&["Olga <olga@example.org>"]);
+    site.upload(&cert);
+    let keytext = format!("/pks/delete\n{}", armored(&cert));
+    assert_eq!(send(&site, "/pks/delete", &keytext, &sign_by_primary(&cert, &keytext)).status, 403);
+    assert!(site.cert(&cert.fingerprint().to_hex()).is_some());
+}

@@ -1,0 +1,122 @@
+//! An SKS of the system on loopback.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use talaria_cert::Cert;
+use talaria_recon::{Decoder, Exchange, Message, Outbox, Role, Settings, Tree};
+
+use super::wait_for;
+
+/// Both processes of a server, which end with the test.
+pub(crate) struct Sks {
+    processes: Vec<Child>,
+    pub(crate) recon: SocketAddr,
+}
+
+impl Drop for Sks {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+pub(crate) fn is_installed() -> bool {
+    Command::new("sks").arg("version").output().is_ok()
+}
+
+impl Sks {
+    /// Builds and starts a server with these certificates. Its only peers are at `peers`; it never
+    /// connects to its own address, 127.0.0.1.
+    pub(crate) fn start(base: &Path, certs: &[Cert], peers: &[SocketAddr]) -> Self {
+        for part in [
+            "etc/sks",
+            "var/lib/sks/dump",
+            "var/lib/sks/www",
+            "var/log/sks",
+            "var/run/sks",
+            "var/spool/sks/messages",
+            "var/spool/sks/failed_messages",
+        ] {
+            fs::create_dir_all(base.join(part)).unwrap();
+        }
+        let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (hkp_port, recon_port) = (port(), port());
+        let configuration = format!(
+            "hostname: localhost\nnodename: test\nhkp_address: 127.0.0.1\nhkp_port: {hkp_port}\n\
+             recon_address: 127.0.0.1\nrecon_port: {recon_port}\npagesize: 16\n\
+             ptree_pagesize: 16\ndisable_mailsync:\ngossip_interval: 0.1\n\
+             membership_reload_interval: 0.01\ndebuglevel: 6\n"
+        );
+        fs::write(base.join("etc/sks/sksconf"), configuration).unwrap();
+        let membership: String =
+            peers.iter().map(|peer| format!("{} {}\n", peer.ip(), peer.port())).collect();
+        fs::write(base.join("etc/sks/membership"), membership).unwrap();
+        let dump = base.join("var/lib/sks/dump/0.pgp");
+        fs::write(&dump, certs.iter().flat_map(Cert::as_bytes).copied().collect::<Vec<_>>())
+            .unwrap();
+        let sks = |arguments: &[&str]| {
+            let mut sks = Command::new("sks");
+            sks.args(arguments).arg("-basedir").arg(base);
+            sks.stdout(Stdio::null()).stderr(Stdio::null());
+            sks
+        };
+        let build = ["build", dump.to_str().unwrap(), "-n", "10", "-cache", "50"];
+        let tree = ["pbuild", "-cache", "20", "-ptree_cache", "70"];
+        for arguments in [&build[..], &["cleandb"], &tree] {
+            assert!(sks(arguments).status().unwrap().success(), "{arguments:?}");
+        }
+        let recon = SocketAddr::from(([127, 0, 0, 1], recon_port));
+        let mut server = Self { processes: vec![sks(&["db"]).spawn().unwrap()], recon };
+        // The other process asks this one as soon as it starts, and ends if there is no answer.
+        wait_for("SKS starts", || TcpStream::connect(("127.0.0.1", hkp_port)).is_ok());
+        server.processes.push(sks(&["recon"]).spawn().unwrap());
+        server
+    }
+
+    /// Whether it has exactly these digests, as far as it can be asked just now. 127.0.0.1 must be
+    /// one of its peers.
+    pub(crate) fn has(&self, tree: &Tree) -> bool {
+        // While it fetches or starts, it does not listen or closes at once.
+        let Ok(mut stream) = TcpStream::connect(self.recon) else { return false };
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let (mut outbox, mut decoder) = (Outbox::new(), Decoder::new());
+        let mut exchange = Exchange::start(Role::Initiator, Settings::default(), 1, &mut outbox);
+        let mut buffer = vec![0; 4096];
+        let mut equal = false;
+        loop {
+            if stream.write_all(&outbox.take_due()).is_err() {
+                return false;
+            }
+            if matches!(exchange, Exchange::Done(_)) {
+                return equal;
+            }
+            match stream.read(&mut buffer) {
+                Ok(0) | Err(_) => return false,
+                Ok(n) => decoder.feed(&buffer[..n]),
+            }
+            while let Some(message) = decoder.next_message().unwrap() {
+                // Its first request is about all it has.
+                match &message {
+                    Message::Poly { prefix, len, values } if prefix.bits() == 0 => {
+                        let ours = tree.at(*prefix);
+                        equal = *len as usize == ours.len() && **values == ours.values();
+                    }
+                    Message::Full { prefix, digests } if prefix.bits() == 0 => {
+                        equal = digests.len() == tree.len()
+                            && digests.iter().all(|digest| tree.contains(digest));
+                    }
+                    _ => {}
+                }
+                let Ok(next) = exchange.step(message, tree, &mut outbox) else { return false };
+                exchange = next;
+            }
+        }
+    }
+}

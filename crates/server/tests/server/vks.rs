@@ -1,0 +1,439 @@
+//! Confirming addresses, with a mail server that runs and whose mail is read.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::site::{Got, Site, agent, armored, free_port, make, user_ids, wait_for};
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::parse::Parse as _;
+use sequoia_openpgp::serialize::MarshalInto as _;
+use sequoia_openpgp::types::{ReasonForRevocation, SignatureType};
+use serde_json::{Value, json};
+use talaria_server::Config;
+
+/// Debian's `python3-aiosmtpd`, which puts mails into a folder.
+struct MailServer {
+    port: u16,
+    folder: tempfile::TempDir,
+    process: Child,
+}
+
+impl MailServer {
+    fn start(options: &[&str]) -> Self {
+        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let python = PathBuf::from("/usr/bin/python3");
+        let python = if python.exists() { python } else { "python3".into() };
+        let process = Command::new(python)
+            .args(["-m", "aiosmtpd", "-n", "-l", &format!("127.0.0.1:{port}")])
+            .args(options)
+            .args(["-c", "aiosmtpd.handlers.Mailbox"])
+            .arg(folder.path().join("mail"))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { port, folder, process };
+        wait_for("the mail server", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        server
+    }
+
+    /// The mails so far, oldest first, without what transport did to the text.
+    fn mails(&self) -> Vec<String> {
+        let Ok(files) = std::fs::read_dir(self.folder.path().join("mail/new")) else {
+            return Vec::new();
+        };
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort_by_key(|path| std::fs::metadata(path).unwrap().modified().unwrap());
+        files.iter().map(|path| plain(&std::fs::read_to_string(path).unwrap())).collect()
+    }
+}
+
+impl Drop for MailServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Undoes quoted-printable.
+fn plain(mail: &str) -> String {
+    let mail = mail.replace("\r\n", "\n");
+    if !mail.to_ascii_lowercase().contains("content-transfer-encoding: quoted-printable") {
+        return mail;
+    }
+    let mut bytes = Vec::new();
+    let mut rest = mail.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        match (first, behind) {
+            (b'=', [b'\n', behind @ ..]) => rest = behind,
+            (b'=', [a, b, behind @ ..]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => {
+                let digits = std::str::from_utf8(&[*a, *b]).unwrap().to_owned();
+                bytes.push(u8::from_str_radix(&digits, 16).unwrap());
+                rest = behind;
+            }
+            _ => bytes.push(*first),
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// The path of the link in a mail.
+fn link(mail: &str) -> &str {
+    let links: Vec<&str> =
+        mail.lines().filter_map(|line| line.strip_prefix("https://keys.example.org")).collect();
+    assert_eq!(links.len(), 1, "{mail}");
+    links[0]
+}
+
+fn site(mails: &MailServer) -> Site {
+    Site::start(config(mails.port))
+}
+
+fn config(port: u16) -> Config {
+    let mut config = Config::default();
+    config.server.hostname = "keys.example.org".into();
+    config.vks.enabled = true;
+    config.vks.base_url = "https://keys.example.org/".into();
+    config.vks.smtp = format!("127.0.0.1:{port}");
+    config.vks.from = "Keys <keys@example.org>".into();
+    config
+}
+
+fn upload(site: &Site, cert: &openpgp::Cert) -> Value {
+    let got = site.json("/vks/v1/upload", &json!({ "keytext": armored(cert) }));
+    assert_eq!(got.status, 200, "{}", got.text());
+    got.value()
+}
+
+fn request_verify(site: &Site, token: &Value, addresses: &[&str], locale: &[&str]) -> Got {
+    let request = json!({ "token": token, "addresses": addresses, "locale": locale });
+    site.json("/vks/v1/request-verify", &request)
+}
+
+fn by_email(site: &Site, address: &str) -> Got {
+    site.get(&format!("/vks/v1/by-email/{}", address.replace('@', "%40")))
+}
+
+/// Uploads and confirms, as a user does.
+fn publish(site: &Site, mails: &MailServer, cert: &openpgp::Cert, address: &str) {
+    let token = upload(site, cert)["token"].clone();
+    assert_eq!(request_verify(site, &token, &[address], &[]).status, 200);
+    let mail = mails.mails().pop().unwrap();
+    assert_eq!(site.form(link(&mail), &[]).status, 200);
+}
+
+#[test]
+fn an_address_is_found_once_its_owner_has_confirmed_it() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let cert = make(&["Alice <Alice+x@example.org>", "Alice <alice@work.example>"]);
+    let fingerprint = cert.fingerprint().to_hex();
+    let uploaded = upload(&site, &cert);
+    assert_eq!(uploaded["key_fpr"], fingerprint);
+    let (first, second) = ("alice+x@example.org", "alice@work.example");
+    let statuses = json!({ first: "unpublished", second: "unpublished" });
+    assert_eq!(uploaded["status"], statuses);
+
+    // Found by fingerprint and key ID at once, also of a subkey, without a name.
+    let subkey = cert.keys().subkeys().next().unwrap().key().fingerprint();
+    for path in [
+        format!("by-fingerprint/{fingerprint}"),
+        format!("by-fingerprint/{}", subkey.to_hex()),
+        format!("by-keyid/{}", cert.keyid().to_hex()),
+    ] {
+        let got = site.get(&format!("/vks/v1/{path}"));
+        assert_eq!(got.status, 200, "{path}");
+        assert_eq!(got.header("content-type"), "application/pgp-keys");
+        let given = openpgp::Cert::from_bytes(&got.body).unwrap();
+        assert_eq!(given.fingerprint(), cert.fingerprint());
+        assert_eq!(given.userids().count(), 0);
+        assert_eq!(given.keys().subkeys().count(), 2);
+    }
+    let missing = by_email(&site, first);
+    assert_eq!(missing.status, 404);
+    assert!(missing.header("content-type").starts_with("text/plain"));
+
+    let got = request_verify(&site, &uploaded["token"], &["Alice+X@example.org"], &["en_GB"]);
+    assert_eq!(got.status, 200, "{}", got.text());
+    assert_eq!(got.value()["status"], json!({ first: "pending", second: "unpublished" }));
+    let received = mails.mails();
+    assert_eq!(received.len(), 1);
+    let mail = &received[0];
+    assert!(mail.contains(&format!("To: {first}")) && mail.contains("From: Keys <keys@"), "{mail}");
+    assert!(mail.contains("Auto-Submitted: auto-generated"), "{mail}");
+    assert!(mail.replace(' ', "").contains(&fingerprint), "{mail}");
+
+    // A scanner opens what is in the mail, as often as it likes.
+    let path = link(mail).to_owned();
+    for _ in 0..3 {
+        let opened = site.open(&path);
+        assert_eq!(opened.status, 200);
+        assert!(opened.text().contains("<form method=\"post\">"), "{}", opened.text());
+        assert!(opened.header("content-security-policy").contains("form-action 'self'"));
+        assert_eq!(Got::of(agent().head(site.url(&path)).call()).status, 200);
+        assert_eq!(by_email(&site, first).status, 404);
+    }
+
+    let confirmed = site.form(&path, &[]);
+    assert_eq!(confirmed.status, 200, "{}", confirmed.text());
+    assert!(confirmed.text().contains(first));
+    let found = by_email(&site, first);
+    assert_eq!(found.status, 200);
+    assert_eq!(
+        user_ids(&openpgp::Cert::from_bytes(&found.body).unwrap()),
+        ["Alice <Alice+x@example.org>"]
+    );
+    assert_eq!(by_email(&site, second).status, 404);
+    let by_fingerprint = site.get(&format!("/vks/v1/by-fingerprint/{fingerprint}"));
+    let given = openpgp::Cert::from_bytes(&by_fingerprint.body).unwrap();
+    assert_eq!(user_ids(&given), ["Alice <Alice+x@example.org>"]);
+    let again = upload(&site, &cert);
+    assert_eq!(again["status"], json!({ first: "published", second: "unpublished" }));
+    // Nothing is to be confirmed any more.
+    let got = request_verify(&site, &again["token"], &[first], &[]);
+    assert_eq!((got.status, mails.mails().len()), (200, 1));
+}
+
+#[test]
+fn mails_are_in_the_language_that_was_asked_for() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let uploaded = upload(&site, &make(&["Änne <aenne@example.org>"]));
+    let got = request_verify(
+        &site,
+        &uploaded["token"],
+        &["aenne@example.org"],
+        &["fr_FR", "de_DE", "en"],
+    );
+    assert_eq!(got.status, 200, "{}", got.text());
+    let mail = mails.mails().pop().unwrap();
+    assert!(mail.contains("Guten Tag") && mail.contains("öffnen"), "{mail}");
+    let answer = agent().get(site.url(link(&mail))).header("Accept-Language", "de").call();
+    assert!(Got::of(answer).text().contains("Ja, meine Adresse"));
+}
+
+#[test]
+fn confirmed_addresses_can_be_taken_back() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let cert = make(&["Alice <alice@example.org>", "Alice <alice@work.example>"]);
+    publish(&site, &mails, &cert, "alice@example.org");
+    publish(&site, &mails, &cert, "alice@work.example");
+    assert!(site.open("/vks/manage").text().contains("name=\"address\""));
+    assert_eq!(site.form("/vks/manage", &[("address", "eve@example.org")]).status, 404);
+    assert_eq!(site.form("/vks/manage", &[("address", "nobody")]).status, 400);
+    assert_eq!(mails.mails().len(), 2);
+
+    let asked = site.form("/vks/manage", &[("address", "Alice@example.org")]);
+    assert_eq!(asked.status, 200, "{}", asked.text());
+    let mail = mails.mails().pop().unwrap();
+    let path = link(&mail).to_owned();
+    let list = site.open(&path).text();
+    assert!(list.contains("alice@example.org") && list.contains("alice@work.example"), "{list}");
+    let left = site.form(&path, &[("address", "alice@work.example")]).text();
+    assert!(left.contains("alice@example.org") && !left.contains("alice@work.example"), "{left}");
+    assert_eq!(by_email(&site, "alice@work.example").status, 404);
+    assert_eq!(by_email(&site, "alice@example.org").status, 200);
+    // A link for one thing does nothing else.
+    let token = path.rsplit('/').next().unwrap();
+    assert_eq!(site.form(&format!("/vks/confirm/{token}"), &[]).status, 400);
+    assert_eq!(request_verify(&site, &json!(token), &["alice@work.example"], &[]).status, 400);
+}
+
+#[test]
+fn nothing_is_changed_when_the_mail_server_fails() {
+    let site = Site::start(config(free_port()));
+    let uploaded = upload(&site, &make(&["Alice <alice@example.org>"]));
+    // Also not the number of mails that may be sent: more tries than mails are allowed.
+    for _ in 0..6 {
+        let got = request_verify(&site, &uploaded["token"], &["alice@example.org"], &[]);
+        assert_eq!(got.status, 503);
+        assert!(got.value()["error"].as_str().unwrap().contains("no mail can be sent"));
+    }
+    assert_eq!(by_email(&site, "alice@example.org").status, 404);
+}
+
+#[test]
+fn nobody_is_flooded_with_mails() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let uploaded = upload(&site, &make(&["Alice <alice@example.org>"]));
+    let send = || request_verify(&site, &uploaded["token"], &["alice@example.org"], &[]);
+    let statuses: Vec<u16> = (0..6).map(|_| send().status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 429, 429]);
+    assert_eq!(mails.mails().len(), 4);
+}
+
+/// An authority in a folder (`ca.pem`) and a certificate of it for this machine (`cert.pem`, `key.pem`).
+fn authority() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let request = |arguments: &[&str]| {
+        let made = Command::new("openssl")
+            .current_dir(folder.path())
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    };
+    request(&["-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem"]);
+    let names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"];
+    let ours =
+        ["-CA", "ca.pem", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:false"];
+    let files = ["-keyout", "key.pem", "-out", "cert.pem"];
+    request(&[&names[..], &ours, &files].concat());
+    folder
+}
+
+/// Asks for a mail over TLS of both kinds, and over what is no TLS where it should be. Returns the
+/// status and the number of mails that arrived.
+fn over_tls(folder: &Path) -> [(u16, usize); 3] {
+    let (key, certificate) = (folder.join("key.pem"), folder.join("cert.pem"));
+    let (key, certificate) = (key.to_str().unwrap(), certificate.to_str().unwrap());
+    [
+        ("starttls", vec!["--tlscert", certificate, "--tlskey", key, "--no-requiretls"]),
+        ("tls", vec!["--smtpscert", certificate, "--smtpskey", key]),
+        ("starttls", vec![]),
+    ]
+    .map(|(security, options)| {
+        let mails = MailServer::start(&options);
+        let mut config = config(mails.port);
+        config.vks.smtp_security = security.into();
+        let site = Site::start(config);
+        let uploaded = upload(&site, &make(&["Alice <alice@example.org>"]));
+        let got = request_verify(&site, &uploaded["token"], &["alice@example.org"], &[]);
+        (got.status, mails.mails().len())
+    })
+}
+
+#[test]
+fn a_mail_server_that_cannot_show_who_it_is_gets_no_mail() {
+    assert_eq!(over_tls(authority().path()), [(503, 0); 3]);
+}
+
+/// The authorities of the system are known to a process from its start: this test starts itself again.
+#[test]
+fn a_mail_server_that_the_system_trusts_gets_mail_over_tls() {
+    if let Ok(folder) = std::env::var("TALARIA_TEST_AUTHORITY") {
+        assert_eq!(over_tls(Path::new(&folder)), [(200, 1), (200, 1), (503, 0)]);
+        return;
+    }
+    let folder = authority();
+    let again = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "vks::a_mail_server_that_the_system_trusts_gets_mail_over_tls"])
+        .env("TALARIA_TEST_AUTHORITY", folder.path())
+        .env("SSL_CERT_FILE", folder.path().join("ca.pem"))
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && out.contains("1 passed"), "{out}");
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused_in_json() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let cert = make(&["Alice <alice@example.org>"]);
+    let token = upload(&site, &cert)["token"].clone();
+    let mut forged = token.as_str().unwrap().to_owned();
+    forged.replace_range(10..11, if &forged[10..11] == "A" { "B" } else { "A" });
+    let two = armored(&cert) + &armored(&make(&["Bob <bob@example.org>"]));
+    let verify = "/vks/v1/request-verify";
+    let cases = [
+        ("/vks/v1/upload", json!({})),
+        ("/vks/v1/upload", json!({ "keytext": "" })),
+        ("/vks/v1/upload", json!({ "keytext": "no key" })),
+        ("/vks/v1/upload", json!({ "keytext": two })),
+        (verify, json!({ "token": token })),
+        (verify, json!({ "token": token, "addresses": [] })),
+        (verify, json!({ "token": token, "addresses": ["eve@example.org"] })),
+        (verify, json!({ "token": forged, "addresses": ["alice@example.org"] })),
+        (verify, json!({ "token": "", "addresses": ["alice@example.org"] })),
+    ];
+    for (path, request) in cases {
+        let got = site.json(path, &request);
+        assert_eq!(got.status, 400, "{request}: {}", got.text());
+        assert_eq!(got.header("content-type"), "application/json");
+        assert!(got.value()["error"].is_string());
+    }
+    for path in ["by-fingerprint/0x12", "by-keyid/12345678", "by-email/nobody"] {
+        assert_eq!(site.get(&format!("/vks/v1/{path}")).status, 400, "{path}");
+    }
+    assert_eq!(site.get("/vks/v1/upload").status, 405);
+    assert!(mails.mails().is_empty());
+    // Binary, in base64.
+    use base64::Engine as _;
+    let digits = base64::engine::general_purpose::STANDARD.encode(cert.to_vec().unwrap());
+    let got = site.json("/vks/v1/upload", &json!({ "keytext": digits }));
+    assert_eq!(got.value()["key_fpr"], cert.fingerprint().to_hex());
+}
+
+#[test]
+fn without_the_setting_there_is_nothing() {
+    let site = Site::start(Config::default());
+    let cert = make(&["Alice <alice@example.org>"]);
+    site.upload(&cert);
+    let fingerprint = cert.fingerprint().to_hex();
+    assert_eq!(site.get(&format!("/vks/v1/by-fingerprint/{fingerprint}")).status, 404);
+    assert_eq!(site.json("/vks/v1/upload", &json!({ "keytext": armored(&cert) })).status, 404);
+    assert_eq!(site.open("/vks/manage").status, 404);
+}
+
+#[test]
+fn what_others_say_and_what_is_revoked_is_not_given_out() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let alice = make(&["Alice <alice@example.org>"]);
+    let bob = make(&["Bob <bob@example.org>"]);
+    let mut signer =
+        bob.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let user_id = alice.userids().next().unwrap().userid().clone();
+    let certification = user_id
+        .certify(&mut signer, &alice, SignatureType::PositiveCertification, None, None)
+        .unwrap();
+    let certified = alice.clone().insert_packets(certification).unwrap().0;
+    publish(&site, &mails, &certified, "alice@example.org");
+    let given = openpgp::Cert::from_bytes(&by_email(&site, "alice@example.org").body).unwrap();
+    assert_eq!(given.userids().next().unwrap().certifications().count(), 0);
+
+    // Eve's certificate with Alice's address changes nothing, however it came here.
+    let eve = make(&["Alice <alice@example.org>"]);
+    site.upload(&eve);
+    let found = openpgp::Cert::from_bytes(&by_email(&site, "alice@example.org").body).unwrap();
+    assert_eq!(found.fingerprint(), alice.fingerprint());
+
+    let mut signer =
+        alice.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let revocation = openpgp::cert::UserIDRevocationBuilder::new()
+        .set_reason_for_revocation(ReasonForRevocation::UIDRetired, b"")
+        .unwrap()
+        .build(&mut signer, &alice, &user_id, None)
+        .unwrap();
+    let revoked = alice.clone().insert_packets(revocation).unwrap().0;
+    assert_eq!(upload(&site, &revoked)["status"], json!({ "alice@example.org": "revoked" }));
+    assert_eq!(by_email(&site, "alice@example.org").status, 404);
+}
+
+#[test]
+fn hkp_and_the_web_key_directory_can_be_held_to_confirmed_addresses() {
+    let mails = MailServer::start(&[]);
+    let mut config = config(mails.port);
+    config.vks.only_confirmed = true;
+    config.wkd.domains = vec!["example.org".into()];
+    let site = Site::start(config);
+    let (alice, eve) = (make(&["<alice@example.org>"]), make(&["<alice@example.org>"]));
+    let hash = talaria_cert::user_id::web_key_hash("alice");
+    let wkd = || site.get(&format!("/.well-known/openpgpkey/example.org/hu/{hash}?l=alice"));
+    site.upload(&eve);
+    upload(&site, &alice);
+    assert_eq!(site.get("/pks/lookup?op=get&search=alice@example.org").status, 404);
+    assert_eq!(wkd().status, 404);
+    publish(&site, &mails, &alice, "alice@example.org");
+    let found = wkd().certs();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].fingerprint(), alice.fingerprint());
+    let got = site.get("/pks/lookup?op=get&options=mr&search=alice@example.org").certs();
+    assert_eq!(got.len(), 1);
+    assert_eq!(got[0].fingerprint(), alice.fingerprint());
+}

@@ -1,0 +1,129 @@
+//! Web key directories, as clients ask for them.
+//!
+//! GnuPG and sq ask over TLS only, under a name that the system trusts: that cannot be had on this
+//! machine alone. What they send is sent here by hand.
+
+use std::time::{Duration, SystemTime};
+
+use crate::site::{Got, Site, agent, make, user_ids};
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::cert::prelude::*;
+use sequoia_openpgp::types::ReasonForRevocation;
+use talaria_cert::user_id::web_key_hash;
+use talaria_server::Config;
+
+fn site() -> Site {
+    let mut config = Config::default();
+    config.wkd.domains = vec!["Example.ORG".into(), "example.net".into()];
+    Site::start(config)
+}
+
+/// The advanced form.
+fn advanced(site: &Site, domain: &str, local: &str, named: bool) -> Got {
+    let hash = web_key_hash(local);
+    let query = if named { format!("?l={local}") } else { String::new() };
+    site.get(&format!("/.well-known/openpgpkey/{domain}/hu/{hash}{query}"))
+}
+
+/// The direct form, where the name of the server says the domain.
+fn direct(site: &Site, host: &str, rest: &str) -> Got {
+    let url = site.url(&format!("/.well-known/openpgpkey/{rest}"));
+    Got::of(agent().get(url).header("Host", host).call())
+}
+
+#[test]
+fn both_forms_give_the_certificate_with_that_address_only() {
+    let site = site();
+    let cert = make(&["Joe <Joe.Doe@example.org>", "Joe <joe@work.example>", "no address"]);
+    site.upload(&cert);
+    let hash = "iy9q119eutrkn8s1mk4r39qejnbu3n5q";
+    let answers = [
+        advanced(&site, "example.org", "Joe.Doe", true),
+        advanced(&site, "EXAMPLE.org", "joe.doe", true),
+        advanced(&site, "example.org", "Joe.Doe", false),
+        direct(&site, "example.org", &format!("hu/{hash}?l=Joe.Doe")),
+        direct(&site, "Example.Org:443", &format!("hu/{hash}")),
+    ];
+    for got in answers {
+        assert_eq!(got.status, 200, "{}", got.text());
+        assert_eq!(got.header("content-type"), "application/octet-stream");
+        assert_eq!(got.header("access-control-allow-origin"), "*");
+        // Binary: the first octet of a packet has its high bit set.
+        assert!(got.body[0] & 0x80 != 0);
+        let certs = got.certs();
+        assert_eq!(certs.len(), 1);
+        assert_eq!(certs[0].fingerprint(), cert.fingerprint());
+        assert_eq!(user_ids(&certs[0]), ["Joe <Joe.Doe@example.org>"]);
+        assert_eq!(certs[0].keys().subkeys().count(), 2);
+    }
+    let path = format!("/.well-known/openpgpkey/example.org/hu/{hash}?l=Joe.Doe");
+    let head = Got::of(agent().head(site.url(&path)).call());
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-length"), site.get(&path).body.len().to_string());
+}
+
+#[test]
+fn what_is_not_hosted_or_does_not_fit_is_not_found() {
+    let site = site();
+    site.upload(&make(&["Joe <joe@example.org>", "Joe <joe@work.example>"]));
+    assert_eq!(advanced(&site, "work.example", "joe", true).status, 404);
+    assert_eq!(advanced(&site, "example.net", "joe", true).status, 404);
+    assert_eq!(advanced(&site, "example.net", "joe", false).status, 404);
+    assert_eq!(direct(&site, "work.example", &format!("hu/{}", web_key_hash("joe"))).status, 404);
+    let hash = web_key_hash("jane");
+    let got = site.get(&format!("/.well-known/openpgpkey/example.org/hu/{hash}?l=joe"));
+    assert_eq!(got.status, 404);
+    assert_eq!(got.header("access-control-allow-origin"), "*");
+    for path in ["hu", "", "submission-address", "example.org/submission-address"] {
+        assert_eq!(direct(&site, "example.org", path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn there_is_a_policy_file() {
+    let site = site();
+    for got in [
+        site.get("/.well-known/openpgpkey/example.org/policy"),
+        direct(&site, "example.net", "policy"),
+    ] {
+        assert_eq!((got.status, got.body.len()), (200, 0));
+        assert!(got.header("content-type").starts_with("text/plain"));
+    }
+    assert_eq!(site.get("/.well-known/openpgpkey/work.example/policy").status, 404);
+}
+
+#[test]
+fn a_hash_alone_finds_what_came_later() {
+    let site = site();
+    assert_eq!(advanced(&site, "example.org", "joe", false).status, 404);
+    site.upload(&make(&["Joe <joe@example.org>"]));
+    assert_eq!(advanced(&site, "example.org", "joe", false).status, 200);
+    assert_eq!(advanced(&site, "example.org", "jane", false).status, 404);
+    site.upload(&make(&["Jane <jane@example.org>"]));
+    assert_eq!(advanced(&site, "example.org", "jane", false).status, 200);
+}
+
+#[test]
+fn certificates_that_are_good_come_first() {
+    let site = site();
+    let past = SystemTime::now() - Duration::from_secs(86_400);
+    let expired = CertBuilder::new()
+        .set_creation_time(past)
+        .set_validity_period(Duration::from_secs(3600))
+        .add_userid("<joe@example.org>")
+        .generate()
+        .unwrap()
+        .0;
+    let stolen = make(&["<joe@example.org>"]);
+    let mut signer =
+        stolen.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let revocation = stolen.revoke(&mut signer, ReasonForRevocation::KeyCompromised, b"").unwrap();
+    let stolen: openpgp::Cert = stolen.insert_packets(revocation).unwrap().0;
+    let good = make(&["<joe@example.org>"]);
+    for cert in [&stolen, &expired, &good] {
+        site.upload(cert);
+    }
+    let found = advanced(&site, "example.org", "joe", true).certs();
+    let order: Vec<_> = found.iter().map(openpgp::Cert::fingerprint).collect();
+    assert_eq!(order, [good.fingerprint(), expired.fingerprint(), stolen.fingerprint()]);
+}

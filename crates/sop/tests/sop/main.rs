@@ -1,0 +1,8 @@
+//! The Stateless OpenPGP command line, alone and beside other programs.
+
+mod common;
+mod exit_codes;
+mod gpg;
+mod memory;
+mod peers;
+mod subcommands;

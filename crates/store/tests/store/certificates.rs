@@ -1,0 +1,584 @@
+//! What a store promises, on the real engine in a temporary directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::thread;
+
+use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
+use proptest::prelude::*;
+use rusqlite::Connection;
+use talaria_cert::{Cert, Fingerprint, Verification, View};
+use talaria_store::{
+    Access, BuildOptions, Builder, Cursor, Depth, Layout, Order, Outcome, Position, Query, Refusal,
+    Return, Store, StoreError, TextIndex,
+};
+
+/// `docs/formats/store.md` has a row for each table and names each column in it.
+#[test]
+fn every_table_and_column_is_described() {
+    let text = include_str!("../../../../docs/formats/store.md");
+    let folder = Folder::new();
+    drop(folder.store());
+    let connection = Connection::open(folder.path()).unwrap();
+    let columns: Vec<(String, String)> = connection
+        .prepare(
+            "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c \
+             WHERE t.type = 'table' AND t.name NOT LIKE 'words\\__%' ESCAPE '\\' \
+             AND t.name NOT LIKE 'trigrams\\__%' ESCAPE '\\'",
+        )
+        .unwrap()
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert!(columns.len() > 30);
+    for (table, column) in columns {
+        let start = text.find(&format!("\n| `{table}` |")).unwrap_or_else(|| panic!("{table}"));
+        let rows = text[start + 1..].lines().enumerate();
+        let mut rows = rows.take_while(|(at, row)| *at == 0 || row.starts_with("| | "));
+        assert!(rows.any(|(_, row)| row.contains(&format!("`{column}`"))), "{table}.{column}");
+    }
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert!(text.starts_with(&format!("# The store file, format {version}\n")));
+}
+
+#[test]
+fn what_is_there_is_joined_and_what_is_new_is_told() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let all = corpus(40);
+    let halves: Vec<Cert> = all.iter().map(|cert| part(cert, |at| at % 2 == 0)).collect();
+    let first = store.ingest(halves, Verification::Full, NOW).unwrap();
+    assert!(first.iter().all(|outcome| *outcome == Outcome::New));
+    let again = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    assert!(again.iter().all(|o| matches!(o, Outcome::Updated | Outcome::Unchanged)));
+    assert!(again.contains(&Outcome::Updated));
+    let third = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    assert!(third.iter().all(|outcome| *outcome == Outcome::Unchanged));
+    let expected: BTreeMap<_, _> =
+        all.iter().map(|cert| (cert.fingerprint(), cert.as_bytes().to_vec())).collect();
+    assert_eq!(contents(&store), expected);
+    assert_clean(&store);
+}
+
+#[test]
+fn every_form_of_search_finds_exactly_what_it_names() {
+    let folder = Folder::new();
+    let all = corpus(300);
+    let store = folder.filled(&all);
+    for indexes in [true, false] {
+        if !indexes {
+            let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
+            TextIndex::ALL.iter().for_each(|index| writer.drop_index(*index).unwrap());
+        }
+        for cert in all.iter().step_by(7) {
+            let mut searches = Vec::new();
+            for key in cert.keys() {
+                let fingerprint = key.fingerprint();
+                searches.push(fingerprint.to_string());
+                searches.push(fingerprint.key_id().to_string());
+                searches.push(format!("0x{:08x}", fingerprint.key_id().short()));
+                searches.push(format!("&{}", key.keygrip().unwrap()));
+            }
+            for user_id in cert.user_ids() {
+                let text = std::str::from_utf8(user_id).unwrap();
+                let email = talaria_cert::user_id::email(user_id).unwrap();
+                let name = text.split(" <").next().unwrap();
+                searches.push(format!("={text}"));
+                searches.push(format!("<{email}>"));
+                searches.push(email.to_uppercase());
+                searches.push(format!("@{}", email.split_once('@').unwrap().1));
+                searches.push(format!("*{}", name.to_lowercase()));
+                searches.push(format!("+{name}"));
+                searches.push(name.chars().take(2).collect());
+            }
+            for search in searches {
+                let query: Query = search.parse().unwrap();
+                let found = store.select(&query, usize::MAX).unwrap();
+                let found: BTreeSet<_> =
+                    found.rows.iter().map(|r| r.summary.fingerprint()).collect();
+                let expected: BTreeSet<_> = all
+                    .iter()
+                    .filter(|cert| named_by(&query, cert))
+                    .map(Cert::fingerprint)
+                    .collect();
+                assert!(found.contains(&cert.fingerprint()), "{search}");
+                assert_eq!(found, expected, "{search}, indexes: {indexes}");
+            }
+        }
+        let missing: Query = "nobody@nowhere.invalid".parse().unwrap();
+        assert!(store.select(&missing, 10).unwrap().rows.is_empty());
+    }
+    let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
+    TextIndex::ALL.iter().for_each(|index| writer.add_index(*index).unwrap());
+    assert_clean(&store);
+}
+
+/// The same question, asked of a certificate itself.
+fn named_by(query: &Query, cert: &Cert) -> bool {
+    let keys = || cert.keys().map(|key| key.fingerprint());
+    let text = |which: &dyn Fn(&str, Option<&str>) -> bool| {
+        cert.user_ids().any(|user_id| {
+            let email = talaria_cert::user_id::email(user_id);
+            which(std::str::from_utf8(user_id).unwrap(), email.as_deref())
+        })
+    };
+    match query {
+        Query::Fingerprint(bytes) => keys().any(|f| f.as_bytes() == bytes),
+        Query::KeyId(id) => keys().any(|f| f.key_id() == *id),
+        Query::ShortKeyId(id) => keys().any(|f| f.key_id().short() == *id),
+        Query::Keygrip(grip) => cert.keys().any(|key| key.keygrip().is_some_and(|k| k.0 == *grip)),
+        Query::Exact(exact) => text(&|text, _| text == exact),
+        Query::Email(email) => text(&|_, found| found == Some(email)),
+        Query::EmailPart(part) => text(&|_, found| found.is_some_and(|f| f.contains(part))),
+        Query::EmailEnd(end) => text(&|_, found| found.is_some_and(|f| f.ends_with(end))),
+        Query::Substring(part) => text(&|text, _| text.to_lowercase().contains(part)),
+        Query::Words(words) => text(&|text, _| {
+            let all: Vec<_> = talaria_cert::user_id::words(text).collect();
+            words.iter().all(|word| all.contains(word))
+        }),
+    }
+}
+
+#[test]
+fn a_search_with_more_hits_than_asked_for_says_so() {
+    let folder = Folder::new();
+    let store = folder.filled(&corpus(50));
+    let query: Query = ".".parse::<Query>().unwrap_or(Query::EmailPart("@".into()));
+    let found = store.select(&query, 10).unwrap();
+    assert_eq!((found.rows.len(), found.more), (10, true));
+    assert!(!store.select(&query, 50).unwrap().more);
+}
+
+#[test]
+fn a_walk_goes_on_where_it_was_after_a_restart() {
+    let folder = Folder::new();
+    let all = corpus(2500);
+    drop(folder.filled(&all));
+    for order in [Order::Insertion, Order::Key, Order::Change] {
+        let mut seen = Vec::new();
+        let mut place = Cursor::start(order).to_string();
+        loop {
+            // Nothing but the text survives.
+            let store = Store::open(&folder.path(), Access::Read).unwrap();
+            let mut cursor: Cursor = place.parse().unwrap();
+            let before = seen.len();
+            store
+                .walk(&mut cursor, |row| {
+                    seen.push(row.summary.fingerprint());
+                    if seen.len() % 611 == 0 {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                })
+                .unwrap();
+            place = cursor.to_string();
+            if seen.len() == before {
+                break;
+            }
+        }
+        let mut expected: Vec<_> = all.iter().map(Cert::fingerprint).collect();
+        if order == Order::Key {
+            expected.sort_unstable();
+        }
+        assert_eq!(seen, expected, "{order:?}");
+    }
+}
+
+#[test]
+fn the_change_log_tells_what_happened_since_a_token() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let mut store = folder.store();
+    store.ingest(all[..10].to_vec(), Verification::Full, NOW).unwrap();
+    let token = store.last_change().unwrap();
+    assert_eq!(token, 10);
+    store.ingest(all[..10].to_vec(), Verification::Full, NOW).unwrap();
+    assert_eq!(store.last_change().unwrap(), token, "nothing new is no change");
+    store.ingest(all[8..12].to_vec(), Verification::Full, NOW).unwrap();
+    store.delete(&[all[0].fingerprint(), all[11].fingerprint()], Return::Allowed, NOW).unwrap();
+    let mut changed = Vec::new();
+    store
+        .walk(&mut Cursor::Change(token), |row| {
+            changed.push(row.summary.fingerprint());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(changed, [all[10].fingerprint()], "deleted certificates are not among them");
+    let gone: Vec<_> =
+        store.tombstones(token).unwrap().into_iter().map(|t| t.fingerprint).collect();
+    assert_eq!(gone, [all[0].fingerprint(), all[11].fingerprint()]);
+    store.ingest(all[..1].to_vec(), Verification::Full, NOW).unwrap();
+    assert_eq!(store.tombstones(token).unwrap().len(), 1, "what came back is not deleted");
+    store.compact(None).unwrap();
+    assert_clean(&store);
+    assert_eq!(store.tombstones(0).unwrap().len(), 1, "compacting forgets no deletion");
+}
+
+#[test]
+fn what_is_blocked_stays_out_until_it_is_allowed_back() {
+    let folder = Folder::new();
+    let all = corpus(3);
+    let mut store = folder.filled(&all[..2]);
+    let names: Vec<_> = all.iter().map(Cert::fingerprint).collect();
+    assert_eq!(store.delete(&names[1..], Return::Blocked, NOW).unwrap(), 1);
+    let outcomes = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    let refused = Outcome::Refused(Refusal::Blocked);
+    assert_eq!(outcomes, [Outcome::Unchanged, refused, refused]);
+    assert_eq!(store.unblock(&names[1..2]).unwrap(), 1);
+    let outcomes = store.ingest(all, Verification::Full, NOW).unwrap();
+    assert_eq!(outcomes, [Outcome::Unchanged, Outcome::New, refused]);
+    assert_clean(&store);
+}
+
+#[test]
+fn derived_tables_can_be_made_again_from_the_certificates_alone() {
+    let folder = Folder::new();
+    let mut store = folder.filled(&corpus(200));
+    store.delete(&[corpus(3)[2].fingerprint()], Return::Allowed, NOW).unwrap();
+    let damage = Connection::open(folder.path()).unwrap();
+    for (table, statement) in [
+        ("cert", "UPDATE cert SET summary = zeroblob(length(summary)) WHERE id = 7"),
+        ("cert", "DELETE FROM cert WHERE id = 9"),
+        ("key", "DELETE FROM key WHERE cert = 7"),
+        ("keygrip", "UPDATE keygrip SET handle = handle + 1 WHERE cert = 8"),
+        ("address", "INSERT INTO address VALUES (1, 5)"),
+        ("digest", "DELETE FROM digest WHERE cert = 9"),
+        ("words", "INSERT INTO words (words, rowid, text) VALUES ('delete', 5, 'x')"),
+        ("trigrams", "INSERT INTO trigrams (rowid, text) VALUES (5, 'intruder')"),
+        ("blob", "UPDATE blob SET verdicts = zeroblob(length(verdicts) + 1) WHERE id = 12"),
+    ] {
+        damage.execute(statement, []).unwrap();
+        let report = store.check(Depth::Signatures, |_| {}).unwrap();
+        if table != "words" {
+            assert!(!report.is_clean(), "{table}: {statement}");
+        }
+        assert!(report.findings.iter().all(|finding| finding.derived), "{report:?}");
+        store.rebuild(NOW).unwrap();
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn a_damaged_certificate_is_named_and_a_rebuild_takes_it_out() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let mut store = folder.filled(&all);
+    Connection::open(folder.path())
+        .unwrap()
+        .execute("UPDATE blob SET bytes = substr(bytes, 1, 100) WHERE id = 4", [])
+        .unwrap();
+    let report = store.check(Depth::Signatures, |_| {}).unwrap();
+    assert!(report.findings.iter().any(|finding| finding.object == "certificate number 4"));
+    let report = store.rebuild(NOW).unwrap();
+    assert_eq!((report.certs, report.count), (19, 1));
+    assert_clean(&store);
+    assert!(store.get(all[3].fingerprint()).unwrap().is_none());
+}
+
+#[test]
+fn a_store_of_a_newer_format_is_refused_by_name_and_left_alone() {
+    let folder = Folder::new();
+    drop(folder.filled(&corpus(3)));
+    Connection::open(folder.path()).unwrap().execute_batch("PRAGMA user_version = 77").unwrap();
+    let before = std::fs::read(folder.path()).unwrap();
+    for access in [Access::Read, Access::Write, Access::Create] {
+        match Store::open(&folder.path(), access) {
+            Err(StoreError::Format { path, found: 77, known: 3 }) => {
+                assert_eq!(path, folder.path());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(std::fs::read(folder.path()).unwrap(), before);
+}
+
+#[test]
+fn other_files_are_refused_and_left_alone() {
+    let folder = Folder::new();
+    Connection::open(folder.path()).unwrap().execute_batch("CREATE TABLE other (x)").unwrap();
+    let before = std::fs::read(folder.path()).unwrap();
+    for access in [Access::Read, Access::Write, Access::Create] {
+        assert!(matches!(Store::open(&folder.path(), access), Err(StoreError::Foreign { .. })));
+    }
+    assert_eq!(std::fs::read(folder.path()).unwrap(), before);
+    let text = folder.folder().join("notes.txt");
+    std::fs::write(&text, "just some text, longer than a header of a database would be".repeat(9))
+        .unwrap();
+    for access in [Access::Read, Access::Create] {
+        assert!(matches!(Store::open(&text, access), Err(StoreError::Foreign { .. })));
+    }
+    let missing = folder.folder().join("missing.db");
+    assert!(matches!(Store::open(&missing, Access::Read), Err(StoreError::Missing { .. })));
+    assert!(!missing.exists());
+}
+
+#[test]
+fn a_bulk_build_equals_an_ingest() {
+    let folder = Folder::new();
+    let all = corpus(500);
+    let ingested = folder.filled(&all);
+    let target = folder.folder().join("built.db");
+    let options = build_options();
+    let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
+    let mut builder = Builder::start(&target, "a", options.clone()).unwrap();
+    // Some come twice, one of them with less in it.
+    let partial = part(&all[5], |at| at % 2 == 0);
+    let batches = [&raw[..300], &raw[250..], &[partial.as_bytes()]];
+    for (number, batch) in batches.into_iter().enumerate() {
+        let drafts: Vec<_> =
+            Builder::prepare(&options, batch).into_iter().map(Result::unwrap).collect();
+        builder.append(&drafts, Position { input: 0, offset: number as u64 + 1 }).unwrap();
+    }
+    let built = builder.finish(|_| {}).unwrap();
+    assert_eq!((built.certs, built.joined), (500, 51));
+    let store = Store::open(&target, Access::Read).unwrap();
+    assert_eq!(contents(&store), contents(&ingested));
+    assert_clean(&store);
+    assert!(matches!(Builder::start(&target, "a", options), Err(StoreError::Io { .. })));
+}
+
+#[test]
+fn an_interrupted_build_goes_on_where_it_was() {
+    let folder = Folder::new();
+    let target = folder.folder().join("built.db");
+    let all = corpus(100);
+    let options = build_options();
+    let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
+    let drafts = |part: &[&[u8]]| -> Vec<_> {
+        Builder::prepare(&options, part).into_iter().map(Result::unwrap).collect()
+    };
+    let mut builder = Builder::start(&target, "inputs", options.clone()).unwrap();
+    builder.append(&drafts(&raw[..60]), Position { input: 0, offset: 60 }).unwrap();
+    drop(builder);
+    assert!(!target.exists());
+    let mut builder = Builder::start(&target, "inputs", options.clone()).unwrap();
+    assert_eq!(builder.position(), Position { input: 0, offset: 60 });
+    assert_eq!(builder.appended(), 60);
+    builder.append(&drafts(&raw[60..]), Position { input: 0, offset: 100 }).unwrap();
+    assert_eq!(builder.finish(|_| {}).unwrap().certs, 100);
+    assert_clean(&Store::open(&target, Access::Read).unwrap());
+    // Other inputs start anew.
+    let other = folder.folder().join("other.db");
+    let mut builder = Builder::start(&other, "inputs", options.clone()).unwrap();
+    builder.append(&drafts(&raw[..60]), Position { input: 0, offset: 60 }).unwrap();
+    drop(builder);
+    let builder = Builder::start(&other, "other inputs", options).unwrap();
+    assert_eq!(builder.position(), Position::default());
+}
+
+fn build_options() -> BuildOptions {
+    BuildOptions {
+        layout: Layout::default(),
+        memory_bytes: 4096,
+        verification: Verification::Full,
+        views: vec![View::Sks],
+        now: NOW,
+    }
+}
+
+#[test]
+fn deferred_signatures_are_computed_later() {
+    let folder = Folder::new();
+    let all = corpus(50);
+    let mut store = folder.store();
+    store.ingest(all.clone(), Verification::Deferred, NOW).unwrap();
+    let row = store.row(all[0].fingerprint()).unwrap().unwrap();
+    assert!(!row.summary.checked);
+    assert_eq!(store.verify_unchecked(7, NOW).unwrap(), 50);
+    assert_eq!(store.verify_unchecked(7, NOW).unwrap(), 0);
+    let other = Folder::new();
+    let full = other.filled(&all);
+    for cert in &all {
+        let ours = store.row(cert.fingerprint()).unwrap().unwrap().summary;
+        assert_eq!(ours, full.row(cert.fingerprint()).unwrap().unwrap().summary);
+    }
+    assert_clean(&store);
+}
+
+#[test]
+fn two_importers_and_four_readers_lose_nothing() {
+    let folder = Folder::new();
+    let all = corpus(400);
+    drop(folder.store());
+    let path = folder.path();
+    thread::scope(|scope| {
+        for offset in 0..2 {
+            let (all, path) = (&all, &path);
+            scope.spawn(move || {
+                let mut store = Store::open(path, Access::Write).unwrap();
+                // Both write parts of the same certificates, in batches that overlap.
+                for batch in all.chunks(13) {
+                    let parts =
+                        batch.iter().map(|cert| part(cert, |at| at % 2 == offset)).collect();
+                    store.ingest(parts, Verification::Full, NOW).unwrap();
+                }
+            });
+        }
+        for _ in 0..4 {
+            let (all, path) = (&all, &path);
+            scope.spawn(move || {
+                let store = Store::open(path, Access::Read).unwrap();
+                for cert in all.iter().cycle().take(2000) {
+                    let Some(stored) = store.get(cert.fingerprint()).unwrap() else { continue };
+                    // Never half a certificate: what is there is one of the possible unions.
+                    assert_eq!(stored.cert.union(cert), *cert);
+                    assert_eq!(stored.verdicts.len(), stored.cert.signature_count());
+                }
+            });
+        }
+    });
+    let store = folder.store();
+    let expected: BTreeMap<_, _> =
+        all.iter().map(|cert| (cert.fingerprint(), cert.as_bytes().to_vec())).collect();
+    assert_eq!(contents(&store), expected);
+    assert_clean(&store);
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_read() {
+    let folder = Folder::new();
+    let all = corpus(5);
+    drop(folder.filled(&all));
+    let mut store = Store::open(&folder.path(), Access::Read).unwrap();
+    let refused = store.ingest(all.clone(), Verification::Full, NOW);
+    assert!(matches!(refused, Err(StoreError::ReadOnly { .. })));
+    let refused = store.delete(&[all[0].fingerprint()], Return::Allowed, NOW);
+    assert!(matches!(refused, Err(StoreError::ReadOnly { .. })));
+    assert_eq!(store.count().unwrap(), 5);
+}
+
+/// Every byte of a small store is flipped in turn (a sample of them): either the check finds it, or
+/// the store still says the same.
+#[test]
+fn a_flipped_byte_is_found_or_nothing_depended_on_it() {
+    let folder = Folder::new();
+    let all = corpus(12);
+    let mut store = folder.filled(&all);
+    store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW).unwrap();
+    store.delete(&[all[1].fingerprint()], Return::Blocked, NOW).unwrap();
+    store.compact(Some(4096)).unwrap();
+    drop(store);
+    let good = std::fs::read(folder.path()).unwrap();
+    let truth = image(&folder.path()).unwrap();
+    let flipped = folder.folder().join("flipped.db");
+    let mut undetected = Vec::new();
+    for at in (0..good.len()).step_by(37).chain(0..100) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&flipped, &bytes).unwrap();
+        let clean = Store::open(&flipped, Access::Read)
+            .and_then(|store| store.check(Depth::Signatures, |_| {}))
+            .is_ok_and(|report| report.is_clean());
+        if clean && image(&flipped).ok().as_ref() != Some(&truth) {
+            undetected.push(at);
+        }
+        for suffix in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", flipped.display()));
+        }
+    }
+    assert_eq!(undetected, Vec::<usize>::new());
+}
+
+/// Everything that a store can be asked.
+fn image(path: &Path) -> Result<String, StoreError> {
+    let store = Store::open(path, Access::Read)?;
+    let mut text = format!(
+        "{} {} {:?} {:?}",
+        store.name()?,
+        store.last_change()?,
+        store.ownertrusts()?,
+        store.tombstones(0)?
+    );
+    for order in [Order::Insertion, Order::Key, Order::Change] {
+        let mut rows = Vec::new();
+        store.walk(&mut Cursor::start(order), |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        for row in rows {
+            let stored = store.stored(row.id)?;
+            text.push_str(&format!("{row:?} {stored:?}"));
+            let summary = &row.summary;
+            let mut searches: Vec<String> =
+                summary.keys().map(|key| key.fingerprint.to_string()).collect();
+            for user_id in summary.texts() {
+                let user_id = String::from_utf8_lossy(user_id);
+                searches.extend([
+                    format!("={user_id}"),
+                    format!("*{user_id}"),
+                    format!("+{user_id}"),
+                ]);
+            }
+            for search in searches {
+                let found = store.select(&search.parse().unwrap(), 10)?;
+                let found: Vec<_> = found.rows.iter().map(|row| row.id).collect();
+                text.push_str(&format!("{search} {found:?}"));
+            }
+        }
+    }
+    Ok(text)
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Ingest { first: usize, count: usize, odd: bool },
+    Delete { at: usize },
+    Compact,
+    Reopen,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        6 => (0usize..30, 1usize..8, any::<bool>())
+            .prop_map(|(first, count, odd)| Action::Ingest { first, count, odd }),
+        3 => (0usize..30).prop_map(|at| Action::Delete { at }),
+        1 => Just(Action::Compact),
+        1 => Just(Action::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever is done to it, a store holds what a map of unions holds.
+    #[test]
+    fn a_store_is_a_map_of_unions(actions in prop::collection::vec(action(), 1..16)) {
+        let folder = Folder::new();
+        let all = corpus(38);
+        let mut store = folder.store();
+        let mut model: BTreeMap<Fingerprint, Cert> = BTreeMap::new();
+        for action in actions {
+            match action {
+                Action::Ingest { first, count, odd } => {
+                    let parts: Vec<Cert> = all[first..first + count]
+                        .iter()
+                        .map(|cert| part(cert, |at| (at % 2 == 1) == odd))
+                        .collect();
+                    store.ingest(parts.clone(), Verification::Full, NOW).unwrap();
+                    for cert in parts {
+                        model
+                            .entry(cert.fingerprint())
+                            .and_modify(|ours| *ours = ours.union(&cert))
+                            .or_insert(cert);
+                    }
+                }
+                Action::Delete { at } => {
+                    let name = all[at].fingerprint();
+                    let there = model.remove(&name).is_some();
+                    let deleted = store.delete(&[name], Return::Allowed, NOW).unwrap();
+                    prop_assert_eq!(deleted, u64::from(there));
+                }
+                Action::Compact => store.compact(None).unwrap(),
+                Action::Reopen => store = folder.store(),
+            }
+        }
+        let expected: BTreeMap<_, _> =
+            model.iter().map(|(name, cert)| (*name, cert.as_bytes().to_vec())).collect();
+        prop_assert_eq!(contents(&store), expected);
+        assert_clean(&store);
+    }
+}

@@ -1,0 +1,64 @@
+//! What the tests of a store share.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use talaria_bench::{Generate, Profile, certs};
+use talaria_cert::{Cert, Fingerprint, Tag, Verification};
+use talaria_store::{Access, Cursor, Depth, Order, Store};
+
+/// A time at which the generated certificates are in their prime.
+pub(crate) const NOW: u32 = 1_740_000_000;
+
+pub(crate) fn corpus(count: u64) -> Vec<Cert> {
+    certs(&Generate { seed: 1, first: 0, count, profile: Profile::small() })
+}
+
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().join("store.db")
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        Store::open(&self.path(), Access::Create).unwrap()
+    }
+
+    pub(crate) fn filled(&self, certs: &[Cert]) -> Store {
+        let mut store = self.store();
+        store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
+        store
+    }
+}
+
+/// The certificate without the signatures for whose number `keep` says no.
+pub(crate) fn part(cert: &Cert, keep: impl Fn(usize) -> bool) -> Cert {
+    cert.retain(|at, packet| packet.tag != Tag::SIGNATURE || keep(at))
+}
+
+pub(crate) fn contents(store: &Store) -> BTreeMap<Fingerprint, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    store
+        .walk(&mut Cursor::start(Order::Key), |row| {
+            let stored = store.stored(row.id).unwrap().unwrap();
+            all.insert(row.summary.fingerprint(), stored.cert.into_bytes());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    all
+}
+
+pub(crate) fn assert_clean(store: &Store) {
+    let report = store.check(Depth::Signatures, |_| {}).unwrap();
+    assert_eq!(report.findings, vec![], "{}", store.path().display());
+}
