@@ -7,6 +7,7 @@
 //! has to hold the plaintext back until [`open`] has returned without an error.
 
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::sync::mpsc;
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::algorithm::Cipher;
 use crate::error::{MessageError, Result};
 use crate::framing::{read_full, tag};
-use crate::pipeline::{self, Drain, Source, Work};
+use crate::pipeline::{self, Source, Stage, Work};
 use crate::random;
 
 /// The header of the digest packet at the end.
@@ -166,8 +167,7 @@ pub(crate) fn open(
 ) -> Result<()> {
     let block = cipher.block_bytes();
     let mut source = OpenSource { sealed, block, before: vec![0; block] };
-    let mut drain = Checked {
-        plain,
+    let mut check = Check {
         digest: Context::new(&SHA1_FOR_LEGACY_USE_ONLY),
         skip: block + 2,
         held: Vec::new(),
@@ -176,8 +176,8 @@ pub(crate) fn open(
         .map(|_| Blocks::new(session_key, cipher))
         .collect::<Result<Vec<_>>>()?;
     let next = || workers.pop().expect("one for each thread");
-    pipeline::run(threads, &mut source, &mut drain, next)?;
-    drain.finish()
+    pipeline::run(threads, &mut source, (&mut check, &mut Written { plain }), next)?;
+    check.finish()
 }
 
 #[derive(Default)]
@@ -185,6 +185,10 @@ struct Segment {
     bytes: Vec<u8>,
     /// The block of ciphertext before it.
     before: Vec<u8>,
+    /// Plaintext before it that turned out not to be the digest.
+    held: Vec<u8>,
+    /// Where its own plaintext is, without the random block, nor what may be the digest.
+    plain: Range<usize>,
 }
 
 struct OpenSource<'a, R> {
@@ -210,8 +214,6 @@ impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
 /// The cipher on single blocks, by which CFB is decrypted in any order.
 struct Blocks {
     context: CipherCtx,
-    /// The ciphertext one block later, then the key stream.
-    shifted: Vec<u8>,
     stream: Vec<u8>,
 }
 
@@ -225,22 +227,21 @@ impl Blocks {
             .encrypt_init(Some(cipher.ecb()), Some(session_key), None)
             .map_err(MessageError::secret)?;
         context.set_padding(false);
-        Ok(Self { context, shifted: Vec::new(), stream: Vec::new() })
+        Ok(Self { context, stream: Vec::new() })
     }
 
     /// Decrypts `bytes`, which follow the block of ciphertext `before`.
     fn decrypt(&mut self, before: &[u8], bytes: &mut [u8]) -> Result<()> {
+        let Self { context, stream } = self;
         let block = before.len();
-        let rounded = bytes.len().div_ceil(block) * block;
-        self.shifted.clear();
-        self.shifted.extend_from_slice(before);
-        self.shifted.extend_from_slice(&bytes[..rounded.saturating_sub(block)]);
-        self.shifted.truncate(rounded);
-        self.stream.resize(rounded + block, 0);
-        self.context
-            .cipher_update(&self.shifted, Some(&mut self.stream))
+        // The key stream of each block is the block of ciphertext before it, encrypted.
+        let whole = bytes.len().div_ceil(block).saturating_sub(1) * block;
+        stream.resize(block + whole + block, 0);
+        context.cipher_update(before, Some(stream)).map_err(MessageError::secret)?;
+        context
+            .cipher_update(&bytes[..whole], Some(&mut stream[block..]))
             .map_err(MessageError::secret)?;
-        for (byte, key) in bytes.iter_mut().zip(&self.stream) {
+        for (byte, key) in bytes.iter_mut().zip(&*stream) {
             *byte ^= key;
         }
         Ok(())
@@ -253,21 +254,21 @@ impl Work<Segment> for Blocks {
     }
 }
 
-/// Hashes the plaintext, passes it on without its prefix, and keeps back what may be the digest.
-struct Checked<'a, W> {
-    plain: &'a mut W,
+/// Hashes the plaintext, tells what of it is content, and keeps back what may be the digest.
+struct Check {
     digest: Context,
+    /// Octets of the random block that are still to come.
     skip: usize,
     held: Vec<u8>,
 }
 
-impl<W: Write + Send> Checked<'_, W> {
-    /// Takes in octets that are certainly not the digest.
-    fn pass(&mut self, bytes: &[u8]) -> Result<()> {
+impl Check {
+    /// Takes in octets that are certainly not the digest; how many of them are no content.
+    fn hash(&mut self, bytes: &[u8]) -> usize {
         self.digest.update(bytes);
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
-        self.plain.write_all(&bytes[skipped..]).map_err(MessageError::write)
+        skipped
     }
 
     fn finish(mut self) -> Result<()> {
@@ -286,18 +287,32 @@ impl<W: Write + Send> Checked<'_, W> {
     }
 }
 
-impl<W: Write + Send> Drain<Segment> for Checked<'_, W> {
-    fn drain(&mut self, segment: &mut Segment) -> Result<()> {
+impl Stage<Segment> for Check {
+    fn pass(&mut self, segment: &mut Segment) -> Result<()> {
         // The last octets of what is known so far may be the digest.
         let bytes = &segment.bytes;
-        let known = self.held.len() + bytes.len();
-        let certain = known.saturating_sub(MDC_BYTES);
-        let of_held = certain.min(self.held.len());
-        let held = std::mem::take(&mut self.held);
-        self.pass(&held[..of_held])?;
-        self.pass(&bytes[..certain - of_held])?;
-        self.held = held[of_held..].to_vec();
-        self.held.extend_from_slice(&bytes[certain - of_held..]);
+        let certain = (self.held.len() + bytes.len()).saturating_sub(MDC_BYTES);
+        let mut held = std::mem::take(&mut self.held);
+        let rest = held.split_off(certain.min(held.len()));
+        let certain = certain - held.len();
+        let no_content = self.hash(&held);
+        held.drain(..no_content);
+        segment.plain = self.hash(&bytes[..certain])..certain;
+        self.held = rest;
+        self.held.extend_from_slice(&bytes[certain..]);
+        segment.held = held;
         Ok(())
+    }
+}
+
+/// Passes the content on.
+struct Written<'a, W> {
+    plain: &'a mut W,
+}
+
+impl<W: Write + Send> Stage<Segment> for Written<'_, W> {
+    fn pass(&mut self, segment: &mut Segment) -> Result<()> {
+        self.plain.write_all(&segment.held).map_err(MessageError::write)?;
+        self.plain.write_all(&segment.bytes[segment.plain.clone()]).map_err(MessageError::write)
     }
 }

@@ -14,7 +14,7 @@ use crate::algorithm::{Aead, ChunkSize, Cipher, TAG_BYTES};
 use crate::error::{MessageError, Result};
 use crate::framing::{read_full, tag};
 use crate::kdf::hkdf_sha256;
-use crate::pipeline::{self, Drain, Source, Work};
+use crate::pipeline::{self, Source, Stage, Work};
 
 /// Octets of the salt of version 2 packets.
 pub(crate) const SALT_BYTES: usize = 32;
@@ -138,7 +138,9 @@ impl Chunks {
         let workers = self.workers(threads);
         let mut made = (0..workers).map(|_| self.worker()).collect::<Result<Vec<_>>>()?;
         let mut drain = WriteDrain { out: sealed };
-        pipeline::run(workers, &mut source, &mut drain, || Sealing(made.pop().expect("one each")))
+        pipeline::run(workers, &mut source, (&mut (), &mut drain), || {
+            Sealing(made.pop().expect("one each"))
+        })
     }
 
     /// Opens what `sealed` gives; nothing reaches `plain` that is not authenticated, and an error says
@@ -153,7 +155,9 @@ impl Chunks {
         let workers = self.workers(threads);
         let mut made = (0..workers).map(|_| self.worker()).collect::<Result<Vec<_>>>()?;
         let mut drain = PlainDrain { chunks: self, out: plain };
-        pipeline::run(workers, &mut source, &mut drain, || Opening(made.pop().expect("one each")))
+        pipeline::run(workers, &mut source, (&mut (), &mut drain), || {
+            Opening(made.pop().expect("one each"))
+        })
     }
 }
 
@@ -271,8 +275,8 @@ struct WriteDrain<'a, W> {
     out: &'a mut W,
 }
 
-impl<W: Write + Send> Drain<Segment> for WriteDrain<'_, W> {
-    fn drain(&mut self, segment: &mut Segment) -> Result<()> {
+impl<W: Write + Send> Stage<Segment> for WriteDrain<'_, W> {
+    fn pass(&mut self, segment: &mut Segment) -> Result<()> {
         self.out.write_all(&segment.bytes[..segment.len]).map_err(MessageError::write)
     }
 }
@@ -353,8 +357,8 @@ struct PlainDrain<'a, W> {
     out: &'a mut W,
 }
 
-impl<W: Write + Send> Drain<Segment> for PlainDrain<'_, W> {
-    fn drain(&mut self, segment: &mut Segment) -> Result<()> {
+impl<W: Write + Send> Stage<Segment> for PlainDrain<'_, W> {
+    fn pass(&mut self, segment: &mut Segment) -> Result<()> {
         let size = self.chunks.size.bytes();
         for chunk in segment.bytes[..segment.sealed(size)].chunks(size + TAG_BYTES) {
             let plain = &chunk[..chunk.len() - TAG_BYTES];

@@ -1,10 +1,11 @@
 //! A stream cut into segments that are worked on by all cores and leave in the order they came.
 //!
 //! Every worker takes a segment from the source (one at a time, under a lock), works on it while it is
-//! still in its cache, waits for its turn and gives it to the drain. So memory is one segment per
-//! worker, nothing is queued, and what the drain has seen is a prefix of the stream at any moment: an
-//! error of one segment reaches the caller after all segments before it were drained, and before any
-//! behind it is.
+//! still in its cache, and takes it through two stages that see the segments in order: the check, where a
+//! digest is made of them, and the drain, where they leave. While one worker is in the drain, another
+//! is in the check. So memory is one segment per worker, nothing is queued, and what the drain has seen
+//! is a prefix of the stream at any moment: an error of one segment reaches the caller after all
+//! segments before it were drained, and before any behind it is.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -22,10 +23,17 @@ pub(crate) trait Work<S>: Send {
     fn work(&mut self, segment: &mut S) -> Result<()>;
 }
 
-/// Where segments go, in order.
-pub(crate) trait Drain<S>: Send {
+/// What is done to the segments in order, one at a time.
+pub(crate) trait Stage<S>: Send {
     /// Takes the next segment.
-    fn drain(&mut self, segment: &mut S) -> Result<()>;
+    fn pass(&mut self, segment: &mut S) -> Result<()>;
+}
+
+/// No stage.
+impl<S> Stage<S> for () {
+    fn pass(&mut self, _: &mut S) -> Result<()> {
+        Ok(())
+    }
 }
 
 struct Intake<'a, R> {
@@ -34,17 +42,56 @@ struct Intake<'a, R> {
     done: bool,
 }
 
-struct Outlet<'a, D> {
-    drain: &'a mut D,
-    turn: u64,
-    failed: Option<MessageError>,
+/// A stage, and whose turn it is there.
+struct Station<'a, T> {
+    state: Mutex<Turns<'a, T>>,
+    turned: Condvar,
 }
 
-/// Moves all segments from `source` to `drain`. A stream of one segment stays on this thread.
+struct Turns<'a, T> {
+    stage: &'a mut T,
+    turn: u64,
+    closed: bool,
+}
+
+impl<'a, T> Station<'a, T> {
+    fn new(stage: &'a mut T) -> Self {
+        let state = Mutex::new(Turns { stage, turn: 0, closed: false });
+        Self { state, turned: Condvar::new() }
+    }
+
+    /// Waits for the turn of `ticket` and takes it; with an error, its own or that of the way there, nobody
+    /// gets a turn any more. `None` if that was so already.
+    fn pass<S>(&self, ticket: u64, segment: &mut S, so_far: Result<()>) -> Option<Result<()>>
+    where
+        T: Stage<S>,
+    {
+        let mut turns = lock(&self.state);
+        while turns.turn != ticket && !turns.closed {
+            turns = self.turned.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        if turns.closed {
+            return None;
+        }
+        let passed = so_far.and_then(|()| turns.stage.pass(segment));
+        turns.turn += 1;
+        turns.closed = passed.is_err();
+        drop(turns);
+        self.turned.notify_all();
+        Some(passed)
+    }
+
+    fn close(&self) {
+        lock(&self.state).closed = true;
+        self.turned.notify_all();
+    }
+}
+
+/// Moves all segments from `source` through both stages. A stream of one segment stays on this thread.
 pub(crate) fn run<S: Send + Default, W: Work<S>>(
     threads: usize,
     source: &mut impl Source<S>,
-    drain: &mut impl Drain<S>,
+    (check, drain): (&mut impl Stage<S>, &mut impl Stage<S>),
     mut worker: impl FnMut() -> W,
 ) -> Result<()> {
     let mut segment = S::default();
@@ -52,86 +99,88 @@ pub(crate) fn run<S: Send + Default, W: Work<S>>(
     // One segment ahead, to know whether threads are worth their start.
     let mut more = source.fill(&mut segment)?;
     first.work(&mut segment)?;
-    drain.drain(&mut segment)?;
+    check.pass(&mut segment)?;
+    drain.pass(&mut segment)?;
     if threads < 2 {
         while more {
             more = source.fill(&mut segment)?;
             first.work(&mut segment)?;
-            drain.drain(&mut segment)?;
+            check.pass(&mut segment)?;
+            drain.pass(&mut segment)?;
         }
     }
     if !more {
         return Ok(());
     }
-    let intake = Mutex::new(Intake { source, next: 0, done: false });
-    let outlet = Mutex::new(Outlet { drain, turn: 0, failed: None });
-    let turned = Condvar::new();
+    let shared = Shared {
+        intake: Mutex::new(Intake { source, next: 0, done: false }),
+        check: Station::new(check),
+        drain: Station::new(drain),
+        failed: Mutex::new(None),
+    };
     let workers: Vec<W> = (1..threads).map(|_| worker()).collect();
     std::thread::scope(|scope| {
         for mut worker in workers {
-            let (intake, outlet, turned) = (&intake, &outlet, &turned);
-            scope.spawn(move || serve(intake, outlet, turned, &mut S::default(), &mut worker));
+            let shared = &shared;
+            scope.spawn(move || shared.serve(&mut S::default(), &mut worker));
         }
-        serve(&intake, &outlet, &turned, &mut segment, &mut first);
+        shared.serve(&mut segment, &mut first);
     });
-    let outlet = outlet.into_inner().unwrap_or_else(PoisonError::into_inner);
-    outlet.failed.map_or(Ok(()), Err)
+    shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// What one worker does until the stream ends or something fails.
-fn serve<S, R: Source<S>, D: Drain<S>>(
-    intake: &Mutex<Intake<'_, R>>,
-    outlet: &Mutex<Outlet<'_, D>>,
-    turned: &Condvar,
-    segment: &mut S,
-    worker: &mut impl Work<S>,
-) {
-    let _alarm = Alarm { outlet, turned };
-    loop {
-        let (ticket, filled) = {
-            let mut intake = lock(intake);
-            if intake.done {
+struct Shared<'a, R, C, D> {
+    intake: Mutex<Intake<'a, R>>,
+    check: Station<'a, C>,
+    drain: Station<'a, D>,
+    failed: Mutex<Option<MessageError>>,
+}
+
+impl<R, C, D> Shared<'_, R, C, D> {
+    /// What one worker does until the stream ends or something fails.
+    fn serve<S>(&self, segment: &mut S, worker: &mut impl Work<S>)
+    where
+        R: Source<S>,
+        C: Stage<S>,
+        D: Stage<S>,
+    {
+        let _alarm = Alarm(self);
+        loop {
+            let (ticket, filled) = {
+                let mut intake = lock(&self.intake);
+                if intake.done {
+                    return;
+                }
+                let ticket = intake.next;
+                intake.next += 1;
+                let filled = intake.source.fill(segment);
+                intake.done = !matches!(filled, Ok(true));
+                (ticket, filled)
+            };
+            let worked = filled.and_then(|_| worker.work(segment));
+            // An error takes its turns, too: what comes before it goes all the way.
+            let Some(checked) = self.check.pass(ticket, segment, worked) else { return };
+            let Some(drained) = self.drain.pass(ticket, segment, checked) else { return };
+            if let Err(error) = drained {
+                lock(&self.failed).get_or_insert(error);
+                self.check.close();
+                lock(&self.intake).done = true;
                 return;
             }
-            let ticket = intake.next;
-            intake.next += 1;
-            let filled = intake.source.fill(segment);
-            intake.done = !matches!(filled, Ok(true));
-            (ticket, filled)
-        };
-        let worked = filled.and_then(|_| worker.work(segment));
-        let mut outlet = lock(outlet);
-        while outlet.turn != ticket && outlet.failed.is_none() {
-            outlet = turned.wait(outlet).unwrap_or_else(PoisonError::into_inner);
         }
-        if outlet.failed.is_some() {
-            return;
-        }
-        if let Err(error) = worked.and_then(|()| outlet.drain.drain(segment)) {
-            outlet.failed = Some(error);
-            drop(outlet);
-            lock(intake).done = true;
-            turned.notify_all();
-            return;
-        }
-        outlet.turn += 1;
-        drop(outlet);
-        turned.notify_all();
     }
 }
 
 /// A worker that panics holds a turn that never comes: the others must not wait for it. The panic itself
 /// goes on to the caller.
-struct Alarm<'a, 'b, D> {
-    outlet: &'a Mutex<Outlet<'b, D>>,
-    turned: &'a Condvar,
-}
+struct Alarm<'a, 'b, R, C, D>(&'a Shared<'b, R, C, D>);
 
-impl<D> std::ops::Drop for Alarm<'_, '_, D> {
+impl<R, C, D> Drop for Alarm<'_, '_, R, C, D> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            lock(self.outlet).failed.get_or_insert(MessageError::Malformed("a worker panicked"));
-            self.turned.notify_all();
+            lock(&self.0.failed).get_or_insert(MessageError::Malformed("a worker panicked"));
+            self.0.check.close();
+            self.0.drain.close();
         }
     }
 }
