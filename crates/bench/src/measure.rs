@@ -271,6 +271,14 @@ pub(crate) fn process_cpu_s(folder: &Path) -> Option<f64> {
     Some((ticks.next().unwrap_or(0.0) + ticks.next().unwrap_or(0.0)) / TICKS)
 }
 
+/// The name and the version of a program, as it says them, if it is there.
+pub(crate) fn version(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = text.lines().next()?.split(' ').filter(|word| *word != "(GnuPG)");
+    Some(words.take(2).collect::<Vec<_>>().join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 //! The reports on obnam's encrypted backup (2016) and on libdinemic (2018), repeated. Files are in a folder
 //! in memory, so that no disk is measured. Everybody reads and writes a file, authenticates what is
 //! encrypted, and stretches a passphrase once (age: wraps a key for a recipient, since its passphrases are
-//! made to take a second). Nobody syncs in that folder; talaria renames its output when it is complete.
+//! made to take a second; sq, too, since it asks for them on a terminal only). Nobody syncs in that folder; talaria renames its output when it is complete.
 
 use std::fs;
 use std::io::Write;
@@ -11,14 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::{
     EncryptOptions, Issuer, Opener, Recipients, Sealer, SigningKey, Verifier, signing_key,
 };
 
-use crate::measure::{Cost, Run, in_process, median};
+use crate::measure::{Cost, Run, in_process, median, version};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
@@ -35,6 +37,8 @@ pub struct MessagesOptions {
     pub signatures: usize,
     /// The talaria program.
     pub program: PathBuf,
+    /// The versions of gpg to compare with; the first one for small objects and signatures, too.
+    pub gpg: Vec<PathBuf>,
     /// A folder in memory.
     pub scratch: PathBuf,
     /// Where CSV goes.
@@ -50,6 +54,7 @@ impl Default for MessagesOptions {
             objects: 20_000,
             signatures: 20_000,
             program: "talaria".into(),
+            gpg: vec!["gpg".into()],
             scratch: if memory.is_dir() { memory } else { std::env::temp_dir() },
             results: None,
         }
@@ -79,9 +84,45 @@ pub fn run(options: &MessagesOptions, out: &mut dyn Write) -> Result<Vec<Table>,
     Ok(tables)
 }
 
+/// How gpg does it unless told otherwise: it compresses.
+const DEFAULTS: &str = "defaults";
+
+/// A gpg with a home of its own.
+struct Gpg {
+    program: PathBuf,
+    home: PathBuf,
+    /// Its name and version.
+    name: String,
+}
+
+impl Gpg {
+    /// Those of `options` that are there.
+    fn all(options: &MessagesOptions, folder: &Path) -> Result<Vec<Self>, BenchError> {
+        let mut found = Vec::new();
+        for (number, program) in options.gpg.iter().enumerate() {
+            let Some(name) = version(program) else { continue };
+            let home = folder.join(format!("gnupg-{number}"));
+            fs::create_dir_all(&home).map_err(BenchError::io("make", &home))?;
+            private(&home)?;
+            found.push(Self { program: program.clone(), home, name });
+        }
+        Ok(found)
+    }
+
+    fn run(&self) -> Run {
+        let run = Run::new(&self.program).arg("--homedir").arg(&self.home);
+        run.args(["--batch", "--yes", "--quiet", "--pinentry-mode", "loopback"])
+    }
+
+    /// Whether it encrypts with OCB (packet type 20).
+    fn has_ocb(&self) -> bool {
+        !["gpg 1.", "gpg 2.0.", "gpg 2.1.", "gpg 2.2."].iter().any(|old| self.name.starts_with(old))
+    }
+}
+
 /// One way to do something with the large file.
 struct Way {
-    name: &'static str,
+    name: String,
     run: Run,
     output: Option<PathBuf>,
     costs: Vec<Cost>,
@@ -106,31 +147,14 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
     }
     write(&input, &noise)?;
     drop(noise);
-    let gpg_home = at("gnupg");
-    fs::create_dir_all(&gpg_home).map_err(BenchError::io("make", &gpg_home))?;
-    private(&gpg_home)?;
     let talaria = |command: &str| {
         Run::new(&options.program).arg(command).arg("--passphrase-file").arg(&password)
-    };
-    let gpg = || {
-        Run::new("gpg")
-            .arg("--homedir")
-            .arg(&gpg_home)
-            .args([
-                "--batch",
-                "--yes",
-                "--quiet",
-                "--pinentry-mode",
-                "loopback",
-                "--passphrase-file",
-            ])
-            .arg(&password)
     };
     let shell = |text: String| Run::new("sh").arg("-c").arg(text);
     let shown = |path: &Path| path.display().to_string();
     let mut ways: Vec<Way> = Vec::new();
-    let mut add = |name, run: Run, output: Option<&str>| {
-        ways.push(Way { name, run, output: output.map(at), costs: Vec::new() });
+    let mut add = |name: &str, run: Run, output: Option<&str>| {
+        ways.push(Way { name: name.into(), run, output: output.map(at), costs: Vec::new() });
     };
     let encrypt = |profile: &[&str], output: &str| {
         talaria("encrypt").arg("--symmetric").args(profile).arg("-o").arg(at(output)).arg(&input)
@@ -163,14 +187,27 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
         None,
     );
     add("cat | cat | cat to a sink", shell(format!("cat {} | cat | cat", shown(&input))), None);
-    if is_there("gpg") {
-        let sealed = |name: &str| gpg().arg("-o").arg(at(name));
-        add("gpg 2.2, no compression", sealed("gpg0").args(["-z", "0", "-c"]).arg(&input), None);
-        add("gpg 2.2, decrypt", sealed("gpgplain").arg("-d").arg(at("gpg0")), Some("gpgplain"));
-        add("gpg 2.2, defaults", sealed("gpg6").arg("-c").arg(&input), Some("gpg6"));
+    for (number, gpg) in Gpg::all(options, folder)?.into_iter().enumerate() {
+        let into =
+            |name: &str| gpg.run().arg("--passphrase-file").arg(&password).arg("-o").arg(at(name));
+        let [plain, cfb, ocb, zip] =
+            ["plain", "cfb", "ocb", "zip"].map(|what| format!("gpg-{number}-{what}"));
+        let encrypt = |name: &str, how: &[&str]| into(name).args(how).arg("-c").arg(&input);
+        let decrypt = |name: &str| into(&plain).arg("-d").arg(at(name));
+        let named = |what: &str| format!("{}, {what}", gpg.name);
+        add(&named("CFB, no compression"), encrypt(&cfb, &["-z", "0"]), None);
+        add(&named("decrypt CFB"), decrypt(&cfb), Some(&plain));
+        if gpg.has_ocb() {
+            add(&named("OCB, no compression"), encrypt(&ocb, &["-z", "0", "--force-ocb"]), None);
+            add(&named("decrypt OCB"), decrypt(&ocb), Some(&plain));
+        }
+        add(&named(DEFAULTS), encrypt(&zip, &[]), Some(&zip));
     }
     if is_there("rnp") {
-        let rnp = Run::new("rnp").arg("--homedir").arg(&gpg_home).args([
+        let rnp_home = at("rnp-home");
+        fs::create_dir_all(&rnp_home).map_err(BenchError::io("make", &rnp_home))?;
+        private(&rnp_home)?;
+        let rnp = Run::new("rnp").arg("--homedir").arg(&rnp_home).args([
             "--overwrite",
             "-c",
             "-z",
@@ -193,10 +230,20 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
             add("age", age.arg(&input), Some("age"));
         }
     }
+    if let Some(sq) = version(Path::new("sq")) {
+        let cert = at("sq.cert");
+        let bytes = certificate()?
+            .to_vec()
+            .map_err(|error| BenchError::io("write", &cert)(std::io::Error::other(error)))?;
+        write(&cert, &bytes)?;
+        let run = Run::new("sq").args(["encrypt", "--binary", "--compression", "none"]);
+        let run = run.arg("--recipient-cert").arg(&cert).arg("-o").arg(at("sq"));
+        add(&format!("{sq}, CFB"), run.arg(&input), Some("sq"));
+    }
     for _ in 0..options.runs.max(1) {
         for way in &mut ways {
             // gpg's defaults take half a minute; once is enough.
-            if way.name == "gpg 2.2, defaults" && !way.costs.is_empty() {
+            if way.name.ends_with(DEFAULTS) && !way.costs.is_empty() {
                 continue;
             }
             way.costs.push(way.run.measure()?);
@@ -295,22 +342,27 @@ fn small(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> 
     });
     done.map_err(failed)?;
     table.push(row("talaria, open", options.objects, cost));
-    if is_there("gpg") {
+    if let Some(gpg) = Gpg::all(options, folder)?.first() {
         let at = |name: &str| folder.join(name);
         write(&at("object"), &object)?;
-        let run = Run::new("gpg").arg("--homedir").arg(at("gnupg")).args([
-            "--batch",
-            "--yes",
-            "--quiet",
-            "--pinentry-mode",
-            "loopback",
-            "--passphrase-file",
-        ]);
-        let run = run.arg(at("passphrase")).arg("-o").arg(at("object.gpg")).args(["-z", "0", "-c"]);
-        let run = run.arg(at("object"));
-        table.push(row("gpg, one process each", 1, run.median(GPG_RUNS)?));
+        let run = gpg.run().arg("--passphrase-file").arg(at("passphrase"));
+        let run = run.arg("-o").arg(at("object.gpg")).args(["-z", "0", "-c"]).arg(at("object"));
+        table.push(row(&format!("{}, one process each", gpg.name), 1, run.median(GPG_RUNS)?));
     }
     Ok(table)
+}
+
+/// A certificate with its secret keys, an hour old.
+fn certificate() -> Result<Cert, BenchError> {
+    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(crate::now()) - 3600);
+    let (cert, _) = CertBuilder::general_purpose(Some("<bench@example.org>"))
+        .set_cipher_suite(CipherSuite::Cv25519)
+        .set_creation_time(made)
+        .generate()
+        .map_err(|error| {
+            BenchError::io("make", Path::new("a key"))(std::io::Error::other(error))
+        })?;
+    Ok(cert)
 }
 
 fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
@@ -319,14 +371,7 @@ fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchEr
     let failed = |error: talaria_message::MessageError| {
         BenchError::io("use", Path::new("a signature"))(std::io::Error::other(error))
     };
-    let made = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now) - 3600);
-    let (cert, _) = CertBuilder::general_purpose(Some("<bench@example.org>"))
-        .set_cipher_suite(CipherSuite::Cv25519)
-        .set_creation_time(made)
-        .generate()
-        .map_err(|error| {
-            BenchError::io("make", Path::new("a key"))(std::io::Error::other(error))
-        })?;
+    let cert = certificate()?;
     let mut key: SigningKey = signing_key(&cert, &policy, now, &mut |_, _| None).map_err(failed)?;
     let documents: Vec<Vec<u8>> =
         (0..options.signatures).map(|at| format!("{at:0100}").into_bytes()).collect();
@@ -373,30 +418,24 @@ fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchEr
     let bad = reports.iter().filter(|report| !report.is_good()).count();
     assert_eq!(bad, spoiled.len().div_ceil(2000), "exactly the spoiled ones are bad");
     table.push(row("talaria, verify_many, one of 2,000 bad", documents.len(), cost));
-    if is_there("gpg") {
+    if let Some(gpg) = Gpg::all(options, folder)?.first() {
         let at = |name: &str| folder.join(name);
-        let home = at("gnupg");
-        let base = || {
-            Run::new("gpg").arg("--homedir").arg(&home).args([
-                "--batch",
-                "--yes",
-                "--quiet",
-                "--trust-model",
-                "always",
-                "--pinentry-mode",
-                "loopback",
-                "--passphrase",
-                "",
-            ])
-        };
+        let base = || gpg.run().args(["--trust-model", "always", "--passphrase", ""]);
         base().args(["--quick-gen-key", "bench2@example.org", "ed25519"]).measure()?;
         write(&at("document"), &documents[0])?;
         let sign = base().arg("-o").arg(at("document.sig")).arg("-b").arg(at("document"));
-        table.push(row("gpg sign, one process each", 1, sign.median(GPG_RUNS)?));
+        table.push(row(&format!("{} sign, one process each", gpg.name), 1, sign.median(GPG_RUNS)?));
         let verify = base().arg("--verify").arg(at("document.sig")).arg(at("document"));
-        table.push(row("gpg verify, one process each", 1, verify.median(GPG_RUNS)?));
-        let _ =
-            Command::new("gpgconf").arg("--homedir").arg(&home).args(["--kill", "all"]).status();
+        table.push(row(
+            &format!("{} verify, one process each", gpg.name),
+            1,
+            verify.median(GPG_RUNS)?,
+        ));
+        let _ = Command::new("gpgconf")
+            .arg("--homedir")
+            .arg(&gpg.home)
+            .args(["--kill", "all"])
+            .status();
     }
     Ok(table)
 }

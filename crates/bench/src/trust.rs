@@ -10,7 +10,7 @@ use talaria_cert::{Cert, Fingerprint, KeyId, Summary, Validity, Verification, ve
 use talaria_trust::issuers;
 
 use crate::lookups;
-use crate::measure::{Cost, Run};
+use crate::measure::{Cost, Run, version};
 use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 use crate::{BenchError, Generate, Profile, generate, now, results};
@@ -172,11 +172,12 @@ fn listing(
         Table::new("Listing with trust on first use (gnupg-devel, October 2015)", &columns);
     let user_ids: usize = certs.iter().map(|cert| cert.user_ids().count()).sum();
     table.note(format!(
-        "{} certificates with {user_ids} user IDs. Programs are measured as processes from start to end; gpg's \
+        "{} certificates with {user_ids} user IDs, beside {}. Programs are measured as processes from start to end; gpg's \
          first listing once, all else as a median. gpg records each binding as it lists, in one transaction; \
          talaria's listing writes nothing: bindings are recorded when a signature is verified or a message \
          encrypted.",
-        certs.len()
+        certs.len(),
+        version(&options.gpg).unwrap_or_default()
     ));
     table.note("2015: the report's figures for 500 keys, one file or a file for each binding; without TOFU 0.092 s.");
     let ours = |model: &str| pair.talaria().args(["list", "--with-colons", "--trust-model", model]);
@@ -280,11 +281,12 @@ fn check(
     let mut table =
         Table::new("Check of the web of trust (gnupg-devel, 29 October 2015)", &columns);
     table.note(format!(
-        "{} certificates; {} ultimately, {} fully, {} marginally trusted owners: those who certified most of \
+        "{} certificates, beside {}; {} ultimately, {} fully, {} marginally trusted owners: those who certified most of \
          them. Every certification that matters is computed by both; gpg computes all of those by valid keys. \
          gpg is run with --no-auto-check-trustdb, its check is asked for. Both are on the disk when they end \
          (talaria syncs, gpg does not).",
         certs.len(),
+        version(&options.gpg).unwrap_or_default(),
         OWNERS[0],
         OWNERS[1],
         OWNERS[2]

@@ -84,7 +84,7 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
-    /// Messages: a large file, many small objects, many signatures, with gpg, rnp and age beside talaria
+    /// Messages: a large file, many small objects, many signatures, with gpg, rnp, sq and age beside talaria
     ///
     /// The reports on obnam (2016) and libdinemic (2018), repeated. Files are in memory unless --scratch
     /// names another folder; the large file needs ten times its size there.
@@ -95,6 +95,9 @@ enum What {
         /// Small objects, and signatures
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         objects: usize,
+        /// The gpg to compare with; may be given for each of several versions
+        #[arg(long, value_name = "PROGRAM", default_value = "gpg")]
+        gpg: Vec<PathBuf>,
         #[command(flatten)]
         common: Common,
     },
@@ -111,6 +114,9 @@ enum What {
         /// Numbers of generated certificates, which talaria alone checks; 0 for none
         #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10000,100000")]
         growth: Vec<u64>,
+        /// The gpg to compare with
+        #[arg(long, value_name = "PROGRAM", default_value = "gpg")]
+        gpg: PathBuf,
         #[command(flatten)]
         common: Common,
     },
@@ -212,7 +218,7 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
             };
             storage::run(&options, &mut out).map_err(failed)?;
         }
-        What::Messages { size, objects, common } => {
+        What::Messages { size, objects, gpg, common } => {
             let defaults = messages::MessagesOptions::default();
             let options = messages::MessagesOptions {
                 bytes: size << 20,
@@ -220,16 +226,18 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 objects: *objects,
                 signatures: *objects,
                 program: std::env::current_exe()?,
+                gpg: gpg.clone(),
                 scratch: common.scratch.clone().unwrap_or(defaults.scratch),
                 results: common.results.clone(),
             };
             messages::run(&options, &mut out).map_err(failed)?;
         }
-        What::Trust { keyring, quick, growth, common } => {
+        What::Trust { keyring, quick, growth, gpg, common } => {
             let options = trust::TrustOptions {
                 keyring: keyring.clone(),
                 quick: *quick,
                 growth: growth.iter().copied().filter(|&count| count > 0).collect(),
+                gpg: gpg.clone(),
                 scratch: common.scratch(),
                 runs: common.runs,
                 results: common.results.clone(),
