@@ -3,19 +3,100 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use talaria_cert::{Cert, KeyId, PacketRef, Tag, Validity};
-use talaria_trust::flow::{Edge, Network};
-use talaria_trust::{Certification, Scope, Subject};
+use talaria_cert::{KeyId, PacketRef, Signature, Summary, Tag, Validity, Verdict, kind};
+use talaria_trust::Scope;
+use talaria_trust::flow::{Edge, FULL, Network};
 
-use crate::{CertIssuer, Store, StoreError};
+use crate::{CertIssuer, Store, StoreError, Stored};
+
+/// From here on (2013-02-01) certifications with SHA-1 or RIPEMD-160 prove nothing, as in Sequoia's policy.
+const WEAK_DIGESTS_END: u32 = 1_359_676_800;
 
 /// The certifications of a store at some time. Nothing is written.
 pub struct Certifications<'s> {
     store: &'s Store,
     now: u32,
-    /// The certificates with a primary key of that ID which may certify now.
+    /// The certificates with a primary key of that ID which have something that binds it.
     named: HashMap<KeyId, Rc<Vec<i64>>>,
-    issuers: HashMap<i64, Option<Rc<CertIssuer>>>,
+    issuers: HashMap<i64, Option<Rc<Issuer>>>,
+}
+
+/// Who certifies.
+struct Issuer {
+    stored: Stored,
+    signer: CertIssuer,
+    /// It is revoked for all times.
+    void: bool,
+}
+
+impl Issuer {
+    fn new(stored: Stored, now: u32) -> Self {
+        let mut signatures = stored.verdicts.iter();
+        let mut void = false;
+        for packet in stored.cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
+            let good = signatures.next() == Some(&Verdict::Good);
+            void |= good && Signature::parse(packet.body).is_some_and(|it| is_hard(&it, now));
+        }
+        Self { signer: CertIssuer::new(stored.cert.clone()), stored, void }
+    }
+
+    /// Whether it could certify then: a revocation that says that the key was lost holds for all times.
+    fn could(&self, then: u32) -> bool {
+        let then_it_was =
+            || Summary::evaluate(&self.stored.cert, &self.stored.verdicts, then).validity(then);
+        !self.void && then_it_was() == Validity::Valid
+    }
+}
+
+/// Whether a revocation of a key says nothing of why, or that it is compromised (RFC 9580, section 5.2.3.31).
+fn is_hard(signature: &Signature<'_>, now: u32) -> bool {
+    const SUPERSEDED: u8 = 1;
+    const RETIRED: u8 = 3;
+    let soft = matches!(signature.revocation_reason, Some((SUPERSEDED | RETIRED, _)));
+    signature.kind == kind::KEY_REVOCATION && signature.created <= now && !soft
+}
+
+/// A signature by somebody else on a user ID.
+struct Said<'a> {
+    /// The place of the user ID among user IDs and attributes.
+    user_id: usize,
+    /// Its packet.
+    on: PacketRef<'a>,
+    /// The place of its packet.
+    place: usize,
+    body: &'a [u8],
+    signature: Signature<'a>,
+    issuer: KeyId,
+}
+
+/// What others say about the user IDs of a certificate, of which nothing is verified yet.
+fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = Said<'a>> {
+    let own = stored.cert.fingerprint().key_id();
+    let mut on: Option<PacketRef<'a>> = None;
+    let mut user_ids = 0;
+    stored.cert.packets().enumerate().filter_map(move |(place, packet)| {
+        match packet.tag {
+            Tag::SIGNATURE => {}
+            Tag::USER_ID | Tag::USER_ATTRIBUTE => {
+                let text = packet.tag == Tag::USER_ID && std::str::from_utf8(packet.body).is_ok();
+                on = text.then_some(packet);
+                user_ids += 1;
+                return None;
+            }
+            _ => {
+                on = None;
+                return None;
+            }
+        }
+        let on = on?;
+        let signature = Signature::parse(packet.body)?;
+        let issuer = signature.issuer.filter(|&issuer| issuer != own)?;
+        let weak = signature.hash == 1
+            || matches!(signature.hash, 2 | 3) && signature.created >= WEAK_DIGESTS_END;
+        let counts = !weak && !signature.unknown_critical && signature.created <= now;
+        let user_id = user_ids - 1;
+        counts.then_some(Said { user_id, on, place, body: packet.body, signature, issuer })
+    })
 }
 
 impl<'s> Certifications<'s> {
@@ -33,8 +114,7 @@ impl<'s> Certifications<'s> {
         for cert in self.store.with_key(id)? {
             let Some(row) = self.store.row_by_id(cert)? else { continue };
             let summary = self.store.current(row, self.now)?.summary;
-            let valid = summary.validity(self.now) == Validity::Valid;
-            if valid && summary.fingerprint().key_id() == id {
+            if summary.primary.bound && summary.fingerprint().key_id() == id {
                 named.push(cert);
             }
         }
@@ -43,45 +123,14 @@ impl<'s> Certifications<'s> {
         Ok(named)
     }
 
-    fn issuer(&mut self, cert: i64) -> Result<Option<Rc<CertIssuer>>, StoreError> {
+    fn issuer(&mut self, cert: i64) -> Result<Option<Rc<Issuer>>, StoreError> {
         if let Some(issuer) = self.issuers.get(&cert) {
             return Ok(issuer.clone());
         }
         let stored = self.store.stored(cert)?;
-        let issuer = stored.map(|stored| Rc::new(CertIssuer::new(stored.cert)));
+        let issuer = stored.map(|stored| Rc::new(Issuer::new(stored, self.now)));
         self.issuers.insert(cert, issuer.clone());
         Ok(issuer)
-    }
-
-    /// Calls `each` with the certification of each issuer that holds, of each user ID.
-    fn for_each(
-        &self,
-        cert: &Cert,
-        id: i64,
-        mut each: impl FnMut(usize, PacketRef<'_>, &Certification<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let Some(row) = self.store.row_by_id(id)? else { return Ok(()) };
-        let summary = self.store.current(row, self.now)?.summary;
-        let subject = Subject::of(cert, &summary, self.now);
-        if !subject.usable {
-            return Ok(());
-        }
-        for (at, user_id) in subject.user_ids.iter().enumerate().filter(|(_, id)| id.usable) {
-            let mut newest: HashMap<KeyId, &Certification<'_>> = HashMap::new();
-            for certification in &user_id.certifications {
-                let entry = newest.entry(certification.issuer).or_insert(certification);
-                if certification.created >= entry.created {
-                    *entry = certification;
-                }
-            }
-            for certification in newest.into_values() {
-                let over = certification.expires != 0 && certification.expires <= self.now;
-                if !certification.revokes && !over {
-                    each(at, user_id.packet, certification)?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -89,38 +138,48 @@ impl Network for Certifications<'_> {
     type Error = StoreError;
 
     fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, StoreError> {
-        let Some(stored) = self.store.stored(cert)? else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        self.for_each(&stored.cert, cert, |user_id, _, certification| {
-            let (depth, amount) = certification.trust.unwrap_or((0, talaria_trust::flow::FULL));
-            let scope = certification.scope.map(Scope::new);
-            found.push((user_id, certification.issuer, depth, amount, scope));
-            Ok(())
-        })?;
+        let Some(stored) = self.issuer(cert)? else { return Ok(Vec::new()) };
         let mut edges = Vec::new();
-        for (user_id, issuer, depth, amount, scope) in found {
-            for &from in self.named(issuer)?.iter() {
-                edges.push(Edge { from, to: cert, user_id, amount, depth, scope: scope.clone() });
+        for said in said(&stored.stored, self.now) {
+            let Signature { created, expires, trust, .. } = said.signature;
+            let over = expires != 0 && expires <= self.now;
+            if !kind::CERTIFICATION.contains(&said.signature.kind) || over {
+                continue;
+            }
+            let (depth, amount) = trust.unwrap_or((0, FULL));
+            let scope = said.signature.trust_regex.filter(|_| trust.is_some()).map(Scope::new);
+            for &from in self.named(said.issuer)?.iter() {
+                edges.push(Edge {
+                    from,
+                    to: cert,
+                    user_id: said.user_id,
+                    signature: said.place,
+                    created,
+                    amount,
+                    depth,
+                    scope: scope.clone(),
+                });
             }
         }
-        edges.sort_unstable_by_key(|edge| (edge.from, edge.user_id));
         Ok(edges)
     }
 
     fn is_made(&mut self, edge: &Edge) -> Result<bool, StoreError> {
-        let (Some(issuer), Some(stored)) = (self.issuer(edge.from)?, self.store.stored(edge.to)?)
-        else {
+        let (Some(from), Some(to)) = (self.issuer(edge.from)?, self.issuer(edge.to)?) else {
             return Ok(false);
         };
-        let mut made = false;
-        let id = issuer.key_id();
-        self.for_each(&stored.cert, edge.to, |user_id, packet, certification| {
-            if user_id == edge.user_id && certification.issuer == id {
-                debug_assert!(packet.tag != Tag::SIGNATURE);
-                made |= issuer.made(&stored.cert, packet, certification.body);
-            }
-            Ok(())
-        })?;
-        Ok(made)
+        let cert = &to.stored.cert;
+        let id = from.signer.key_id();
+        let of_issuer = |said: &Said<'_>| said.issuer == id && said.user_id == edge.user_id;
+        let made = |said: &Said<'_>| from.signer.made(cert, said.on, said.body);
+        let mut all = said(&to.stored, self.now).filter(of_issuer);
+        if !all.any(|said| said.place == edge.signature && made(&said)) {
+            return Ok(false);
+        }
+        let taken_back = said(&to.stored, self.now).filter(of_issuer).any(|said| {
+            let revokes = said.signature.kind == kind::CERTIFICATION_REVOCATION;
+            revokes && said.signature.created > edge.created && made(&said)
+        });
+        Ok(!taken_back && from.could(edge.created))
     }
 }

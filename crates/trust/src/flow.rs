@@ -4,9 +4,16 @@
 //! A certification carries up to 120; one that is a trust signature delegates as well, as many steps as its
 //! depth says, within its scope. What arrives over all paths, each of which uses up what it carries, is how much
 //! a user ID is believed. A certification without a trust signature delegates nothing: unlike in
-//! [`crate::evaluate`], a certificate that is valid introduces nobody by that.
+//! [`crate::evaluate`], a certificate that is valid introduces nobody by that. An introducer speaks for its own
+//! user IDs, too: who delegates to a certificate believes all that it says about itself.
+//!
+//! Paths are found one by one: each certificate is reached over as few steps as possible, of these over the one
+//! that carries most; the root from which most arrives has the path. Those on which an introducer speaks for
+//! itself come first.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use crate::{Level, Scope};
 
@@ -14,8 +21,8 @@ use crate::{Level, Scope};
 pub const FULL: u8 = 120;
 /// What makes a user ID marginally valid.
 pub const PARTIAL: u8 = 40;
-/// Steps that are looked at, however far a signature delegates.
-const STEPS_MAX: u8 = 32;
+/// The depth of a trust signature that delegates without an end.
+const ENDLESS: u8 = 255;
 
 /// A certification, or a delegation by one.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,9 +33,13 @@ pub struct Edge {
     pub to: i64,
     /// The place of its user ID.
     pub user_id: usize,
+    /// The place of its packet in the certificate that it is on.
+    pub signature: usize,
+    /// Seconds since 1970.
+    pub created: u32,
     /// How much it carries.
     pub amount: u8,
-    /// Steps that it delegates; 0 for none.
+    /// Steps that it delegates; 0 for none, 255 for any number.
     pub depth: u8,
     /// What it delegates for.
     pub scope: Option<Scope>,
@@ -39,14 +50,15 @@ pub trait Network {
     /// What goes wrong with reading.
     type Error;
 
-    /// The certifications on a certificate that hold, not verified yet.
+    /// The certifications on a certificate, not verified yet. Of those by one certificate on one user ID only
+    /// the newest counts that is made.
     ///
     /// # Errors
     ///
     /// What reading can meet.
     fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, Self::Error>;
 
-    /// Whether the certificate made it.
+    /// Whether the certificate made it, when it could, and has not taken it back.
     ///
     /// # Errors
     ///
@@ -57,7 +69,8 @@ pub trait Network {
 /// A path and what flows over it: from a root to the user ID.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Path {
-    /// Its certifications, that of the root first; none if the user ID is one of a root.
+    /// Its certifications, that of the root first; none if the user ID is one of a root. The last one is on the
+    /// user ID, or delegates to the certificate, which speaks for itself.
     pub edges: Vec<Edge>,
     /// How much flows.
     pub amount: u8,
@@ -74,8 +87,8 @@ pub fn level(amount: u32) -> Level {
     }
 }
 
-/// The paths from `roots`, each with what it may give, to a user ID of a certificate, until [`FULL`] has
-/// arrived.
+/// The paths from `roots`, each with what its certifications may carry, to a user ID of a certificate that the
+/// certificate itself speaks for, until [`FULL`] has arrived. If all else is equal, the later root has the path.
 ///
 /// # Errors
 ///
@@ -85,117 +98,213 @@ pub fn paths<N: Network>(
     roots: &[(i64, u8)],
     (cert, user_id, text): (i64, usize, &[u8]),
 ) -> Result<Vec<Path>, N::Error> {
-    let roots: &HashMap<i64, u8> = &roots.iter().copied().collect();
+    let target = Target { cert, user_id, text };
     let mut search = Search {
         network,
+        roots,
+        caps: roots.iter().copied().collect(),
         edges: HashMap::new(),
         made: HashMap::new(),
+        refuted: HashSet::new(),
         used: HashMap::new(),
         given: HashMap::new(),
     };
     let mut found = Vec::new();
     let mut arrived = 0;
-    if let Some(&amount) = roots.get(&cert) {
-        found.push(Path { edges: Vec::new(), amount });
-        arrived += u32::from(amount);
-    }
     while arrived < u32::from(FULL) {
-        let Some(path) = search.best(roots, (cert, user_id, text))? else { break };
+        let path = match search.best(&target, Speaker::Itself)? {
+            None => search.best(&target, Speaker::Others)?,
+            found => found,
+        };
+        let Some(path) = path else { break };
         arrived += u32::from(path.amount);
-        for edge in &path.edges {
-            *search.used.entry(name(edge)).or_default() += path.amount;
-        }
-        *search.given.entry(path.edges[0].from).or_default() += path.amount;
+        search.use_up(&path, &target);
         found.push(path);
     }
     Ok(found)
 }
 
-type Name = (i64, i64, usize);
-
-fn name(edge: &Edge) -> Name {
-    (edge.from, edge.to, edge.user_id)
+struct Target<'a> {
+    cert: i64,
+    user_id: usize,
+    text: &'a [u8],
 }
+
+/// Who has the last word about a user ID.
+#[derive(Clone, Copy, PartialEq)]
+enum Speaker {
+    /// Its own certificate, as an introducer.
+    Itself,
+    /// Who certified it.
+    Others,
+}
+
+/// The certifications by one certificate on one user ID, the newest first.
+type Group = Vec<Edge>;
 
 struct Search<'n, N: Network> {
     network: &'n mut N,
-    edges: HashMap<i64, Vec<Edge>>,
-    made: HashMap<Name, bool>,
-    /// What earlier paths carry.
-    used: HashMap<Name, u8>,
-    /// What roots have given.
+    roots: &'n [(i64, u8)],
+    /// What the certifications of a certificate may carry.
+    caps: HashMap<i64, u8>,
+    edges: HashMap<i64, Rc<Vec<Group>>>,
+    made: HashMap<(i64, i64, usize), bool>,
+    /// Certifications that turned out not to be made.
+    refuted: HashSet<(i64, i64, usize)>,
+    /// What earlier paths carry from one certificate to another.
+    used: HashMap<(i64, i64), u8>,
+    /// What roots have given to their own user IDs.
     given: HashMap<i64, u8>,
 }
 
-/// A certificate from which the user ID can be reached.
-#[derive(Clone)]
+/// How a certificate is reached, seen from the user ID.
 struct Reach {
-    cert: i64,
+    /// The next step towards the user ID.
+    next: Option<Edge>,
     amount: u8,
-    /// The certifications on the way, the one on the user ID last.
-    edges: Vec<Edge>,
+    steps: usize,
 }
 
 impl<N: Network> Search<'_, N> {
-    /// The path over which most flows, the shortest of these.
-    fn best(
-        &mut self,
-        roots: &HashMap<i64, u8>,
-        (cert, user_id, text): (i64, usize, &[u8]),
-    ) -> Result<Option<Path>, N::Error> {
-        let mut best: Option<Path> = None;
-        let mut reached: HashMap<i64, u8> = HashMap::new();
-        let mut front = vec![Reach { cert, amount: FULL, edges: Vec::new() }];
-        for step in 0..STEPS_MAX {
-            let mut next: HashMap<i64, Reach> = HashMap::new();
-            for reach in front {
-                for edge in self.edges_to(reach.cert)? {
-                    let fits = if step == 0 { edge.user_id == user_id } else { edge.depth >= step };
-                    let left = edge.amount.saturating_sub(self.used(&edge));
-                    let amount = left.min(reach.amount);
-                    let within = edge.scope.as_ref().is_none_or(|scope| scope.has(text));
-                    // A detour is no better than the way it leaves.
-                    let known = reached.get(&edge.from).copied().unwrap_or(0);
-                    let known = known.max(next.get(&edge.from).map_or(0, |reach| reach.amount));
-                    let useful = amount > known && edge.from != cert;
-                    if !(fits && within && useful && self.is_made(&edge)?) {
-                        continue;
+    /// The path of the root from which most arrives, the shortest of these.
+    fn best(&mut self, target: &Target<'_>, speaker: Speaker) -> Result<Option<Path>, N::Error> {
+        // Only what is on the paths of roots is verified. One that is not made has no part in the next search:
+        // it may have stood before one that is.
+        'again: loop {
+            let paths = self.likely(target, speaker)?;
+            for edge in paths.iter().flat_map(|path| &path.edges) {
+                if !self.is_made(edge)? {
+                    self.refuted.insert(name(edge));
+                    continue 'again;
+                }
+            }
+            return Ok(paths
+                .into_iter()
+                .max_by_key(|path| (path.amount, Reverse(steps(path, target)))));
+        }
+    }
+
+    /// The path of each root, if the certifications that are alone in their groups are made.
+    fn likely(&mut self, target: &Target<'_>, speaker: Speaker) -> Result<Vec<Path>, N::Error> {
+        let mut reached =
+            HashMap::from([(target.cert, Reach { next: None, amount: FULL, steps: 0 })]);
+        let mut front = vec![target.cert];
+        let mut steps = usize::from(speaker == Speaker::Itself);
+        while !front.is_empty() {
+            let mut next: Vec<i64> = Vec::new();
+            for to in front {
+                // A root that has all trust needs nobody to speak for it.
+                if self.caps.get(&to) == Some(&FULL) {
+                    continue;
+                }
+                let so_far = reached[&to].amount;
+                let scoped = speaker == Speaker::Itself || to != target.cert;
+                for group in self.edges_to(to)?.iter() {
+                    for edge in self.current(group)? {
+                        let on_target = to != target.cert
+                            || speaker == Speaker::Itself
+                            || edge.user_id == target.user_id;
+                        let deep = edge.depth == ENDLESS || usize::from(edge.depth) >= steps;
+                        let within = !scoped
+                            || edge.scope.as_ref().is_none_or(|scope| scope.covers(target.text));
+                        let amount = self.left(edge).min(so_far);
+                        let known = reached.get(&edge.from);
+                        let better = known
+                            .is_none_or(|known| known.steps == steps + 1 && amount > known.amount);
+                        if !(on_target && deep && within && amount > 0 && better) {
+                            continue;
+                        }
+                        if known.is_none() {
+                            next.push(edge.from);
+                        }
+                        let reach = Reach { next: Some(edge.clone()), amount, steps: steps + 1 };
+                        reached.insert(edge.from, reach);
                     }
-                    let edges = std::iter::once(edge.clone()).chain(reach.edges.iter().cloned());
-                    let reach = Reach { cert: edge.from, amount, edges: edges.collect() };
-                    next.insert(edge.from, reach);
                 }
             }
-            front = next.into_values().collect();
-            // The order in a map is by chance.
-            front.sort_unstable_by_key(|reach| reach.cert);
-            for reach in &front {
-                reached.insert(reach.cert, reach.amount);
-                let Some(&root) = roots.get(&reach.cert) else { continue };
-                let given = self.given.get(&reach.cert).copied().unwrap_or(0);
-                let amount = reach.amount.min(root.saturating_sub(given));
-                if amount > best.as_ref().map_or(0, |best| best.amount) {
-                    best = Some(Path { edges: reach.edges.clone(), amount });
-                }
-            }
-            if front.is_empty() {
-                break;
-            }
+            next.sort_by_key(|cert| Reverse(reached[cert].amount));
+            front = next;
+            steps += 1;
         }
-        Ok(best)
+        Ok(self.of_roots(&reached, speaker))
     }
 
-    fn used(&self, edge: &Edge) -> u8 {
-        self.used.get(&name(edge)).copied().unwrap_or(0)
+    fn of_roots(&self, reached: &HashMap<i64, Reach>, speaker: Speaker) -> Vec<Path> {
+        let path = |&(root, _): &(i64, u8)| {
+            let mut at = reached.get(&root)?;
+            let mut path = Path { edges: Vec::new(), amount: at.amount };
+            while let Some(edge) = &at.next {
+                path.edges.push(edge.clone());
+                at = &reached[&edge.to];
+            }
+            if path.edges.is_empty() {
+                path.amount = if speaker == Speaker::Itself { self.own(root) } else { 0 };
+            }
+            Some(path).filter(|path| path.amount > 0)
+        };
+        self.roots.iter().filter_map(path).collect()
     }
 
-    fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, N::Error> {
-        if let Some(edges) = self.edges.get(&cert) {
-            return Ok(edges.clone());
+    /// Takes what a path carries out of the network.
+    fn use_up(&mut self, path: &Path, target: &Target<'_>) {
+        let mut use_up = |from, to| {
+            let used = self.used.entry((from, to)).or_default();
+            *used = used.saturating_add(path.amount);
+        };
+        for edge in &path.edges {
+            use_up(edge.from, edge.to);
         }
-        let edges = self.network.edges_to(cert)?;
-        self.edges.insert(cert, edges.clone());
-        Ok(edges)
+        if path.edges.is_empty() {
+            let given = self.given.entry(target.cert).or_default();
+            *given = given.saturating_add(path.amount);
+        } else if speaks_for_itself(path, target) {
+            use_up(target.cert, target.cert);
+        }
+    }
+
+    /// What a certification can still carry.
+    fn left(&self, edge: &Edge) -> u8 {
+        let cap = self.caps.get(&edge.from).filter(|&&cap| cap < FULL);
+        let amount = cap.map_or(edge.amount, |&cap| cap.min(edge.amount));
+        amount
+            .saturating_sub(self.used.get(&(edge.from, edge.to)).copied().unwrap_or(0))
+            .saturating_sub(self.given.get(&edge.from).copied().unwrap_or(0))
+    }
+
+    /// What a root can still give to its own user IDs.
+    fn own(&self, root: i64) -> u8 {
+        let cap = self.caps.get(&root).copied().unwrap_or(0);
+        cap.saturating_sub(self.used.get(&(root, root)).copied().unwrap_or(0))
+            .saturating_sub(self.given.get(&root).copied().unwrap_or(0))
+    }
+
+    fn edges_to(&mut self, cert: i64) -> Result<Rc<Vec<Group>>, N::Error> {
+        if let Some(groups) = self.edges.get(&cert) {
+            return Ok(Rc::clone(groups));
+        }
+        let mut edges = self.network.edges_to(cert)?;
+        edges.sort_by_key(|edge| (edge.from, edge.user_id, Reverse(edge.created)));
+        let groups = edges
+            .chunk_by(|one, other| (one.from, one.user_id) == (other.from, other.user_id))
+            .map(<[Edge]>::to_vec);
+        let groups = Rc::new(groups.collect::<Vec<_>>());
+        self.edges.insert(cert, Rc::clone(&groups));
+        Ok(groups)
+    }
+
+    /// The certifications of a group that count: the newest that is made, and those of the same time. One that
+    /// is alone is taken to be made until a path needs it.
+    fn current<'g>(&mut self, group: &'g Group) -> Result<&'g [Edge], N::Error> {
+        if let [edge] = &group[..] {
+            return Ok(if self.refuted.contains(&name(edge)) { &[] } else { group });
+        }
+        for (at, edge) in group.iter().enumerate() {
+            if self.is_made(edge)? {
+                let same = group[at..].iter().take_while(|other| other.created == edge.created);
+                return Ok(&group[at..at + same.count()]);
+            }
+        }
+        Ok(&[])
     }
 
     fn is_made(&mut self, edge: &Edge) -> Result<bool, N::Error> {
@@ -206,6 +315,19 @@ impl<N: Network> Search<'_, N> {
         self.made.insert(name(edge), made);
         Ok(made)
     }
+}
+
+fn name(edge: &Edge) -> (i64, i64, usize) {
+    (edge.from, edge.to, edge.signature)
+}
+
+/// Whether a path ends with what the certificate says about itself.
+fn speaks_for_itself(path: &Path, target: &Target<'_>) -> bool {
+    path.edges.last().is_none_or(|last| last.user_id != target.user_id)
+}
+
+fn steps(path: &Path, target: &Target<'_>) -> usize {
+    path.edges.len() + usize::from(!path.edges.is_empty() && speaks_for_itself(path, target))
 }
 
 #[cfg(test)]
@@ -229,7 +351,8 @@ mod tests {
     }
 
     fn edge(from: i64, to: i64, amount: u8, depth: u8) -> Edge {
-        Edge { from, to, user_id: 0, amount, depth, scope: None }
+        let signature = usize::try_from(from).unwrap();
+        Edge { from, to, user_id: 0, signature, created: 0, amount, depth, scope: None }
     }
 
     fn flow(edges: &[Edge], roots: &[(i64, u8)], target: i64) -> u32 {

@@ -9,12 +9,14 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Which user IDs an introducer may speak for.
 ///
-/// Only what is in use is understood: an expression in the form `<[^>]+[@.]example\.com>$`, or a plain text
-/// to be found; operators other than the dot are taken literally. `GnuPG` does the same.
+/// [`Self::has`] is what `GnuPG` makes of it: only what is in use is understood, an expression in the form
+/// `<[^>]+[@.]example\.com>$`, or a plain text to be found; operators other than the dot are taken literally.
+/// [`Self::covers`] is what the standard says.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     text: Vec<u8>,
     compiled: OnceLock<Option<Regex>>,
+    standard: OnceLock<Option<Regex>>,
 }
 
 impl PartialEq for Scope {
@@ -29,7 +31,7 @@ impl Scope {
     /// The scope with this expression.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
-        Self { text: text.to_vec(), compiled: OnceLock::new() }
+        Self { text: text.to_vec(), ..Self::default() }
     }
 
     /// The expression as it is in the signature.
@@ -52,6 +54,86 @@ impl Scope {
         });
         compiled.as_ref().is_some_and(|regex| regex.is_match(user_id))
     }
+
+    /// Whether a user ID is within, by all operators of RFC 9580, section 8. Nothing is within an expression
+    /// that is not one, nor is text that is not UTF-8 or has control characters.
+    #[must_use]
+    pub fn covers(&self, user_id: &[u8]) -> bool {
+        let clean = std::str::from_utf8(user_id).is_ok_and(|text| !text.contains(char::is_control));
+        let standard = self.standard.get_or_init(|| {
+            let pattern = standard(std::str::from_utf8(&self.text).ok()?)?;
+            RegexBuilder::new(&pattern).size_limit(COMPILED_BYTES_MAX).build().ok()
+        });
+        clean && standard.as_ref().is_some_and(|regex| regex.is_match(user_id))
+    }
+}
+
+/// An expression of RFC 9580, section 8, in the syntax of the `regex` crate, which has more operators and other
+/// rules for brackets; `None` if it is not one.
+fn standard(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut characters = text.chars().peekable();
+    // Whether what comes before can be repeated.
+    let mut atom = false;
+    while let Some(character) = characters.next() {
+        match character {
+            '*' | '+' | '?' => {
+                if !std::mem::take(&mut atom) {
+                    return None;
+                }
+                out.push(character);
+                continue;
+            }
+            '|' | '(' => {
+                out.push(character);
+                atom = false;
+                continue;
+            }
+            '^' => out.push_str("\\A"),
+            '$' => out.push_str("\\z"),
+            '.' => out.push_str("(?s:.)"),
+            '[' => bracket(&mut characters, &mut out)?,
+            ')' => out.push(')'),
+            '\\' => out.push_str(&regex::escape(&characters.next()?.to_string())),
+            character => out.push_str(&regex::escape(&character.to_string())),
+        }
+        atom = true;
+    }
+    Some(out)
+}
+
+/// A range: what is between the brackets, of which the first may be a closing bracket itself.
+fn bracket(
+    characters: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    out: &mut String,
+) -> Option<()> {
+    out.push('[');
+    if characters.next_if_eq(&'^').is_some() {
+        out.push('^');
+    }
+    let mut members = Vec::new();
+    loop {
+        match characters.next()? {
+            ']' if !members.is_empty() => break,
+            member => members.push(member),
+        }
+    }
+    let mut rest = &members[..];
+    loop {
+        match rest {
+            [] => break,
+            &[from, '-', to, ref after @ ..] => {
+                out.push_str(&format!("\\x{{{:x}}}-\\x{{{:x}}}", u32::from(from), u32::from(to)));
+                rest = after;
+            }
+            &[member, ref after @ ..] => {
+                out.push_str(&format!("\\x{{{:x}}}", u32::from(member)));
+                rest = after;
+            }
+        }
+    }
+    out.push(']');
+    Some(())
 }
 
 fn pattern(text: &[u8]) -> String {
@@ -113,10 +195,25 @@ mod tests {
         assert!(Scope::new(b"").has(b"anything"));
     }
 
+    #[test]
+    fn the_operators_of_the_standard() {
+        let covers = |scope: &str, text: &str| Scope::new(scope.as_bytes()).covers(text.as_bytes());
+        assert!(covers("<[^>]+[@.]example\\.com>$", "Alice <alice@mail.example.com>"));
+        assert!(!covers("<[^>]+[@.]example\\.com>$", "Alice <alice@mail.EXAMPLE.com>"));
+        assert!(!covers("<[^>]+[@.]example\\.com>$", "Alice <alice@example.com> (old)"));
+        assert!(covers("@(a|b)\\.example>?$", "alice@b.example") && !covers("^b", "ab"));
+        assert!(covers("a{2}", "a{2}") && !covers("a{2}", "aa") && covers("\\d", "d"));
+        assert!(covers("[]a-c]x", "]x") && covers("[]a-c]x", "bx") && !covers("[^]a-c]x", "bx"));
+        assert!(covers("^a.*z?$", "abc") && covers("", "anything") && !covers("", "a\nb"));
+        for wrong in ["*a", "a**", "(a", "a)", "[a", "a\\", "[z-a]"] {
+            assert!(!covers(wrong, wrong), "{wrong}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_expression_is_taken(text: Vec<u8>, user_id: Vec<u8>) {
-            let _ = Scope::new(&text).has(&user_id);
+            let _ = (Scope::new(&text).has(&user_id), Scope::new(&text).covers(&user_id));
         }
 
         #[test]

@@ -5,3 +5,4 @@ mod common;
 mod keyserver;
 mod people;
 mod trust;
+mod wot;
