@@ -22,7 +22,7 @@ const NOW: u32 = CREATED + 1000;
 /// What scopes tell apart.
 const DOMAINS: [&str; 2] = ["example.org", "mail.example.com"];
 
-/// The same numbers each time (SplitMix64).
+/// The same numbers each time (`SplitMix64`).
 struct Draw(u64);
 
 impl Draw {
