@@ -9,8 +9,11 @@ use talaria_trust::flow::{Edge, FULL, Network};
 
 use crate::{CertIssuer, Store, StoreError, Stored};
 
-/// From here on (2013-02-01) certifications with SHA-1 or RIPEMD-160 prove nothing, as in Sequoia's policy.
-const WEAK_DIGESTS_END: u32 = 1_359_676_800;
+/// From when on (2013-02-01) nothing is believed that could be forged by who may choose what is signed, if its
+/// digest is SHA-1 or RIPEMD-160, as in Sequoia's policy; nor are signatures on the own key with RIPEMD-160.
+const COLLISIONS: u32 = 1_359_676_800;
+/// From when on (2023-02-01) signatures on the own key with SHA-1 are not believed.
+const SHA1_ENDS: u32 = 1_675_209_600;
 
 /// The certifications of a store at some time. Nothing is written.
 pub struct Certifications<'s> {
@@ -21,30 +24,56 @@ pub struct Certifications<'s> {
     issuers: HashMap<i64, Option<Rc<Issuer>>>,
 }
 
-/// Who certifies.
+/// A certificate that certifies, or is certified.
 struct Issuer {
     stored: Stored,
     signer: CertIssuer,
     /// It is revoked for all times.
     void: bool,
+    /// Something that is still believed binds it together.
+    bound: bool,
+    /// The user IDs that it says are its own, in a way that is still believed.
+    own: Vec<bool>,
 }
 
 impl Issuer {
     fn new(stored: Stored, now: u32) -> Self {
-        let mut signatures = stored.verdicts.iter();
-        let mut void = false;
-        for packet in stored.cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
-            let good = signatures.next() == Some(&Verdict::Good);
-            void |= good && Signature::parse(packet.body).is_some_and(|it| is_hard(&it, now));
+        let mut verdicts = stored.verdicts.iter();
+        let (mut void, mut bound, mut own) = (false, false, Vec::new());
+        let mut on = Tag::PUBLIC_KEY;
+        for packet in stored.cert.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                on = packet.tag;
+                own.extend(matches!(on, Tag::USER_ID | Tag::USER_ATTRIBUTE).then_some(false));
+                continue;
+            }
+            let good = verdicts.next() == Some(&Verdict::Good);
+            let Some(signature) = Signature::parse(packet.body).filter(|_| good) else { continue };
+            void |= is_hard(&signature, now);
+            let believed = match signature.hash {
+                1 => false,
+                2 => now < SHA1_ENDS,
+                3 => now < COLLISIONS,
+                _ => true,
+            };
+            let over = signature.expires != 0 && signature.expires <= now;
+            if !believed || over || signature.created > now || signature.unknown_critical {
+                continue;
+            }
+            let certifies = kind::CERTIFICATION.contains(&signature.kind);
+            bound |= certifies || signature.kind == kind::DIRECT_KEY;
+            if let (true, Some(own)) = (certifies && on == Tag::USER_ID, own.last_mut()) {
+                *own = true;
+            }
         }
-        Self { signer: CertIssuer::new(stored.cert.clone()), stored, void }
+        Self { signer: CertIssuer::new(stored.cert.clone()), stored, void, bound, own }
     }
 
     /// Whether it could certify then: a revocation that says that the key was lost holds for all times.
     fn could(&self, then: u32) -> bool {
         let then_it_was =
             || Summary::evaluate(&self.stored.cert, &self.stored.verdicts, then).validity(then);
-        !self.void && then_it_was() == Validity::Valid
+        self.bound && !self.void && then_it_was() == Validity::Valid
     }
 }
 
@@ -91,8 +120,7 @@ fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = Said<'a>> {
         let on = on?;
         let signature = Signature::parse(packet.body)?;
         let issuer = signature.issuer.filter(|&issuer| issuer != own)?;
-        let weak = signature.hash == 1
-            || matches!(signature.hash, 2 | 3) && signature.created >= WEAK_DIGESTS_END;
+        let weak = signature.hash == 1 || matches!(signature.hash, 2 | 3) && now >= COLLISIONS;
         let counts = !weak && !signature.unknown_critical && signature.created <= now;
         let user_id = user_ids - 1;
         counts.then_some(Said { user_id, on, place, body: packet.body, signature, issuer })
@@ -138,9 +166,9 @@ impl Network for Certifications<'_> {
     type Error = StoreError;
 
     fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, StoreError> {
-        let Some(stored) = self.issuer(cert)? else { return Ok(Vec::new()) };
+        let Some(to) = self.issuer(cert)?.filter(|to| to.bound) else { return Ok(Vec::new()) };
         let mut edges = Vec::new();
-        for said in said(&stored.stored, self.now) {
+        for said in said(&to.stored, self.now) {
             let Signature { created, expires, trust, .. } = said.signature;
             let over = expires != 0 && expires <= self.now;
             if !kind::CERTIFICATION.contains(&said.signature.kind) || over {
@@ -162,6 +190,11 @@ impl Network for Certifications<'_> {
             }
         }
         Ok(edges)
+    }
+
+    fn is_own(&mut self, cert: i64, user_id: usize) -> Result<bool, StoreError> {
+        let of = self.issuer(cert)?;
+        Ok(of.is_some_and(|of| of.own.get(user_id) == Some(&true)))
     }
 
     fn is_made(&mut self, edge: &Edge) -> Result<bool, StoreError> {

@@ -58,6 +58,13 @@ pub trait Network {
     /// What reading can meet.
     fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, Self::Error>;
 
+    /// Whether a certificate says that a user ID is its own.
+    ///
+    /// # Errors
+    ///
+    /// What reading can meet.
+    fn is_own(&mut self, cert: i64, user_id: usize) -> Result<bool, Self::Error>;
+
     /// Whether the certificate made it, when it could, and has not taken it back.
     ///
     /// # Errors
@@ -87,8 +94,7 @@ pub fn level(amount: u32) -> Level {
     }
 }
 
-/// The paths from `roots`, each with what its certifications may carry, to a user ID of a certificate that the
-/// certificate itself speaks for, until [`FULL`] has arrived. If all else is equal, the later root has the path.
+/// The paths from `roots`, each with what its certifications may carry, to a user ID of a certificate, until [`FULL`] has arrived. If all else is equal, the later root has the path.
 ///
 /// # Errors
 ///
@@ -109,10 +115,12 @@ pub fn paths<N: Network>(
         used: HashMap::new(),
         given: HashMap::new(),
     };
+    let own = search.network.is_own(cert, user_id)?;
     let mut found = Vec::new();
     let mut arrived = 0;
     while arrived < u32::from(FULL) {
-        let path = match search.best(&target, Speaker::Itself)? {
+        let itself = if own { search.best(&target, Speaker::Itself)? } else { None };
+        let path = match itself {
             None => search.best(&target, Speaker::Others)?,
             found => found,
         };
@@ -345,6 +353,10 @@ mod tests {
             Ok(self.0.iter().filter(|edge| edge.to == cert).cloned().collect())
         }
 
+        fn is_own(&mut self, _: i64, _: usize) -> Result<bool, Infallible> {
+            Ok(true)
+        }
+
         fn is_made(&mut self, _: &Edge) -> Result<bool, Infallible> {
             Ok(true)
         }
@@ -382,7 +394,9 @@ mod tests {
     fn what_flows_over_several_paths_adds_up_and_is_used_up() {
         let two = [edge(1, 2, 60, 1), edge(1, 3, 60, 1), edge(2, 4, 120, 0), edge(3, 4, 120, 0)];
         assert_eq!(flow(&two, &[(1, 120)], 4), 120);
-        assert_eq!(flow(&two, &[(1, 100)], 4), 100);
+        // What a root may give holds for each of its certifications.
+        assert_eq!(flow(&two, &[(1, 40)], 4), 80);
+        assert_eq!(flow(&two, &[(1, 40), (4, 30)], 4), 110);
         // Both ways lead through one certification of 60.
         let neck = [edge(1, 2, 60, 2), edge(2, 3, 120, 1), edge(2, 4, 120, 1)];
         let neck = [&neck[..], &[edge(3, 5, 120, 0), edge(4, 5, 120, 0)]].concat();
