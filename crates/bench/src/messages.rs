@@ -378,7 +378,7 @@ fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchEr
     let mut table =
         Table::new("Detached Ed25519 signatures of 100 bytes (libdinemic, 2018)", &COLUMNS);
     table.note(
-        "talaria: in this process; one thread, but for verify_many, which uses all cores. Every signature \
+        "talaria: in this process; one thread, but for sign_many and verify_many, which use all cores. Every signature \
          is another one, verified once: nothing comes from a cache but the certificate. gpg: one process \
          for each, its agent not counted.",
     );
@@ -391,6 +391,10 @@ fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchEr
     });
     done.map_err(failed)?;
     table.push(row("talaria, sign", documents.len(), cost));
+    let (many, cost) = in_process(|| key.sign_many(&documents, now));
+    let many = many.map_err(failed)?;
+    assert_eq!(many, signed, "signatures with Ed25519 are the same each time");
+    table.push(row("talaria, sign_many", documents.len(), cost));
     let lookup = |cert: &talaria_message::openpgp::Cert| {
         let cert = cert.clone();
         Verifier::new(Box::new(move |_: &Issuer| vec![cert.clone()]), &policy, now)

@@ -1,8 +1,10 @@
 //! Making signatures (RFC 9580, section 5.2) on documents.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
+use rayon::prelude::*;
 use sequoia_openpgp::Fingerprint;
 use sequoia_openpgp::crypto::mpi;
 use sequoia_openpgp::crypto::{KeyPair, Signer};
@@ -22,39 +24,77 @@ pub(crate) const BINARY: u8 = 0x00;
 /// Type of a signature on text (RFC 9580, section 5.2.1.2).
 pub(crate) const TEXT: u8 = 0x01;
 
+/// Documents that are worth a core of their own, at least.
+const SHARE_MIN: usize = 16;
+
 /// A secret key that is ready to sign.
 pub struct SigningKey {
-    signer: Box<dyn Signer + Send + Sync>,
+    secret: Secret,
     /// The same key, by the fastest way there is.
-    fast: Option<Ed25519KeyPair>,
+    fast: Option<Arc<Ed25519KeyPair>>,
     fingerprint: Fingerprint,
     version: u8,
     algorithm: u8,
     hash: u8,
 }
 
+/// Where a secret key is.
+enum Secret {
+    /// In memory, so that each core may have its own.
+    Here(Box<KeyPair>),
+    /// In an agent or on a card, which does one thing after the other.
+    Elsewhere(Box<dyn Signer + Send + Sync>),
+}
+
+impl Secret {
+    fn signer(&self) -> &dyn Signer {
+        match self {
+            Self::Here(pair) => &**pair,
+            Self::Elsewhere(signer) => signer,
+        }
+    }
+
+    fn signer_mut(&mut self) -> &mut dyn Signer {
+        match self {
+            Self::Here(pair) => &mut **pair,
+            Self::Elsewhere(signer) => signer,
+        }
+    }
+}
+
 impl SigningKey {
     /// A key in memory.
     #[must_use]
     pub fn new(pair: KeyPair) -> Self {
-        let fast = ed25519(&pair);
-        Self { fast, ..Self::from_signer(Box::new(pair)) }
+        let fast = ed25519(&pair).map(Arc::new);
+        Self { fast, ..Self::with(Secret::Here(Box::new(pair))) }
     }
 
     /// A key that is somewhere else: in an agent, on a card.
     #[must_use]
     pub fn from_signer(signer: Box<dyn Signer + Send + Sync>) -> Self {
-        let key = signer.public();
+        Self::with(Secret::Elsewhere(signer))
+    }
+
+    fn with(secret: Secret) -> Self {
+        let key = secret.signer().public();
         let (fingerprint, version) = (key.fingerprint(), key.version());
         let algorithm = u8::from(key.pk_algo());
-        let hash = u8::from(hash_for(key, signer.acceptable_hashes()));
-        Self { signer, fast: None, fingerprint, version, algorithm, hash }
+        let hash = u8::from(hash_for(key, secret.signer().acceptable_hashes()));
+        Self { secret, fast: None, fingerprint, version, algorithm, hash }
+    }
+
+    /// Another one of a key in memory.
+    fn another(&self) -> Option<Self> {
+        let Secret::Here(pair) = &self.secret else { return None };
+        let (secret, fast) = (Secret::Here(pair.clone()), self.fast.clone());
+        Some(Self { secret, fast, fingerprint: self.fingerprint.clone(), ..*self })
     }
 
     /// The public key.
     #[must_use]
     pub fn public(&self) -> &Key<PublicParts, UnspecifiedRole> {
-        self.signer.public()
+        self.secret.signer().public()
     }
 
     /// The number of its algorithm (RFC 9580, section 9.1).
@@ -157,7 +197,7 @@ impl SigningKey {
                 signed.as_ref().chunks(32).for_each(|number| write_mpi(&mut body, number));
             }
         } else {
-            let signed = self.signer.sign(HashAlgorithm::from(self.hash), digest);
+            let signed = self.secret.signer_mut().sign(HashAlgorithm::from(self.hash), digest);
             let signed: mpi::Signature = signed.map_err(MessageError::secret)?;
             body.extend(signed.to_vec().map_err(MessageError::secret)?);
         }
@@ -176,6 +216,31 @@ impl SigningKey {
         let mut packet = Vec::with_capacity(body.len() + 3);
         framing::write_packet(&mut packet, tag::SIGNATURE, &body)?;
         Ok(packet)
+    }
+
+    /// A detached signature on each of `documents`, on all cores if the key is in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Secret`] if the key refuses.
+    pub fn sign_many<B: AsRef<[u8]> + Sync>(
+        &mut self,
+        documents: &[B],
+        now: u32,
+    ) -> Result<Vec<Vec<u8>>> {
+        let sign = |key: &mut Self, documents: &[B]| -> Result<Vec<Vec<u8>>> {
+            documents.iter().map(|document| key.sign(document.as_ref(), now)).collect()
+        };
+        let share = documents.len().div_ceil(rayon::current_num_threads()).max(SHARE_MIN);
+        let shares = documents.par_chunks(share);
+        // One that cannot be had twice takes all.
+        let Some(signed) = shares
+            .map(|share| self.another().map(|mut key| sign(&mut key, share)))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return sign(self, documents);
+        };
+        Ok(signed.into_iter().collect::<Result<Vec<_>>>()?.concat())
     }
 }
 
