@@ -2,12 +2,15 @@
 
 use std::io::Cursor;
 
-use crate::common::{self, Parties, no_certs, password_secrets};
+use crate::common::{self, POLICY, Parties, generate, no_certs, password_secrets};
 use proptest::prelude::*;
+use talaria_message::openpgp;
+use talaria_message::openpgp::cert::CipherSuite;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::{
-    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Limits, Literal, Profile,
-    Recipients, Release, Secrets, SignatureReport, decrypt, encrypt, pack, verify_inline,
+    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Issuer, Limits, Literal, Profile,
+    Recipients, Release, Secrets, SignatureReport, SigningKey, Verifier, decrypt, encrypt, pack,
+    signing_key, verify_inline,
 };
 
 /// Every kind of sealed packet.
@@ -223,5 +226,27 @@ proptest! {
         };
         let (sealed, key) = common::with_session_key(&plain, &options);
         prop_assert!(common::open_with(&sealed, key, threads).unwrap() == plain);
+    }
+}
+
+#[test]
+fn many_documents_are_signed_wherever_the_key_is() {
+    let rsa = generate("<rsa@example.org>", openpgp::Profile::RFC4880, CipherSuite::RSA2k);
+    let documents: Vec<Vec<u8>> = (0..100u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    for cert in Parties::new().certs.iter().chain([&rsa]) {
+        let here = signing_key(cert, &POLICY, common::NOW, &mut |_, _| None).unwrap();
+        let key = cert.keys().secret().key_handle(here.public().fingerprint()).next().unwrap();
+        let pair = key.key().clone().into_keypair().unwrap();
+        for mut key in [here, SigningKey::from_signer(Box::new(pair))] {
+            let signed = key.sign_many(&documents, common::NOW).unwrap();
+            let known = cert.clone();
+            let lookup = Box::new(move |_: &Issuer| vec![known.clone()]);
+            let verifier = Verifier::new(lookup, &POLICY, common::NOW);
+            let pairs = signed.iter().map(Vec::as_slice).zip(documents.iter().map(Vec::as_slice));
+            let reports = verifier.many(&pairs.collect::<Vec<_>>());
+            assert_eq!(reports.len(), documents.len());
+            assert!(reports.iter().all(SignatureReport::is_good));
+            assert!(key.sign_many::<Vec<u8>>(&[], common::NOW).unwrap().is_empty());
+        }
     }
 }
