@@ -34,7 +34,7 @@ pub fn decrypted(bytes: &[u8]) {
         let release = if streamed { Release::Streamed } else { Release::Checked(&mut spool) };
         let options = DecryptOptions { release, limits: LIMITS, threads };
         let mut plain = Vec::new();
-        let done = decrypt(&mut &*message, &mut plain, &mut secrets, &mut verifier(), options);
+        let done = decrypt(&mut &*message, &mut plain, &mut secrets, &verifier(), options);
         (plain, done.map(|decrypted| decrypted.aead.is_none()))
     };
     let (streamed, one) = open(1, true);
@@ -53,10 +53,10 @@ pub fn verified(bytes: &[u8]) {
     match kind % 4 {
         0 => {
             let Ok(mut input) = Input::new(BufReader::new(rest)) else { return };
-            let _ = verify_inline(&mut input, &mut out, &mut verifier(), LIMITS);
+            let _ = verify_inline(&mut input, &mut out, &verifier(), LIMITS);
         }
         1 => {
-            let _ = verify_cleartext(&mut &*rest, &mut verifier());
+            let _ = verify_cleartext(&mut &*rest, &verifier());
         }
         2 => {
             let Ok(mut input) = Input::new(BufReader::new(rest)) else { return };

@@ -331,11 +331,11 @@ fn small(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> 
     done.map_err(failed)?;
     table.push(row("talaria, seal", options.objects, cost));
     let policy = StandardPolicy::new();
-    let mut verifier = Verifier::new(Box::new(|_: &Issuer| Vec::new()), &policy, crate::now());
+    let verifier = Verifier::new(Box::new(|_: &Issuer| Vec::new()), &policy, crate::now());
     let mut opener = Opener::new(Vec::new(), vec![password()]);
     let (done, cost) = in_process(|| {
         for message in &sealed {
-            let (plain, _) = opener.open(message, &mut verifier)?;
+            let (plain, _) = opener.open(message, &verifier)?;
             assert_eq!(plain, object, "an object came back changed");
         }
         Ok(())

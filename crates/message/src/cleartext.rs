@@ -156,7 +156,7 @@ pub fn split_cleartext(input: &mut impl BufRead) -> Result<(Vec<u8>, Vec<u8>)> {
 /// What [`split_cleartext`] meets.
 pub fn verify_cleartext(
     input: &mut impl BufRead,
-    verifier: &mut Verifier<'_>,
+    verifier: &Verifier<'_>,
 ) -> Result<(Vec<u8>, Vec<SignatureReport>)> {
     let (text, signatures) = split_cleartext(input)?;
     let reports = verifier.detached(&signatures, &mut &canonical(&text)[..])?;

@@ -156,7 +156,7 @@ pub fn decrypt(
     input: &mut (dyn Read + Send),
     output: &mut (dyn Write + Send),
     secrets: &mut Secrets,
-    verifier: &mut Verifier<'_>,
+    verifier: &Verifier<'_>,
     options: DecryptOptions<'_>,
 ) -> Result<Decrypted> {
     decrypt_with(input, output, secrets, &mut Remembered::default(), verifier, options)
@@ -168,7 +168,7 @@ pub(crate) fn decrypt_with(
     output: &mut (dyn Write + Send),
     secrets: &mut Secrets,
     remembered: &mut Remembered,
-    verifier: &mut Verifier<'_>,
+    verifier: &Verifier<'_>,
     options: DecryptOptions<'_>,
 ) -> Result<Decrypted> {
     let mut wrapped = Wrapped::default();

@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 128 << 10;
 pub fn verify_inline(
     input: &mut (impl Read + ?Sized),
     output: &mut (dyn Write + Send),
-    verifier: &mut Verifier<'_>,
+    verifier: &Verifier<'_>,
     limits: Limits,
 ) -> Result<(Literal, Vec<SignatureReport>)> {
     let mut receiver = Receiver::new(output);

@@ -104,11 +104,7 @@ impl Opener {
     /// # Errors
     ///
     /// What is wrong with the message; nothing of it is returned.
-    pub fn open(
-        &mut self,
-        sealed: &[u8],
-        verifier: &mut Verifier<'_>,
-    ) -> Result<(Vec<u8>, Decrypted)> {
+    pub fn open(&mut self, sealed: &[u8], verifier: &Verifier<'_>) -> Result<(Vec<u8>, Decrypted)> {
         let mut plain = Vec::new();
         let options = DecryptOptions {
             // Nothing is returned unless all of it is good.

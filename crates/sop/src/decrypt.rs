@@ -156,11 +156,15 @@ impl ops::Ready<(Option<SessionKey>, Vec<Verification>)> for DecryptThis<'_, '_>
             limits: Limits::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let mut verifier = acceptance.verifier(sop);
-        let decrypted = decrypt(&mut input, &mut sink, &mut secrets, &mut verifier, options)
-            .map_err(|error| match error::of_decryption(error) {
-                Error::CannotDecrypt if is_locked.load(Ordering::Relaxed) => Error::KeyIsProtected,
-                error => error,
+        let verifier = acceptance.verifier(sop);
+        let decrypted =
+            decrypt(&mut input, &mut sink, &mut secrets, &verifier, options).map_err(|error| {
+                match error::of_decryption(error) {
+                    Error::CannotDecrypt if is_locked.load(Ordering::Relaxed) => {
+                        Error::KeyIsProtected
+                    }
+                    error => error,
+                }
             })?;
         sink.flush()?;
         let verifications = if acceptance.is_empty() {

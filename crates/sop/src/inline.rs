@@ -164,12 +164,12 @@ impl ops::Ready<Vec<Verification>> for VerifyThis<'_, '_> {
         sink: &mut (dyn Write + Send + Sync),
     ) -> Result<Vec<Verification>> {
         let InlineVerify { sop, acceptance } = &self.verify;
-        let mut verifier = acceptance.verifier(sop);
+        let verifier = acceptance.verifier(sop);
         match Signed::new(self.data)? {
             Signed::Message(mut message) => {
                 let mut held = tempfile::spooled_tempfile(HELD_BYTES_MAX);
                 let (_, reports) =
-                    verify_inline(&mut message, &mut held, &mut verifier, Limits::default())
+                    verify_inline(&mut message, &mut held, &verifier, Limits::default())
                         .map_err(error::of_message)?;
                 let verifications = acceptance.some_accepted(&reports)?;
                 held.rewind()?;
@@ -178,7 +178,7 @@ impl ops::Ready<Vec<Verification>> for VerifyThis<'_, '_> {
             }
             Signed::Text(mut data) => {
                 let (text, reports) =
-                    verify_cleartext(&mut data, &mut verifier).map_err(error::of_message)?;
+                    verify_cleartext(&mut data, &verifier).map_err(error::of_message)?;
                 let verifications = acceptance.some_accepted(&reports)?;
                 sink.write_all(&covered(&text))?;
                 sink.flush()?;

@@ -92,8 +92,8 @@ impl Opener {
     /// [`Error::Message`]; nothing of the message is returned.
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let nobody = Box::new(|_: &Issuer| Vec::new());
-        let mut verifier = talaria_message::Verifier::new(nobody, &POLICY, now());
-        Ok(lock(&self.0).open(&binary(sealed)?, &mut verifier)?.0)
+        let verifier = talaria_message::Verifier::new(nobody, &POLICY, now());
+        Ok(lock(&self.0).open(&binary(sealed)?, &verifier)?.0)
     }
 
     /// The content of a message and the reports on its signatures, none if it is not signed.
@@ -107,9 +107,8 @@ impl Opener {
         verifier: &Verifier,
     ) -> Result<(Vec<u8>, Vec<SignatureReport>), Error> {
         let sealed = binary(sealed)?;
-        drop(verifier.current()?);
-        let mut current = verifier.current.write().unwrap_or_else(PoisonError::into_inner);
-        let (plain, decrypted) = lock(&self.0).open(&sealed, &mut current.verifier)?;
+        let current = verifier.current()?;
+        let (plain, decrypted) = lock(&self.0).open(&sealed, &current.verifier)?;
         Ok((plain, decrypted.signatures))
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         // Decrypting needs no store; signatures are then without a key.
         Err(_) => Box::new(|_: &_| Vec::new()),
     };
-    let mut verifier = Verifier::new(lookup, cx.policy(), cx.now);
+    let verifier = Verifier::new(lookup, cx.policy(), cx.now);
     let mut target = Target::open(args.output.as_deref(), false)?;
     let held = target.is_held();
     let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let options = DecryptOptions { release, limits, threads };
-        let result = decrypt(&mut input, &mut target, &mut secrets, &mut verifier, options);
+        let result = decrypt(&mut input, &mut target, &mut secrets, &verifier, options);
         Ok((result, Some(start)))
     })?;
     let start = start.as_deref();

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let size = source.size;
     let mut target = Target::open(args.output.as_deref(), false)?;
     let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
-    let mut verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
+    let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
     let unfinished = target.unfinished();
     let (result, start) = watched(cx, size, unfinished.as_deref(), |watch| {
         let input = match Input::new(source.buffered(watch)) {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         };
         let mut start = Vec::new();
         let mut input = Noted::new(input, &mut start);
-        let result = verify_inline(&mut input, &mut target, &mut verifier, limits);
+        let result = verify_inline(&mut input, &mut target, &verifier, limits);
         Ok((result, Some(start)))
     })?;
     let (_, signatures) = result.map_err(|error| CliError::unfit(error, start.as_deref()))?;

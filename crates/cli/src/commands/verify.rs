@@ -44,7 +44,7 @@ const SIGNATURES_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
-    let mut verifier = Verifier::new(stores.into_lookup(cx.now), cx.policy(), cx.now);
+    let verifier = Verifier::new(stores.into_lookup(cx.now), cx.policy(), cx.now);
     let mut report = args.status.open()?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
@@ -62,11 +62,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             };
             let mut input = source.buffered(watch);
             if input.fill_buf().map_err(read_failed)?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
-                let result =
-                    verify_cleartext(&mut input, &mut verifier).and_then(|(text, reports)| {
-                        out.write_all(&text).map_err(MessageError::Write)?;
-                        Ok(reports)
-                    });
+                let result = verify_cleartext(&mut input, &verifier).and_then(|(text, reports)| {
+                    out.write_all(&text).map_err(MessageError::Write)?;
+                    Ok(reports)
+                });
                 return Ok((result, Some(start)));
             }
             let input = match Input::new(input) {
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 input => input?,
             };
             let mut input = Noted::new(input, &mut start);
-            let result = verify_inline(&mut input, out, &mut verifier, Limits::default());
+            let result = verify_inline(&mut input, out, &verifier, Limits::default());
             return Ok((result.map(|(_, reports)| reports), Some(start)));
         };
         let input = match Input::new(signature.buffered(watch)) {

@@ -111,10 +111,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Checks the signatures, when all has come.
-    pub(crate) fn finish(
-        self,
-        verifier: &mut Verifier<'_>,
-    ) -> Result<(Literal, Vec<SignatureReport>)> {
+    pub(crate) fn finish(self, verifier: &Verifier<'_>) -> Result<(Literal, Vec<SignatureReport>)> {
         let Some(literal) = self.literal.filter(|_| self.ended) else {
             return Err(MessageError::Malformed("it has no literal data"));
         };

@@ -108,12 +108,12 @@ fn recipients_and_signers() {
                 limits: Limits::default(),
                 threads: 2,
             };
-            let mut verifier = parties.verifier();
+            let verifier = parties.verifier();
             let decrypted = decrypt(
                 &mut Cursor::new(&sealed),
                 &mut opened,
                 &mut parties.secrets(),
-                &mut verifier,
+                &verifier,
                 options,
             )
             .unwrap();
@@ -172,9 +172,9 @@ fn text_has_its_own_line_ends_inside() {
     let inside = packed.windows(9).filter(|octets| octets == b"three\r\non").count();
     assert!(inside > 49_000, "{inside}");
     let mut input = Cursor::new(&packed);
-    let mut verifier = parties.verifier();
+    let verifier = parties.verifier();
     let (literal, reports) =
-        verify_inline(&mut input, &mut shown, &mut verifier, Limits::default()).unwrap();
+        verify_inline(&mut input, &mut shown, &verifier, Limits::default()).unwrap();
     assert!(literal.text);
     assert!(reports.len() == signers.len() && reports.iter().all(SignatureReport::is_good));
     assert!(shown == b"one\ntwo\nthree\n".repeat(50_000));

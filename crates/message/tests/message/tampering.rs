@@ -153,15 +153,15 @@ fn cleartext() {
     let text = "Hello,\n- a dash\nFrom me \t\n\nlast line";
     let mut signed = Vec::new();
     sign_cleartext(&mut text.as_bytes(), &mut signed, &mut parties.signers(), NOW).unwrap();
-    let mut verifier = parties.verifier();
-    let (out, reports) = verify_cleartext(&mut &signed[..], &mut verifier).unwrap();
+    let verifier = parties.verifier();
+    let (out, reports) = verify_cleartext(&mut &signed[..], &verifier).unwrap();
     assert_eq!(out, text.as_bytes());
     assert!(reports.len() == 2 && reports.iter().all(SignatureReport::is_good), "{reports:?}");
     let start = signed.windows(5).position(|at| at == b"Hello").unwrap();
     for at in start..start + text.len() {
         let mut changed = signed.clone();
         changed[at] ^= 0x04;
-        if let Ok((text, reports)) = verify_cleartext(&mut &changed[..], &mut verifier) {
+        if let Ok((text, reports)) = verify_cleartext(&mut &changed[..], &verifier) {
             let white = |text: &[u8]| {
                 String::from_utf8_lossy(text)
                     .lines()

@@ -37,7 +37,7 @@ const LIST: &str = "What we need from the grocery store:\n\n- tofu\n- vegetables
 #[test]
 fn a_6_cleartext_signed_message() {
     let signed = vector("a06-cleartext");
-    let (text, reports) = verify_cleartext(&mut &signed[..], &mut verifier()).unwrap();
+    let (text, reports) = verify_cleartext(&mut &signed[..], &verifier()).unwrap();
     assert_eq!(String::from_utf8(text).unwrap(), LIST);
     assert!(reports.len() == 1 && reports[0].is_good(), "{reports:?}");
 }
@@ -48,7 +48,7 @@ fn a_7_inline_signed_message() {
     let mut input = Input::new(BufReader::new(Cursor::new(signed))).unwrap();
     let mut text = Vec::new();
     let (literal, reports) =
-        verify_inline(&mut input, &mut text, &mut verifier(), Limits::default()).unwrap();
+        verify_inline(&mut input, &mut text, &verifier(), Limits::default()).unwrap();
     assert!(literal.text);
     assert_eq!(String::from_utf8(text).unwrap(), LIST);
     assert!(reports.len() == 1 && reports[0].is_good(), "{reports:?}");
