@@ -9,6 +9,7 @@ mod receive;
 mod report;
 
 use std::io::Read;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use known::{Known, KnownKey, Worth};
@@ -40,19 +41,20 @@ const BATCH_MAX: usize = 1024;
 pub struct Verifier<'a> {
     lookup: Mutex<Lookup<'a>>,
     policy: &'a (dyn Policy + Sync),
-    now: u32,
+    now: AtomicU32,
     known: Mutex<Known>,
 }
 
 impl<'a> Verifier<'a> {
     /// Checks as of `now`, in seconds since 1970.
     pub fn new(lookup: Lookup<'a>, policy: &'a (dyn Policy + Sync), now: u32) -> Self {
-        Self { lookup: Mutex::new(lookup), policy, now, known: Mutex::default() }
+        let (lookup, now) = (Mutex::new(lookup), AtomicU32::new(now));
+        Self { lookup, policy, now, known: Mutex::default() }
     }
 
     /// Checks as of `now` from here on. What is known of certificates stays known.
-    pub fn set_now(&mut self, now: u32) {
-        self.now = now;
+    pub fn set_now(&self, now: u32) {
+        self.now.store(now, Ordering::Relaxed);
     }
 
     /// Checks detached signatures on what `document` gives, in the order of their packets.
@@ -218,15 +220,16 @@ impl<'a> Verifier<'a> {
         if matches!(signature.hash, 1..=3) {
             return discounted(Discount::WeakDigest(crate::sign::hash_name(signature.hash)));
         }
-        if signature.created > self.now.saturating_add(CLOCK_SKEW_S) {
+        let now = self.now.load(Ordering::Relaxed);
+        if signature.created > now.saturating_add(CLOCK_SKEW_S) {
             return discounted(Discount::Future);
         }
-        if signature.expires != 0 && signature.expires <= self.now {
+        if signature.expires != 0 && signature.expires <= now {
             return discounted(Discount::Expired);
         }
         match &worth.refused {
             Some(why) => discounted(why.clone()),
-            None => (Outcome::Good, known.worth(self.policy, self.now).refused.clone()),
+            None => (Outcome::Good, known.worth(self.policy, now).refused.clone()),
         }
     }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use talaria_cert::first_packet;
@@ -108,7 +108,7 @@ impl Opener {
     ) -> Result<(Vec<u8>, Vec<SignatureReport>), Error> {
         let sealed = binary(sealed)?;
         let current = verifier.current()?;
-        let (plain, decrypted) = lock(&self.0).open(&sealed, &current.verifier)?;
+        let (plain, decrypted) = lock(&self.0).open(&sealed, &current)?;
         Ok((plain, decrypted.signatures))
     }
 }
@@ -220,7 +220,7 @@ fn find(stores: &Stores, query: &Query) -> Result<Vec<talaria_cert::Cert>, Error
 
 /// Checks signatures, as of the time of each call.
 pub struct Verifier {
-    current: RwLock<Current>,
+    current: Mutex<Current>,
     source: Source,
 }
 
@@ -231,7 +231,7 @@ enum Source {
 }
 
 struct Current {
-    verifier: talaria_message::Verifier<'static>,
+    verifier: Arc<talaria_message::Verifier<'static>>,
     moment: Moment,
 }
 
@@ -265,7 +265,8 @@ impl Verifier {
     fn new(source: Source) -> Result<Self, Error> {
         let moment = source.moment()?;
         let verifier = talaria_message::Verifier::new(source.lookup(), &POLICY, moment.now);
-        Ok(Self { current: RwLock::new(Current { verifier, moment }), source })
+        let current = Current { verifier: Arc::new(verifier), moment };
+        Ok(Self { current: Mutex::new(current), source })
     }
 
     /// Checks a detached signature on `data`. Of several signatures in one: the first that is bad, else
@@ -277,8 +278,8 @@ impl Verifier {
     pub fn verify(&self, signature: &[u8], data: &[u8]) -> Result<SignatureReport, Error> {
         let current = self.current()?;
         Ok(match binary(signature) {
-            Ok(packets) if is_one_packet(&packets) => current.verifier.one(&packets, data),
-            Ok(packets) => several(&current.verifier, &packets, data),
+            Ok(packets) if is_one_packet(&packets) => current.one(&packets, data),
+            Ok(packets) => several(&current, &packets, data),
             Err(error) => SignatureReport::unreadable(&error.to_string()),
         })
     }
@@ -304,7 +305,7 @@ impl Verifier {
                 Some((&**packets, data.as_ref()))
             })
             .collect();
-        let mut reports = current.verifier.many(&together).into_iter();
+        let mut reports = current.many(&together).into_iter();
         Ok(decoded
             .iter()
             .zip(items)
@@ -312,31 +313,27 @@ impl Verifier {
                 Ok(packets) if is_one_packet(packets) => {
                     reports.next().expect("one report for each signature")
                 }
-                Ok(packets) => several(&current.verifier, packets, data.as_ref()),
+                Ok(packets) => several(&current, packets, data.as_ref()),
                 Err(error) => SignatureReport::unreadable(&error.to_string()),
             })
             .collect())
     }
 
-    /// The verifier as of now.
-    fn current(&self) -> Result<RwLockReadGuard<'_, Current>, Error> {
+    /// The verifier as of now. No lock is held while it works.
+    fn current(&self) -> Result<Arc<talaria_message::Verifier<'static>>, Error> {
         let moment = self.source.moment()?;
-        let read = || self.current.read().unwrap_or_else(PoisonError::into_inner);
-        let current = read();
-        if current.moment == moment {
-            return Ok(current);
-        }
-        drop(current);
-        let mut outdated = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if outdated.moment.change != moment.change {
+        let mut current = lock(&self.current);
+        if current.moment.change != moment.change {
             // What it knows of certificates may have changed: a key may be revoked now.
-            outdated.verifier =
-                talaria_message::Verifier::new(self.source.lookup(), &POLICY, moment.now);
+            let lookup = self.source.lookup();
+            current.verifier =
+                Arc::new(talaria_message::Verifier::new(lookup, &POLICY, moment.now));
         }
-        outdated.verifier.set_now(moment.now);
-        outdated.moment = moment;
-        drop(outdated);
-        Ok(read())
+        if current.moment != moment {
+            current.verifier.set_now(moment.now);
+            current.moment = moment;
+        }
+        Ok(Arc::clone(&current.verifier))
     }
 }
 
