@@ -94,7 +94,9 @@ impl Cert {
             }
         }
         let Some(primary) = components.first() else { return Err(Reason::NoPrimary { tag: 0 }) };
-        let fingerprint = Key::parse(primary.packet)?.fingerprint();
+        let key = Key::parse(primary.packet)?;
+        key.check_size()?;
+        let fingerprint = key.fingerprint();
         if !components.is_sorted_by(|a, b| order(&a.packet, &b.packet).is_lt()) {
             components.sort_by(|a, b| order(&a.packet, &b.packet));
             components.dedup_by(|again, first| {

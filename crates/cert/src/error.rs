@@ -69,6 +69,12 @@ pub enum Reason {
     /// A key packet whose fields do not fit into its body.
     #[error("the primary key packet is malformed")]
     MalformedKey,
+    /// A key packet beyond [`crate::KEY_BYTES_MAX`], of which no signature can be made.
+    #[error("the key has {bytes} bytes, which no signature can cover")]
+    OversizedKey {
+        /// Bytes of its public part.
+        bytes: usize,
+    },
     /// A key packet with a secret part of an algorithm whose public part has no known end.
     #[error("secret key of algorithm {algorithm}: its public part cannot be told apart")]
     SecretKey {

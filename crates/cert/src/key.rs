@@ -6,6 +6,11 @@ use crate::hash::{md5, sha1, sha256};
 use crate::packet::{PacketRef, Tag};
 use crate::{Fingerprint, KeyId, Keygrip, Reason};
 
+/// The longest public part of a key up to version 4, in octets: its length is hashed as two octets.
+///
+/// Nobody can make a signature over a longer one, and so nobody can bind it to a certificate.
+pub const KEY_BYTES_MAX: usize = 0xffff;
+
 /// A primary key or subkey, read from its packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
@@ -55,8 +60,27 @@ impl<'a> Key<'a> {
     ///
     /// # Errors
     ///
-    /// [`Reason::KeyVersion`], [`Reason::MalformedKey`] or [`Reason::SecretKey`].
+    /// [`Reason::KeyVersion`], [`Reason::MalformedKey`], [`Reason::OversizedKey`] or
+    /// [`Reason::SecretKey`].
     pub fn parse(packet: PacketRef<'a>) -> Result<Self, Reason> {
+        let key = Self::parse_any_size(packet)?;
+        // An oversized primary key is refused with its certificate, see `Cert::parse`. A store of an
+        // earlier release may have one, and has to stay readable.
+        if matches!(packet.tag, Tag::PUBLIC_SUBKEY | Tag::SECRET_SUBKEY) {
+            key.check_size()?;
+        }
+        Ok(key)
+    }
+
+    /// Refuses a key that nobody can sign, or make signatures with that count.
+    pub(crate) fn check_size(&self) -> Result<(), Reason> {
+        if self.version < 5 && self.body.len() > KEY_BYTES_MAX {
+            return Err(Reason::OversizedKey { bytes: self.body.len() });
+        }
+        Ok(())
+    }
+
+    fn parse_any_size(packet: PacketRef<'a>) -> Result<Self, Reason> {
         let body = packet.body;
         let secret = matches!(packet.tag, Tag::SECRET_KEY | Tag::SECRET_SUBKEY);
         let &[version, a, b, c, d, ref rest @ ..] = body else {

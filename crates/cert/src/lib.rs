@@ -28,7 +28,7 @@ pub use cert::{Cert, PACKETS_MAX};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{Digest, Hasher, sha256};
-pub use key::{Curve, Key};
+pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::Limits;
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet};
 pub use served::Serving;

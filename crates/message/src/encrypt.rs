@@ -14,6 +14,7 @@ use sequoia_openpgp::types::{RevocationStatus, SymmetricAlgorithm};
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
+use crate::certs::sound;
 use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::{self, Compression, Literal};
@@ -54,6 +55,7 @@ impl Recipients {
     ///
     /// [`MessageError::Key`] if there is none, with the reason.
     pub fn add(&mut self, cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
+        let cert = &*sound(cert);
         let name = || cert.fingerprint().to_hex();
         let refused = |why: String| MessageError::Key { name: name(), why };
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));

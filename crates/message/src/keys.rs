@@ -9,6 +9,7 @@ use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, SecretParts, UnspecifiedRole};
 use sequoia_openpgp::policy::Policy;
 
+use crate::certs::sound;
 use crate::error::{MessageError, Result};
 use crate::secrets::DecryptionKey;
 use crate::sign::SigningKey;
@@ -29,6 +30,7 @@ pub fn signing_key(
     now: u32,
     ask: &mut AskForKey<'_>,
 ) -> Result<SigningKey> {
+    let cert = &*sound(cert);
     let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
     let valid = cert
@@ -87,7 +89,8 @@ pub fn decryption_keys<A>(
 where
     A: FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'static,
 {
-    cert.keys()
+    sound(cert)
+        .keys()
         .secret()
         .filter(|key| key.key().pk_algo().for_encryption())
         .map(|key| {

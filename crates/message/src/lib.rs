@@ -7,6 +7,7 @@
 mod aead;
 mod algorithm;
 mod armor;
+mod certs;
 mod cfb;
 mod chunked;
 mod cleartext;
@@ -32,6 +33,7 @@ mod verify;
 
 pub use algorithm::{Aead, ChunkSize, Cipher};
 pub use armor::{ArmorReader, ArmorWriter, Input, Label};
+pub use certs::{read_cert, read_certs};
 pub use cleartext::{CLEARTEXT_HEAD, sign_cleartext, split_cleartext, verify_cleartext};
 pub use content::{Compression, Literal};
 pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};

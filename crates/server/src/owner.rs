@@ -19,7 +19,7 @@ use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::types::{HashAlgorithm, SignatureType};
 use talaria_cert::{
-    Capabilities, Cert, Fingerprint, PacketRef, Signature, Summary, Tag, Validity, Verdict,
+    Capabilities, Cert, Fingerprint, Key, PacketRef, Signature, Summary, Tag, Validity, Verdict,
     Verification, complete, kind,
 };
 use talaria_store::{Outcome, Redaction, Return, Store, StoreError, Stored};
@@ -188,7 +188,9 @@ fn signing_keys(cert: &Cert, summary: &Summary, now: u32) -> Vec<openpgp::Packet
         })
         .map(|key| key.fingerprint.as_bytes())
         .collect();
-    let keys = cert.retain(|_, packet| matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY));
+    // A subkey that cannot be read is none that may sign; Sequoia panics at some of them.
+    let keys =
+        cert.retain(|_, packet| packet.tag == Tag::PUBLIC_SUBKEY && Key::parse(packet).is_ok());
     let Ok(pile) = openpgp::PacketPile::from_bytes(keys.as_bytes()) else { return Vec::new() };
     pile.into_children()
         .filter(|packet| match packet {

@@ -5,11 +5,11 @@ use std::io::{Read, Write};
 use sop::errors::Error;
 use sop::plumbing::SopRef;
 use sop::{Load, Save};
-use talaria_message::openpgp::cert::CertParser;
 use talaria_message::openpgp::parse::{PacketParser, PacketParserResult, Parse as _};
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::{self, Cert, Packet};
 use talaria_message::{ArmorReader, ArmorWriter, Label, keep_secrets_in_memory};
+use zeroize::Zeroizing;
 
 use crate::error::{self, Result};
 use crate::talaria::Talaria;
@@ -173,11 +173,9 @@ fn read_packets(source: &mut (dyn Read + Send + Sync)) -> Result<Vec<u8>> {
 
 /// At least one certificate. Those of versions that are not known are passed over.
 fn read_certs(source: &mut (dyn Read + Send + Sync)) -> Result<Vec<Cert>> {
-    let packets = read_packets(source)?;
-    let parser =
-        CertParser::from_bytes(&packets).map_err(|why| error::because(Error::BadData, why))?;
+    let packets = Zeroizing::new(read_packets(source)?);
     let mut certs = Vec::new();
-    for cert in parser {
+    for cert in talaria_message::read_certs(&packets).map_err(error::of_message)? {
         match cert {
             Ok(cert) => certs.push(cert),
             Err(why) if is_unsupported(why.downcast_ref()) => eprintln!("{why}"),

@@ -14,13 +14,11 @@ use std::time::SystemTime;
 
 use talaria_cert::first_packet;
 use talaria_message::openpgp::Cert;
-use talaria_message::openpgp::cert::CertParser;
 use talaria_message::openpgp::crypto::Password;
-use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{
     ArmorReader, EncryptOptions, Issuer, Lookup, MessageError, Outcome, Profile, Recipients,
-    Sealer, SignatureReport, SigningKey, decryption_keys, signing_key,
+    Sealer, SignatureReport, SigningKey, decryption_keys, read_certs, signing_key,
 };
 use talaria_store::{Access, Order, Query, StoreError};
 
@@ -413,8 +411,8 @@ fn parse_all<B: AsRef<[u8]>>(inputs: &[B]) -> Result<Vec<Cert>, Error> {
 /// The certificates in `bytes`, at least one.
 fn parse(bytes: &[u8]) -> Result<Vec<Cert>, MessageError> {
     const NONE: MessageError = MessageError::Malformed("it is neither a certificate nor a key");
-    let parser = CertParser::from_bytes(bytes).map_err(|_| NONE)?;
-    let certs: Vec<Cert> = parser.collect::<Result<_, _>>().map_err(|_| NONE)?;
+    let certs: Vec<Cert> =
+        read_certs(bytes)?.into_iter().collect::<Result<_, _>>().map_err(|_| NONE)?;
     if certs.is_empty() { Err(NONE) } else { Ok(certs) }
 }
 

@@ -21,16 +21,14 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use openpgp::cert::CertParser;
 use openpgp::crypto::{Password, S2K};
 use openpgp::packet::key::{KeyRole, SecretKeyMaterial, SecretParts};
 use openpgp::packet::{Key, Packet};
-use openpgp::parse::Parse as _;
 use openpgp::policy::Policy;
 use openpgp::serialize::{Marshal as _, MarshalInto as _};
 use openpgp::types::{AEADAlgorithm, RevocationStatus, SymmetricAlgorithm};
 use talaria_cert::{PacketRef, Summary, Tag, Verification};
-use talaria_message::openpgp;
+use talaria_message::{openpgp, read_cert, read_certs};
 use talaria_store::{Outcome, Query};
 
 pub use change::{Revocation, RevocationReason, unlocked};
@@ -269,7 +267,7 @@ impl KeyStore {
             path: path.to_owned(),
             source: source.into(),
         };
-        let cert = openpgp::Cert::from_bytes(&*bytes).map_err(damaged)?;
+        let cert = read_cert(&bytes).map_err(damaged)?;
         if self.path(&cert.fingerprint()) != path {
             let what = format!("it has the key {}", cert.fingerprint().to_hex());
             return Err(damaged(openpgp::anyhow::Error::msg(what)));
@@ -335,12 +333,18 @@ impl Stores {
 /// # Errors
 ///
 /// [`Error::Unrecognised`] if it is no keyring.
-pub fn read_keys(input: impl Read + Send + Sync, name: &str) -> Result<Vec<openpgp::Cert>, Error> {
+pub fn read_keys(mut input: impl Read, name: &str) -> Result<Vec<openpgp::Cert>, Error> {
     let unreadable =
-        |_| Error::Unrecognised { name: name.to_owned(), what: "not a file with OpenPGP keys" };
+        || Error::Unrecognised { name: name.to_owned(), what: "not a file with OpenPGP keys" };
+    let mut bytes = zeroize::Zeroizing::new(Vec::new());
+    input.read_to_end(&mut bytes).map_err(|source| Error::Io {
+        action: "read",
+        name: name.to_owned(),
+        source,
+    })?;
     let mut certs = Vec::new();
-    for cert in CertParser::from_reader(input).map_err(unreadable)? {
-        let cert = cert.map_err(unreadable)?;
+    for cert in read_certs(&bytes).map_err(|_| unreadable())? {
+        let cert = cert.map_err(|_| unreadable())?;
         if cert.is_tsk() {
             certs.push(cert);
         }

@@ -2,10 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::{self};
-use talaria_message::{Issuer, Lookup, MessageError, Recipients};
+use talaria_message::{Issuer, Lookup, MessageError, Recipients, read_cert};
 use talaria_store::{Order, Query};
 
 use crate::{Error, Stores};
@@ -29,7 +28,7 @@ impl Stores {
         let mut certs = Vec::with_capacity(fingerprints.len());
         for fingerprint in fingerprints {
             if let Some(cert) = self.cert(fingerprint)?
-                && let Ok(cert) = openpgp::Cert::from_bytes(cert.as_bytes())
+                && let Ok(cert) = read_cert(cert.as_bytes())
             {
                 certs.push(cert);
             }

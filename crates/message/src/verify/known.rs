@@ -13,6 +13,7 @@ use sequoia_openpgp::types::RevocationStatus;
 use talaria_cert::KeySetup;
 
 use super::{Discount, Issuer, Signer};
+use crate::certs::sound;
 
 /// Issuers whose certificates are kept.
 const CACHE_MAX: usize = 4096;
@@ -71,6 +72,7 @@ pub(super) struct Worth {
 impl KnownKey {
     /// The keys of `cert` that an issuer may be.
     pub(super) fn of(cert: &openpgp::Cert, issuer: &Issuer) -> Vec<Self> {
+        let cert = &*sound(cert);
         let wanted = issuer.fingerprint.map(|fingerprint| fingerprint.to_string());
         let times = times(cert);
         let is_issuer = |key: &openpgp::Fingerprint| match &wanted {

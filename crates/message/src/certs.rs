@@ -1,0 +1,143 @@
+//! Certificates and keys as Sequoia has them, made of bytes that anybody may have written.
+//!
+//! The one way from bytes to [`Cert`]. Sequoia panics when it is asked for the fingerprint of a key up to
+//! version 4 that is longer than its length can be hashed (RFC 9580, section 5.5.4: two octets), and anybody
+//! can append such a subkey to anybody's certificate. No signature can bind it, so it is left aside.
+
+use std::borrow::Cow;
+use std::io::Read as _;
+
+use openpgp::cert::CertParser;
+use openpgp::packet::key::{KeyParts, KeyRole};
+use openpgp::packet::{Key, Packet, Tag};
+use openpgp::parse::{Dearmor, PacketParserBuilder, PacketParserResult, Parse as _};
+use openpgp::serialize::MarshalInto as _;
+use openpgp::{Cert, anyhow};
+use sequoia_openpgp as openpgp;
+use talaria_cert::KEY_BYTES_MAX;
+use zeroize::Zeroizing;
+
+use crate::armor::ArmorReader;
+use crate::error::{MessageError, Result};
+
+/// The certificates and keys in `bytes`: packets, or one or more armored blocks of them. What is between them
+/// and no certificate is an error in its place.
+///
+/// Keys that no signature can cover are left aside, with all that belongs to them.
+///
+/// # Errors
+///
+/// [`MessageError::Malformed`] if there are neither packets nor an armored block.
+pub fn read_certs(bytes: &[u8]) -> Result<Vec<openpgp::Result<Cert>>> {
+    const NONE: MessageError = MessageError::Malformed("it is neither a certificate nor a key");
+    let packets = dearmored(bytes)?;
+    let first = PacketParserBuilder::from_bytes(&packets)
+        .and_then(|builder| builder.dearmor(Dearmor::Disabled).build())
+        .map_err(|_| NONE)?;
+    let packets = Packets { rest: Some(first), leaving: Leaving::Nothing };
+    Ok(CertParser::from_iter(packets).collect())
+}
+
+/// The first certificate in `bytes`, as [`read_certs`] reads it.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn read_cert(bytes: &[u8]) -> openpgp::Result<Cert> {
+    let first = read_certs(bytes)?.into_iter().next();
+    first.unwrap_or_else(|| Err(anyhow::anyhow!("there is no certificate")))
+}
+
+/// `cert` without subkeys that no signature can cover. For what callers have parsed by themselves.
+pub(crate) fn sound(cert: &Cert) -> Cow<'_, Cert> {
+    if cert.keys().subkeys().any(|key| is_oversized(key.key())) {
+        Cow::Owned(cert.clone().retain_subkeys(|key| !is_oversized(key.key())))
+    } else {
+        Cow::Borrowed(cert)
+    }
+}
+
+/// Packets, taken out of their armored blocks if they are in some.
+fn dearmored(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+    if bytes.first().is_none_or(|octet| octet & 0x80 != 0) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut rest = bytes;
+    let mut packets = Zeroizing::new(Vec::new());
+    loop {
+        match ArmorReader::new(&mut rest) {
+            Ok(mut armor) => armor.read_to_end(&mut packets).map_err(MessageError::read)?,
+            Err(_) if !packets.is_empty() => return Ok(Cow::Owned(std::mem::take(&mut *packets))),
+            Err(error) => return Err(error),
+        };
+    }
+}
+
+fn is_oversized<P: KeyParts, R: KeyRole>(key: &Key<P, R>) -> bool {
+    // Version, time, algorithm, numbers.
+    key.version() < 6 && 6 + key.mpis().serialized_len() > KEY_BYTES_MAX
+}
+
+/// What is left aside of the packets that come.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Leaving {
+    Nothing,
+    /// The signatures on a subkey that was left aside.
+    Signatures,
+    /// All that follows a primary key that was left aside.
+    Certificate,
+}
+
+/// The packets of certificates, without keys that no signature can cover and what belongs to them.
+struct Packets<'a> {
+    rest: Option<PacketParserResult<'a>>,
+    leaving: Leaving,
+}
+
+impl Packets<'_> {
+    fn next_of_all(&mut self) -> Option<openpgp::Result<Packet>> {
+        let Some(PacketParserResult::Some(mut parser)) = self.rest.take() else { return None };
+        // A signature that is not understood has to stay whole.
+        if let Packet::Unknown(_) = parser.packet
+            && let Err(error) = parser.buffer_unread_content()
+        {
+            return Some(Err(error));
+        }
+        Some(parser.next().map(|(packet, rest)| {
+            self.rest = Some(rest);
+            packet
+        }))
+    }
+
+    fn is_left_aside(&mut self, packet: &Packet) -> bool {
+        let oversized = match packet {
+            Packet::PublicKey(key) => is_oversized(key),
+            Packet::PublicSubkey(key) => is_oversized(key),
+            Packet::SecretKey(key) => is_oversized(key),
+            Packet::SecretSubkey(key) => is_oversized(key),
+            _ => false,
+        };
+        self.leaving = match packet.tag() {
+            Tag::PublicKey | Tag::SecretKey if oversized => Leaving::Certificate,
+            Tag::PublicKey | Tag::SecretKey => Leaving::Nothing,
+            _ if self.leaving == Leaving::Certificate => Leaving::Certificate,
+            Tag::PublicSubkey | Tag::SecretSubkey if oversized => Leaving::Signatures,
+            Tag::Signature | Tag::Marker | Tag::Trust | Tag::Padding => self.leaving,
+            _ => Leaving::Nothing,
+        };
+        self.leaving != Leaving::Nothing
+    }
+}
+
+impl Iterator for Packets<'_> {
+    type Item = openpgp::Result<Packet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let packet = self.next_of_all()?;
+            if !packet.as_ref().is_ok_and(|packet| self.is_left_aside(packet)) {
+                return Some(packet);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Certificates that anybody has appended to or changed: nothing panics, and what is the owner's still counts.
+
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+use talaria_message::openpgp::Cert;
+use talaria_message::openpgp::parse::Parse as _;
+use talaria_message::openpgp::serialize::MarshalInto as _;
+use talaria_message::{
+    Issuer, Outcome, Recipients, Verifier, decryption_keys, read_cert, read_certs, signing_key,
+};
+
+use crate::common::{NOW, POLICY, Parties};
+
+/// A version 4 key with `bytes` octets, of the algorithm that it is said to be of: RSA with numbers as long as
+/// they can be, then as one that nobody knows.
+fn subkey(tag: u8, algorithm: u8, bytes: usize) -> Vec<u8> {
+    let mut body = vec![4, 0x60, 0, 0, 0, algorithm];
+    while body.len() < bytes {
+        let octets = (bytes - body.len()).saturating_sub(2).min(8191);
+        let bits = u16::try_from(octets * 8).unwrap();
+        body.extend(bits.to_be_bytes());
+        body.extend(std::iter::repeat_n(0xff, octets));
+    }
+    let mut packet = vec![0xc0 | tag, 0xff];
+    packet.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+    packet.extend(body);
+    packet
+}
+
+/// All that is done with a certificate, on bytes.
+fn use_all(bytes: &[u8], signature: &[u8]) -> Vec<Cert> {
+    let certs: Vec<Cert> =
+        read_certs(bytes).map_or_else(|_| Vec::new(), |read| read.into_iter().flatten().collect());
+    let _ = read_cert(bytes);
+    for cert in &certs {
+        use_one(cert, signature);
+    }
+    certs
+}
+
+fn use_one(cert: &Cert, signature: &[u8]) -> Option<Outcome> {
+    let _ = Recipients::default().add(cert, &POLICY, NOW);
+    let _ = signing_key(cert, &POLICY, NOW, &mut |_, _| None);
+    let _ = decryption_keys(cert, &Arc::new(Mutex::new(|_: usize, _: &_| None)));
+    let known = cert.clone();
+    let lookup = move |_: &Issuer| vec![known.clone()];
+    let verifier = Verifier::new(Box::new(lookup), &POLICY, NOW);
+    Some(verifier.one(signature, b"text").outcome)
+}
+
+/// gpg and sq verify with such a certificate; Sequoia itself panics.
+#[test]
+fn an_appended_subkey_that_no_signature_can_cover_is_left_aside() {
+    let parties = Parties::new();
+    for cert in &parties.certs {
+        let mut signer = signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap();
+        let signature = signer.sign(b"text", NOW).unwrap();
+        let public = cert.to_vec().unwrap();
+        let before = read_cert(&public).unwrap();
+        // 65,535 octets is the most that a length of two octets can say.
+        for (algorithm, bytes) in [(1, 70_000), (99, 65_535), (99, 65_536), (99, 200_000)] {
+            let hostile = [&public[..], &subkey(14, algorithm, bytes)].concat();
+            let certs = use_all(&hostile, &signature);
+            assert_eq!(certs.len(), 1, "{algorithm} {bytes}");
+            assert_eq!(use_one(&certs[0], &signature), Some(Outcome::Good));
+            let kept = certs[0].keys().count() - before.keys().count();
+            assert_eq!(kept, usize::from(bytes <= 65_535), "{algorithm} {bytes}");
+            // A caller may have parsed it without us.
+            let theirs = Cert::from_bytes(&hostile).unwrap();
+            assert_eq!(use_one(&theirs, &signature), Some(Outcome::Good));
+        }
+    }
+}
+
+/// What follows an oversized primary key must not become a part of the certificate before it.
+#[test]
+fn an_oversized_primary_key_takes_all_of_its_certificate_along() {
+    let parties = Parties::new();
+    let public = parties.certs[0].to_vec().unwrap();
+    let user_id = [&[0xcd, 3][..], b"Eve"].concat();
+    let hostile = [&public[..], &subkey(6, 99, 70_000), &user_id, &public].concat();
+    let certs: Vec<Cert> = read_certs(&hostile).unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(certs.len(), 2);
+    assert!(certs.iter().all(|cert| cert.userids().count() == 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Octets of a certificate changed, cut out, put in twice: whatever comes of it, nothing panics.
+    #[test]
+    fn changed_certificates_panic_nowhere(
+        party in 0usize..2,
+        changes in prop::collection::vec((any::<u16>(), any::<u8>(), 0u8..4), 1..12),
+        oversized in prop::option::of((any::<u16>(), prop::sample::select(vec![1u8, 18, 22, 99]))),
+        secret: bool,
+    ) {
+        let cert = &Parties::new().certs[party];
+        let mut signer = signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap();
+        let signature = signer.sign(b"text", NOW).unwrap();
+        let mut bytes =
+            if secret { cert.as_tsk().to_vec().unwrap() } else { cert.to_vec().unwrap() };
+        for (at, octet, how) in changes {
+            let at = usize::from(at) % bytes.len();
+            match how {
+                0 => bytes[at] = octet,
+                1 => bytes[at] ^= 1 << (octet % 8),
+                2 => drop(bytes.splice(at..at, std::iter::repeat_n(octet, usize::from(octet)))),
+                _ => drop(bytes.drain(at..(at + usize::from(octet)).min(bytes.len() - 1).max(at))),
+            }
+        }
+        if let Some((at, algorithm)) = oversized {
+            let at = usize::from(at) % bytes.len();
+            bytes.splice(at..at, subkey(14, algorithm, 66_000));
+        }
+        use_all(&bytes, &signature);
+    }
+}
