@@ -214,6 +214,12 @@ impl CliError {
                 E::Message(MessageError::Tampered(_) | MessageError::Truncated(_)) => {
                     "Use nothing that came out of it. Fetch it again, or ask the sender."
                 }
+                E::Message(MessageError::Unopened) => {
+                    "Fetch it again, or ask the sender whether it was for this key."
+                }
+                E::Message(MessageError::TooLarge { what, .. }) if what.contains("Argon2") => {
+                    "If you trust the sender, --max-argon2 raises the limit."
+                }
                 E::Message(MessageError::TooLarge { .. }) => {
                     "If you trust the sender, --max-expansion raises the limit on content."
                 }

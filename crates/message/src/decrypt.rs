@@ -1,5 +1,6 @@
 //! Decrypting: wrapped session keys, the sealed packet, and what is in it.
 
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use zeroize::Zeroizing;
@@ -39,7 +40,6 @@ pub struct DecryptOptions<'a> {
 }
 
 /// A message that was decrypted, all of it, and found unchanged.
-#[derive(Debug)]
 pub struct Decrypted {
     /// What opened it.
     pub by: OpenedBy,
@@ -53,6 +53,16 @@ pub struct Decrypted {
     pub literal: Literal,
     /// Its signatures, in the order of their packets.
     pub signatures: Vec<SignatureReport>,
+}
+
+/// Without the session key, which belongs into no log.
+impl fmt::Debug for Decrypted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { by, cipher, aead, session_key: _, literal, signatures } = self;
+        let mut text = f.debug_struct("Decrypted");
+        text.field("by", by).field("cipher", cipher).field("aead", aead);
+        text.field("literal", literal).field("signatures", signatures).finish_non_exhaustive()
+    }
 }
 
 /// Octets of version 1 messages that are held in memory until their integrity is known.
@@ -127,11 +137,10 @@ impl Sealed {
         Ok((session_key.len() == cipher.key_bytes()).then_some((cipher, chunks)))
     }
 
-    /// Octets of the start that tell a wrong session key. Those of AEAD come authenticated from where they
-    /// were wrapped: only if the caller gave several, the message has to say which one is right.
-    fn start_bytes(&self, several: bool) -> usize {
+    /// Octets of the start that tell a wrong session key: of AEAD the first chunk, if it is looked at.
+    fn start_bytes(&self, doubtful: bool) -> usize {
         match self {
-            Self::Version2 { chunk, .. } | Self::LibrePgp { chunk, .. } if several => {
+            Self::Version2 { chunk, .. } | Self::LibrePgp { chunk, .. } if doubtful => {
                 chunk.bytes() + 2 * TAG_BYTES
             }
             _ => 18,
@@ -194,31 +203,55 @@ pub(crate) fn decrypt_with(
         }
     };
     let sealed = Sealed::read(tag, &mut body)?;
+    let DecryptOptions { release, limits, threads } = options;
     let several = secrets.session_keys.len() > 1;
-    let mut start = vec![0; sealed.start_bytes(several)];
-    let filled = read_full(&mut body, &mut start)?;
-    start.truncate(filled);
+    let for_keys = wrapped.keys();
+    let doubtful = wrapped.is_doubtful();
+    let mut start = Vec::new();
+    (&mut body)
+        .take(sealed.start_bytes(several || doubtful || for_keys > 0) as u64)
+        .read_to_end(&mut start)
+        .map_err(MessageError::read)?;
     let version_1 = matches!(sealed, Sealed::Version1);
-    let found = secrets.find(remembered, wrapped, |candidate| {
+    let found = secrets.find(remembered, wrapped, limits.argon2_mib, |candidate| {
         let key = &candidate.session_key;
-        Ok(match sealed.keys(key.cipher, &key.key)? {
-            Some((cipher, None)) => cfb::fits(&key.key, cipher, &start)?,
-            Some((_, Some(chunks))) => !several || chunks.fits(&start)?,
-            None => false,
+        Ok(match (sealed.keys(key.cipher, &key.key)?, &candidate.by) {
+            // What a single key has unwrapped is taken as it is: the two octets that are there twice would
+            // tell a sender about the plaintext (RFC 9580, section 5.13.1).
+            (Some((_, None)), OpenedBy::Key(_)) if for_keys == 1 => true,
+            (Some((cipher, None)), _) => cfb::fits(&key.key, cipher, &start)?,
+            (Some((_, Some(chunks))), by) => {
+                let proven = match by {
+                    OpenedBy::SessionKey => !several,
+                    OpenedBy::Password(_) => !doubtful,
+                    // An answer of its own to what does not fit would tell a sender what was unwrapped.
+                    OpenedBy::Key(_) => false,
+                };
+                proven || candidate.remembered || chunks.fits(&start)?
+            }
+            (None, _) => false,
         })
     })?;
     let session_key = found.session_key.key;
     let Some((cipher, chunks)) = sealed.keys(found.session_key.cipher, &session_key)? else {
         return Err(MessageError::Malformed("the session key does not fit the message"));
     };
-    let DecryptOptions { release, limits, threads } = options;
+    // What a key has opened and does not hold is the same as what it did not open.
+    let failed = |error| match (error, &found.by) {
+        (MessageError::Tampered(_), OpenedBy::Key(_)) if version_1 => MessageError::Unopened,
+        (error, _) => error,
+    };
     let mut receiver = Receiver::new(output);
     let mut stream = io::Cursor::new(start).chain(&mut body);
     let mut packets = PacketWriter::new(&mut receiver, limits);
     match (&chunks, release) {
         (Some(chunks), _) => chunks.open(&mut stream, &mut packets, threads)?,
         (None, Release::Streamed) => {
-            cfb::open(&session_key, cipher, &mut stream, &mut packets, threads)?;
+            // What is wrong with the content is said if it is the sender's, and not if somebody has
+            // changed the message to learn from the answer.
+            let mut later = Later { inner: &mut packets, failed: None };
+            cfb::open(&session_key, cipher, &mut stream, &mut later, threads).map_err(failed)?;
+            later.failed.map_or(Ok(()), Err)?;
         }
         (None, Release::Checked(spool)) => {
             let mut held = Vec::new();
@@ -228,7 +261,8 @@ pub(crate) fn decrypt_with(
                 .map_err(MessageError::read)?;
             let mut nowhere = io::sink();
             if (held.len() as u64) < HELD_BYTES_MAX {
-                cfb::open(&session_key, cipher, &mut &held[..], &mut nowhere, threads)?;
+                cfb::open(&session_key, cipher, &mut &held[..], &mut nowhere, threads)
+                    .map_err(failed)?;
                 cfb::open(&session_key, cipher, &mut &held[..], &mut packets, threads)?;
             } else {
                 let mut file = spool().map_err(MessageError::Write)?;
@@ -236,7 +270,8 @@ pub(crate) fn decrypt_with(
                 drop(held);
                 io::copy(&mut stream, &mut file).map_err(MessageError::read)?;
                 file.seek(SeekFrom::Start(0)).map_err(MessageError::Write)?;
-                cfb::open(&session_key, cipher, &mut file, &mut nowhere, threads)?;
+                cfb::open(&session_key, cipher, &mut file, &mut nowhere, threads)
+                    .map_err(failed)?;
                 file.seek(SeekFrom::Start(0)).map_err(MessageError::Write)?;
                 cfb::open(&session_key, cipher, &mut file, &mut packets, threads)?;
             }
@@ -248,6 +283,33 @@ pub(crate) fn decrypt_with(
     output.flush().map_err(MessageError::write)?;
     nothing_follows(body)?;
     Ok(Decrypted { by: found.by, cipher, aead: sealed.aead(), session_key, literal, signatures })
+}
+
+/// Goes on reading behind what is wrong with the content, until it is known whose fault that is.
+struct Later<W> {
+    inner: W,
+    failed: Option<MessageError>,
+}
+
+impl<W: Write> Write for Later<W> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if self.failed.is_none()
+            && let Err(error) = self.inner.write_all(data)
+        {
+            match MessageError::write(error) {
+                // The output is ours, and nobody who sends messages has a hand in it.
+                error @ (MessageError::Write(_) | MessageError::Read(_)) => {
+                    return Err(error.into());
+                }
+                error => self.failed = Some(error),
+            }
+        }
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// Another message behind the first would look like a part of it.

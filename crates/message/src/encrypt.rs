@@ -1,5 +1,6 @@
 //! Encrypting (RFC 9580, section 10.3): wrapped session keys, then a packet of sealed content.
 
+use std::fmt;
 use std::io::{Read, Write};
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +21,7 @@ use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::{self, Compression, Literal};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
-use crate::password::Stretched;
+use crate::password::{Stretched, Wrapping};
 use crate::random;
 use crate::sign::SigningKey;
 
@@ -188,8 +189,13 @@ impl Suite {
             out.extend(packet.to_vec().map_err(MessageError::secret)?);
         }
         for password in &recipients.passwords {
-            let aead = (self.profile == Profile::Rfc9580).then_some(self.aead);
-            let body = Stretched::new(password, self.cipher)?.wrap(session_key, aead)?;
+            let wrapping = match self.profile {
+                Profile::Rfc9580 => Wrapping::Version6(self.aead),
+                Profile::Rfc4880 => Wrapping::Version4,
+                Profile::LibrePgp => Wrapping::Version5,
+            };
+            let stretched = Stretched::new(password, self.cipher, wrapping)?;
+            let body = stretched.wrap(session_key, wrapping)?;
             framing::write_packet(&mut out, tag::SKESK, &body)?;
         }
         Ok(out)
@@ -232,7 +238,6 @@ impl Suite {
 type anyhow_error = <openpgp::Cert as std::str::FromStr>::Err;
 
 /// A message that was encrypted.
-#[derive(Debug)]
 pub struct Encrypted {
     /// The cipher.
     pub cipher: Cipher,
@@ -240,6 +245,15 @@ pub struct Encrypted {
     pub aead: Option<Aead>,
     /// The session key, for those who have to hand it over.
     pub session_key: Zeroizing<Vec<u8>>,
+}
+
+/// Without the session key, which belongs into no log.
+impl fmt::Debug for Encrypted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cipher, aead, session_key: _ } = self;
+        let mut text = f.debug_struct("Encrypted");
+        text.field("cipher", cipher).field("aead", aead).finish_non_exhaustive()
+    }
 }
 
 /// Encrypts what `input` gives, signed by `signers` if there are any, at `now` in seconds since 1970.

@@ -15,6 +15,13 @@ pub enum MessageError {
     /// What protects the message from changes does not hold.
     #[error("the message was changed: {0}")]
     Tampered(&'static str),
+    /// A key that the message is for does not open it, or what it opens was changed. Which of the two is not
+    /// said: whoever sends messages to a service could compute with its key by the answers (RFC 9580,
+    /// section 13.6 and before).
+    #[error(
+        "the message was changed, or is for another key: it does not open with the one at hand"
+    )]
+    Unopened,
     /// Nothing protects the message from changes, so nothing in it can be believed.
     #[error("the message has no integrity protection (packet type 9): it is not decrypted")]
     Unprotected,

@@ -45,7 +45,7 @@ pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
 pub use memory::keep_secrets_in_memory;
 pub use packets::Limits;
 pub use sealer::{Opener, Sealer};
-pub use secrets::{DecryptionKey, OpenedBy, Secrets};
+pub use secrets::{DecryptionKey, Elsewhere, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
 pub use verify::{Discount, Issuer, Lookup, Outcome, SignatureReport, Signer, Verifier};
 

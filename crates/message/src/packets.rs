@@ -18,11 +18,15 @@ pub struct Limits {
     pub expansion: u64,
     /// Octets of content that are never too many.
     pub expansion_free_bytes: u64,
+    /// What it may cost to try passphrases that are stretched with Argon2: MiB of memory times passes, over all
+    /// packets and all tries of a message. One try may have half of it for its memory.
+    pub argon2_mib: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { expansion: 1100, expansion_free_bytes: 256 << 20 }
+        // Two passes over 2 GiB, the most that RFC 9106 recommends.
+        Self { expansion: 1100, expansion_free_bytes: 256 << 20, argon2_mib: 4096 }
     }
 }
 
@@ -104,7 +108,7 @@ impl Budget {
     /// Counts octets that came out of a compressed packet.
     fn give(&mut self, octets: usize) -> Result<()> {
         self.given += octets as u64;
-        let Limits { expansion, expansion_free_bytes } = self.limits;
+        let Limits { expansion, expansion_free_bytes, .. } = self.limits;
         if self.given > expansion_free_bytes && self.given / expansion.max(1) > self.taken {
             let what = "more content than so many times its size";
             return Err(MessageError::TooLarge { what, limit: expansion });

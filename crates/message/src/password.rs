@@ -32,8 +32,9 @@ pub(crate) struct Skesk {
     wrapped: Vec<u8>,
 }
 
-/// Memory for stretching a passphrase, as the power of two of KiB: 2 GiB, the most that RFC 9106 recommends.
-const ARGON2_LOG_KIB_MAX: u8 = 21;
+/// Memory of Argon2, as the power of two of KiB: the most that the format has (RFC 9580, section 3.7.1.4). What
+/// of it is spent on a message is for [`Limits::argon2_mib`](crate::Limits::argon2_mib) to say.
+const ARGON2_LOG_KIB_MAX: u8 = 31;
 
 const SHORT: MessageError =
     MessageError::Malformed("a packet with a wrapped session key is too short");
@@ -74,8 +75,7 @@ impl Skesk {
         if let S2K::Argon2 { m, .. } = s2k
             && m > ARGON2_LOG_KIB_MAX
         {
-            let limit = 1 << ARGON2_LOG_KIB_MAX;
-            return Err(MessageError::TooLarge { what: "KiB for stretching a passphrase", limit });
+            return Err(MessageError::Malformed("it asks for more memory than the format has"));
         }
         let (nonce, wrapped) =
             rest.split_at_checked(aead.map_or(0, Aead::nonce_bytes)).ok_or(SHORT)?;
@@ -83,6 +83,27 @@ impl Skesk {
             return Err(SHORT);
         }
         Ok(Self { version, cipher, aead, s2k, nonce: nonce.to_vec(), wrapped: wrapped.to_vec() })
+    }
+
+    /// MiB of memory that it takes to try a passphrase.
+    pub(crate) fn memory_mib(&self) -> u64 {
+        match self.s2k {
+            S2K::Argon2 { m, .. } => (1 << m.min(ARGON2_LOG_KIB_MAX).saturating_sub(10)).max(1),
+            _ => 0,
+        }
+    }
+
+    /// What it costs to try a passphrase: MiB of memory, as often as Argon2 passes over them.
+    pub(crate) fn cost_mib(&self) -> u64 {
+        match self.s2k {
+            S2K::Argon2 { t, .. } => self.memory_mib() * u64::from(t),
+            _ => 0,
+        }
+    }
+
+    /// Whether unwrapping proves that the passphrase is the right one.
+    pub(crate) fn proves(&self) -> bool {
+        self.aead.is_some()
     }
 
     /// Octets of a stretched passphrase.
@@ -149,48 +170,73 @@ pub(crate) struct Stretched {
     key: Zeroizing<Vec<u8>>,
 }
 
+/// How the packet is written that wraps a session key with a passphrase.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wrapping {
+    /// Version 4: CFB. Everybody reads it.
+    Version4,
+    /// Version 5 of GnuPG: OCB.
+    Version5,
+    /// Version 6 of RFC 9580, stretched with Argon2.
+    Version6(Aead),
+}
+
 impl Stretched {
-    /// Stretches with a fresh salt: SHA2-256 over 65,011,712 octets, the most that the format has,
-    /// some 40 ms. (Argon2 wants 64 MiB and more, and no GnuPG has it.)
-    pub(crate) fn new(password: &Password, cipher: Cipher) -> Result<Self> {
-        let mut salt = [0; 8];
-        random::fill(&mut salt)?;
-        let s2k = S2K::Iterated {
-            hash: sequoia_openpgp::types::HashAlgorithm::SHA256,
-            salt,
-            hash_bytes: 0x03e0_0000,
+    /// Stretches with a fresh salt. For version 6 with Argon2, as the second choice of RFC 9106 has it: three
+    /// passes over 64 MiB, some 0.1 seconds; all that read version 6 have it. Else with SHA2-256 over
+    /// 65,011,712 octets, the most that the format has, some 40 ms.
+    pub(crate) fn new(password: &Password, cipher: Cipher, wrapping: Wrapping) -> Result<Self> {
+        let s2k = if let Wrapping::Version6(_) = wrapping {
+            let mut salt = [0; 16];
+            random::fill(&mut salt)?;
+            S2K::Argon2 { salt, t: 3, p: 4, m: 16 }
+        } else {
+            let mut salt = [0; 8];
+            random::fill(&mut salt)?;
+            let hash = sequoia_openpgp::types::HashAlgorithm::SHA256;
+            S2K::Iterated { hash, salt, hash_bytes: 0x03e0_0000 }
         };
         let key = s2k.derive_key(password, cipher.key_bytes()).map_err(MessageError::secret)?;
         Ok(Self { cipher, s2k, key: Zeroizing::new(key.to_vec()) })
     }
 
-    /// The body of a packet that wraps `session_key`: version 6 with `aead`, else version 4.
-    pub(crate) fn wrap(self, session_key: &[u8], aead: Option<Aead>) -> Result<Vec<u8>> {
+    /// The body of a packet that wraps `session_key`.
+    pub(crate) fn wrap(self, session_key: &[u8], wrapping: Wrapping) -> Result<Vec<u8>> {
         let s2k = self.s2k.to_vec().map_err(MessageError::secret)?;
         let cipher = self.cipher as u8;
-        let Some(aead) = aead else {
-            let mut body = vec![4, cipher];
-            body.extend(s2k);
-            let mut plain = Zeroizing::new(vec![cipher]);
-            plain.extend_from_slice(session_key);
-            let mut context = CipherCtx::new().map_err(MessageError::secret)?;
-            context
-                .encrypt_init(Some(self.cipher.cfb()?), Some(&self.key), Some(&[0; 16]))
-                .map_err(MessageError::secret)?;
-            let len = plain.len();
-            context.cipher_update_inplace(&mut plain, len).map_err(MessageError::secret)?;
-            body.extend_from_slice(&plain);
-            return Ok(body);
+        let (version, aead) = match wrapping {
+            Wrapping::Version4 => {
+                let mut body = vec![4, cipher];
+                body.extend(s2k);
+                let mut plain = Zeroizing::new(vec![cipher]);
+                plain.extend_from_slice(session_key);
+                let mut context = CipherCtx::new().map_err(MessageError::secret)?;
+                context
+                    .encrypt_init(Some(self.cipher.cfb()?), Some(&self.key), Some(&[0; 16]))
+                    .map_err(MessageError::secret)?;
+                let len = plain.len();
+                context.cipher_update_inplace(&mut plain, len).map_err(MessageError::secret)?;
+                body.extend_from_slice(&plain);
+                return Ok(body);
+            }
+            Wrapping::Version5 => (5, Aead::Ocb),
+            Wrapping::Version6(aead) => (6, aead),
         };
-        let info = [0xc0 | tag::SKESK, 6, cipher, aead as u8];
-        let key = key_encryption_key(6, &self.key, &info)?;
+        let info = [0xc0 | tag::SKESK, version, cipher, aead as u8];
+        let key = key_encryption_key(version, &self.key, &info)?;
         let mut nonce = vec![0; aead.nonce_bytes()];
         random::fill(&mut nonce)?;
         let mut wrapped = Zeroizing::new(session_key.to_vec());
         let tag = AeadKey::new(aead, self.cipher, &key)?.seal(&nonce, &info, &mut wrapped)?;
         let octet = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
-        let mut body =
-            vec![6, octet(3 + s2k.len() + nonce.len()), cipher, aead as u8, octet(s2k.len())];
+        let mut body = vec![version];
+        if version == 6 {
+            body.push(octet(3 + s2k.len() + nonce.len()));
+        }
+        body.extend([cipher, aead as u8]);
+        if version == 6 {
+            body.push(octet(s2k.len()));
+        }
         body.extend(s2k);
         body.extend(nonce);
         body.extend_from_slice(&wrapped);

@@ -449,7 +449,9 @@ impl From<&Error> for ErrorKind {
             Error::Message(error) => match error {
                 MessageError::Usage(_) => Self::Usage,
                 MessageError::Malformed(_) | MessageError::Truncated(_) => Self::Malformed,
-                MessageError::Tampered(_) | MessageError::Unprotected => Self::Tampered,
+                MessageError::Tampered(_) | MessageError::Unopened | MessageError::Unprotected => {
+                    Self::Tampered
+                }
                 MessageError::NoSecret { .. } => Self::NoSecret,
                 MessageError::Key { .. } | MessageError::Secret(_) => Self::Key,
                 MessageError::Unsupported(_) => Self::Unsupported,

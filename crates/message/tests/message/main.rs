@@ -2,6 +2,7 @@
 
 mod common;
 mod hostile;
+mod opening;
 mod roundtrip;
 mod tampering;
 mod vectors;

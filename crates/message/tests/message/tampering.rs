@@ -98,7 +98,7 @@ fn chunks_out_of_order_or_missing() {
     swapped[chunk(0)].copy_from_slice(&second);
     swapped[chunk(1)].copy_from_slice(&first);
     let (out, done) = open(&swapped);
-    assert!(matches!(done, Err(MessageError::Tampered(_))) && out.is_empty(), "{done:?}");
+    assert!(matches!(done, Err(MessageError::Unopened)) && out.is_empty(), "{done:?}");
     let mut repeated = sealed.clone();
     repeated[chunk(1)].copy_from_slice(&first);
     let (out, done) = open(&repeated);
@@ -219,7 +219,7 @@ fn bombs_and_nesting() {
     let once = pack(&literal);
     assert!(inline(&once, Limits::default()).is_ok());
     let twice = pack(&once);
-    let tight = Limits { expansion: 1100, expansion_free_bytes: 1 << 20 };
+    let tight = Limits { expansion_free_bytes: 1 << 20, ..Limits::default() };
     assert!(inline(&once, tight).is_ok(), "no more than DEFLATE can do");
     let done = inline(&twice, tight);
     assert!(matches!(done, Err(MessageError::TooLarge { .. })), "{done:?}");
