@@ -45,6 +45,7 @@ enum State {
 }
 
 /// A digest.
+#[derive(Clone)]
 pub enum Digest {
     /// By AWS-LC, which can check signatures on it.
     Fast(digest::Digest),

@@ -5,6 +5,7 @@
 
 mod armor;
 mod cert;
+mod ed25519;
 mod error;
 mod fields;
 mod fingerprint;
@@ -25,6 +26,7 @@ mod view;
 
 pub use armor::{Armor, Block, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
+pub use ed25519::{Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{Digest, Hasher, sha256};
@@ -40,7 +42,7 @@ pub use summary::{
 pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
 pub use verify::{
-    Certified, Job, KeySetup, Verdict, Verification, batch_is_good, carried_over, complete,
-    single_is_good, verdicts,
+    Certified, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over, complete, renew,
+    renewed, verdicts,
 };
 pub use view::{UnknownView, View};

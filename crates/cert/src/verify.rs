@@ -9,16 +9,16 @@
 //! as one batch, and one by one where the batch fails; all other algorithms go to Sequoia.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{self, RsaParameters};
-use ed25519_dalek::{Verifier as _, VerifyingKey};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
 
+use crate::ed25519::{self, Job, ed25519_verdicts};
 use crate::hash::{Digest, Hasher};
 use crate::key::Material;
 use crate::packet::{self, PacketRef, Tag};
@@ -75,17 +75,59 @@ pub enum Verification {
     Deferred,
 }
 
+/// The number of this verifier: it grows when signatures are judged in another way, or when an algorithm is
+/// learned. A store records it beside the verdicts.
+///
+/// 1 was the verifier that numbered nothing. It took Ed25519 signatures for good that other programs call
+/// bad, and called signatures bad that claim to be older than their key. 2 computes mathematics only.
+pub const VERIFIER: u8 = 2;
+
+/// Verdicts that were made earlier, by the verifier with a certain number.
+#[derive(Clone, Copy, Debug)]
+pub struct Earlier<'a> {
+    /// One per signature, in canonical packet order; missing ones count as [`Verdict::Unchecked`].
+    pub verdicts: &'a [Verdict],
+    /// The number of the verifier that made them.
+    pub verifier: u8,
+}
+
+impl Earlier<'_> {
+    /// The earlier verdict on a signature, if this verifier comes to the same. `None` if the signature is
+    /// to be computed.
+    ///
+    /// A later verifier than this one may know more, but not in a way that can be relied on here.
+    fn certain(&self, number: usize, algorithm: u8) -> Option<Verdict> {
+        let verdict = *self.verdicts.get(number)?;
+        let is_certain = match verdict {
+            Verdict::Unchecked => false,
+            Verdict::Unsupported => self.verifier == VERIFIER,
+            Verdict::Good => self.verifier >= 2 || matches!(algorithm, 1 | 3),
+            _ => self.verifier >= 2,
+        };
+        (is_certain && self.verifier <= VERIFIER).then_some(verdict)
+    }
+}
+
 /// How many certificates are verified as one unit of work: large enough for Ed25519 batches to pay,
 /// small enough to keep all cores busy.
 const UNIT_CERTS: usize = 128;
-
-/// Ed25519 signatures per batch; larger ones gain little.
-const BATCH_SIGNATURES: usize = 128;
 
 /// Verdicts on all signatures of `certs`, one list per certificate in canonical packet order.
 /// Uses all cores.
 #[must_use]
 pub fn verdicts(certs: &[&Cert], verification: Verification) -> Vec<Vec<Verdict>> {
+    let none = Earlier { verdicts: &[], verifier: VERIFIER };
+    let certs: Vec<_> = certs.iter().map(|&cert| (cert, none)).collect();
+    renewed(&certs, verification)
+}
+
+/// Verdicts on all signatures of `certs`, those taken from earlier ones that this verifier agrees with. Uses
+/// all cores.
+///
+/// Where `verification` is put off, what was unchecked stays so, and what is uncertain is computed
+/// nevertheless.
+#[must_use]
+pub fn renewed(certs: &[(&Cert, Earlier<'_>)], verification: Verification) -> Vec<Vec<Verdict>> {
     certs
         .par_chunks(UNIT_CERTS)
         .flat_map_iter(|unit| {
@@ -93,9 +135,9 @@ pub fn verdicts(certs: &[&Cert], verification: Verification) -> Vec<Vec<Verdict>
             let mut out: Vec<Vec<Verdict>> = unit
                 .iter()
                 .enumerate()
-                .map(|(at, cert)| check(cert, verification, at, &mut batch))
+                .map(|(at, (cert, earlier))| check(cert, *earlier, verification, at, &mut batch))
                 .collect();
-            batch.settle(&mut out);
+            batch.write(&mut out);
             out
         })
         .collect()
@@ -136,15 +178,23 @@ fn by_component(cert: &Cert) -> Vec<(PacketRef<'_>, Vec<&[u8]>)> {
 /// Checks the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`.
 #[must_use]
 pub fn complete(joined: &Cert, carried: Vec<Verdict>, verification: Verification) -> Vec<Verdict> {
-    if !carried.contains(&Verdict::Unchecked) {
+    renew(joined, carried, VERIFIER, verification)
+}
+
+/// Checks the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`, and those that the
+/// verifier with number `verifier`, from which the others are, may have judged differently.
+#[must_use]
+pub fn renew(
+    joined: &Cert,
+    carried: Vec<Verdict>,
+    verifier: u8,
+    verification: Verification,
+) -> Vec<Verdict> {
+    if verifier == VERIFIER && !carried.contains(&Verdict::Unchecked) {
         return carried;
     }
-    let fresh = &verdicts(&[joined], verification)[0];
-    carried
-        .into_iter()
-        .zip(fresh)
-        .map(|(old, &new)| if old == Verdict::Unchecked { new } else { old })
-        .collect()
+    let earlier = Earlier { verdicts: &carried, verifier };
+    renewed(&[(joined, earlier)], verification).remove(0)
 }
 
 /// The signatures of a certificate, each with its component.
@@ -171,7 +221,13 @@ fn belongs(kind: u8, component: Tag) -> bool {
     }
 }
 
-fn check(cert: &Cert, verification: Verification, at: usize, batch: &mut Batch) -> Vec<Verdict> {
+fn check(
+    cert: &Cert,
+    earlier: Earlier<'_>,
+    verification: Verification,
+    at: usize,
+    batch: &mut Batch,
+) -> Vec<Verdict> {
     let Some(Ok(primary)) = cert.packets().next().map(Key::parse) else { return Vec::new() };
     let id = cert.fingerprint().key_id();
     let mut verifier = Verifier::new(primary);
@@ -183,10 +239,20 @@ fn check(cert: &Cert, verification: Verification, at: usize, batch: &mut Batch) 
                 _ if !signature.names(id) => Verdict::Foreign,
                 _ if !belongs(signature.kind, component.tag) => Verdict::Misplaced,
                 Signature { hash: 1, .. } => Verdict::Weak,
-                _ if verification == Verification::Deferred => Verdict::Unchecked,
-                _ => verifier.verify(component, body, &signature, |job| {
-                    batch.add(Job { cert: at, signature: number, ..job });
-                }),
+                _ => {
+                    let known =
+                        earlier.verdicts.get(number).is_some_and(|&v| v != Verdict::Unchecked);
+                    if let Some(verdict) = earlier.certain(number, signature.algorithm) {
+                        return verdict;
+                    }
+                    if verification == Verification::Deferred && !known {
+                        return Verdict::Unchecked;
+                    }
+                    verifier.verify(component, body, &signature, |job| {
+                        batch.jobs.push(job);
+                        batch.places.push((at, number));
+                    })
+                }
             }
         })
         .collect()
@@ -230,8 +296,7 @@ impl<'a> Certified<'a> {
         };
         let mut job = None;
         match setup.verify(issuer, body, &signature, &digest, |deferred| job = Some(deferred)) {
-            Verdict::Unchecked if job.is_some_and(|job| single_is_good(&job)) => Verdict::Good,
-            Verdict::Unchecked => Verdict::Bad,
+            Verdict::Unchecked => job.map_or(Verdict::Bad, |job| job.verdict()),
             verdict => verdict,
         }
     }
@@ -348,8 +413,8 @@ impl<'a> Verifier<'a> {
 pub struct KeySetup {
     /// RSA keys by hash algorithm.
     rsa: [OnceLock<Option<signature::ParsedPublicKey>>; 11],
-    /// The point of an Ed25519 key, decompressed.
-    ed25519: OnceLock<Option<VerifyingKey>>,
+    /// An Ed25519 key, decompressed.
+    ed25519: OnceLock<Option<Arc<ed25519::PublicKey>>>,
     /// The key as Sequoia has it.
     slow: OnceLock<Option<SlowKey>>,
 }
@@ -370,22 +435,22 @@ impl KeySetup {
         if digest.as_bytes()[..2] != signature.digest_prefix {
             return Verdict::Bad;
         }
-        let &Digest::Fast(digest) = digest else {
-            return self.verify_slowly(key, body, digest.as_bytes());
-        };
         match (key.material, signature.algorithm) {
-            (Material::Rsa { n, e }, 1 | 3) => match self.rsa_key(key.bits(), signature.hash, n, e)
-            {
-                Some(rsa_key) => rsa(rsa_key, n.len(), &digest, signature.numbers),
-                None => self.verify_slowly(key, body, digest.as_ref()),
-            },
+            (Material::Rsa { n, e }, 1 | 3) => {
+                if let Digest::Fast(digest) = digest
+                    && let Some(rsa_key) = self.rsa_key(key.bits(), signature.hash, n, e)
+                {
+                    return rsa(rsa_key, n.len(), digest, signature.numbers);
+                }
+                self.verify_slowly(key, body, digest.as_bytes())
+            }
             (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
                 self.ed25519(point, ed25519_legacy(signature.numbers), digest, defer)
             }
             (Material::Native(point), 27) => {
                 self.ed25519(point, signature.numbers.try_into().ok(), digest, defer)
             }
-            _ => self.verify_slowly(key, body, digest.as_ref()),
+            _ => self.verify_slowly(key, body, digest.as_bytes()),
         }
     }
 
@@ -393,16 +458,15 @@ impl KeySetup {
         &self,
         point: &[u8],
         signed: Option<[u8; 64]>,
-        digest: digest::Digest,
+        digest: &Digest,
         defer: impl FnOnce(Job),
     ) -> Verdict {
         let (Ok(point), Some(signed)) = (point.try_into(), signed) else {
             return Verdict::Malformed;
         };
-        let Some(key) = self.ed25519.get_or_init(|| VerifyingKey::from_bytes(point).ok()) else {
-            return Verdict::Bad;
-        };
-        defer(Job { key: *key, signed, digest, cert: 0, signature: 0 });
+        let key = self.ed25519.get_or_init(|| ed25519::PublicKey::read(point).map(Arc::new));
+        let Some(key) = key else { return Verdict::Bad };
+        defer(Job::new(Arc::clone(key), signed, digest.clone()));
         Verdict::Unchecked
     }
 
@@ -496,50 +560,20 @@ pub(crate) fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
     Some(out)
 }
 
-/// An Ed25519 signature put aside, to be checked together with others.
-pub struct Job {
-    key: VerifyingKey,
-    signed: [u8; 64],
-    digest: digest::Digest,
-    cert: usize,
-    signature: usize,
-}
-
-/// Ed25519 signatures of one unit of work.
+/// Ed25519 signatures of one unit of work, and whose they are: numbers of the certificate and the signature.
 #[derive(Default)]
-struct Batch(Vec<Job>);
+struct Batch {
+    jobs: Vec<Job>,
+    places: Vec<(usize, usize)>,
+}
 
 impl Batch {
-    fn add(&mut self, job: Job) {
-        self.0.push(job);
-    }
-
     /// Writes the verdicts to where they belong.
-    fn settle(self, verdicts: &mut [Vec<Verdict>]) {
-        for jobs in self.0.chunks(BATCH_SIGNATURES) {
-            let all_good = jobs.len() > 1 && batch_is_good(jobs);
-            for job in jobs {
-                verdicts[job.cert][job.signature] =
-                    if all_good || single_is_good(job) { Verdict::Good } else { Verdict::Bad };
-            }
+    fn write(self, verdicts: &mut [Vec<Verdict>]) {
+        for ((cert, signature), verdict) in
+            self.places.into_iter().zip(ed25519_verdicts(&self.jobs))
+        {
+            verdicts[cert][signature] = verdict;
         }
     }
-}
-
-/// Whether all of `jobs` are good, by one computation. It is only a pre-filter: where it says no, or where
-/// an implementation may differ in odd cases, [`single_is_good`] decides.
-#[must_use]
-pub fn batch_is_good(jobs: &[Job]) -> bool {
-    let digests: Vec<&[u8]> = jobs.iter().map(|job| job.digest.as_ref()).collect();
-    let signatures: Vec<_> =
-        jobs.iter().map(|job| ed25519_dalek::Signature::from_bytes(&job.signed)).collect();
-    let keys: Vec<VerifyingKey> = jobs.iter().map(|job| job.key).collect();
-    ed25519_dalek::verify_batch(&digests, &signatures, &keys).is_ok()
-}
-
-/// Whether one signature is good.
-#[must_use]
-pub fn single_is_good(job: &Job) -> bool {
-    let signature = ed25519_dalek::Signature::from_bytes(&job.signed);
-    job.key.verify(job.digest.as_ref(), &signature).is_ok()
 }

@@ -16,7 +16,7 @@ use known::{Known, KnownKey, Worth};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::policy::Policy;
-use talaria_cert::{Job, Key, PacketRef, Signature, Tag, Verdict, batch_is_good, single_is_good};
+use talaria_cert::{Job, Key, PacketRef, Signature, Tag, Verdict, ed25519_verdicts};
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
@@ -35,7 +35,7 @@ const CLOCK_SKEW_S: u32 = 300;
 /// Ed25519 signatures that are checked as one: fewer cost more each, beyond the larger number each costs the
 /// same, and a failure costs all of them.
 const BATCH_MIN: usize = 64;
-const BATCH_MAX: usize = 1024;
+const BATCH_MAX: usize = 2048;
 
 /// Checks signatures with certificates that it looks up.
 pub struct Verifier<'a> {
@@ -91,8 +91,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks many detached signatures, each with its document, on all cores. Ed25519 signatures are
-    /// checked as batches; those of a batch that is not good one by one.
+    /// Checks many detached signatures, each with its document, on all cores. The reports are those of
+    /// [`Self::one`]; Ed25519 signatures are checked as batches, which is faster.
     #[must_use]
     pub fn many(&self, items: &[(&[u8], &[u8])]) -> Vec<SignatureReport> {
         let share = items.len().div_ceil(rayon::current_num_threads());
@@ -117,11 +117,9 @@ impl<'a> Verifier<'a> {
             }
             reports.push(report);
         }
-        if jobs.len() < 2 || !batch_is_good(&jobs) {
-            for (job, place) in jobs.iter().zip(places) {
-                if !single_is_good(job) {
-                    reports[place].outcome = Outcome::Bad;
-                }
+        for (place, verdict) in places.into_iter().zip(ed25519_verdicts(&jobs)) {
+            if verdict != Verdict::Good {
+                reports[place].outcome = Outcome::Bad;
             }
         }
         reports
@@ -252,7 +250,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 type Prepared = (SignatureReport, Option<Job>);
 
 fn settled((mut report, job): Prepared) -> SignatureReport {
-    if job.is_some_and(|job| !single_is_good(&job)) {
+    if job.is_some_and(|job| job.verdict() != Verdict::Good) {
         report.outcome = Outcome::Bad;
     }
     report

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Cert, Handle, Reason, Summary, Terms, Verdict, Verification, View, verdicts};
+use talaria_cert::{
+    Cert, Handle, Reason, Summary, Terms, VERIFIER, Verdict, Verification, View, verdicts,
+};
 
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, Outcome, Prepared, digests, log, numbers};
@@ -189,7 +191,7 @@ impl Builder {
             let mut spool = transaction.prepare_cached("INSERT INTO spool VALUES (?1)")?;
             let mut blob = transaction.prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?;
             let mut cert =
-                transaction.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4)")?;
+                transaction.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?;
             let mut fresh = Vec::with_capacity(drafts.len());
             for Draft(draft) in drafts {
                 let stored = draft.cert.fingerprint().to_stored();
@@ -207,7 +209,7 @@ impl Builder {
             for (id, stored, draft) in &fresh {
                 summary.clear();
                 draft.summary.write(&mut summary);
-                cert.execute((id, stored, id, &summary))?;
+                cert.execute((id, stored, id, VERIFIER, &summary))?;
             }
             for (id, _, draft) in &fresh {
                 log(&transaction, *id, self.options.now, *id, ChangeKind::New)?;

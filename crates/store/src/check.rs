@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rayon::prelude::*;
-use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, Summary, Terms, Verdict, Verification, View, verdicts};
+use rusqlite::Connection;
+use talaria_cert::{
+    Cert, Fingerprint, Summary, Terms, VERIFIER, Verdict, Verification, View, verdicts,
+};
 
-use crate::build::{failed, fill_text};
+use crate::build::failed;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{Prepared, digests, numbers};
+use crate::ingest::digests;
+use crate::remake::{Verdicts, remake};
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
 use crate::{Store, StoreError, sums, trust};
@@ -83,6 +86,8 @@ struct Entry {
     verdicts: Vec<u8>,
     bytes: Vec<u8>,
     row: Option<RawRow>,
+    /// The number of the verifier that made the verdicts.
+    verifier: u8,
 }
 
 /// What reading an entry gave.
@@ -215,7 +220,7 @@ impl Store {
         self.connection
             .prepare_cached(
                 "SELECT blob.id, blob.verdicts, blob.bytes, cert.fingerprint, cert.change, \
-                 cert.summary FROM blob LEFT JOIN cert ON cert.id = blob.id \
+                 cert.summary, coalesce(cert.verifier, 0) FROM blob LEFT JOIN cert ON cert.id = blob.id \
                  WHERE blob.id > ?1 ORDER BY blob.id LIMIT ?2",
             )?
             .query_map((after, BATCH), |row| {
@@ -227,7 +232,8 @@ impl Store {
                     }
                     None => None,
                 };
-                Ok(Entry { id, verdicts: row.get(1)?, bytes: row.get(2)?, row: raw })
+                let (verdicts, bytes, verifier) = (row.get(1)?, row.get(2)?, row.get(6)?);
+                Ok(Entry { id, verdicts, bytes, row: raw, verifier })
             })?
             .collect()
     }
@@ -262,68 +268,13 @@ impl Store {
 
     fn rebuild_rows(&self, now: u32, folder: &Path, report: &mut Report) -> Result<(), Failure> {
         let connection = &self.connection;
-        let mut indexes = Vec::new();
-        for index in TextIndex::ALL {
-            if index.exists(connection)? {
-                indexes.push(index);
-            }
-        }
-        let views = schema::views(connection)?;
-        schema::drop_derived(connection)?;
-        schema::create_derived(connection, &indexes)?;
-        connection.execute_batch(
-            "DROP TABLE IF EXISTS temp.latest;
-             CREATE TEMP TABLE latest (cert INTEGER PRIMARY KEY, number INTEGER);
-             INSERT INTO temp.latest SELECT cert, max(number) FROM change GROUP BY cert;",
-        )?;
-        let mut derived = Derived::new(folder, MEMORY_BYTES);
-        let mut after = 0;
-        loop {
-            let entries: Vec<(i64, Vec<u8>)> = connection
-                .prepare_cached("SELECT id, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2")?
-                .query_map((after, BATCH), |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<rusqlite::Result<_>>()?;
-            let Some(&(last, _)) = entries.last() else { break };
-            after = last;
-            let parsed: Vec<_> =
-                entries.into_par_iter().map(|(id, bytes)| (id, Cert::parse(&bytes))).collect();
-            let good: Vec<&Cert> =
-                parsed.iter().filter_map(|(_, cert)| cert.as_ref().ok()).collect();
-            let mut checked = verdicts(&good, Verification::Full).into_iter();
-            for (id, cert) in parsed {
-                let cert = match cert {
-                    Ok(cert) => cert,
-                    Err(reason) => {
-                        report.add(
-                            format!("certificate number {id}"),
-                            format!("{reason}; taken out"),
-                            false,
-                        );
-                        schema::retire(connection, id)?;
-                        continue;
-                    }
-                };
-                let prepared = Prepared::new(cert, checked.next().unwrap_or_default(), now, &views);
-                derived.add(id, &prepared.terms, &prepared.digests)?;
-                let change: i64 = connection
-                    .prepare_cached("SELECT number FROM temp.latest WHERE cert = ?1")?
-                    .query_row([id], |row| row.get(0))
-                    .optional()?
-                    .unwrap_or(0);
-                let mut summary = Vec::new();
-                prepared.summary.write(&mut summary);
-                connection
-                    .prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4)")?
-                    .execute((id, prepared.cert.fingerprint().to_stored(), change, summary))?;
-                connection
-                    .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
-                    .execute((id, numbers(&prepared.verdicts), prepared.cert.as_bytes()))?;
-                report.certs += 1;
-            }
-        }
-        connection.execute_batch("DROP TABLE temp.latest")?;
-        derived.fill(connection)?;
-        indexes.into_iter().try_for_each(|index| fill_text(connection, index))?;
+        let (certs, signatures) =
+            remake(connection, now, folder, Verdicts::Computed, |id, reason| {
+                let object = format!("certificate number {id}");
+                report.add(object, format!("{reason}; taken out"), false);
+                schema::retire(connection, id)
+            })?;
+        (report.certs, report.signatures) = (certs, signatures);
         trust::renew(connection, now)?;
         Ok(())
     }
@@ -526,10 +477,10 @@ fn read_entry(
     let stored = stored.unwrap_or_default();
     if let Some(fresh) = fresh {
         read.computed = fresh.iter().filter(|&&verdict| verdict == Verdict::Good).count() as u64;
-        // What was put off is not wrong.
+        // What was put off is not wrong, and another verifier may know better or worse.
         let differs =
             stored.iter().zip(&fresh).any(|(old, new)| old != new && *old != Verdict::Unchecked);
-        if differs {
+        if differs && entry.verifier == VERIFIER {
             read.problems.push(("its verdicts are not those of its signatures".into(), true));
         }
     }

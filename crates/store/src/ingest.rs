@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Fingerprint, Handle, Limits, PACKETS_MAX, Summary, Terms, Verdict,
-    Verification, View, carried_over, complete, verdicts,
+    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Limits, PACKETS_MAX, Summary, Terms,
+    VERIFIER, Verdict, Verification, View, carried_over, renew, renewed, verdicts,
 };
 
 use crate::keyserver::redaction;
@@ -79,7 +79,7 @@ pub(crate) fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<
 }
 
 /// Finds a certificate by its fingerprint.
-pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change FROM cert \
+pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change, verifier FROM cert \
     WHERE id IN (SELECT cert FROM fingerprint WHERE handle = ?1) AND fingerprint = ?2";
 
 /// The parameters of [`BY_FINGERPRINT`].
@@ -90,7 +90,13 @@ pub(crate) fn by_fingerprint(fingerprint: Fingerprint) -> (i64, Vec<u8>) {
 /// What is to be done with a certificate, worked out before the store is locked.
 enum Plan {
     Insert,
-    Update { id: i64, seen_change: i64, before: Stored },
+    /// `verifier` is the number of the verifier that made the verdicts that are there.
+    Update {
+        id: i64,
+        seen_change: i64,
+        before: Stored,
+        verifier: u8,
+    },
     Settled(Outcome),
 }
 
@@ -295,9 +301,9 @@ impl Store {
             .map(|(cert, plan, fresh)| {
                 let verdicts = match &plan {
                     Plan::Insert => fresh,
-                    Plan::Update { before, .. } => {
+                    Plan::Update { before, verifier, .. } => {
                         let carried = carried_over(&cert, &before.cert, &before.verdicts);
-                        complete(&cert, carried, verification)
+                        renew(&cert, carried, *verifier, verification)
                     }
                     Plan::Settled(_) => return (None, plan),
                 };
@@ -307,7 +313,9 @@ impl Store {
                 };
                 let (cert, verdicts) = cert.without_noise(limits, verdicts, known);
                 match &plan {
-                    Plan::Update { before, .. } if before.cert == cert => {
+                    Plan::Update { before, verifier, .. }
+                        if before.cert == cert && *verifier >= VERIFIER =>
+                    {
                         (None, Plan::Settled(Outcome::Unchanged))
                     }
                     _ => (Some(Prepared::new(cert, verdicts, now, &views)), plan),
@@ -320,13 +328,15 @@ impl Store {
     /// Compares `cert` with the copy in the store, joins it with that, and keeps it within limits.
     fn plan(&self, cert: &mut Cert, joining: Joining, redacting: bool) -> Result<Plan, StoreError> {
         const TOO_LARGE: Plan = Plan::Settled(Outcome::Refused(Refusal::TooLarge));
-        let found: Option<(i64, i64)> = self.run(|connection| {
+        let found: Option<(i64, i64, u8)> = self.run(|connection| {
             connection
                 .prepare_cached(BY_FINGERPRINT)?
-                .query_row(by_fingerprint(cert.fingerprint()), |row| Ok((row.get(0)?, row.get(1)?)))
+                .query_row(by_fingerprint(cert.fingerprint()), |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })
                 .optional()
         })?;
-        let Some((id, seen_change)) = found else {
+        let Some((id, seen_change, verifier)) = found else {
             if self.is_blocked(cert.fingerprint())? {
                 return Ok(Plan::Settled(Outcome::Refused(Refusal::Blocked)));
             }
@@ -339,7 +349,9 @@ impl Store {
                 .prepare_cached("SELECT bytes = ?2 FROM blob WHERE id = ?1")?
                 .query_row((id, cert.as_bytes()), |row| row.get::<_, bool>(0))
         })?;
-        if same {
+        // Verdicts of an older verifier are made again, even if nothing else is new.
+        let is_current = verifier >= VERIFIER;
+        if same && is_current {
             return Ok(Plan::Settled(Outcome::Unchanged));
         }
         let before = self.stored(id)?.ok_or_else(|| {
@@ -358,7 +370,9 @@ impl Store {
             }
         };
         let joined = match joined {
-            Ok(joined) if joined == before.cert => return Ok(Plan::Settled(Outcome::Unchanged)),
+            Ok(joined) if joined == before.cert && is_current => {
+                return Ok(Plan::Settled(Outcome::Unchanged));
+            }
             Ok(joined) => joined,
             Err(refusal) => return Ok(Plan::Settled(Outcome::Refused(refusal))),
         };
@@ -376,10 +390,12 @@ impl Store {
         };
         Ok(match bounded {
             None => TOO_LARGE,
-            Some(bounded) if bounded == before.cert => Plan::Settled(Outcome::Unchanged),
+            Some(bounded) if bounded == before.cert && is_current => {
+                Plan::Settled(Outcome::Unchanged)
+            }
             Some(bounded) => {
                 *cert = bounded;
-                Plan::Update { id, seen_change, before }
+                Plan::Update { id, seen_change, before, verifier }
             }
         })
     }
@@ -425,11 +441,15 @@ impl Store {
                         writer.insert(&prepared)?;
                         outcomes.push(Outcome::New);
                     }
-                    (Plan::Update { id, seen_change, before }, Some((_, change)))
+                    (Plan::Update { id, seen_change, before, .. }, Some((_, change)))
                         if change == seen_change =>
                     {
-                        writer.update(id, &prepared, &before, now)?;
-                        outcomes.push(Outcome::Updated);
+                        writer.update(id, change, &prepared, &before)?;
+                        outcomes.push(if before.cert == prepared.cert {
+                            Outcome::Unchanged
+                        } else {
+                            Outcome::Updated
+                        });
                     }
                     _ => {
                         overtaken.push((at, prepared.cert));
@@ -449,8 +469,11 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Computes the self-signatures that an ingest or build left unchecked, a batch of `batch`
-    /// certificates at a time, and returns how many certificates were completed.
+    /// Computes the self-signatures that an ingest or build left unchecked, and those that an older
+    /// verifier may have judged differently, a batch of `batch` certificates at a time. Returns how many
+    /// certificates were completed.
+    ///
+    /// A certificate whose digests change by that gets a row in the change log.
     ///
     /// # Errors
     ///
@@ -459,50 +482,69 @@ impl Store {
         self.writable()?;
         let (mut after, mut completed) = (0, 0);
         loop {
-            let ids: Vec<i64> = self.run(|connection| {
+            let ids: Vec<(i64, i64, u8)> = self.run(|connection| {
                 // The second octet of a summary says whether all signatures were checked.
                 connection
                     .prepare_cached(
-                        "SELECT id FROM cert WHERE id > ?1 AND substr(summary, 2, 1) = x'00' \
-                         ORDER BY id LIMIT ?2",
+                        "SELECT id, change, verifier FROM cert WHERE id > ?1 \
+                         AND (substr(summary, 2, 1) = x'00' OR verifier < ?3) ORDER BY id LIMIT ?2",
                     )?
-                    .query_map((after, batch), |row| row.get(0))?
+                    .query_map((after, batch, VERIFIER), |row| {
+                        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                    })?
                     .collect()
             })?;
-            let Some(&last) = ids.last() else { return Ok(completed) };
+            let Some(&(last, ..)) = ids.last() else { return Ok(completed) };
             after = last;
-            let mut stored = Vec::with_capacity(ids.len());
-            for id in &ids {
-                let change = self.row_by_id(*id)?.map_or(0, |row| row.change);
-                stored.extend(self.stored(*id)?.map(|stored| (*id, change, stored)));
+            let mut found = Vec::with_capacity(ids.len());
+            for (id, change, verifier) in ids {
+                found.extend(self.stored(id)?.map(|stored| (id, change, verifier, stored)));
             }
-            let certs: Vec<&Cert> = stored.iter().map(|(_, _, stored)| &stored.cert).collect();
-            let checked = verdicts(&certs, Verification::Full);
-            completed += ids.len() as u64;
-            self.transaction(|connection, _| {
+            let earlier: Vec<_> = found
+                .iter()
+                .map(|(_, _, verifier, Stored { cert, verdicts })| {
+                    (cert, Earlier { verdicts, verifier: *verifier })
+                })
+                .collect();
+            let checked = renewed(&earlier, Verification::Full);
+            completed += found.len() as u64;
+            self.transaction(|connection, mut last| {
                 let views = schema::views(connection)?;
                 let (mut gone, mut fresh) = (Rows::default(), Rows::default());
-                for ((id, change, stored), verdicts) in stored.iter().zip(checked) {
+                let mut written = Vec::with_capacity(found.len());
+                for ((id, change, _, stored), verdicts) in found.iter().zip(checked) {
                     let mut summary = Vec::new();
                     Summary::evaluate(&stored.cert, &verdicts, now).write(&mut summary);
+                    // What a view has depends on verdicts.
+                    let before = digests(&stored.cert, &stored.verdicts, &views);
+                    let after = digests(&stored.cert, &verdicts, &views);
+                    let number = if before == after { *change } else { last + 1 };
                     // A certificate that was changed meanwhile keeps what the other writer found.
                     let updated = connection
                         .prepare_cached(
-                            "UPDATE cert SET summary = ?3 WHERE id = ?1 AND change = ?2",
+                            "UPDATE cert SET change = ?3, verifier = ?4, summary = ?5 \
+                             WHERE id = ?1 AND change = ?2",
                         )?
-                        .execute((id, change, summary))?;
-                    if updated == 1 {
+                        .execute((id, change, number, VERIFIER, summary))?;
+                    if updated == 0 {
+                        continue;
+                    }
+                    if number != *change {
+                        last = number;
+                        log(connection, last, now, *id, ChangeKind::Updated)?;
+                    }
+                    if verdicts != stored.verdicts {
                         connection
                             .prepare_cached("UPDATE blob SET verdicts = ?2 WHERE id = ?1")?
                             .execute((id, numbers(&verdicts)))?;
-                        // What a view has depends on verdicts.
-                        gone.add_digests(*id, &digests(&stored.cert, &stored.verdicts, &views));
-                        fresh.add_digests(*id, &digests(&stored.cert, &verdicts, &views));
                     }
+                    gone.add_digests(*id, &before);
+                    fresh.add_digests(*id, &after);
+                    written.push(*id);
                 }
                 gone.delete(connection)?;
                 fresh.insert(connection)?;
-                trust::follow(connection, ids.iter().copied(), now)
+                trust::follow(connection, written, now)
             })?;
         }
     }
@@ -627,12 +669,9 @@ impl<'a> Writer<'a> {
             .execute([&fingerprint])?;
         self.summary.clear();
         prepared.summary.write(&mut self.summary);
-        self.connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4)")?.execute((
-            id,
-            fingerprint,
-            self.last_change,
-            &self.summary,
-        ))?;
+        self.connection
+            .prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute((id, fingerprint, self.last_change, VERIFIER, &self.summary))?;
         // At once, so that the same name within this batch is found.
         let handle = Handle::of_fingerprint(prepared.cert.fingerprint()).0.cast_signed();
         self.connection
@@ -648,24 +687,38 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// Writes a certificate over the copy that is there, whose last change is `change`. Where only verdicts
+    /// were made again and came out the same, the log says nothing.
     fn update(
         &mut self,
         id: i64,
+        change: i64,
         prepared: &Prepared,
         before: &Stored,
-        now: u32,
     ) -> rusqlite::Result<()> {
         self.written.push(id);
-        self.log(id, ChangeKind::Updated)?;
+        let is_same = before.cert == prepared.cert && before.verdicts == prepared.verdicts;
+        let change = if is_same {
+            change
+        } else {
+            self.log(id, ChangeKind::Updated)?;
+            self.last_change
+        };
         self.summary.clear();
         prepared.summary.write(&mut self.summary);
         self.connection
-            .prepare_cached("UPDATE cert SET change = ?2, summary = ?3 WHERE id = ?1")?
-            .execute((id, self.last_change, &self.summary))?;
+            .prepare_cached(
+                "UPDATE cert SET change = ?2, verifier = ?3, summary = ?4 WHERE id = ?1",
+            )?
+            .execute((id, change, VERIFIER, &self.summary))?;
+        if is_same {
+            return Ok(());
+        }
         self.connection
             .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
             .execute((id, numbers(&prepared.verdicts), prepared.cert.as_bytes()))?;
-        let before = Prepared::new(before.cert.clone(), before.verdicts.clone(), now, self.views);
+        let before =
+            Prepared::new(before.cert.clone(), before.verdicts.clone(), self.now, self.views);
         self.delete.add_difference(id, &before, prepared);
         self.insert.add_difference(id, prepared, &before);
         if before.terms.text != prepared.terms.text {

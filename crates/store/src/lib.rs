@@ -13,6 +13,7 @@ mod ingest;
 mod keyserver;
 mod maintain;
 mod query;
+mod remake;
 mod schema;
 mod select;
 mod sorter;

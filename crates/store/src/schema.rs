@@ -2,13 +2,20 @@
 //!
 //! `docs/formats/store.md` says what each column means; a test holds the two together.
 
+use std::path::Path;
+
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View};
 
+use crate::derive::Failure;
+use crate::remake::{Verdicts, remake};
 use crate::trust;
 
 /// The format that this version writes (`PRAGMA user_version`).
-pub(crate) const FORMAT: i64 = 3;
+pub(crate) const FORMAT: i64 = 4;
+
+/// The number of the verifier that made the verdicts of a store of format 3 or older.
+const FORMAT_3_VERIFIER: u8 = 1;
 
 /// Marks the file as ours (`PRAGMA application_id`): "TALA".
 pub(crate) const APPLICATION: i64 = 0x5441_4c41;
@@ -80,7 +87,7 @@ CREATE TABLE digest (
 const DERIVED: &str = "
 CREATE TABLE cert (
     id INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL, change INTEGER NOT NULL,
-    summary BLOB NOT NULL);
+    verifier INTEGER NOT NULL, summary BLOB NOT NULL);
 CREATE TABLE fingerprint (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE key (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE keygrip (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
@@ -181,23 +188,31 @@ pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(TOFU)
 }
 
-/// Makes a store of an older format one of this format, within a transaction of the caller.
-pub(crate) fn migrate(connection: &Connection, from: i64, now: u32) -> rusqlite::Result<()> {
+/// Makes a store of an older format one of this format, within a transaction of the caller: everything derived
+/// is made again from the certificates, and signatures that this verifier may judge differently are
+/// computed. A certificate that cannot be read keeps its bytes and gets no rows; a check reports it.
+///
+/// Memory is bounded; temporary files go to `folder`.
+pub(crate) fn migrate(
+    connection: &Connection,
+    from: i64,
+    now: u32,
+    folder: &Path,
+) -> Result<(), Failure> {
     if from < 2 {
         connection.execute_batch(KEYSERVER)?;
-        connection.execute_batch("ALTER TABLE digest RENAME TO digest_1")?;
-        connection.execute_batch(DIGEST)?;
-        connection.execute_batch(
-            "INSERT INTO digest SELECT 0, digest, cert FROM digest_1 ORDER BY digest, cert; \
-             DROP TABLE digest_1;",
-        )?;
     }
     if from < 3 {
         connection.execute_batch(TOFU)?;
-        connection.execute_batch(TRUST)?;
-        trust::adopt(connection, now)?;
     }
-    connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))
+    remake(connection, now, folder, Verdicts::Stored(FORMAT_3_VERIFIER), |_, _| Ok(()))?;
+    if from < 3 {
+        trust::adopt(connection, now)?;
+    } else {
+        trust::renew(connection, now)?;
+    }
+    connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))?;
+    Ok(())
 }
 
 /// The highest number that a certificate has, or ever had: none is given twice, so that a cursor never

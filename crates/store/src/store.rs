@@ -8,6 +8,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
 
 use crate::StoreError;
+use crate::build::failed;
+use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::schema::{self, TextIndex};
 
@@ -185,24 +187,24 @@ impl Store {
         if !is_writable(&self.path) {
             return Err(outdated());
         }
-        let run = || -> rusqlite::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let run = || -> Result<(), Failure> {
             let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
             let mut writer = Connection::open_with_flags(&self.path, flags)?;
             writer.busy_timeout(BUSY_TIMEOUT)?;
+            writer.execute_batch(&format!("PRAGMA cache_size = -{CACHE_KIB};"))?;
             let transaction =
                 writer.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             // Another process may have been faster.
             let found = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
             if found < schema::FORMAT {
-                schema::migrate(&transaction, found, clock())?;
+                schema::migrate(&transaction, found, clock(), folder)?;
             }
-            transaction.commit()
+            Ok(transaction.commit()?)
         };
-        run().map_err(|error| {
-            if is_open_error(&error) {
-                return outdated();
-            }
-            StoreError::engine(&self.path, error)
+        run().map_err(|failure| match failure {
+            Failure::Engine(error) if is_open_error(&error) => outdated(),
+            failure => failed(&self.path, failure),
         })
     }
 

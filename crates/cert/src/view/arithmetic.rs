@@ -1,7 +1,6 @@
 //! Whether numbers are a signature on a digest, and nothing else: no look at times, versions or the
 //! first bits of the digest, which other software judges in its own way.
 
-use aws_lc_rs::signature::{self, UnparsedPublicKey};
 use openssl::bn::{BigNum, BigNumContext, BigNumRef};
 use openssl::ec::{EcGroup, EcKey, EcPoint};
 use openssl::ecdsa::EcdsaSig;
@@ -10,6 +9,7 @@ use openssl::pkey::{Id, PKey};
 use openssl::rsa::{Padding, Rsa};
 use openssl::sign::Verifier;
 
+use crate::ed25519::PublicKey;
 use crate::key::Material;
 use crate::verify::{ed25519_legacy, mpi};
 use crate::{Curve, Key, Signature};
@@ -118,7 +118,8 @@ fn ecdsa(curve: Curve, point: &[u8], digest: &[u8], numbers: &[u8]) -> Option<bo
 }
 
 fn ed25519(point: &[u8], digest: &[u8], signed: &[u8]) -> bool {
-    UnparsedPublicKey::new(&signature::ED25519, point).verify(digest, signed).is_ok()
+    let (Ok(point), Ok(signed)) = (point.try_into(), signed.try_into()) else { return false };
+    PublicKey::read(point).is_some_and(|key| key.verifies(digest, signed))
 }
 
 fn ed448(point: &[u8], digest: &[u8], signed: &[u8]) -> Option<bool> {

@@ -287,7 +287,7 @@ fn a_store_of_a_newer_format_is_refused_by_name_and_left_alone() {
     let before = std::fs::read(folder.path()).unwrap();
     for access in [Access::Read, Access::Write, Access::Create] {
         match Store::open(&folder.path(), access) {
-            Err(StoreError::Format { path, found: 77, known: 3 }) => {
+            Err(StoreError::Format { path, found: 77, known: 4 }) => {
                 assert_eq!(path, folder.path());
             }
             other => panic!("{other:?}"),

@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Cert, Limits, Tag, Verdict, Verification, View};
+use talaria_cert::{Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
 use talaria_store::{
     Access, BuildOptions, Builder, Depth, Layout, Outcome, Peer, Position, Query, Redaction,
-    Refusal, Return, Store, StoreError, Unobtainable,
+    Refusal, Return, Store, StoreError, TextIndex, Unobtainable,
 };
 
 const OTHER: View = View::Hockeypuck23;
@@ -91,6 +91,7 @@ fn make_format_1(path: &Path) {
              DROP TABLE tally; DROP TABLE binding; DROP TABLE verified; DROP TABLE encrypted;
              DROP TABLE trust; DROP TABLE introducer; DROP TABLE certifier;
              DELETE FROM meta WHERE name IN ('views', 'secret', 'trust');
+             ALTER TABLE cert DROP COLUMN verifier;
              PRAGMA user_version = 1;
              COMMIT;",
         )
@@ -145,6 +146,7 @@ fn make_format_2(path: &Path) {
              DROP TABLE binding; DROP TABLE verified; DROP TABLE encrypted;
              DROP TABLE trust; DROP TABLE introducer; DROP TABLE certifier;
              DELETE FROM meta WHERE name = 'trust';
+             ALTER TABLE cert DROP COLUMN verifier;
              PRAGMA user_version = 2;
              COMMIT;",
         )
@@ -190,6 +192,185 @@ fn a_store_of_format_2_becomes_one_of_the_current_format() {
     }
 }
 
+/// Makes a store one of format 3, which did not say who made the verdicts.
+fn make_format_3(path: &Path) {
+    Connection::open(path)
+        .unwrap()
+        .execute_batch(
+            "BEGIN; ALTER TABLE cert DROP COLUMN verifier; PRAGMA user_version = 3; COMMIT;",
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_store_of_format_3_becomes_one_of_the_current_format() {
+    let all = corpus(60);
+    for access in [Access::Read, Access::Write, Access::Create] {
+        let folder = Folder::new();
+        let mut store = folder.filled(&all);
+        store.add_view(OTHER).unwrap();
+        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW).unwrap();
+        store.drop_index(TextIndex::Trigrams).unwrap();
+        let state = |store: &Store| {
+            let row = store.row(all[0].fingerprint()).unwrap().unwrap();
+            let levels =
+                store.trust(NOW).unwrap().standing(store, row.id).unwrap().map(|s| s.levels);
+            (
+                contents(store),
+                store.name().unwrap(),
+                store.last_change().unwrap(),
+                store.ownertrusts().unwrap(),
+                store.views().unwrap(),
+                TextIndex::ALL.map(|index| store.has_index(index).unwrap()),
+                levels.unwrap(),
+            )
+        };
+        let before = state(&store);
+        drop(store);
+        make_format_3(&folder.path());
+        let store = Store::open(&folder.path(), access).unwrap();
+        assert!(before == state(&store), "something has changed");
+        assert_digests(&store);
+        assert_clean(&store);
+    }
+}
+
+/// The verifier of format 3 took signatures for good that other programs call bad, called some bad that are
+/// right, and knew fewer algorithms. A migration computes what may be wrong, and the log names what changed.
+#[test]
+fn a_migration_computes_what_the_old_verifier_may_have_got_wrong() {
+    let all = corpus(60);
+    for wrong in [Verdict::Good, Verdict::Bad, Verdict::Unsupported] {
+        let folder = Folder::new();
+        let mut store = folder.filled(&all);
+        store.add_view(OTHER).unwrap();
+        let last = store.last_change().unwrap();
+        let mut expected = BTreeSet::new();
+        let connection = Connection::open(folder.path()).unwrap();
+        for cert in &all {
+            let id = store.row(cert.fingerprint()).unwrap().unwrap().id;
+            let right = store.stored(id).unwrap().unwrap().verdicts;
+            let kind = |packet: PacketRef<'_>| {
+                talaria_cert::Signature::parse(packet.body).unwrap().algorithm
+            };
+            let kinds: Vec<u8> =
+                cert.packets().filter(|p| p.tag == Tag::SIGNATURE).map(kind).collect();
+            let damaged: Vec<u8> = right
+                .iter()
+                .zip(kinds)
+                .map(|(&verdict, algorithm)| match verdict {
+                    Verdict::Good | Verdict::Bad if algorithm == 22 => wrong as u8,
+                    Verdict::Good if wrong != Verdict::Good => wrong as u8,
+                    verdict => verdict as u8,
+                })
+                .collect();
+            if right.iter().map(|&v| v as u8).ne(damaged.iter().copied()) {
+                expected.insert(id);
+            }
+            connection
+                .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (id, damaged))
+                .unwrap();
+        }
+        drop((connection, store));
+        make_format_3(&folder.path());
+        let store = Store::open(&folder.path(), Access::Read).unwrap();
+        assert_clean(&store);
+        assert_digests(&store);
+        let mut changed = BTreeSet::new();
+        store.for_each_change(last, |_, _, id, _| drop(changed.insert(id))).unwrap();
+        assert_eq!(changed, expected);
+        assert_eq!(expected.is_empty(), wrong == Verdict::Good);
+    }
+}
+
+/// What was put off stays put off: opening a store must not take hours.
+#[test]
+fn a_migration_does_not_compute_what_was_put_off() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let mut store = folder.store();
+    store.ingest(all.clone(), Verification::Deferred, NOW).unwrap();
+    let verdicts = |store: &Store| -> Vec<Vec<Verdict>> {
+        all.iter().map(|cert| store.get(cert.fingerprint()).unwrap().unwrap().verdicts).collect()
+    };
+    let before = verdicts(&store);
+    assert!(before.iter().flatten().any(|&verdict| verdict == Verdict::Unchecked));
+    drop(store);
+    make_format_3(&folder.path());
+    let mut store = Store::open(&folder.path(), Access::Write).unwrap();
+    assert_eq!(verdicts(&store), before);
+    assert_clean(&store);
+    store.verify_unchecked(7, NOW).unwrap();
+    assert_eq!(verdicts(&store), verdicts(&Folder::new().filled(&all)));
+    assert_clean(&store);
+}
+
+/// A migration neither hides damage nor stops at it.
+#[test]
+fn a_migration_keeps_the_bytes_of_a_damaged_certificate() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    drop(folder.filled(&all));
+    make_format_3(&folder.path());
+    let connection = Connection::open(folder.path()).unwrap();
+    connection.execute("UPDATE blob SET bytes = substr(bytes, 1, 100) WHERE id = 4", []).unwrap();
+    drop(connection);
+    let store = Store::open(&folder.path(), Access::Read).unwrap();
+    assert_eq!(store.count().unwrap(), 19);
+    let report = store.check(Depth::Signatures, |_| {}).unwrap();
+    assert!(report.findings.iter().any(|finding| finding.object == "certificate number 4"));
+    let connection = Connection::open(folder.path()).unwrap();
+    let kept: i64 = connection
+        .query_row("SELECT length(bytes) FROM blob WHERE id = 4", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(kept, 100);
+}
+
+/// A release that judges differently does not call the store of an older one damaged, and neither does an
+/// older release with the store of a newer one.
+#[test]
+fn verdicts_of_another_verifier_are_no_damage() {
+    for (verifier, stays) in [(1, false), (200, true)] {
+        let folder = Folder::new();
+        let all = corpus(40);
+        let mut store = folder.filled(&all);
+        store.add_view(OTHER).unwrap();
+        let right: Vec<_> =
+            all.iter().map(|c| store.get(c.fingerprint()).unwrap().unwrap().verdicts).collect();
+        let read = |store: &Store| -> Vec<Vec<Verdict>> {
+            all.iter().map(|c| store.get(c.fingerprint()).unwrap().unwrap().verdicts).collect()
+        };
+        let connection = Connection::open(folder.path()).unwrap();
+        for (cert, right) in all.iter().zip(&right) {
+            let id = store.row(cert.fingerprint()).unwrap().unwrap().id;
+            let other: Vec<u8> = right
+                .iter()
+                .map(|&v| if v == Verdict::Good { Verdict::Unsupported } else { v } as u8)
+                .collect();
+            connection.execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (id, other)).unwrap();
+        }
+        connection.execute("UPDATE cert SET verifier = ?1", [verifier]).unwrap();
+        let report = store.check(Depth::Signatures, |_| {}).unwrap();
+        let damaged = report.findings.iter().any(|finding| finding.what.contains("verdicts"));
+        assert!(!damaged, "{report:?}");
+        // The same certificate once more.
+        let last = store.last_change().unwrap();
+        let outcomes = store.ingest(all[..10].to_vec(), Verification::Full, NOW).unwrap();
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Unchanged));
+        assert_eq!(read(&store)[..10] == right[..10], !stays);
+        assert_eq!(store.last_change().unwrap() == last, stays);
+        // All of them.
+        let completed = store.verify_unchecked(7, NOW).unwrap();
+        assert_eq!(completed, if stays { 0 } else { 30 });
+        assert_eq!(read(&store) == right, !stays);
+        if !stays {
+            assert_digests(&store);
+            store.rebuild(NOW).unwrap();
+            assert_clean(&store);
+        }
+    }
+}
+
 #[test]
 fn several_processes_may_migrate_at_once() {
     let folder = Folder::new();
@@ -224,7 +405,7 @@ fn a_store_of_format_1_that_cannot_be_written_is_refused_by_name() {
         return;
     }
     match Store::open(&folder.path(), Access::Read) {
-        Err(error @ StoreError::Outdated { found: 1, known: 3, .. }) => {
+        Err(error @ StoreError::Outdated { found: 1, known: 4, .. }) => {
             assert!(error.to_string().contains("has store format 1"));
         }
         other => panic!("{other:?}"),

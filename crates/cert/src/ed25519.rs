@@ -1,0 +1,441 @@
+//! Ed25519 (RFC 8032, section 5.1): one rule for one signature and for many.
+//!
+//! A signature is good if A and R are canonical encodings of points, S is below the order of the base point,
+//! and `[S]B - [h]A` has the octets of R. That is the rule of libgcrypt, and so of gpg, without a cofactor.
+//!
+//! Batches come to the same verdict for every input, and are only faster. The sum of many equations, each times
+//! a random number, holds for points with a component of small order even where one of the equations does
+//! not. So a batch counts only if all its points are shown to have no such component; decision record 0003 has
+//! the reasons and the figures. Whatever a batch does not show is computed alone.
+//!
+//! Curve points, scalars and their products are those of curve25519-dalek.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use aws_lc_rs::{digest, rand};
+use curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
+use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
+use curve25519_dalek::scalar::Scalar;
+use curve25519_dalek::traits::{Identity as _, IsIdentity as _, VartimeMultiscalarMul as _};
+use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
+
+use crate::Verdict;
+use crate::hash::Digest;
+
+/// Fewer signatures are faster alone.
+const BATCH_MIN: usize = 64;
+
+/// More signatures in one batch gain little.
+const BATCH_MAX: usize = 2048;
+
+/// Sums over random subsets of points. Each overlooks a component of small order with a probability of at
+/// most one half.
+const SUMS: usize = 64;
+
+/// Points whose subset sums are all computed, to be added to [`SUMS`] sums. 5 takes the fewest additions.
+const GROUP: usize = 5;
+
+/// An Ed25519 key, decompressed.
+pub(crate) struct PublicKey {
+    key: VerifyingKey,
+    /// Set once the point is known to have no component of small order.
+    torsion_free: OnceLock<()>,
+}
+
+impl PublicKey {
+    /// Reads a key; `None` if it is no point, or not encoded in the one canonical way.
+    pub(crate) fn read(octets: &[u8; 32]) -> Option<Self> {
+        let key = VerifyingKey::from_bytes(octets).ok().filter(|_| is_canonical(octets))?;
+        Some(Self { key, torsion_free: OnceLock::new() })
+    }
+
+    /// Whether the key made the signature `signed` of the octets `message`. Everything that says whether an
+    /// Ed25519 signature is good asks here.
+    pub(crate) fn verifies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
+        self.key.verify(message, &Signature::from_bytes(signed)).is_ok()
+    }
+}
+
+/// An Ed25519 signature put aside, to be checked together with others.
+pub struct Job {
+    key: Arc<PublicKey>,
+    signed: [u8; 64],
+    digest: Digest,
+}
+
+impl Job {
+    pub(crate) fn new(key: Arc<PublicKey>, signed: [u8; 64], digest: Digest) -> Self {
+        Self { key, signed, digest }
+    }
+
+    /// The verdict on the signature, computed alone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        if self.key.verifies(self.digest.as_bytes(), &self.signed) {
+            Verdict::Good
+        } else {
+            Verdict::Bad
+        }
+    }
+
+    /// The parts of the equation; `None` if they are not canonical.
+    fn equation(&self, place: usize) -> Option<Equation<'_>> {
+        let (r, s) = self.signed.split_first_chunk::<32>()?;
+        let s = Option::from(Scalar::from_canonical_bytes(s.try_into().ok()?))?;
+        let point = is_canonical(r).then(|| CompressedEdwardsY(*r).decompress()).flatten()?;
+        let mut context = digest::Context::new(&digest::SHA512);
+        context.update(r);
+        context.update(self.key.key.as_bytes());
+        context.update(self.digest.as_bytes());
+        let h = Scalar::from_bytes_mod_order_wide(context.finish().as_ref().try_into().ok()?);
+        Some(Equation { place, key: &self.key, r: point, s, h })
+    }
+}
+
+/// `[s]B = R + [h]A`, and whose signature it is of.
+struct Equation<'a> {
+    place: usize,
+    key: &'a PublicKey,
+    r: EdwardsPoint,
+    s: Scalar,
+    h: Scalar,
+}
+
+/// The verdicts on `jobs`, each [`Verdict::Good`] or [`Verdict::Bad`]. They are those of [`Job::verdict`],
+/// whatever else is among the jobs, with a probability of error of at most 2^-64 per batch: an attacker can
+/// only hope for it, since each batch draws its random numbers after its signatures are fixed.
+#[must_use]
+pub fn ed25519_verdicts(jobs: &[Job]) -> Vec<Verdict> {
+    let mut verdicts = vec![Verdict::Unchecked; jobs.len()];
+    if jobs.len() >= BATCH_MIN {
+        let equations: Vec<_> =
+            jobs.iter().enumerate().filter_map(|(place, job)| job.equation(place)).collect();
+        equations.chunks(BATCH_MAX).for_each(|batch| mark_good(batch, &mut verdicts));
+    }
+    for (verdict, job) in verdicts.iter_mut().zip(jobs) {
+        if *verdict != Verdict::Good {
+            *verdict = job.verdict();
+        }
+    }
+    verdicts
+}
+
+/// Marks what is shown to be good. Of a batch that does not hold, the halves are looked at, so that one
+/// signature costs its neighbours little.
+fn mark_good(batch: &[Equation<'_>], verdicts: &mut [Verdict]) {
+    if batch.len() < BATCH_MIN {
+        return;
+    }
+    if holds(batch) == Some(true) {
+        batch.iter().for_each(|equation| verdicts[equation.place] = Verdict::Good);
+        return;
+    }
+    let (left, right) = batch.split_at(batch.len() / 2);
+    mark_good(left, verdicts);
+    mark_good(right, verdicts);
+}
+
+/// Whether every equation of a batch holds. `None` if there are no random numbers.
+fn holds(batch: &[Equation<'_>]) -> Option<bool> {
+    // Equal keys need one product.
+    let mut places: HashMap<&[u8; 32], usize> = HashMap::new();
+    let mut keys: Vec<(&PublicKey, Scalar)> = Vec::new();
+    let mut factors = Vec::with_capacity(batch.len());
+    let mut base = Scalar::ZERO;
+    let random = random(batch.len() * 16)?;
+    for (equation, octets) in batch.iter().zip(random.chunks_exact(16)) {
+        let factor = Scalar::from(u128::from_le_bytes(octets.try_into().ok()?));
+        base -= factor * equation.s;
+        factors.push(factor);
+        let place = *places.entry(equation.key.key.as_bytes()).or_insert(keys.len());
+        if place == keys.len() {
+            keys.push((equation.key, Scalar::ZERO));
+        }
+        keys[place].1 += factor * equation.h;
+        if equation.key.torsion_free.get().is_some() {
+            keys[place].0 = equation.key;
+        }
+    }
+    let scalars = factors.iter().chain(keys.iter().map(|(_, sum)| sum)).chain([&base]);
+    let points = batch.iter().map(|equation| equation.r);
+    let points = points.chain(keys.iter().map(|(key, _)| key.key.to_edwards()));
+    let sum =
+        EdwardsPoint::vartime_multiscalar_mul(scalars, points.chain([ED25519_BASEPOINT_POINT]));
+    // What is of small order is looked for by itself.
+    if !sum.mul_by_cofactor().is_identity() {
+        return Some(false);
+    }
+    let unknown = || keys.iter().filter(|(key, _)| key.torsion_free.get().is_none());
+    let points: Vec<EdwardsPoint> = batch
+        .iter()
+        .map(|equation| equation.r)
+        .chain(unknown().map(|(key, _)| key.key.to_edwards()))
+        .collect();
+    let holds = are_torsion_free(&points)?;
+    if holds {
+        unknown().for_each(|(key, _)| {
+            let _ = key.torsion_free.set(());
+        });
+    }
+    Some(holds)
+}
+
+/// Whether no point has a component of small order, overlooked with a probability of at most 2^-64: whatever
+/// the other points of a subset are, at most one of the two, with and without a point that has such a
+/// component, sums up to a point that has none. `None` if there are no random numbers.
+fn are_torsion_free(points: &[EdwardsPoint]) -> Option<bool> {
+    let random = random(points.len() * (SUMS / 8))?;
+    let mut sums = [EdwardsPoint::identity(); SUMS];
+    for (group, octets) in points.chunks(GROUP).zip(random.chunks(GROUP * (SUMS / 8))) {
+        // All sums of points of the group, the number of a sum having a bit for each.
+        let mut table = [EdwardsPoint::identity(); 1 << GROUP];
+        for (at, point) in group.iter().enumerate() {
+            let (known, rest) = table.split_at_mut(1 << at);
+            known.iter().zip(rest).for_each(|(known, sum)| *sum = known + point);
+        }
+        // One bit of the octets of a point for each sum.
+        for (number, sum) in sums.iter_mut().enumerate() {
+            let bit = |octets: &[u8]| usize::from(octets[number / 8] >> (number % 8) & 1);
+            let members = octets.chunks_exact(SUMS / 8).enumerate();
+            let place = members.fold(0, |place, (at, octets)| place | bit(octets) << at);
+            if place != 0 {
+                *sum += table[place];
+            }
+        }
+    }
+    Some(sums.iter().all(EdwardsPoint::is_torsion_free))
+}
+
+/// Random octets that nobody can know before.
+fn random(len: usize) -> Option<Vec<u8>> {
+    let mut octets = vec![0; len];
+    rand::fill(&mut octets).ok()?;
+    Some(octets)
+}
+
+/// Whether these octets are what a point is encoded to: y is below 2^255 - 19, and x = 0 has no sign.
+fn is_canonical(octets: &[u8; 32]) -> bool {
+    let mut y = *octets;
+    y[31] &= 0x7f;
+    // p, from the lowest octet.
+    let mut modulus = [0xff; 32];
+    (modulus[0], modulus[31]) = (0xed, 0x7f);
+    if !y.iter().rev().lt(modulus.iter().rev()) {
+        return false;
+    }
+    // x is 0 where y is 1 or -1.
+    let mut one = [0; 32];
+    one[0] = 1;
+    let mut minus_one = modulus;
+    minus_one[0] -= 1;
+    octets[31] & 0x80 == 0 || (y != one && y != minus_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Hasher;
+    use curve25519_dalek::constants::EIGHT_TORSION;
+    use proptest::prelude::*;
+
+    fn scalar(seed: u64) -> Scalar {
+        Scalar::from_bytes_mod_order(crate::hash::sha256(&[&seed.to_be_bytes()]))
+    }
+
+    fn digest(seed: u64) -> Digest {
+        let mut hasher = Hasher::new(8).unwrap();
+        hasher.update(&seed.to_be_bytes());
+        hasher.finish().unwrap()
+    }
+
+    fn challenge(r: &[u8; 32], a: &[u8; 32], digest: &Digest) -> Scalar {
+        let mut context = digest::Context::new(&digest::SHA512);
+        context.update(r);
+        context.update(a);
+        context.update(digest.as_bytes());
+        Scalar::from_bytes_mod_order_wide(context.finish().as_ref().try_into().unwrap())
+    }
+
+    /// A signature by the secret `seed`, with points of small order added to A and R. It satisfies the
+    /// equation times eight.
+    fn signed(seed: u64, a: EdwardsPoint, r: EdwardsPoint) -> ([u8; 32], [u8; 64], Digest) {
+        let (secret, nonce, digest) = (scalar(seed), scalar(!seed), digest(seed));
+        let a = (EdwardsPoint::mul_base(&secret) + a).compress().0;
+        let r = (EdwardsPoint::mul_base(&nonce) + r).compress().0;
+        let s = nonce + challenge(&r, &a, &digest) * secret;
+        let mut signed = [0; 64];
+        signed[..32].copy_from_slice(&r);
+        signed[32..].copy_from_slice(s.as_bytes());
+        (a, signed, digest)
+    }
+
+    fn job((a, signed, digest): ([u8; 32], [u8; 64], Digest)) -> Job {
+        Job::new(Arc::new(PublicKey::read(&a).unwrap()), signed, digest)
+    }
+
+    fn good(seed: u64) -> Job {
+        job(signed(seed, EdwardsPoint::identity(), EdwardsPoint::identity()))
+    }
+
+    /// The rule, written down once more: what is compared are octets, and nothing is multiplied by eight.
+    fn by_the_rule((a, signed, digest): &([u8; 32], [u8; 64], Digest)) -> bool {
+        let (r, s) = (signed[..32].try_into().unwrap(), signed[32..].try_into().unwrap());
+        let canonical = |octets: &[u8; 32]| {
+            CompressedEdwardsY(*octets).decompress().is_some_and(|p| p.compress().0 == *octets)
+        };
+        let s: Option<Scalar> = Scalar::from_canonical_bytes(s).into();
+        let (Some(s), true, true) = (s, canonical(a), canonical(&r)) else { return false };
+        let point = CompressedEdwardsY(*a).decompress().unwrap();
+        (EdwardsPoint::mul_base(&s) - point * challenge(&r, a, digest)).compress().0 == r
+    }
+
+    fn verdict(good: bool) -> Verdict {
+        if good { Verdict::Good } else { Verdict::Bad }
+    }
+
+    /// All 64 pairs of small-order components of A and R, each alone, and all together among neighbours.
+    #[test]
+    fn a_component_of_small_order_has_one_verdict_alone_and_in_a_batch() {
+        for round in 0..4 {
+            let mut made = Vec::new();
+            for (i, a) in EIGHT_TORSION.into_iter().enumerate() {
+                for (j, r) in EIGHT_TORSION.into_iter().enumerate() {
+                    made.push(signed(1000 * round + 8 * i as u64 + j as u64, a, r));
+                }
+            }
+            let expected: Vec<_> = made.iter().map(|made| verdict(by_the_rule(made))).collect();
+            assert!(expected.contains(&Verdict::Bad) && expected.contains(&Verdict::Good));
+            let jobs: Vec<_> = made.into_iter().map(job).collect();
+            assert_eq!(jobs.iter().map(Job::verdict).collect::<Vec<_>>(), expected);
+            assert_eq!(ed25519_verdicts(&jobs), expected);
+            for (job, expected) in jobs.into_iter().zip(expected) {
+                let mut jobs: Vec<_> = (0..80).map(|seed| good(seed + 70_000)).collect();
+                jobs.insert(33, job);
+                let verdicts = ed25519_verdicts(&jobs);
+                assert_eq!(verdicts[33], expected);
+                assert!(verdicts.iter().enumerate().all(|(at, v)| at == 33 || *v == Verdict::Good));
+            }
+        }
+    }
+
+    /// Small-order components that cancel each other within a batch.
+    #[test]
+    fn components_of_small_order_do_not_hide_behind_each_other() {
+        for torsion in EIGHT_TORSION {
+            let made: Vec<_> = (0..100)
+                .map(|seed| {
+                    let r = if seed % 2 == 0 { torsion } else { -torsion };
+                    signed(seed, EdwardsPoint::identity(), r)
+                })
+                .collect();
+            let expected: Vec<_> = made.iter().map(|made| verdict(by_the_rule(made))).collect();
+            let jobs: Vec<_> = made.into_iter().map(job).collect();
+            assert_eq!(ed25519_verdicts(&jobs), expected);
+        }
+    }
+
+    /// One key for many signatures, as documents have it: its product is shared, its proof remembered.
+    #[test]
+    fn a_key_is_proved_once_and_not_for_another() {
+        let torsion = EIGHT_TORSION[4];
+        for (a, is_free) in [(EdwardsPoint::identity(), true), (torsion, false)] {
+            let key = Arc::new(PublicKey::read(&signed(9, a, a).0).unwrap());
+            let jobs: Vec<_> = (0..200)
+                .map(|seed| {
+                    let (nonce, digest, secret) = (scalar(seed), digest(seed), scalar(9));
+                    let r = EdwardsPoint::mul_base(&nonce).compress().0;
+                    let s = nonce + challenge(&r, key.key.as_bytes(), &digest) * secret;
+                    let signed = [r, s.to_bytes()].concat().try_into().unwrap();
+                    Job::new(Arc::clone(&key), signed, digest)
+                })
+                .collect();
+            for _ in 0..2 {
+                let alone: Vec<_> = jobs.iter().map(Job::verdict).collect();
+                assert_eq!(ed25519_verdicts(&jobs), alone);
+                assert_eq!(alone.contains(&Verdict::Bad), !is_free);
+                assert_eq!(key.torsion_free.get().is_some(), is_free);
+            }
+        }
+    }
+
+    /// The subset sums find one point among many, whichever its order.
+    #[test]
+    fn a_point_with_a_component_of_small_order_is_found() {
+        let mut points: Vec<_> =
+            (0..333).map(|seed| EdwardsPoint::mul_base(&scalar(seed))).collect();
+        assert_eq!(are_torsion_free(&points), Some(true));
+        for (at, torsion) in EIGHT_TORSION.into_iter().enumerate().skip(1) {
+            let place = at * 47;
+            let before = points[place];
+            points[place] = before + torsion;
+            assert!(!points[place].is_torsion_free());
+            assert_eq!(are_torsion_free(&points), Some(false));
+            points[place] = before;
+        }
+        assert_eq!(are_torsion_free(&points[..1]), Some(true));
+        assert_eq!(are_torsion_free(&[]), Some(true));
+    }
+
+    fn compressed(octets: &[u8; 32]) -> Option<bool> {
+        CompressedEdwardsY(*octets).decompress().map(|point| point.compress().0 == *octets)
+    }
+
+    /// Every encoding that is not canonical has y from 2^255 - 19, or x = 0 with a sign.
+    #[test]
+    fn encodings_with_a_large_y_or_a_negative_zero_are_not_canonical() {
+        let mut odd = 0;
+        for sign in [0, 0x80] {
+            for low in 0..=255 {
+                for high in [[0; 31], {
+                    let mut high = [0xff; 31];
+                    high[30] = 0x7f;
+                    high
+                }] {
+                    let mut octets = [0; 32];
+                    octets[0] = low;
+                    octets[1..].copy_from_slice(&high);
+                    octets[31] |= sign;
+                    if let Some(expected) = compressed(&octets) {
+                        assert_eq!(is_canonical(&octets), expected, "{octets:02x?}");
+                        odd += usize::from(!expected);
+                    }
+                }
+            }
+        }
+        assert!(odd > 10, "{odd}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn canonical_is_what_compression_gives(octets: [u8; 32]) {
+            if let Some(expected) = compressed(&octets) {
+                prop_assert_eq!(is_canonical(&octets), expected);
+            }
+        }
+
+        /// Whatever was changed in whichever signatures: the verdict in a batch is that of the rule.
+        #[test]
+        fn a_batch_agrees_with_the_rule(
+            count in 64usize..200,
+            changes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..8, 0usize..8, 0usize..64, any::<u8>()), 0..6),
+        ) {
+            let mut made: Vec<_> = (0..count as u64)
+                .map(|seed| signed(seed % 90, EdwardsPoint::identity(), EdwardsPoint::identity()))
+                .collect();
+            for (place, a, r, octet, flipped) in changes {
+                let at = place.index(count);
+                made[at] = signed(at as u64, EIGHT_TORSION[a], EIGHT_TORSION[r]);
+                if flipped > 200 {
+                    made[at].1[octet] ^= flipped;
+                }
+            }
+            let expected: Vec<_> = made.iter().map(|made| verdict(by_the_rule(made))).collect();
+            let jobs: Vec<_> = made.into_iter().map(job).collect();
+            prop_assert_eq!(ed25519_verdicts(&jobs), expected.clone());
+            prop_assert_eq!(jobs.iter().map(Job::verdict).collect::<Vec<_>>(), expected);
+        }
+    }
+}
