@@ -44,6 +44,9 @@ pub(crate) enum CliError {
     /// There is nothing to sign with, and nothing is named.
     #[error("there is no secret key that can sign")]
     NoSigner,
+    /// There is nothing to certify with, and nothing is named.
+    #[error("there is no secret key that can certify")]
+    NoCertifier,
     /// Several keys can sign, and none is named.
     #[error("{} keys can sign, and none is named", candidates.len())]
     WhichSigner { candidates: Vec<String> },
@@ -112,7 +115,10 @@ impl CliError {
         eprintln!("talaria: {}", talaria::describe(self));
         if let Self::Ambiguous { candidates, .. }
         | Self::WhichSigner { candidates }
-        | Self::Operation(talaria::Error::Ambiguous { candidates, .. }) = self
+        | Self::Operation(
+            talaria::Error::Ambiguous { candidates, .. }
+            | talaria::Error::Inexact { candidates, .. },
+        ) = self
         {
             candidates.iter().for_each(|line| eprintln!("  {line}"));
         }
@@ -140,9 +146,10 @@ impl CliError {
             Self::Stopped => 130,
             Self::Config(_) | Self::Settings(_) | Self::OtherKind { .. } => 3,
             Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
-            Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner => 1,
+            Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner | Self::NoCertifier => 1,
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
+                E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
                 E::Query(_) | E::Address { .. } | E::Keyring { .. } | E::Token { .. } => 2,
                 E::Unrecognised { .. } | E::Dump { .. } => 3,
                 E::Gnupg(GnupgError::Io { .. }) => 5,
@@ -173,7 +180,7 @@ impl CliError {
         use talaria::Error as E;
         Some(match self {
             Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
-            Self::NoSigner => {
+            Self::NoSigner | Self::NoCertifier => {
                 "Make one with `talaria key generate`, take one in with `talaria key import FILE`, or \
                  name one that gpg-agent has: --with KEY."
             }
@@ -193,7 +200,7 @@ impl CliError {
             },
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Operation(error) => match error {
-                E::Ambiguous { .. } => "Name one of them by its fingerprint.",
+                E::Ambiguous { .. } | E::Inexact { .. } => "Name one of them by its fingerprint.",
                 E::NoKey { .. } => {
                     "`talaria key list` names those that there are; `talaria key import FILE` takes one \
                      in, and --gpg-agent uses those of GnuPG."

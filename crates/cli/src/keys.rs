@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use talaria::agent::{Agent, AgentError, Start};
-use talaria::keys::{can_sign, names, read_keys};
+use talaria::keys::{can_certify, can_sign, certifier, names, read_keys};
 use talaria::message::openpgp::Cert;
-use talaria::message::openpgp::crypto::Password;
+use talaria::message::openpgp::crypto::{Password, Signer};
 use talaria::message::openpgp::packet::Key;
 use talaria::message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use talaria::message::{DecryptionKey, SigningKey, decryption_keys, signing_key};
@@ -106,6 +106,74 @@ impl KeyArgs {
         }
     }
 
+    /// The key to certify with: the one called `wanted`, or the only one that can.
+    pub(crate) fn certifier(
+        &self,
+        wanted: Option<&str>,
+        given: Vec<Password>,
+        cx: &Context,
+    ) -> Result<Certifier, CliError> {
+        let certs = refreshed(self.certs(cx)?, cx)?;
+        let query: Option<Query> = wanted.map(str::parse).transpose().map_err(Error::from)?;
+        let is_wanted = |cert: &&Cert| query.as_ref().is_none_or(|query| names(query, cert));
+        let mut matching: Vec<&Cert> = certs.iter().filter(is_wanted).collect();
+        let usable = |cert: &&Cert| can_certify(cert, cx.policy(), cx.now);
+        if query.is_none() || matching.iter().any(usable) {
+            matching.retain(usable);
+        }
+        match (&matching[..], &query) {
+            ([cert], _) if usable(cert) || !self.gpg_agent => {
+                let (cert, now, policy) = ((*cert).clone(), cx.now, cx.policy());
+                let of = cert.clone();
+                let unlock = Box::new(move || certifier(&of, policy, now, &mut unlocker(given)));
+                Ok(Certifier { cert, unlock })
+            }
+            ([] | [_], Some(query)) => self.certifier_in_agent(query, given, cx),
+            ([] | [_], None) => Err(CliError::NoCertifier),
+            (many, Some(query)) => Err(ambiguous(&query.to_string(), many)),
+            (many, None) => Err(CliError::WhichSigner {
+                candidates: many.iter().map(|cert| described(cert)).collect(),
+            }),
+        }
+    }
+
+    /// A primary key that certifies, of a certificate in the store, with its secret in the agent.
+    fn certifier_in_agent(
+        &self,
+        query: &Query,
+        given: Vec<Password>,
+        cx: &Context,
+    ) -> Result<Certifier, CliError> {
+        let missing = || CliError::from(Error::NoKey { query: query.to_string() });
+        if !self.gpg_agent {
+            return Err(missing());
+        }
+        let agent = self.agent(given)?;
+        let certs = match cx.stores(Access::Read)?.parsed(query, cx.now) {
+            Ok(certs) => certs,
+            Err(Error::NotFound { .. }) => return Err(missing()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut found = Vec::new();
+        for cert in certs {
+            match agent.certifier(&cert, cx.policy(), cx.now) {
+                Ok(signer) => found.push((cert, signer)),
+                Err(Error::NoSecret { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match (found.pop(), &found[..]) {
+            (Some((cert, signer)), []) => {
+                Ok(Certifier { cert, unlock: Box::new(move || Ok(signer)) })
+            }
+            (None, _) => Err(missing()),
+            (Some((cert, _)), rest) => {
+                let certs: Vec<&Cert> = rest.iter().map(|(cert, _)| cert).chain([&cert]).collect();
+                Err(ambiguous(&query.to_string(), &certs))
+            }
+        }
+    }
+
     /// All keys that decrypt. Those of the agent come last.
     pub(crate) fn decryption(
         &self,
@@ -183,6 +251,12 @@ impl KeyArgs {
         let start = if self.gpg_agent { Start::IfAbsent } else { Start::Never };
         Agent::find(start, given).map_err(|error: AgentError| error.into())
     }
+}
+
+/// A key that certifies, not unlocked yet.
+pub(crate) struct Certifier {
+    pub(crate) cert: Cert,
+    pub(crate) unlock: Box<dyn FnOnce() -> Result<Box<dyn Signer>, Error>>,
 }
 
 /// Keys with what the store knows of them beyond their files: a revocation, a later end. Without a store

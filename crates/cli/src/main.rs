@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod context;
 mod error;
+mod expiry;
 mod files;
 mod keys;
 mod passphrase;

@@ -21,6 +21,7 @@ mod inspect;
 mod kdf;
 mod keys;
 mod lines;
+pub mod make;
 mod memory;
 mod packets;
 mod password;

@@ -5,16 +5,15 @@ use std::time::SystemTime;
 use sop::Password;
 use sop::errors::Error;
 use sop::ops;
+use talaria_message::make::{self, Certification};
 use talaria_message::openpgp::cert::amalgamation::UserIDAmalgamation;
 use talaria_message::openpgp::cert::amalgamation::ValidAmalgamation as _;
 use talaria_message::openpgp::crypto::KeyPair;
 use talaria_message::openpgp::packet::UserID;
-use talaria_message::openpgp::packet::signature::SignatureBuilder;
-use talaria_message::openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
-use talaria_message::openpgp::{self, Cert, Packet};
+use talaria_message::openpgp::types::RevocationStatus;
+use talaria_message::openpgp::{Cert, Packet};
 
 use crate::error::{self, Result};
-use crate::maintain::primary_secret;
 use crate::material::{Certs, Keys};
 use crate::passwords::Passwords;
 use crate::talaria::Talaria;
@@ -44,58 +43,28 @@ impl<'s> CertifyUserId<'s> {
         }
     }
 
-    /// The primary key of `cert`, if it may certify now.
-    fn certifier(&self, cert: &Cert) -> Result<KeyPair> {
-        let bad = |why: String| error::because(Error::PrimaryKeyBad, why);
-        let valid = cert
-            .with_policy(&self.sop.policy, self.sop.time())
-            .map_err(|why| bad(why.to_string()))?;
-        if is_revoked(&valid.revocation_status()) {
-            return Err(bad(format!("{} is revoked", cert.fingerprint())));
-        }
-        if let Err(why) = valid.alive() {
-            return Err(error::because(Error::KeyCannotSign, why));
-        }
-        let primary = primary_secret(cert)?;
-        Ok(self.passwords.unlock(primary.role_as_unspecified())?.0)
-    }
-
-    fn is_self_signed(&self, cert: &Cert, user_id: &UserID) -> bool {
-        cert.with_policy(&self.sop.policy, self.sop.time()).is_ok_and(|valid| {
-            valid
-                .userids()
-                .any(|known| known.userid() == user_id && !is_revoked(&known.revocation_status()))
-        })
-    }
-
     fn certified(&self, cert: &Cert, signers: &mut [KeyPair]) -> Result<Cert> {
         let mut packets = Vec::new();
+        let own = if self.require_self_sig {
+            make::certifiable(cert, &self.sop.policy, self.sop.now).unwrap_or_default()
+        } else {
+            self.user_ids.clone()
+        };
         for user_id in &self.user_ids {
-            if self.require_self_sig && !self.is_self_signed(cert, user_id) {
+            if !own.contains(user_id) {
                 let name = String::from_utf8_lossy(user_id.value());
                 let why = format!("{} has no user ID {name}", cert.fingerprint());
                 return Err(error::because(Error::CertUseridNoMatch, why));
             }
             packets.push(Packet::from(user_id.clone()));
             for signer in &mut *signers {
-                let signature = certification(user_id, signer, cert, self.sop.time());
-                packets.push(signature.map_err(error::unspecified)?);
+                let what = Certification::default();
+                let signature = make::certify(cert, user_id, signer, &what, self.sop.now);
+                packets.push(signature.map_err(error::of_make)?.into());
             }
         }
         Ok(cert.clone().insert_packets(packets).map_err(error::unspecified)?.0)
     }
-}
-
-fn certification(
-    user_id: &UserID,
-    signer: &mut KeyPair,
-    cert: &Cert,
-    time: SystemTime,
-) -> openpgp::Result<Packet> {
-    let template = SignatureBuilder::new(SignatureType::GenericCertification)
-        .set_hash_algo(HashAlgorithm::SHA512)
-        .set_signature_creation_time(time)?;
-    Ok(user_id.bind(signer, cert, template)?.into())
 }
 
 impl<'s> ops::CertifyUserID<'s, Talaria, Certs<'s>, Keys<'s>> for CertifyUserId<'s> {
@@ -123,8 +92,11 @@ impl<'s> ops::CertifyUserID<'s, Talaria, Certs<'s>, Keys<'s>> for CertifyUserId<
         if self.keys.is_empty() || self.user_ids.is_empty() {
             return Err(Error::MissingArg);
         }
-        let mut signers =
-            self.keys.iter().map(|cert| self.certifier(cert)).collect::<Result<Vec<_>>>()?;
+        let certifier = |cert| {
+            let ask = &mut self.passwords.asked();
+            make::certifier(cert, &self.sop.policy, self.sop.now, ask).map_err(error::of_make)
+        };
+        let mut signers = self.keys.iter().map(certifier).collect::<Result<Vec<_>>>()?;
         let certified = certs.certs.iter().map(|cert| self.certified(cert, &mut signers));
         Ok(Certs::new(certified.collect::<Result<_>>()?, self.sop))
     }

@@ -1,9 +1,8 @@
 //! Our errors as those of the draft, which are numbers without a text; the text goes to standard error.
 
-use std::error::Error as _;
-
 use sop::errors::Error;
 use talaria_message::MessageError;
+use talaria_message::make::MakeError;
 
 use crate::text::NotText;
 
@@ -33,6 +32,19 @@ pub(crate) fn of_decryption(error: MessageError) -> Error {
     }
 }
 
+/// What went wrong with the making or changing of a key.
+pub(crate) fn of_make(error: MakeError) -> Error {
+    let number = match &error {
+        MakeError::Invalid { .. } | MakeError::Revoked { .. } => Error::PrimaryKeyBad,
+        MakeError::NotAlive { .. } | MakeError::MayNotCertify { .. } => Error::KeyCannotSign,
+        MakeError::NoSecret { .. } => Error::BadData,
+        MakeError::Locked(_) => Error::KeyIsProtected,
+        _ => Error::UnspecifiedFailure,
+    };
+    tell(&error);
+    number
+}
+
 /// A reason that the draft has a number for, with ours.
 pub(crate) fn because(error: Error, why: impl std::fmt::Display) -> Error {
     eprintln!("{why}");
@@ -44,7 +56,7 @@ pub(crate) fn unspecified(why: impl std::fmt::Display) -> Error {
     because(Error::UnspecifiedFailure, why)
 }
 
-fn tell(error: &MessageError) {
+fn tell(error: &dyn std::error::Error) {
     eprintln!("{error}");
     let mut cause = error.source();
     while let Some(error) = cause {

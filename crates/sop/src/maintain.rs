@@ -1,26 +1,14 @@
 //! What changes keys and certificates without judging them: `change-key-password`, `revoke-key`,
 //! `extract-cert`, `merge-certs`. And `update-key`'s merging, which is the same.
 
-use sop::errors::Error;
 use sop::ops;
-use talaria_message::openpgp::cert::CertRevocationBuilder;
-use talaria_message::openpgp::cert::amalgamation::key::PrimaryKey;
-use talaria_message::openpgp::crypto::Password;
-use talaria_message::openpgp::packet::Key;
-use talaria_message::openpgp::packet::key::{PrimaryRole, SecretParts, UnspecifiedRole};
-use talaria_message::openpgp::types::ReasonForRevocation;
-use talaria_message::openpgp::{self, Cert, Packet};
+use talaria_message::make::{self, Protection, RevocationReason, Revoked};
+use talaria_message::openpgp::{Cert, Packet};
 
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys};
 use crate::passwords::{self, Passwords};
 use crate::talaria::Talaria;
-
-/// The primary key with its secret part.
-pub(crate) fn primary_secret(cert: &Cert) -> Result<Key<SecretParts, PrimaryRole>> {
-    let key = cert.primary_key().key().clone().parts_into_secret();
-    key.map_err(|why| error::because(Error::BadData, why))
-}
 
 /// `cert` with all that is in `updates` about it.
 pub(crate) fn merged(mut cert: Cert, updates: &[Cert]) -> Result<Cert> {
@@ -36,44 +24,18 @@ type DynChange<'s> = dyn ops::ChangeKeyPassword<'s, Talaria, Keys<'s>> + 's;
 pub(crate) struct ChangeKeyPassword<'s> {
     sop: &'s Talaria,
     old: Passwords,
-    new: Option<Password>,
+    new: Protection,
 }
 
 impl<'s> ChangeKeyPassword<'s> {
     pub(crate) fn new(sop: &'s Talaria) -> Self {
-        Self { sop, old: Passwords::default(), new: None }
+        Self { sop, old: Passwords::default(), new: Protection::Unprotected }
     }
 
     fn change(&self, cert: &Cert) -> Result<Cert> {
-        let mut packets = Vec::new();
-        for key in cert.keys().secret() {
-            let is_primary = PrimaryKey::primary(&key);
-            let key = self.relocked(key.key().clone())?;
-            packets.push(if is_primary {
-                Packet::from(key.role_into_primary())
-            } else {
-                Packet::from(key.role_into_subordinate())
-            });
-        }
-        Ok(cert.clone().insert_packets(packets).map_err(error::unspecified)?.0)
-    }
-
-    fn relocked(
-        &self,
-        key: Key<SecretParts, UnspecifiedRole>,
-    ) -> Result<Key<SecretParts, UnspecifiedRole>> {
-        let key = if key.secret().is_encrypted() {
-            match self.old.unlock(&key)?.1 {
-                Some(password) => key.decrypt_secret(&password).map_err(error::unspecified)?,
-                None => return Err(Error::KeyIsProtected),
-            }
-        } else {
-            key
-        };
-        match &self.new {
-            Some(password) => key.encrypt_secret(password).map_err(error::unspecified),
-            None => Ok(key),
-        }
+        make::unlocked(cert.clone(), &mut self.old.asked())
+            .and_then(|cert| make::protected(cert, &self.new))
+            .map_err(error::of_make)
     }
 }
 
@@ -82,7 +44,7 @@ impl<'s> ops::ChangeKeyPassword<'s, Talaria, Keys<'s>> for ChangeKeyPassword<'s>
         mut self: Box<Self>,
         password: sop::Password,
     ) -> Result<Box<DynChange<'s>>> {
-        self.new = Some(passwords::for_new(&password));
+        self.new = Protection::Passphrase(passwords::for_new(&password));
         Ok(self)
     }
 
@@ -114,17 +76,12 @@ impl<'s> RevokeKey<'s> {
 
     /// The primary key and its revocation (RFC 9580, section 10.1.3), for version 4, too.
     fn revocation(&self, cert: &Cert) -> Result<Cert> {
-        let primary = primary_secret(cert)?;
-        let (mut signer, _) = self.passwords.unlock(primary.role_as_unspecified())?;
-        let mut revocation = || -> openpgp::Result<Cert> {
-            let signature = CertRevocationBuilder::new()
-                .set_signature_creation_time(self.sop.time())?
-                .set_reason_for_revocation(ReasonForRevocation::Unspecified, b"")?
-                .build(&mut signer, cert, None)?;
-            let key = Packet::from(cert.primary_key().key().clone());
-            Cert::from_packets([key, signature.into()].into_iter())
-        };
-        revocation().map_err(error::unspecified)
+        let reason = RevocationReason::Unspecified;
+        let ask = &mut self.passwords.asked();
+        let made = make::revoke(cert, Revoked::Certificate, reason, "", ask, self.sop.now);
+        let signature = made.map_err(error::of_make)?;
+        let key = Packet::from(cert.primary_key().key().clone());
+        Cert::from_packets([key, signature.into()].into_iter()).map_err(error::unspecified)
     }
 }
 

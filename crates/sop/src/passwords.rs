@@ -1,13 +1,10 @@
 //! Passwords, and the keys that they unlock: which belongs to which is not said, so each is tried.
 
-use sop::errors::Error;
 use sop::plumbing::PasswordsAreHumanReadable as _;
-use talaria_message::openpgp::crypto::{KeyPair, Password};
+use talaria_message::keep_secrets_in_memory;
+use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::packet::Key;
-use talaria_message::openpgp::packet::key::{SecretParts, UnspecifiedRole};
-use talaria_message::{keep_secrets_in_memory, unlock};
-
-use crate::error::{self, Result};
+use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 
 /// Passwords to consume something with, in all forms that they may be meant in.
 #[derive(Clone, Default)]
@@ -32,20 +29,11 @@ impl Passwords {
         self.0.is_empty()
     }
 
-    /// A pair of `key`, and the password that unlocked it, if it was locked.
-    pub(crate) fn unlock(
+    /// Gives one after the other.
+    pub(crate) fn asked(
         &self,
-        key: &Key<SecretParts, UnspecifiedRole>,
-    ) -> Result<(KeyPair, Option<Password>)> {
-        let mut used = None;
-        let mut ask = |asked: usize, _: &_| {
-            used = self.get(asked);
-            used.clone()
-        };
-        match unlock(key.clone(), &mut ask) {
-            Ok(pair) => Ok((pair, used)),
-            Err(error) => Err(error::because(Error::KeyIsProtected, error)),
-        }
+    ) -> impl FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send {
+        |asked, _| self.get(asked)
     }
 }
 

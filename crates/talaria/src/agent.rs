@@ -20,12 +20,12 @@ use openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use openpgp::policy::Policy;
 use openpgp::types::HashAlgorithm;
 use talaria_cert::Keygrip;
-use talaria_message::{DecryptionKey, MessageError, SigningKey, openpgp};
+use talaria_message::{DecryptionKey, MessageError, SigningKey, make, openpgp};
 use talaria_store::Query;
 
 use self::assuan::{Connection, Inquiry};
 use self::expression::Expression;
-use crate::keys::with_parsed;
+use crate::keys::{of_make, with_parsed};
 use crate::{Error, Stores};
 
 /// Why the agent did not do what was asked.
@@ -190,6 +190,23 @@ impl Agent {
             }
         }
         Err(Error::NoSecret { name: name() })
+    }
+
+    /// The primary key of `cert`, if it may certify at `now`, in seconds since 1970, and the agent has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if it may not; [`Error::NoSecret`] if the agent does not have it; [`Error::Agent`].
+    pub fn certifier(
+        &self,
+        cert: &openpgp::Cert,
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<Box<dyn Signer>, Error> {
+        let name = cert.fingerprint().to_hex();
+        make::may_certify(cert, policy, now).map_err(|error| of_make("use", &name, error))?;
+        let key = cert.primary_key().key().clone().role_into_unspecified();
+        if self.has(&key)? { Ok(Box::new(self.key(key))) } else { Err(Error::NoSecret { name }) }
     }
 
     /// The keys that decrypt of all certificates in `stores` of which the agent has the secrets.

@@ -99,6 +99,30 @@ pub enum Error {
         /// Fingerprints and names.
         candidates: Vec<String>,
     },
+    /// A name is only a part of what it has to be.
+    #[error("{query} is no fingerprint, no whole user ID and no whole address")]
+    Inexact {
+        /// What was given.
+        query: String,
+        /// Fingerprints and names that it may have meant.
+        candidates: Vec<String>,
+    },
+    /// A certificate has no such user ID that is valid.
+    #[error("{name} has no valid user ID{}", user_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default())]
+    NoUserId {
+        /// The fingerprint of the certificate.
+        name: String,
+        /// The user ID, any without.
+        user_id: Option<String>,
+    },
+    /// A key has no such subkey.
+    #[error("{name} has no subkey {query}")]
+    NoSubkey {
+        /// The fingerprint of the key.
+        name: String,
+        /// What was looked for.
+        query: String,
+    },
     /// No secret key is called that.
     #[error("there is no secret key called {query}")]
     NoKey {

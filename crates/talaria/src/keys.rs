@@ -21,18 +21,22 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use openpgp::crypto::{Password, S2K};
-use openpgp::packet::key::{KeyRole, SecretKeyMaterial, SecretParts};
-use openpgp::packet::{Key, Packet};
+use openpgp::crypto::Signer;
+use openpgp::packet::Key;
+use openpgp::packet::key::KeyRole;
 use openpgp::policy::Policy;
 use openpgp::serialize::{Marshal as _, MarshalInto as _};
-use openpgp::types::{AEADAlgorithm, RevocationStatus, SymmetricAlgorithm};
+use openpgp::types::RevocationStatus;
 use talaria_cert::{PacketRef, Summary, Tag, Verification};
-use talaria_message::{openpgp, read_cert, read_certs};
+use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
+use talaria_message::{AskForKey, openpgp, read_cert, read_certs};
 use talaria_store::{Outcome, Query};
 
-pub use change::{Revocation, RevocationReason, unlocked};
-pub use generate::{GenerateOptions, Generated, KeyAlgorithm, KeyProfile};
+pub use change::{Added, MadeRevocation, Revocation, RevocationTarget, revocation, unlocked};
+pub use talaria_message::make::{
+    GenerateOptions, Generated, KeyAlgorithm, KeyProfile, Protection, Rank, RevocationReason,
+    SubkeyOptions, SubkeyUse,
+};
 
 use crate::messages::described;
 use crate::{Error, Stores};
@@ -48,15 +52,6 @@ const KEY_BYTES_MAX: u64 = talaria_cert::CERT_BYTES_MAX as u64 + (1 << 20);
 #[derive(Clone, Debug)]
 pub struct KeyStore {
     folder: PathBuf,
-}
-
-/// What protects secrets at rest.
-#[derive(Clone, Debug)]
-pub enum Protection {
-    /// A passphrase.
-    Passphrase(Password),
-    /// Only the permissions of the file.
-    Unprotected,
 }
 
 /// What became of a key that was imported.
@@ -168,12 +163,10 @@ impl KeyStore {
     ///
     /// [`Error::NoSecret`] if there is nothing secret in it; as for [`Self::list`].
     pub fn import(&self, cert: openpgp::Cert, protection: &Protection) -> Result<Imported, Error> {
-        let cert = with_secrets(cert, &mut |key| {
-            if is_stub(&key) {
-                return Ok(None);
-            }
-            protect(key, protection).map(Some)
-        })?;
+        let name = cert.fingerprint().to_hex();
+        let cert = with_secrets(cert, &mut |key| Ok((!is_stub(&key)).then_some(key)))
+            .and_then(|cert| protected(cert, protection))
+            .map_err(|error| of_make("import", &name, error))?;
         if !cert.is_tsk() {
             return Err(Error::NoSecret { name: cert.fingerprint().to_hex() });
         }
@@ -380,6 +373,27 @@ pub fn can_sign(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
     })
 }
 
+/// Whether `cert` has a primary key that is here and may certify at `now`, in seconds since 1970.
+#[must_use]
+pub fn can_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
+    cert.primary_key().key().has_secret() && make::may_certify(cert, policy, now).is_ok()
+}
+
+/// The primary key of `cert`, unlocked, if it may certify at `now`, in seconds since 1970.
+///
+/// # Errors
+///
+/// [`Error::Message`] if it may not, or if no passphrase unlocks it; [`Error::NoSecret`].
+pub fn certifier(
+    cert: &openpgp::Cert,
+    policy: &dyn Policy,
+    now: u32,
+    ask: &mut AskForKey<'_>,
+) -> Result<Box<dyn Signer>, Error> {
+    let signer = make::certifier(cert, policy, now, ask);
+    Ok(Box::new(signer.map_err(|error| of_make("use", &cert.fingerprint().to_hex(), error))?))
+}
+
 /// Whether `query` names `cert`: one of its keys, or one of its user IDs.
 #[must_use]
 pub fn names(query: &Query, cert: &openpgp::Cert) -> bool {
@@ -401,110 +415,15 @@ where
     talaria_cert::Key::parse(packet).ok().map(|key| look(&key))
 }
 
-/// `cert` with what `change` makes of each of its secrets; without those of which it makes nothing.
-fn with_secrets(
-    cert: openpgp::Cert,
-    change: &mut dyn FnMut(SecretKey) -> Result<Option<SecretKey>, Error>,
-) -> Result<openpgp::Cert, Error> {
-    let kept = cert.clone();
-    let mut packets = Vec::new();
-    for packet in cert.into_tsk().into_packets() {
-        packets.push(match packet {
-            Packet::SecretKey(key) => {
-                let public = key.clone().take_secret().0;
-                match change(SecretKey::Primary(key))? {
-                    Some(SecretKey::Primary(key)) => Packet::SecretKey(key),
-                    _ => Packet::PublicKey(public),
-                }
-            }
-            Packet::SecretSubkey(key) => {
-                let public = key.clone().take_secret().0;
-                match change(SecretKey::Subkey(key))? {
-                    Some(SecretKey::Subkey(key)) => Packet::SecretSubkey(key),
-                    _ => Packet::PublicSubkey(public),
-                }
-            }
-            packet => packet,
-        });
-    }
-    openpgp::Cert::from_packets(packets.into_iter())
-        .map_err(|source| refused("change", &kept, source))
-}
-
 /// `cert` without the secrets that `other` has as well.
 fn without_secrets_of(cert: openpgp::Cert, other: &openpgp::Cert) -> Result<openpgp::Cert, Error> {
+    let name = cert.fingerprint().to_hex();
     with_secrets(cert, &mut |key| {
         let fingerprint = key.fingerprint();
         let known = other.keys().secret().any(|other| other.key().fingerprint() == fingerprint);
         Ok((!known).then_some(key))
     })
-}
-
-/// A secret with its role, which is part of what an AEAD authenticates.
-enum SecretKey {
-    Primary(Key<SecretParts, openpgp::packet::key::PrimaryRole>),
-    Subkey(Key<SecretParts, openpgp::packet::key::SubordinateRole>),
-}
-
-impl SecretKey {
-    fn fingerprint(&self) -> openpgp::Fingerprint {
-        match self {
-            Self::Primary(key) => key.fingerprint(),
-            Self::Subkey(key) => key.fingerprint(),
-        }
-    }
-
-    fn secret(&self) -> &SecretKeyMaterial {
-        match self {
-            Self::Primary(key) => key.secret(),
-            Self::Subkey(key) => key.secret(),
-        }
-    }
-}
-
-/// Whether GnuPG says there that the secret is elsewhere.
-fn is_stub(key: &SecretKey) -> bool {
-    match key.secret() {
-        SecretKeyMaterial::Encrypted(encrypted) => {
-            matches!(encrypted.s2k(), S2K::Private { .. } | S2K::Unknown { .. })
-        }
-        SecretKeyMaterial::Unencrypted(_) => false,
-    }
-}
-
-/// Encrypts a secret that is not.
-fn protect(key: SecretKey, protection: &Protection) -> Result<SecretKey, Error> {
-    let Protection::Passphrase(password) = protection else { return Ok(key) };
-    if key.secret().is_encrypted() {
-        return Ok(key);
-    }
-    let name = key.fingerprint().to_hex();
-    let locked = match key {
-        SecretKey::Primary(key) => lock(key, password).map(SecretKey::Primary),
-        SecretKey::Subkey(key) => lock(key, password).map(SecretKey::Subkey),
-    };
-    locked.map_err(|source| Error::KeyRefused { action: "protect", name, source: source.into() })
-}
-
-/// Encrypts a secret as what reads keys of its version reads it: GnuPG has neither Argon2 nor AEAD here.
-fn lock<R: KeyRole>(
-    key: Key<SecretParts, R>,
-    password: &Password,
-) -> openpgp::Result<Key<SecretParts, R>> {
-    let version = key.version();
-    let (key, mut secret) = key.take_secret();
-    if version < 6 {
-        let cipher = SymmetricAlgorithm::AES256;
-        secret.encrypt_in_place_with(&key, S2K::default(), cipher, None, password)?;
-    } else {
-        // The second choice of RFC 9106: 64 MiB and some 0.1 seconds.
-        let mut salt = [0; 16];
-        openpgp::crypto::random(&mut salt)?;
-        let s2k = S2K::Argon2 { salt, t: 3, p: 4, m: 16 };
-        let (cipher, aead) = (SymmetricAlgorithm::AES256, AEADAlgorithm::OCB);
-        secret.encrypt_in_place_with(&key, s2k, cipher, Some(aead), password)?;
-    }
-    Ok(key.add_secret(secret).0)
+    .map_err(|error| of_make("change", &name, error))
 }
 
 /// The public part of `cert`, as the store has it.
@@ -533,4 +452,22 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
 
 fn refused(action: &'static str, cert: &openpgp::Cert, source: openpgp::anyhow::Error) -> Error {
     Error::KeyRefused { action, name: cert.fingerprint().to_hex(), source: source.into() }
+}
+
+/// Why something could not be done with the key `name`.
+pub(crate) fn of_make(action: &'static str, name: &str, error: MakeError) -> Error {
+    let unfit = |name, why| Error::Message(talaria_message::MessageError::Key { name, why });
+    match error {
+        MakeError::NoSecret { name } => Error::NoSecret { name },
+        MakeError::Locked(error) => error.into(),
+        MakeError::Revoked { name } => unfit(name, "is revoked".into()),
+        MakeError::NotAlive { name, source } => unfit(name, source.to_string()),
+        MakeError::MayNotCertify { name } => {
+            unfit(name, "may not certify: its key flags say so".into())
+        }
+        MakeError::Failed(source) => {
+            Error::KeyRefused { action, name: name.to_owned(), source: source.into() }
+        }
+        error => Error::KeyRefused { action, name: name.to_owned(), source: error.into() },
+    }
 }

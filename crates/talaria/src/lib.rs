@@ -4,6 +4,7 @@
 
 pub mod agent;
 mod build;
+mod certify;
 mod dump;
 pub mod embed;
 mod error;
@@ -20,6 +21,7 @@ mod token;
 mod trust;
 
 pub use build::{BuildReport, build};
+pub use certify::{Certifiable, Certifications, Certified};
 pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, describe};
 pub use export::{ExportOptions, Exported, Format, Signatures, export};

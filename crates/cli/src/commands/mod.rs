@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod bench;
 pub(crate) mod build;
+pub(crate) mod certify;
 pub(crate) mod changes;
 pub(crate) mod check;
 pub(crate) mod compact;
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     Unpack(unpack::Args),
     Inspect(inspect::Args),
     Key(key::Args),
+    Certify(certify::Args),
     Trust(trust::Args),
     Tofu(tofu::Args),
     Changes(changes::Args),
@@ -86,6 +88,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Unpack(args) => unpack::run(args, cx),
         Command::Inspect(args) => inspect::run(args, cx),
         Command::Key(args) => key::run(args, cx),
+        Command::Certify(args) => certify::run(args, cx),
         Command::Trust(args) => trust::run(args, cx),
         Command::Tofu(args) => tofu::run(args, cx),
         Command::Changes(args) => changes::run(args, cx),

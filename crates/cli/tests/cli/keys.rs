@@ -11,16 +11,16 @@ use crate::program::Program;
 /// What most keys here are locked with.
 const PASSPHRASE: &str = "correct horse";
 /// When most keys here are made, in seconds since 1970.
-const THEN: u32 = 1_750_000_000;
-const DAY: u32 = 86400;
+pub(crate) const THEN: u32 = 1_750_000_000;
+pub(crate) const DAY: u32 = 86400;
 
 /// The program with a key store and a home of GnuPG of its own.
-struct User {
-    program: Program,
+pub(crate) struct User {
+    pub(crate) program: Program,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let user = Self { program: Program::new() };
         fs::create_dir(user.gnupg()).unwrap();
         fs::set_permissions(user.gnupg(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -30,29 +30,29 @@ impl User {
         user
     }
 
-    fn keys(&self) -> PathBuf {
+    pub(crate) fn keys(&self) -> PathBuf {
         self.program.path("keys")
     }
 
-    fn gnupg(&self) -> PathBuf {
+    pub(crate) fn gnupg(&self) -> PathBuf {
         self.program.path("g")
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.program.path(name).to_str().unwrap().to_owned()
     }
 
-    fn write(&self, name: &str, content: &[u8]) -> String {
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> String {
         fs::write(self.program.path(name), content).unwrap();
         self.path(name)
     }
 
     /// Runs talaria in the folder of the user, with these words.
-    fn run(&self, words: &str) -> Output {
+    pub(crate) fn run(&self, words: &str) -> Output {
         self.run_with(&words.split(' ').collect::<Vec<_>>(), b"")
     }
 
-    fn run_with(&self, args: &[&str], input: &[u8]) -> Output {
+    pub(crate) fn run_with(&self, args: &[&str], input: &[u8]) -> Output {
         let mut command = self.program.command(args);
         command.current_dir(self.program.path(""));
         command.env("GNUPGHOME", self.gnupg()).env_remove("GPG_TTY").stdin(Stdio::piped());
@@ -63,48 +63,48 @@ impl User {
     }
 
     /// Runs what must succeed and returns its output.
-    fn ok(&self, words: &str) -> String {
+    pub(crate) fn ok(&self, words: &str) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// The same at a time of its own.
-    fn ok_at(&self, time: u32, words: &str) -> String {
+    pub(crate) fn ok_at(&self, time: u32, words: &str) -> String {
         self.ok(&format!("--faked-time {time} {words}"))
     }
 
     /// Runs what must fail with this exit status and returns what it said.
-    fn fails(&self, words: &str, status: i32) -> String {
+    pub(crate) fn fails(&self, words: &str, status: i32) -> String {
         let output = self.run(words);
         assert_eq!(output.status.code(), Some(status), "{words}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    fn fails_at(&self, time: u32, words: &str, status: i32) -> String {
+    pub(crate) fn fails_at(&self, time: u32, words: &str, status: i32) -> String {
         self.fails(&format!("--faked-time {time} {words}"), status)
     }
 
     /// Makes a key for NAME@example.org and returns its fingerprint.
-    fn generate(&self, name: &str, options: &str) -> String {
+    pub(crate) fn generate(&self, name: &str, options: &str) -> String {
         let text = self.ok_at(THEN, &format!("key generate {name}@example.org --json {options}"));
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         json["fingerprint"].as_str().unwrap().to_owned()
     }
 
-    fn file_of(&self, fingerprint: &str) -> PathBuf {
+    pub(crate) fn file_of(&self, fingerprint: &str) -> PathBuf {
         self.keys().join(format!("{fingerprint}.pgp"))
     }
 
     /// Runs gpg on the home of the user.
-    fn gpg(&self, words: &str) -> Output {
+    pub(crate) fn gpg(&self, words: &str) -> Output {
         let mut command = Command::new("gpg");
         command.args(["--batch", "--pinentry-mode", "loopback", "--passphrase", PASSPHRASE]);
         command.args(words.split(' ')).current_dir(self.program.path(""));
         command.env("GNUPGHOME", self.gnupg()).stdin(Stdio::null()).output().unwrap()
     }
 
-    fn gpg_ok(&self, words: &str) -> Vec<u8> {
+    pub(crate) fn gpg_ok(&self, words: &str) -> Vec<u8> {
         let output = self.gpg(words);
         assert!(output.status.success(), "{words}: {output:?}");
         output.stdout
@@ -120,7 +120,7 @@ impl Drop for User {
     }
 }
 
-fn has_gpg() -> bool {
+pub(crate) fn has_gpg() -> bool {
     let there = Command::new("gpg").arg("--version").output().is_ok();
     if !there {
         eprintln!("skipped: needs gpg");

@@ -5,6 +5,7 @@ mod bench;
 mod bindings;
 mod card;
 mod certificates;
+mod certify;
 mod crash;
 mod gnupg;
 mod interruption;

@@ -1,47 +1,38 @@
-//! Changing keys: passphrase, end of validity, revocation.
-//!
-//! New signatures are dated `now`, or one second behind the one that they take the place of if that is later:
-//! of two with the same date, readers may follow either.
+//! Changing keys that are kept: passphrase, end of validity, user IDs, subkeys, revocation.
 
-use std::time::{Duration, SystemTime};
-
-use openpgp::cert::amalgamation::ValidAmalgamation as _;
-use openpgp::cert::{CertRevocationBuilder, UserIDRevocationBuilder, ValidCert};
-use openpgp::crypto::KeyPair;
-use openpgp::packet::signature::SignatureBuilder;
-use openpgp::packet::{Key, Signature, UserID};
-use openpgp::policy::Policy;
-use openpgp::types::{HashAlgorithm, ReasonForRevocation};
-use talaria_message::{AskForKey, openpgp, unlock};
+use talaria_message::AskForKey;
+use talaria_message::make::{self, Rank, Revoked, SubkeyOptions};
+use talaria_message::openpgp::packet::{Signature, UserID};
+use talaria_message::openpgp::policy::Policy;
+use talaria_message::openpgp::{self, Packet};
+use talaria_store::Query;
 
 use super::{
-    KeyStore, Protection, SecretKey, is_stub, protect, refused, with_secrets, without_secrets_of,
+    KeyStore, Protection, RevocationReason, of_make, refused, with_parsed, without_secrets_of,
 };
 use crate::Error;
 
 /// What to revoke, and why.
 #[derive(Clone, Debug, Default)]
 pub struct Revocation {
-    /// This user ID; the whole certificate without.
-    pub user_id: Option<String>,
+    /// What.
+    pub what: RevocationTarget,
     /// The reason, for programs.
     pub reason: RevocationReason,
     /// The reason, for people.
     pub message: String,
 }
 
-/// Reasons for a revocation (RFC 9580, section 5.2.3.31).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum RevocationReason {
-    /// None is given. What was signed before does not count any more.
+/// The part of a key that a revocation is of.
+#[derive(Clone, Debug, Default)]
+pub enum RevocationTarget {
+    /// All of it.
     #[default]
-    Unspecified,
-    /// There is a new key. What was signed before still counts.
-    Superseded,
-    /// Somebody else has the secret. What was signed before does not count any more.
-    Compromised,
-    /// It is not used any more, or the user ID is not. What was signed before still counts.
-    Retired,
+    Certificate,
+    /// The user ID with this text, or the only one that has this text in it.
+    UserId(String),
+    /// The subkey with this fingerprint or key ID.
+    Subkey(Query),
 }
 
 impl KeyStore {
@@ -56,7 +47,9 @@ impl KeyStore {
         unlocked: openpgp::Cert,
         protection: &Protection,
     ) -> Result<openpgp::Cert, Error> {
-        let fresh = with_secrets(unlocked, &mut |key| protect(key, protection).map(Some))?;
+        let name = unlocked.fingerprint().to_hex();
+        let fresh = make::protected(unlocked, protection)
+            .map_err(|error| of_make("protect", &name, error))?;
         // What came to the file meanwhile stays; of the secrets these are the ones.
         self.update(&fresh.fingerprint(), |ours| {
             let joined = without_secrets_of(ours, &fresh)?.merge_public_and_secret(fresh.clone());
@@ -79,59 +72,55 @@ impl KeyStore {
         policy: &dyn Policy,
         now: u32,
     ) -> Result<openpgp::Cert, Error> {
-        let error = |source| refused("change", cert, source);
-        let valid = cert.with_policy(policy, at(now)).map_err(error)?;
-        let mut signer = primary(cert, ask)?;
-        let signatures = bindings(&valid, &mut signer, expires.map(at), now).map_err(error)?;
-        self.add(cert, signatures)
+        let made = make::set_expiry(cert, expires, ask, policy, now);
+        self.add(cert, made.map_err(|error| changing(cert, error))?)
     }
 
-    /// A revocation of a key, or of one of its user IDs, which [`Self::add`] puts into force.
+    /// Adds a subkey to a key. Its secret gets the passphrase of the primary key.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] if the key has no such user ID; [`Error::Message`] if it cannot be unlocked.
-    pub fn revocation(
+    /// [`Error::KeyRefused`] if the key is revoked or not valid; [`Error::NoSecret`] without its primary key;
+    /// [`Error::Message`] if that cannot be unlocked; what reading and writing can meet.
+    pub fn add_subkey(
         &self,
         cert: &openpgp::Cert,
         ask: &mut AskForKey<'_>,
-        revocation: &Revocation,
+        options: &SubkeyOptions,
+        policy: &dyn Policy,
         now: u32,
-    ) -> Result<Signature, Error> {
-        use ReasonForRevocation as Code;
-        let code = match (revocation.reason, &revocation.user_id) {
-            (RevocationReason::Unspecified, _) => Code::Unspecified,
-            (RevocationReason::Superseded, _) => Code::KeySuperseded,
-            (RevocationReason::Compromised, _) => Code::KeyCompromised,
-            (RevocationReason::Retired, None) => Code::KeyRetired,
-            (RevocationReason::Retired, Some(_)) => Code::UIDRetired,
-        };
-        let message = revocation.message.as_bytes();
-        let user_id = revocation.user_id.as_deref().map(|name| user_id(cert, name)).transpose()?;
-        let mut signer = primary(cert, ask)?;
-        let mut built = || match user_id {
-            None => CertRevocationBuilder::new()
-                .set_signature_creation_time(at(now))?
-                .set_reason_for_revocation(code, message)?
-                .build(&mut signer, cert, None),
-            Some(user_id) => {
-                // It counts from the second on in which the binding is older.
-                let bound = cert.userids().find(|id| id.userid() == user_id);
-                let latest = bound.and_then(|id| {
-                    id.self_signatures()
-                        .filter_map(|signature| signature.signature_creation_time())
-                        .max()
-                });
-                UserIDRevocationBuilder::new()
-                    .set_signature_creation_time(after(latest, now))?
-                    .set_reason_for_revocation(code, message)?
-                    .build(&mut signer, cert, user_id, None)
-            }
-        };
-        built().map_err(|source| refused("revoke", cert, source))
+    ) -> Result<Added, Error> {
+        let made = make::add_subkey(cert, options, ask, policy, now);
+        let made = made.map_err(|error| changing(cert, error))?;
+        let fingerprint = made.iter().find_map(|packet| match packet {
+            Packet::SecretSubkey(key) => Some(key.fingerprint()),
+            _ => None,
+        });
+        let subkey =
+            fingerprint.ok_or_else(|| Error::NoSecret { name: cert.fingerprint().to_hex() })?;
+        Ok(Added { cert: self.add(cert, made)?, subkey })
     }
 
-    /// Adds signatures of its own to a key, with all that `cert` has beyond what is there.
+    /// Adds a user ID to a key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyRefused`] if it has it already, is revoked or not valid; [`Error::NoSecret`] without its
+    /// primary key; [`Error::Message`] if that cannot be unlocked; what reading and writing can meet.
+    pub fn add_user_id(
+        &self,
+        cert: &openpgp::Cert,
+        ask: &mut AskForKey<'_>,
+        text: &str,
+        rank: Rank,
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<openpgp::Cert, Error> {
+        let made = make::add_user_id(cert, text, rank, ask, policy, now);
+        self.add(cert, made.map_err(|error| changing(cert, error))?)
+    }
+
+    /// Adds packets of its own to a key, with all that `cert` has beyond what is there.
     ///
     /// # Errors
     ///
@@ -139,14 +128,62 @@ impl KeyStore {
     pub fn add(
         &self,
         cert: &openpgp::Cert,
-        signatures: impl IntoIterator<Item = Signature>,
+        packets: impl IntoIterator<Item = impl Into<Packet>>,
     ) -> Result<openpgp::Cert, Error> {
+        let packets: Vec<Packet> = packets.into_iter().map(Into::into).collect();
         self.update(&cert.fingerprint(), |ours| {
             let joined = ours.merge_public(cert.clone());
-            let joined = joined.and_then(|joined| Ok(joined.insert_packets(signatures)?.0));
+            let joined = joined.and_then(|joined| Ok(joined.insert_packets(packets)?.0));
             joined.map_err(|source| refused("change", cert, source))
         })
     }
+}
+
+/// A key with a new subkey.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// The key.
+    pub cert: openpgp::Cert,
+    /// The fingerprint of the new subkey.
+    pub subkey: openpgp::Fingerprint,
+}
+
+/// A revocation that was made.
+#[derive(Clone, Debug)]
+pub struct MadeRevocation {
+    /// It.
+    pub signature: Signature,
+    /// The user ID or subkey that it is of, if it is not of the whole certificate.
+    pub component: Option<Packet>,
+}
+
+/// A revocation of a key or of a part of it, which [`KeyStore::add`] puts into force.
+///
+/// # Errors
+///
+/// [`Error::NotFound`] or [`Error::NoSubkey`] if the key has no such part; [`Error::Ambiguous`];
+/// [`Error::Message`] if it cannot be unlocked.
+pub fn revocation(
+    cert: &openpgp::Cert,
+    ask: &mut AskForKey<'_>,
+    revocation: &Revocation,
+    now: u32,
+) -> Result<MadeRevocation, Error> {
+    let subkey;
+    let (what, component) = match &revocation.what {
+        RevocationTarget::Certificate => (Revoked::Certificate, None),
+        RevocationTarget::UserId(name) => {
+            let user_id = user_id(cert, name)?;
+            (Revoked::UserId(user_id), Some(Packet::from(user_id.clone())))
+        }
+        RevocationTarget::Subkey(query) => {
+            subkey = named_subkey(cert, query)?;
+            (Revoked::Subkey(&subkey), Some(Packet::from(subkey.clone())))
+        }
+    };
+    let signature = make::revoke(cert, what, revocation.reason, &revocation.message, ask, now)
+        .map_err(|error| of_make("revoke", &cert.fingerprint().to_hex(), error))?;
+    Ok(MadeRevocation { signature, component })
 }
 
 /// `cert` with all its secrets unlocked, in memory. `ask` is asked for the passphrases that they have.
@@ -155,30 +192,33 @@ impl KeyStore {
 ///
 /// [`Error::Message`] if no passphrase fits.
 pub fn unlocked(cert: openpgp::Cert, ask: &mut AskForKey<'_>) -> Result<openpgp::Cert, Error> {
-    with_secrets(cert, &mut |key| {
-        if is_stub(&key) {
-            return Ok(Some(key));
-        }
-        // Which kind of key it is has to stay known for it to be unlocked.
-        Ok(Some(match key {
-            SecretKey::Primary(key) => {
-                let key: Key<_, _> = unlock(key.role_as_unspecified().clone(), ask)?.into();
-                SecretKey::Primary(key.role_into_primary())
-            }
-            SecretKey::Subkey(key) => {
-                let key: Key<_, _> = unlock(key.role_as_unspecified().clone(), ask)?.into();
-                SecretKey::Subkey(key.role_into_subordinate())
-            }
-        }))
-    })
+    let name = cert.fingerprint().to_hex();
+    make::unlocked(cert, ask).map_err(|error| of_make("unlock", &name, error))
 }
 
-/// The primary key of `cert`, unlocked.
-fn primary(cert: &openpgp::Cert, ask: &mut AskForKey<'_>) -> Result<KeyPair, Error> {
-    let key = cert.primary_key().key().role_as_unspecified().clone().parts_into_secret();
-    let key = key.map_err(|_| Error::NoSecret { name: cert.fingerprint().to_hex() })?;
-    Ok(unlock(key, ask)?)
+fn changing(cert: &openpgp::Cert, error: make::MakeError) -> Error {
+    of_make("change", &cert.fingerprint().to_hex(), error)
 }
+
+/// The subkey of `cert` that `query` names.
+fn named_subkey(cert: &openpgp::Cert, query: &Query) -> Result<Subkey, Error> {
+    let named = |key: &Subkey| with_parsed(key, |key| query.names_key(key)) == Some(true);
+    let keys = cert.keys().subkeys().map(|key| key.key().clone());
+    let mut found: Vec<Subkey> = keys.filter(named).collect();
+    match (found.pop(), &found[..]) {
+        (Some(key), []) => Ok(key),
+        (None, _) => {
+            Err(Error::NoSubkey { name: cert.fingerprint().to_hex(), query: query.to_string() })
+        }
+        (Some(last), rest) => Err(Error::Ambiguous {
+            query: query.to_string(),
+            candidates: rest.iter().chain([&last]).map(|key| key.fingerprint().to_hex()).collect(),
+        }),
+    }
+}
+
+type Subkey =
+    openpgp::packet::Key<openpgp::packet::key::PublicParts, openpgp::packet::key::SubordinateRole>;
 
 /// The user ID of `cert` that is called `name`: it, or the only one that has that in it.
 fn user_id<'a>(cert: &'a openpgp::Cert, name: &str) -> Result<&'a UserID, Error> {
@@ -198,53 +238,4 @@ fn user_id<'a>(cert: &'a openpgp::Cert, name: &str) -> Result<&'a UserID, Error>
             candidates: found.into_iter().map(text).collect(),
         }),
     }
-}
-
-/// New self-signatures, with another end of validity: in the place of those that count now.
-fn bindings(
-    valid: &ValidCert<'_>,
-    signer: &mut KeyPair,
-    expires: Option<SystemTime>,
-    now: u32,
-) -> openpgp::Result<Vec<Signature>> {
-    let primary = valid.primary_key();
-    let renewed = |old: &Signature, created: SystemTime| -> openpgp::Result<SignatureBuilder> {
-        let period = expires.map(|end| end.duration_since(created)).transpose()?;
-        SignatureBuilder::from(old.clone())
-            .set_hash_algo(HashAlgorithm::SHA512)
-            .set_signature_creation_time(after(old.signature_creation_time(), now))?
-            .set_key_validity_period(period)
-    };
-    let created = primary.key().creation_time();
-    let mut signatures = Vec::new();
-    if let Ok(direct) = primary.direct_key_signature() {
-        signatures.push(renewed(direct, created)?.sign_direct_key(signer, Some(primary.key()))?);
-    }
-    let first = valid.primary_userid().ok().map(|id| id.userid().clone());
-    for user_id in valid.userids().revoked(false) {
-        // Which one is primary may have followed from the dates alone.
-        let is_first = Some(user_id.userid()) == first.as_ref();
-        let builder =
-            renewed(user_id.binding_signature(), created)?.set_primary_userid(is_first)?;
-        signatures.push(builder.sign_userid_binding(signer, primary.key(), user_id.userid())?);
-    }
-    for subkey in valid.keys().subkeys().revoked(false) {
-        let old = subkey.binding_signature();
-        // The signature by a signing subkey, which is in the old one, holds for the new one as well.
-        if old.key_validity_period().is_some() {
-            let builder = renewed(old, subkey.key().creation_time())?;
-            signatures.push(builder.sign_subkey_binding(signer, primary.key(), subkey.key())?);
-        }
-    }
-    Ok(signatures)
-}
-
-fn at(seconds: u32) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into())
-}
-
-/// `now`, or a second behind `earlier`.
-fn after(earlier: Option<SystemTime>, now: u32) -> SystemTime {
-    let next = earlier.map(|earlier| earlier + Duration::from_secs(1));
-    next.map_or(at(now), |next| next.max(at(now)))
 }

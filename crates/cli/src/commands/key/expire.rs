@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use talaria::store::Query;
 
 use super::super::parse_query;
-use super::{Expiry, publish_change, writable};
+use super::{publish_change, writable, write_key};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::expiry::Expiry;
 use crate::keys::unlocker;
 use crate::passphrase::PassphraseArgs;
 use crate::render::day;
@@ -40,6 +41,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     match end {
         Some(end) => cx.status(format_args!("{fingerprint} is valid until {}.", day(end))),
         None => cx.status(format_args!("{fingerprint} is valid for ever.")),
+    }
+    if cx.json {
+        write_key(&mut std::io::stdout().lock(), &cert, cx)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,9 +9,10 @@ use talaria::trust_models::Level;
 
 use super::super::one_certificate;
 use super::revoke::write_revocation;
-use super::{Expiry, new_protection, publish, writable, write_key};
+use super::{new_protection, publish, writable, write_key};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::expiry::Expiry;
 use crate::passphrase::PassphraseArgs;
 
 /// Make a key
@@ -54,7 +55,7 @@ enum ProfileArg {
 
 /// Algorithms of keys.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum AlgorithmArg {
+pub(super) enum AlgorithmArg {
     /// Ed25519 and X25519
     Curve25519,
     /// RSA with 3072 bits
@@ -63,26 +64,29 @@ enum AlgorithmArg {
     Rsa4096,
 }
 
+impl From<AlgorithmArg> for KeyAlgorithm {
+    fn from(algorithm: AlgorithmArg) -> Self {
+        match algorithm {
+            AlgorithmArg::Curve25519 => Self::Curve25519,
+            AlgorithmArg::Rsa3072 => Self::Rsa3072,
+            AlgorithmArg::Rsa4096 => Self::Rsa4096,
+        }
+    }
+}
+
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
     let mut stores = writable(cx)?;
-    let validity_seconds = match args.expires.at(cx.now) {
-        None => None,
-        Some(end) if end > cx.now => Some(end - cx.now),
-        Some(_) => return Err(CliError::Usage("a key cannot end before it begins".into())),
-    };
+    let validity_seconds = args.expires.seconds(cx.now)?;
     let options = GenerateOptions {
         user_ids: args.user_ids.clone(),
         profile: match args.profile {
             ProfileArg::Rfc4880 => KeyProfile::Rfc4880,
             ProfileArg::Rfc9580 => KeyProfile::Rfc9580,
         },
-        algorithm: match args.algorithm {
-            AlgorithmArg::Curve25519 => KeyAlgorithm::Curve25519,
-            AlgorithmArg::Rsa3072 => KeyAlgorithm::Rsa3072,
-            AlgorithmArg::Rsa4096 => KeyAlgorithm::Rsa4096,
-        },
+        algorithm: args.algorithm.into(),
         validity_seconds,
+        ..GenerateOptions::default()
     };
     let protection =
         new_protection(&args.passphrase, args.no_passphrase, "New passphrase of the key")?;
@@ -95,7 +99,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         stores.writable()?.set_ownertrust(&[own], cx.now).map_err(talaria::Error::from)?;
     }
     if let Some(path) = &args.revocation {
-        write_revocation(&made.revocation, Some(path))?;
+        write_revocation(&[made.revocation.into()], Some(path))?;
     }
     write_key(&mut std::io::stdout().lock(), &made.cert, cx)?;
     Ok(ExitCode::SUCCESS)

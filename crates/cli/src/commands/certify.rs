@@ -1,0 +1,224 @@
+//! `talaria certify`
+
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use talaria::cert::{UserIdContent, Validity};
+use talaria::message::make::{Certification, Introduction};
+use talaria::message::openpgp::packet::UserID;
+use talaria::store::{Access, Row};
+use talaria::trust_models::Level;
+use talaria::trust_models::tofu::Policy;
+use talaria::{Certifiable, Certified, Judge, Stores, TrustModel};
+
+use super::one_certificate;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::expiry::Expiry;
+use crate::keys::{Certifier, KeyArgs};
+use crate::passphrase::PassphraseArgs;
+use crate::render::{day, printable};
+
+/// Certify whose a certificate is
+///
+/// Say with your own key that user IDs of a certificate belong to its holder. Compare the fingerprint with
+/// them first, over a channel on which you know them. The certification goes to the store, and whoever trusts
+/// you for it relies on it: the web of trust follows at once.
+///
+/// CERT is a fingerprint, and all valid user IDs are certified; or a whole address or user ID, and only the
+/// user IDs that are exactly that are. On a terminal you are asked before.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The certificate: its fingerprint, or a whole address or user ID
+    #[arg(value_name = "CERT")]
+    cert: String,
+    /// Certify this user ID only: all of it, or its whole address; can be repeated
+    #[arg(long, value_name = "USER-ID")]
+    user_id: Vec<String>,
+    /// Keep the certification in your own stores: it is not exported
+    #[arg(long)]
+    local: bool,
+    /// Trust the holder to certify others, too: 1 for them alone, 2 for those they trust so as well
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    depth: Option<u8>,
+    /// How much they are trusted in that: 120 is full, 60 is partial trust [default: 120]
+    #[arg(long, value_name = "N", requires = "depth", value_parser = clap::value_parser!(u8).range(1..))]
+    amount: Option<u8>,
+    /// Until when it holds: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    expires: Expiry,
+    /// The key to certify with [default: the only one that can]
+    #[arg(long, value_name = "KEY")]
+    with: Option<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+    /// Do not ask on a terminal
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// What was certified, in JSON.
+#[derive(Serialize)]
+struct Report {
+    fingerprint: String,
+    certified_by: String,
+    local: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amount: Option<u8>,
+    expires: Option<u32>,
+    user_ids: Vec<UserIdReport>,
+    /// Valid user IDs that were not meant.
+    left_out: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct UserIdReport {
+    user_id: String,
+    /// Whether that had been certified before, and nothing was done.
+    before: bool,
+    /// What the web of trust says now.
+    validity: &'static str,
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut stores = cx.stores(Access::Write)?;
+    stores.writable()?;
+    let expires = args.expires.at(cx.now);
+    if expires.is_some_and(|end| end <= cx.now) {
+        return Err(CliError::Usage("a certification cannot end before it begins".into()));
+    }
+    let says = Certification {
+        local: args.local,
+        introduction: args
+            .depth
+            .map(|depth| Introduction { depth, amount: args.amount.unwrap_or(120) }),
+        expires,
+    };
+    let what = stores.certifiable(&args.cert, &args.user_id, cx.policy(), cx.now)?;
+    let certifier = args.keys.certifier(args.with.as_deref(), args.passphrase.given()?, cx)?;
+    let by = certifier.cert.fingerprint().to_hex();
+    if by == what.cert.fingerprint().to_hex() {
+        return Err(CliError::Usage(format!(
+            "{by} is the key to certify with: its user IDs are its own"
+        )));
+    }
+    announce(&what, &says, &by, cx);
+    if !args.yes && io::stdin().is_terminal() && !is_confirmed()? {
+        return Err(CliError::Usage("nothing was certified".into()));
+    }
+    let Certifier { cert, unlock } = certifier;
+    let done = stores.certify(&what, &cert, &says, unlock, cx.policy(), cx.now)?;
+    if let Some(made) = done.made {
+        cx.wait_until(made);
+    }
+    let name = done.cert.fingerprint().to_hex().parse().map_err(talaria::Error::from)?;
+    let row = one_certificate(&stores, &name, cx.now)?;
+    let levels = levels(&stores, &row, cx.now)?;
+    let user_ids = done.user_ids.iter().map(|(user_id, certified)| UserIdReport {
+        user_id: text(user_id),
+        before: *certified == Certified::Before,
+        validity: level_of(&row, &levels, user_id).name(),
+    });
+    let report = Report {
+        fingerprint: done.cert.fingerprint().to_hex(),
+        certified_by: by,
+        local: says.local,
+        depth: says.introduction.map(|introduction| introduction.depth),
+        amount: says.introduction.map(|introduction| introduction.amount),
+        expires,
+        user_ids: user_ids.collect(),
+        left_out: what.left_out.iter().map(text).collect(),
+    };
+    write_report(&report, cx)?;
+    let best = levels.iter().copied().max().unwrap_or_default();
+    if best < Level::Marginal && is_untrusted(&stores, &report.certified_by, cx.now)? {
+        cx.status(format_args!(
+            "Nobody is believed to be yours yet: `talaria trust set {} ultimate` says that this key is.",
+            report.certified_by
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what is about to be certified.
+fn announce(what: &Certifiable, says: &Certification, by: &str, cx: &Context) {
+    cx.status(format_args!("Certifying with {by}, of {}:", what.cert.fingerprint().to_hex()));
+    for user_id in &what.user_ids {
+        cx.status(format_args!("  {}", printable(user_id.value())));
+    }
+    for user_id in &what.left_out {
+        cx.status(format_args!("Not certified: {}", printable(user_id.value())));
+    }
+    if let Some(Introduction { depth, amount }) = says.introduction {
+        cx.status(format_args!(
+            "Its holder is trusted to certify others: {amount} of 120, depth {depth}."
+        ));
+    }
+    if says.local {
+        cx.status(format_args!("The certification is local: it is not exported."));
+    }
+    if let Some(end) = says.expires {
+        cx.status(format_args!("It holds until {}.", day(end)));
+    }
+}
+
+fn is_confirmed() -> Result<bool, CliError> {
+    let mut err = io::stderr().lock();
+    write!(err, "Have you compared the fingerprint with its holder? Certify? [y/N] ")?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn write_report(report: &Report, cx: &Context) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    if cx.json {
+        writeln!(out, "{}", serde_json::to_string(report).map_err(io::Error::from)?)?;
+        return Ok(());
+    }
+    for user_id in &report.user_ids {
+        let before = if user_id.before { " (certified before)" } else { "" };
+        let text = printable(user_id.user_id.as_bytes());
+        writeln!(out, "[{:^9}] {text}{before}", user_id.validity)?;
+    }
+    Ok(())
+}
+
+fn text(user_id: &UserID) -> String {
+    String::from_utf8_lossy(user_id.value()).into_owned()
+}
+
+/// What the web of trust of the first store says of the user IDs of a certificate, in canonical order.
+fn levels(stores: &Stores, row: &Row, now: u32) -> Result<Vec<Level>, CliError> {
+    let Some(first) = stores.iter().next() else { return Ok(Vec::new()) };
+    let judge = Judge::new(&first.store, TrustModel::Pgp, Policy::Auto, false, now)?;
+    let judged = judge.judge(row)?;
+    Ok(judged.user_ids.iter().map(|user_id| user_id.level).collect())
+}
+
+fn level_of(row: &Row, levels: &[Level], wanted: &UserID) -> Level {
+    let mut user_ids = row.summary.user_ids.iter().zip(levels);
+    let found = user_ids.find(|(user_id, _)| match &user_id.content {
+        UserIdContent::Text(text) => text == wanted.value(),
+        UserIdContent::Attribute { .. } => false,
+    });
+    found.map(|(_, level)| *level).unwrap_or_default()
+}
+
+/// Whether the key that certified is one of those that nobody has called his own.
+fn is_untrusted(stores: &Stores, by: &str, now: u32) -> Result<bool, CliError> {
+    let name = by.parse().map_err(talaria::Error::from)?;
+    match one_certificate(stores, &name, now) {
+        Ok(row) if row.summary.validity(now) == Validity::Valid => {
+            let best = levels(stores, &row, now)?.into_iter().max().unwrap_or_default();
+            Ok(best < Level::Full)
+        }
+        Ok(_) | Err(_) => Ok(true),
+    }
+}

@@ -1,0 +1,68 @@
+//! `talaria key add-subkey`
+
+use std::process::ExitCode;
+
+use talaria::keys::{SubkeyOptions, SubkeyUse};
+use talaria::store::Query;
+
+use super::super::parse_query;
+use super::generate::AlgorithmArg;
+use super::{publish_change, writable, write_changed_key};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::expiry::Expiry;
+use crate::keys::unlocker;
+use crate::passphrase::PassphraseArgs;
+
+/// Add a subkey to a key
+///
+/// The new subkey gets the passphrase of the primary key. Programs use the newest subkey of each kind, so this
+/// replaces one as well; `talaria key revoke --subkey` retires the old one. Old messages need the old subkey,
+/// which stays.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("use").required(true).multiple(true))]
+pub(super) struct Args {
+    /// The key
+    #[arg(value_name = "KEY", value_parser = parse_query)]
+    query: Query,
+    /// Add a subkey that signs
+    #[arg(long, group = "use")]
+    sign: bool,
+    /// Add a subkey to encrypt to
+    #[arg(long, group = "use", conflicts_with_all = ["sign", "authenticate"])]
+    encrypt: bool,
+    /// Add a subkey that logs in, as with SSH
+    #[arg(long, group = "use")]
+    authenticate: bool,
+    /// The algorithm
+    #[arg(long, value_enum, default_value_t = AlgorithmArg::Curve25519)]
+    algorithm: AlgorithmArg,
+    /// Until when it is valid: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y); not longer
+    /// than the key
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    expires: Expiry,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let keys = cx.keys()?;
+    let mut stores = writable(cx)?;
+    let options = SubkeyOptions {
+        uses: match (args.sign, args.authenticate) {
+            (true, true) => SubkeyUse::SignAndAuthenticate,
+            (true, false) => SubkeyUse::Sign,
+            (false, true) => SubkeyUse::Authenticate,
+            (false, false) => SubkeyUse::Encrypt,
+        },
+        algorithm: args.algorithm.into(),
+        validity_seconds: args.expires.seconds(cx.now)?,
+    };
+    let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
+    let mut ask = unlocker(args.passphrase.given()?);
+    let added = keys.add_subkey(&cert, &mut ask, &options, cx.policy(), cx.now)?;
+    publish_change(&added.cert, &mut stores, cx)?;
+    write_changed_key(&mut std::io::stdout().lock(), &added.cert, Some(&added.subkey), cx)?;
+    cx.status(format_args!("Added the subkey {}.", added.subkey.to_hex()));
+    Ok(ExitCode::SUCCESS)
+}

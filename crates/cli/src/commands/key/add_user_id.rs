@@ -1,0 +1,43 @@
+//! `talaria key add-user-id`
+
+use std::process::ExitCode;
+
+use talaria::keys::Rank;
+use talaria::store::Query;
+
+use super::super::parse_query;
+use super::{publish_change, writable, write_key};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::keys::unlocker;
+use crate::passphrase::PassphraseArgs;
+
+/// Add a user ID to a key
+///
+/// Certifications of others are of the user IDs that they saw: a new one has none.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The key
+    #[arg(value_name = "KEY", value_parser = parse_query)]
+    query: Query,
+    /// Name and address: "Alice <alice@example.org>"
+    #[arg(value_name = "USER-ID")]
+    user_id: String,
+    /// Make it the primary user ID, which lists show
+    #[arg(long)]
+    primary: bool,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let keys = cx.keys()?;
+    let mut stores = writable(cx)?;
+    let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
+    let rank = if args.primary { Rank::Primary } else { Rank::Further };
+    let mut ask = unlocker(args.passphrase.given()?);
+    let cert = keys.add_user_id(&cert, &mut ask, &args.user_id, rank, cx.policy(), cx.now)?;
+    publish_change(&cert, &mut stores, cx)?;
+    write_key(&mut std::io::stdout().lock(), &cert, cx)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,123 @@
+//! When something ends, as users write it.
+
+use std::str::FromStr;
+
+use crate::error::CliError;
+
+/// When something ends, as a user says it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Expiry {
+    Never,
+    /// Seconds from now.
+    In(u32),
+    /// Seconds since 1970.
+    At(u32),
+}
+
+impl Expiry {
+    /// Seconds since 1970.
+    pub(crate) fn at(self, now: u32) -> Option<u32> {
+        match self {
+            Self::Never => None,
+            Self::In(seconds) => Some(now.saturating_add(seconds)),
+            Self::At(time) => Some(time),
+        }
+    }
+
+    /// For how many seconds from now, if it is not over already.
+    pub(crate) fn seconds(self, now: u32) -> Result<Option<u32>, CliError> {
+        match self.at(now) {
+            None => Ok(None),
+            Some(end) if end > now => Ok(Some(end - now)),
+            Some(_) => Err(CliError::Usage("a key cannot end before it begins".into())),
+        }
+    }
+}
+
+impl FromStr for Expiry {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        const SHAPE: &str =
+            "it is never, now, a date (2030-12-31) or a time from now: 90d, 8w, 6m, 2y";
+        const DAY: u32 = 86400;
+        match text {
+            "never" => return Ok(Self::Never),
+            "now" => return Ok(Self::In(0)),
+            _ => {}
+        }
+        if let [year, month, day] = text.split('-').collect::<Vec<_>>()[..] {
+            let number = |digits: &str| digits.parse::<u32>().map_err(|_| SHAPE);
+            let days = days(number(year)?, number(month)?, number(day)?).ok_or(SHAPE)?;
+            return days.checked_mul(DAY).map(Self::At).ok_or("a date is before 2106");
+        }
+        let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(SHAPE)?;
+        let days = match unit {
+            "d" => 1,
+            "w" => 7,
+            "m" => 30,
+            "y" => 365,
+            _ => return Err(SHAPE),
+        };
+        let count: u32 = digits.parse().map_err(|_| SHAPE)?;
+        count.checked_mul(days * DAY).map(Self::In).ok_or("that is too long; say never")
+    }
+}
+
+/// Days from 1970 to a date, `None` if there is no such day.
+fn days(year: u32, month: u32, day: u32) -> Option<u32> {
+    let leap = |year: u32| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let lengths = [31, 28 + u32::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
+        return None;
+    }
+    let before = (month - 1) as usize;
+    if !(1..=lengths[before]).contains(&day) {
+        return None;
+    }
+    let years: u32 = (1970..year).map(|year| 365 + u32::from(leap(year))).sum();
+    Some(years + lengths[..before].iter().sum::<u32>() + day - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_read_as_people_write_them() {
+        let cases = [
+            ("never", None),
+            ("now", Some(1000)),
+            ("1d", Some(87400)),
+            ("2w", Some(1000 + 14 * 86400)),
+            ("6m", Some(1000 + 180 * 86400)),
+            ("2y", Some(1000 + 730 * 86400)),
+            ("1970-01-02", Some(86400)),
+            ("2000-03-01", Some(951_868_800)),
+            ("2030-12-31", Some(1_924_905_600)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text.parse::<Expiry>().unwrap().at(1000), expected, "{text}");
+        }
+        for bad in [
+            "",
+            "y",
+            "1",
+            "-1d",
+            "1.5y",
+            "2001-02-29",
+            "2001-13-01",
+            "2001-00-01",
+            "1969-12-31",
+            "9999-01-01",
+            "999y",
+            "2001-01",
+            "ü",
+            "1ü",
+        ] {
+            assert!(bad.parse::<Expiry>().is_err(), "{bad}");
+        }
+    }
+}

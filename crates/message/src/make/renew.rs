@@ -1,0 +1,231 @@
+//! New self-signatures in the place of old ones.
+
+use std::time::{Duration, SystemTime};
+
+use openpgp::Packet;
+use openpgp::cert::Preferences as _;
+use openpgp::cert::ValidCert;
+use openpgp::cert::amalgamation::ValidAmalgamation as _;
+use openpgp::cert::amalgamation::key::ValidErasedKeyAmalgamation;
+use openpgp::crypto::KeyPair;
+use openpgp::packet::Signature;
+use openpgp::packet::key::PublicParts;
+use openpgp::packet::signature::SignatureBuilder;
+use openpgp::policy::{HashAlgoSecurity, Policy, StandardPolicy};
+use openpgp::types::{Features, HashAlgorithm, RevocationStatus};
+use sequoia_openpgp as openpgp;
+
+use super::{
+    KeyAlgorithm, MakeError, Result, SubkeyOptions, SubkeyUse, after, at, opened, primary, subkey,
+    valid,
+};
+use crate::keys::AskForKey;
+
+/// Lets a key end at `expires`, in seconds since 1970, or never; so do its subkeys that have an end of their
+/// own. The signatures take the place of those that count now. It may have expired already.
+///
+/// # Errors
+///
+/// [`MakeError::Invalid`] if its certificate is not valid; [`MakeError::NoSecret`]; [`MakeError::Locked`];
+/// [`MakeError::Failed`] also if it would end before it begins.
+pub fn set_expiry(
+    cert: &openpgp::Cert,
+    expires: Option<u32>,
+    ask: &mut AskForKey<'_>,
+    policy: &dyn Policy,
+    now: u32,
+) -> Result<Vec<Signature>> {
+    let name = || cert.fingerprint().to_hex();
+    let valid = cert
+        .with_policy(policy, at(now))
+        .map_err(|source| MakeError::Invalid { name: name(), source })?;
+    let mut signer = primary(cert, ask)?.0;
+    bindings(&valid, &mut signer, expires.map(at), now).map_err(MakeError::failed)
+}
+
+/// New self-signatures, with another end of validity.
+fn bindings(
+    valid: &ValidCert<'_>,
+    signer: &mut KeyPair,
+    expires: Option<SystemTime>,
+    now: u32,
+) -> openpgp::Result<Vec<Signature>> {
+    let primary = valid.primary_key();
+    let renewed = |old: &Signature, created: SystemTime| -> openpgp::Result<SignatureBuilder> {
+        let period = expires.map(|end| end.duration_since(created)).transpose()?;
+        SignatureBuilder::from(old.clone())
+            .set_hash_algo(HashAlgorithm::SHA512)
+            .set_signature_creation_time(after(old.signature_creation_time(), now))?
+            .set_key_validity_period(period)
+    };
+    let created = primary.key().creation_time();
+    let mut signatures = Vec::new();
+    if let Ok(direct) = primary.direct_key_signature() {
+        signatures.push(renewed(direct, created)?.sign_direct_key(signer, Some(primary.key()))?);
+    }
+    let first = valid.primary_userid().ok().map(|id| id.userid().clone());
+    for user_id in valid.userids().revoked(false) {
+        // Which one is primary may have followed from the dates alone.
+        let is_first = Some(user_id.userid()) == first.as_ref();
+        let builder =
+            renewed(user_id.binding_signature(), created)?.set_primary_userid(is_first)?;
+        signatures.push(builder.sign_userid_binding(signer, primary.key(), user_id.userid())?);
+    }
+    for subkey in valid.keys().subkeys().revoked(false) {
+        let old = subkey.binding_signature();
+        // The signature by a signing subkey, which is in the old one, holds for the new one as well.
+        if old.key_validity_period().is_some() {
+            let builder = renewed(old, subkey.key().creation_time())?;
+            signatures.push(builder.sign_subkey_binding(signer, primary.key(), subkey.key())?);
+        }
+    }
+    Ok(signatures)
+}
+
+/// How far a key is to be renewed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RenewOptions {
+    /// It announces all that this program reads, and gets a subkey to encrypt to if it has none.
+    #[default]
+    Extend,
+    /// It announces all that this program reads.
+    ExtendSigning,
+    /// It can do what it could.
+    Keep,
+}
+
+/// What has become old about a key, made new at `now`, in seconds since 1970. Self-signatures with digests that do
+/// not count any more are made again; what has expired or soon will is given as long again. What needs nothing
+/// is left as it is, so this may run every day.
+///
+/// # Errors
+///
+/// [`MakeError::Revoked`] or [`MakeError::Invalid`]; [`MakeError::NoSecret`]; [`MakeError::Locked`];
+/// [`MakeError::Failed`].
+pub fn renew(
+    cert: &openpgp::Cert,
+    options: RenewOptions,
+    ask: &mut AskForKey<'_>,
+    policy: &dyn Policy,
+    now: u32,
+) -> Result<Vec<Packet>> {
+    // The digests of old self-signatures are what is to be mended.
+    let mut lenient = StandardPolicy::new();
+    lenient.accept_hash(HashAlgorithm::SHA1);
+    let valid = valid(cert, &lenient, now)?;
+    let (signer, password) = primary(cert, ask)?;
+    let mut renewal = Renewal { cert, options, policy, now, ask, signer, packets: Vec::new() };
+    renewal.primary(&valid).map_err(MakeError::failed)?;
+    let mut can_encrypt = false;
+    for key in valid.keys().subkeys().revoked(false) {
+        can_encrypt |= key.for_transport_encryption() || key.for_storage_encryption();
+        renewal.subkey(&key.into())?;
+    }
+    let Renewal { mut signer, mut packets, .. } = renewal;
+    if !can_encrypt && options == RenewOptions::Extend {
+        let options = SubkeyOptions {
+            uses: SubkeyUse::Encrypt,
+            algorithm: KeyAlgorithm::Curve25519,
+            validity_seconds: None,
+        };
+        let added = subkey::build(cert, &options, &mut signer, password.as_ref(), now);
+        packets.extend(added.map_err(MakeError::failed)?);
+    }
+    Ok(packets)
+}
+
+/// The making of new self-signatures for one certificate.
+struct Renewal<'a, 'b> {
+    cert: &'a openpgp::Cert,
+    options: RenewOptions,
+    policy: &'a dyn Policy,
+    now: u32,
+    ask: &'a mut AskForKey<'b>,
+    signer: KeyPair,
+    packets: Vec<Packet>,
+}
+
+impl Renewal<'_, '_> {
+    /// Makes the signatures again that say something about all of the certificate.
+    fn primary(&mut self, valid: &ValidCert<'_>) -> openpgp::Result<()> {
+        let created = valid.primary_key().key().creation_time();
+        let announced = valid.features().unwrap_or_else(Features::empty);
+        let mut features = None;
+        if self.options != RenewOptions::Keep && !announced.supports_seipdv2() {
+            features = Some(announced.set_seipdv1().set_seipdv2());
+        }
+        if let Ok(old) = valid.direct_key_signature()
+            && let Some(template) = self.template(old, created, features.as_ref())?
+        {
+            let key = self.cert.primary_key().key();
+            self.packets.push(template.sign_direct_key(&mut self.signer, Some(key))?.into());
+        }
+        for user_id in valid.userids() {
+            if let RevocationStatus::Revoked(_) = user_id.revocation_status() {
+                continue;
+            }
+            let old = user_id.binding_signature();
+            let Some(template) = self.template(old, created, features.as_ref())? else { continue };
+            let signature = user_id.userid().bind(&mut self.signer, self.cert, template)?;
+            self.packets.push(signature.into());
+        }
+        Ok(())
+    }
+
+    /// Makes the binding of a subkey again, if need be.
+    fn subkey(&mut self, key: &ValidErasedKeyAmalgamation<'_, PublicParts>) -> Result<()> {
+        let public = key.key().clone().role_into_subordinate();
+        let template = self
+            .template(key.binding_signature(), public.creation_time(), None)
+            .map_err(MakeError::failed)?;
+        let Some(mut template) = template else { return Ok(()) };
+        if key.for_signing() || key.for_certification() || key.for_authentication() {
+            // It has to say that it agrees, too.
+            let Ok(secret) = key.key().clone().parts_into_secret() else { return Ok(()) };
+            let mut signer = opened(secret, self.ask)?.0;
+            template = subkey::agreed(self.cert, &public, &mut signer, template, self.now)
+                .map_err(MakeError::failed)?;
+        }
+        let signature =
+            public.bind(&mut self.signer, self.cert, template).map_err(MakeError::failed)?;
+        self.packets.push(signature.into());
+        Ok(())
+    }
+
+    /// What a new signature says instead of `old` about a key that was made at `created`; `None` if `old`
+    /// is good enough.
+    fn template(
+        &self,
+        old: &Signature,
+        created: SystemTime,
+        features: Option<&Features>,
+    ) -> openpgp::Result<Option<SignatureBuilder>> {
+        let is_weak =
+            [HashAlgoSecurity::CollisionResistance, HashAlgoSecurity::SecondPreImageResistance]
+                .iter()
+                .any(|&security| self.policy.signature(old, security).is_err());
+        let extended = extended(old, created, at(self.now));
+        if !is_weak && extended.is_none() && features.is_none() {
+            return Ok(None);
+        }
+        let mut template = SignatureBuilder::from(old.clone())
+            .set_hash_algo(HashAlgorithm::SHA512)
+            .set_signature_creation_time(after(old.signature_creation_time(), self.now))?;
+        if let Some(validity) = extended {
+            template = template.set_key_validity_period(validity)?;
+        }
+        if let Some(features) = features {
+            template = template.set_features(features.clone())?;
+        }
+        Ok(Some(template))
+    }
+}
+
+/// The new validity of a key that was made at `created`, if less than half of what `old` gave it is left:
+/// as much again, from `now`.
+fn extended(old: &Signature, created: SystemTime, now: SystemTime) -> Option<Duration> {
+    let expires = created + old.key_validity_period()?;
+    let given = expires.duration_since(old.signature_creation_time()?).ok()?;
+    let left = expires.duration_since(now).unwrap_or_default();
+    (left < given / 2).then(|| (now + given).duration_since(created).unwrap_or(given))
+}

@@ -1,0 +1,135 @@
+//! New subkeys.
+
+use std::time::Duration;
+
+use openpgp::Packet;
+use openpgp::crypto::{Password, Signer};
+use openpgp::packet::Key;
+use openpgp::packet::key::{Key4, Key6, KeyParts, SecretParts, SubordinateRole};
+use openpgp::packet::signature::SignatureBuilder;
+use openpgp::policy::Policy;
+use openpgp::types::{Curve, HashAlgorithm, KeyFlags, SignatureType};
+use sequoia_openpgp as openpgp;
+
+use super::protect::lock;
+use super::{KeyAlgorithm, MakeError, Result, at, primary, valid};
+use crate::keys::AskForKey;
+
+/// What kind of subkey to make.
+#[derive(Clone, Debug, Default)]
+pub struct SubkeyOptions {
+    /// What it is for.
+    pub uses: SubkeyUse,
+    /// Its algorithm.
+    pub algorithm: KeyAlgorithm,
+    /// For how many seconds it is valid, as long as the primary key without.
+    pub validity_seconds: Option<u32>,
+}
+
+/// What a subkey is for. An encryption subkey can do nothing else, which is how it is best kept.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SubkeyUse {
+    /// Messages and files are encrypted to it.
+    #[default]
+    Encrypt,
+    /// It signs.
+    Sign,
+    /// It proves who somebody is, as SSH asks.
+    Authenticate,
+    /// It does both of the last.
+    SignAndAuthenticate,
+}
+
+impl SubkeyUse {
+    fn flags(self) -> KeyFlags {
+        let none = KeyFlags::empty();
+        match self {
+            Self::Encrypt => none.set_transport_encryption().set_storage_encryption(),
+            Self::Sign => none.set_signing(),
+            Self::Authenticate => none.set_authentication(),
+            Self::SignAndAuthenticate => none.set_signing().set_authentication(),
+        }
+    }
+}
+
+/// Makes a subkey of `cert` at `now`, in seconds since 1970: the subkey with its secret, which is locked with the
+/// passphrase of the primary key, and the signatures by which the two belong together.
+///
+/// # Errors
+///
+/// [`MakeError::Revoked`] or [`MakeError::Invalid`]; [`MakeError::NoSecret`]; [`MakeError::Locked`];
+/// [`MakeError::Failed`].
+pub fn add_subkey(
+    cert: &openpgp::Cert,
+    options: &SubkeyOptions,
+    ask: &mut AskForKey<'_>,
+    policy: &dyn Policy,
+    now: u32,
+) -> Result<Vec<Packet>> {
+    valid(cert, policy, now)?;
+    let (mut signer, password) = primary(cert, ask)?;
+    build(cert, options, &mut signer, password.as_ref(), now).map_err(MakeError::failed)
+}
+
+pub(super) fn build(
+    cert: &openpgp::Cert,
+    options: &SubkeyOptions,
+    signer: &mut dyn Signer,
+    password: Option<&Password>,
+    now: u32,
+) -> openpgp::Result<Vec<Packet>> {
+    let validity = options.validity_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    let mut template = SignatureBuilder::new(SignatureType::SubkeyBinding)
+        .set_hash_algo(HashAlgorithm::SHA512)
+        .set_signature_creation_time(at(now))?
+        .set_key_flags(options.uses.flags())?
+        .set_key_validity_period(validity)?;
+    let mut key = secret(cert.primary_key().key().version(), options)?;
+    key.set_creation_time(at(now))?;
+    if options.uses != SubkeyUse::Encrypt {
+        let mut subkey = key.clone().into_keypair()?;
+        template = agreed(cert, &key, &mut subkey, template, now)?;
+    }
+    let binding = key.bind(signer, cert, template)?;
+    if let Some(password) = password {
+        key = lock(key, password)?;
+    }
+    Ok(vec![key.into(), binding.into()])
+}
+
+/// `template` with the word of a subkey that it belongs to `cert`: without it anybody could take it for a key of
+/// his own, and what it signs for his.
+pub(super) fn agreed<P: KeyParts>(
+    cert: &openpgp::Cert,
+    subkey: &Key<P, SubordinateRole>,
+    signer: &mut dyn Signer,
+    template: SignatureBuilder,
+    now: u32,
+) -> openpgp::Result<SignatureBuilder> {
+    let agreement = SignatureBuilder::new(SignatureType::PrimaryKeyBinding)
+        .set_hash_algo(HashAlgorithm::SHA512)
+        .set_signature_creation_time(at(now))?
+        .sign_primary_key_binding(signer, cert.primary_key().key(), subkey)?;
+    template.set_embedded_signature(agreement)
+}
+
+/// A new secret for a subkey of a key of this version.
+fn secret(
+    version: u8,
+    options: &SubkeyOptions,
+) -> openpgp::Result<Key<SecretParts, SubordinateRole>> {
+    let encrypts = options.uses == SubkeyUse::Encrypt;
+    let bits = match options.algorithm {
+        KeyAlgorithm::Curve25519 => None,
+        KeyAlgorithm::Rsa3072 => Some(3072),
+        KeyAlgorithm::Rsa4096 => Some(4096),
+    };
+    Ok(match (version, bits) {
+        (6, None) if encrypts => Key6::generate_x25519()?.into(),
+        (6, None) => Key6::generate_ed25519()?.into(),
+        (6, Some(bits)) => Key6::generate_rsa(bits)?.into(),
+        (_, None) if encrypts => Key4::generate_ecc(false, Curve::Cv25519)?.into(),
+        (_, None) => Key4::generate_ecc(true, Curve::Ed25519)?.into(),
+        (_, Some(bits)) => Key4::generate_rsa(bits)?.into(),
+    })
+}

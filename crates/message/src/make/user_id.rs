@@ -1,0 +1,134 @@
+//! New user IDs.
+
+use openpgp::Packet;
+use openpgp::cert::ValidCert;
+use openpgp::cert::amalgamation::ValidAmalgamation as _;
+use openpgp::crypto::KeyPair;
+use openpgp::packet::signature::SignatureBuilder;
+use openpgp::packet::signature::subpacket::SubpacketTag;
+use openpgp::packet::{Signature, UserID};
+use openpgp::policy::Policy;
+use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
+use sequoia_openpgp as openpgp;
+
+use super::revoke::newest;
+use super::{MakeError, Result, after, primary, valid};
+use crate::keys::AskForKey;
+
+/// Octets of a user ID: GnuPG takes no longer ones.
+const USER_ID_BYTES_MAX: usize = 2048;
+
+/// What a binding of a user ID says of the whole certificate, and so every one should say.
+const SHARED: [SubpacketTag; 9] = [
+    SubpacketTag::KeyFlags,
+    SubpacketTag::KeyExpirationTime,
+    SubpacketTag::PreferredSymmetricAlgorithms,
+    SubpacketTag::PreferredHashAlgorithms,
+    SubpacketTag::PreferredCompressionAlgorithms,
+    SubpacketTag::PreferredAEADCiphersuites,
+    SubpacketTag::Reserved(34),
+    SubpacketTag::KeyServerPreferences,
+    SubpacketTag::Features,
+];
+
+/// Which one of several user IDs a new one is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Rank {
+    /// One more.
+    #[default]
+    Further,
+    /// The one that a certificate is called by.
+    Primary,
+}
+
+/// Adds a user ID to `cert` at `now`, in seconds since 1970: it, and the signatures that bind it.
+///
+/// # Errors
+///
+/// [`MakeError::UserId`] and [`MakeError::UserIdExists`]; [`MakeError::Revoked`] or [`MakeError::Invalid`];
+/// [`MakeError::NoSecret`]; [`MakeError::Locked`]; [`MakeError::Failed`].
+pub fn add_user_id(
+    cert: &openpgp::Cert,
+    text: &str,
+    rank: Rank,
+    ask: &mut AskForKey<'_>,
+    policy: &dyn Policy,
+    now: u32,
+) -> Result<Vec<Packet>> {
+    if text.trim().is_empty() {
+        return Err(MakeError::UserId("has no text"));
+    }
+    if text.len() > USER_ID_BYTES_MAX {
+        return Err(MakeError::UserId("has 2048 octets at the most"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(MakeError::UserId("has no control characters and no line ends"));
+    }
+    let user_id = UserID::from(text);
+    let valid = valid(cert, policy, now)?;
+    let is_revoked = |status| matches!(status, RevocationStatus::Revoked(_));
+    if valid
+        .userids()
+        .any(|known| *known.userid() == user_id && !is_revoked(known.revocation_status()))
+    {
+        let name = cert.fingerprint().to_hex();
+        return Err(MakeError::UserIdExists { name, user_id: text.to_owned() });
+    }
+    let mut signer = primary(cert, ask)?.0;
+    build(&valid, user_id, rank, &mut signer, now).map_err(MakeError::failed)
+}
+
+fn build(
+    valid: &ValidCert<'_>,
+    user_id: UserID,
+    rank: Rank,
+    signer: &mut KeyPair,
+    now: u32,
+) -> openpgp::Result<Vec<Packet>> {
+    let cert = valid.cert();
+    let first = valid.primary_userid().ok();
+    // One that was revoked is bound anew by what is newer.
+    let before = cert.userids().find(|known| *known.userid() == user_id);
+    let before =
+        before.and_then(|known| newest(known.self_signatures().chain(known.self_revocations())));
+    let mut template = SignatureBuilder::new(SignatureType::PositiveCertification)
+        .set_hash_algo(HashAlgorithm::SHA512);
+    let said = first.as_ref().map(|first| first.binding_signature());
+    for subpacket in said.iter().flat_map(|said: &&Signature| said.hashed_area().iter()) {
+        if SHARED.contains(&subpacket.tag()) {
+            template.hashed_area_mut().add(subpacket.clone())?;
+        }
+    }
+    if template.key_flags().is_none() && cert.primary_key().key().version() < 6 {
+        let flags = valid.primary_key().key_flags();
+        if let Some(flags) = flags {
+            template = template.set_key_flags(flags)?;
+        }
+    }
+    // The newest one is the primary one unless another says that it is.
+    let renewed = match (rank, &first) {
+        (Rank::Further, Some(first))
+            if first.binding_signature().primary_userid() != Some(true) =>
+        {
+            let old = first.binding_signature();
+            let builder = SignatureBuilder::from(old.clone())
+                .set_hash_algo(HashAlgorithm::SHA512)
+                .set_signature_creation_time(after(old.signature_creation_time(), now))?
+                .set_primary_userid(true)?;
+            Some(first.userid().bind(signer, cert, builder)?)
+        }
+        _ => None,
+    };
+    let marked = first.as_ref().and_then(|first| newest(first.self_signatures()));
+    let mut before = before;
+    if rank == Rank::Primary {
+        // Of several that say so it is the newest.
+        before = before.max(marked);
+        template = template.set_primary_userid(true)?;
+    }
+    template = template.set_signature_creation_time(after(before, now))?;
+    let binding = user_id.bind(signer, cert, template)?;
+    let mut packets = vec![Packet::from(user_id), binding.into()];
+    packets.extend(renewed.map(Packet::from));
+    Ok(packets)
+}

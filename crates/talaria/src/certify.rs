@@ -1,0 +1,352 @@
+//! Certifying user IDs: saying of the certificates of others whose they are.
+//!
+//! A certification is believed by everybody who believes its maker, so it is made of what the user has named and
+//! of nothing else. A fingerprint names a certificate with all of its user IDs; an address or a user ID names
+//! those that are exactly that. A key ID, the fingerprint of a subkey and a part of a name are no names here:
+//! others can have them made, or get them.
+
+use std::ops::ControlFlow;
+use std::time::SystemTime;
+
+use talaria_cert::{UserIdContent, Validity, Verification, user_id};
+use talaria_message::make::{self, Certification};
+use talaria_message::openpgp::crypto::Signer;
+use talaria_message::openpgp::packet::UserID;
+use talaria_message::openpgp::policy::Policy;
+use talaria_message::openpgp::serialize::MarshalInto as _;
+use talaria_message::openpgp::{self, Packet};
+use talaria_message::read_cert;
+use talaria_store::{Order, Outcome, Query, Row};
+
+use crate::keys::of_make;
+use crate::{Error, Stores, described};
+
+/// Certificates that are looked at for one name.
+const CANDIDATES_MAX: usize = 50;
+
+/// User IDs that are to be certified.
+#[derive(Clone, Debug)]
+pub struct Certifiable {
+    /// Their certificate.
+    pub cert: openpgp::Cert,
+    /// The user IDs, at least one.
+    pub user_ids: Vec<UserID>,
+    /// User IDs of the certificate that are valid as well, and are not certified.
+    pub left_out: Vec<UserID>,
+}
+
+/// What became of a user ID that was to be certified.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Certified {
+    /// It is certified now.
+    Now,
+    /// The same was said of it before, and still holds.
+    Before,
+}
+
+/// What was certified.
+#[derive(Clone, Debug)]
+pub struct Certifications {
+    /// The certificate, with the certifications.
+    pub cert: openpgp::Cert,
+    /// What became of each user ID.
+    pub user_ids: Vec<(UserID, Certified)>,
+    /// The date of the last certification that was made, which may be a second ahead.
+    pub made: Option<SystemTime>,
+}
+
+/// How a certificate is named whose user IDs are to be certified.
+enum Name {
+    /// By the fingerprint of its primary key.
+    Fingerprint(Vec<u8>),
+    /// By a user ID, or the address in one.
+    Text(Text),
+}
+
+/// What names a user ID.
+enum Text {
+    /// Its address.
+    Address(Query),
+    /// All of it.
+    Whole(String),
+}
+
+impl Text {
+    fn parse(text: &str) -> Self {
+        if let Some(exact) = text.strip_prefix('=') {
+            return Self::Whole(exact.to_owned());
+        }
+        let trimmed = text.trim();
+        let alone = trimmed.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+        let alone = alone.unwrap_or(trimmed);
+        match user_id::email(alone.as_bytes()) {
+            Some(_) => format!("<{alone}>")
+                .parse()
+                .map_or_else(|_| Self::Whole(text.to_owned()), Self::Address),
+            None => Self::Whole(text.to_owned()),
+        }
+    }
+
+    fn names(&self, user_id: &UserID) -> bool {
+        match self {
+            Self::Address(query) => query.names_text(user_id.value()),
+            Self::Whole(text) => user_id.value() == text.as_bytes(),
+        }
+    }
+
+    fn query(&self) -> Query {
+        match self {
+            Self::Address(query) => query.clone(),
+            Self::Whole(text) => Query::Exact(text.clone()),
+        }
+    }
+}
+
+impl Stores {
+    /// What `name` says is to be certified: the user IDs `user_ids` of the certificate; without any, all that are
+    /// valid if `name` is its fingerprint, or those that `name` is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]; [`Error::Inexact`] for what is only like a name; [`Error::Ambiguous`];
+    /// [`Error::Message`] if the certificate is revoked or has expired; [`Error::NoUserId`] if it has no such
+    /// user ID that is valid; what reading can meet.
+    pub fn certifiable(
+        &self,
+        name: &str,
+        user_ids: &[String],
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<Certifiable, Error> {
+        let name = self.exact_name(name, now)?;
+        let (cert, valid) = match &name {
+            Name::Fingerprint(bytes) => {
+                let row = self.with_fingerprint(bytes, now)?;
+                let cert = self.read_cert(&row)?;
+                let valid = valid(&cert, &row, policy, now)?;
+                (cert, valid)
+            }
+            Name::Text(text) => self.named(text, policy, now)?,
+        };
+        let fingerprint = cert.fingerprint().to_hex();
+        let mut chosen: Vec<UserID> = Vec::new();
+        if user_ids.is_empty() {
+            chosen = match &name {
+                Name::Fingerprint(_) => valid.clone(),
+                Name::Text(text) => valid.iter().filter(|id| text.names(id)).cloned().collect(),
+            };
+            if chosen.is_empty() {
+                return Err(Error::NoUserId { name: fingerprint, user_id: None });
+            }
+        }
+        for wanted in user_ids {
+            let text = Text::parse(wanted);
+            let mut found = valid.iter().filter(|id| text.names(id)).peekable();
+            if found.peek().is_none() {
+                return Err(Error::NoUserId { name: fingerprint, user_id: Some(wanted.clone()) });
+            }
+            for user_id in found {
+                if !chosen.contains(user_id) {
+                    chosen.push(user_id.clone());
+                }
+            }
+        }
+        let left_out = valid.into_iter().filter(|id| !chosen.contains(id)).collect();
+        Ok(Certifiable { cert, user_ids: chosen, left_out })
+    }
+
+    /// Certifies user IDs with the primary key of `by`, which `signer` unlocks, and puts the certifications into
+    /// the store. What `by` has said before of a user ID, and still holds, is not said again.
+    ///
+    /// # Errors
+    ///
+    /// Those of `signer`; [`Error::KeyRefused`]; what writing can meet.
+    pub fn certify(
+        &mut self,
+        what: &Certifiable,
+        by: &openpgp::Cert,
+        says: &Certification,
+        signer: impl FnOnce() -> Result<Box<dyn Signer>, Error>,
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<Certifications, Error> {
+        let certifying = by.fingerprint().to_hex();
+        let (mut signer, mut locked) = (None, Some(signer));
+        let mut made = None;
+        let mut packets = Vec::new();
+        let mut user_ids = Vec::new();
+        for user_id in &what.user_ids {
+            if make::is_certified(&what.cert, user_id, by, says, policy, now) {
+                user_ids.push((user_id.clone(), Certified::Before));
+                continue;
+            }
+            let opened = match signer {
+                None => locked.take().map(|unlock| unlock()).transpose()?,
+                opened => opened,
+            };
+            let Some(mut opened) = opened else { break };
+            let signature = make::certify(&what.cert, user_id, &mut *opened, says, now)
+                .map_err(|error| of_make("use", &certifying, error))?;
+            signer = Some(opened);
+            made = made.max(signature.signature_creation_time());
+            packets.push(Packet::from(user_id.clone()));
+            packets.push(signature.into());
+            user_ids.push((user_id.clone(), Certified::Now));
+        }
+        let refused = |source: openpgp::anyhow::Error| Error::KeyRefused {
+            action: "certify",
+            name: what.cert.fingerprint().to_hex(),
+            source: source.into(),
+        };
+        let cert = what.cert.clone().insert_packets(packets).map_err(refused)?.0;
+        let bytes = cert.to_vec().map_err(refused)?;
+        let stored = talaria_cert::Cert::parse(&bytes);
+        let stored = stored.map_err(|reason| refused(openpgp::anyhow::Error::new(reason)))?;
+        let outcome = self.writable()?.ingest(vec![stored], Verification::Full, now)?;
+        if let Outcome::Refused(why) = outcome[0] {
+            return Err(refused(openpgp::anyhow::Error::msg(why.to_string())));
+        }
+        Ok(Certifications { cert, user_ids, made })
+    }
+
+    /// How `name` names a certificate, if it does so exactly.
+    fn exact_name(&self, name: &str, now: u32) -> Result<Name, Error> {
+        let query: Query = name.parse()?;
+        match query {
+            Query::Fingerprint(bytes) => return Ok(Name::Fingerprint(bytes)),
+            Query::Exact(text) => return Ok(Name::Text(Text::Whole(text))),
+            Query::Email(_) => return Ok(Name::Text(Text::Address(query))),
+            // A mark in front of it says that it is a search.
+            Query::Substring(_) if !name.trim().starts_with('*') => {
+                let text = Text::parse(name);
+                if self.rows(&text.query(), now)?.iter().any(|row| is_in(row, &text)) {
+                    return Ok(Name::Text(text));
+                }
+            }
+            _ => {}
+        }
+        let rows = self.rows(&query, now)?;
+        if rows.is_empty() {
+            return Err(Error::NotFound { query: query.to_string() });
+        }
+        Err(Error::Inexact { query: query.to_string(), candidates: self.described(&rows)? })
+    }
+
+    /// The certificate with this fingerprint, which has to be that of its primary key: anybody can add the
+    /// subkeys of others to a certificate.
+    fn with_fingerprint(&self, bytes: &[u8], now: u32) -> Result<Row, Error> {
+        let query = Query::Fingerprint(bytes.to_vec());
+        let mut rows = self.rows(&query, now)?;
+        if let Some(at) = rows.iter().position(|row| row.summary.fingerprint().as_bytes() == bytes)
+        {
+            return Ok(rows.swap_remove(at));
+        }
+        if rows.is_empty() {
+            return Err(Error::NotFound { query: query.to_string() });
+        }
+        Err(Error::Inexact { query: query.to_string(), candidates: self.described(&rows)? })
+    }
+
+    /// The one certificate with a valid user ID that `text` names, and all its valid user IDs.
+    fn named(
+        &self,
+        text: &Text,
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<(openpgp::Cert, Vec<UserID>), Error> {
+        let query = text.query();
+        let mut found: Vec<(openpgp::Cert, Vec<UserID>)> = Vec::new();
+        let mut refused = None;
+        for row in self.rows(&query, now)? {
+            if !is_in(&row, text) {
+                continue;
+            }
+            let cert = self.read_cert(&row)?;
+            match valid(&cert, &row, policy, now) {
+                Ok(valid) if valid.iter().any(|id| text.names(id)) => found.push((cert, valid)),
+                Ok(_) => {
+                    let name = cert.fingerprint().to_hex();
+                    refused = Some(Error::NoUserId { name, user_id: Some(query.to_string()) });
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        if found.len() > 1 {
+            return Err(Error::Ambiguous {
+                query: query.to_string(),
+                candidates: found.iter().map(|(cert, _)| described(cert)).collect(),
+            });
+        }
+        match (found.pop(), refused) {
+            (Some(found), _) => Ok(found),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(Error::NotFound { query: query.to_string() }),
+        }
+    }
+
+    /// What `query` names; nothing if it names nothing.
+    fn rows(&self, query: &Query, now: u32) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        let visited = self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
+            rows.push(row);
+            let full = rows.len() == CANDIDATES_MAX;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        match visited {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(rows),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_cert(&self, row: &Row) -> Result<openpgp::Cert, Error> {
+        let fingerprint = row.summary.fingerprint();
+        let missing = || Error::NotFound { query: fingerprint.to_string() };
+        let cert = self.cert(fingerprint)?.ok_or_else(missing)?;
+        read_cert(cert.as_bytes()).map_err(|source| Error::KeyRefused {
+            action: "read",
+            name: fingerprint.to_string(),
+            source: source.into(),
+        })
+    }
+
+    fn described(&self, rows: &[Row]) -> Result<Vec<String>, Error> {
+        rows.iter().map(|row| Ok(described(&self.read_cert(row)?))).collect()
+    }
+}
+
+/// Whether a certificate has a user ID that `text` names, whatever has become of it.
+fn is_in(row: &Row, text: &Text) -> bool {
+    row.summary.user_ids.iter().any(|user_id| match &user_id.content {
+        UserIdContent::Text(bytes) => text.names(&UserID::from(bytes.as_slice())),
+        UserIdContent::Attribute { .. } => false,
+    })
+}
+
+/// The user IDs of `cert` that are valid, to listings as well as to those who encrypt.
+fn valid(
+    cert: &openpgp::Cert,
+    row: &Row,
+    policy: &dyn Policy,
+    now: u32,
+) -> Result<Vec<UserID>, Error> {
+    let name = cert.fingerprint().to_hex();
+    let unfit = |why: &str| {
+        let why = why.to_owned();
+        Error::Message(talaria_message::MessageError::Key { name: name.clone(), why })
+    };
+    match row.summary.validity(now) {
+        Validity::Revoked => return Err(unfit("is revoked")),
+        Validity::Expired => return Err(unfit("has expired")),
+        Validity::Invalid => return Err(unfit("is not valid")),
+        Validity::Valid => {}
+    }
+    let mut valid =
+        make::certifiable(cert, policy, now).map_err(|error| of_make("certify", &name, error))?;
+    valid.retain(|user_id| {
+        row.summary.user_ids.iter().any(|known| {
+            known.validity(now) == Validity::Valid
+                && matches!(&known.content, UserIdContent::Text(text) if text == user_id.value())
+        })
+    });
+    Ok(valid)
+}
