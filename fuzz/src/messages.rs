@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 
 use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{
-    Cipher, DecryptOptions, Input, Issuer, Limits, MessageError, Release, Secrets, Verifier,
-    decrypt, detach, verify_cleartext, verify_inline,
+    Cipher, DecryptOptions, Input, Issuer, Limits, Message, MessageError, ReadOptions, Recognised,
+    Release, Secrets, Spool, Verifier, decrypt, detach, read_message, verify_cleartext,
+    verify_inline,
 };
 
 /// A time behind that of the seeds.
@@ -50,6 +51,7 @@ pub fn decrypted(bytes: &[u8]) {
 pub fn verified(bytes: &[u8]) {
     let Some((&kind, rest)) = bytes.split_first() else { return };
     let mut out = Vec::new();
+    recognised(rest);
     match kind % 4 {
         0 => {
             let Ok(mut input) = Input::new(BufReader::new(rest)) else { return };
@@ -71,4 +73,18 @@ pub fn verified(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// What kind of message it is does not depend on how it arrives, and reading it as that meets no surprise.
+fn recognised(bytes: &[u8]) {
+    let whole = Recognised::of(bytes, true).expect("there is no more");
+    let message = Message::new(BufReader::with_capacity(61, bytes)).expect("memory is read");
+    assert_eq!(message.kind(), whole.kind);
+    let _ = message.start();
+    let spools = || Ok(Box::new(std::io::Cursor::new(Vec::new())) as Box<dyn Spool>);
+    let options = ReadOptions { limits: LIMITS, threads: 1, ..ReadOptions::new(&spools) };
+    let mut secrets = Secrets::default();
+    let mut out = Vec::new();
+    let read = read_message(message, &mut out, &mut secrets, &verifier(), &options);
+    assert!(read.is_err_and(|_| out.is_empty()) || out.is_empty(), "nobody is known here");
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use talaria::agent::AgentError;
 use talaria::gnupg::GnupgError;
-use talaria::message::{MessageError, first_type};
+use talaria::message::{MessageError, MessageKind};
+use talaria::status;
 use talaria::store::StoreError;
 
 /// Why a command failed.
@@ -35,9 +36,12 @@ pub(crate) enum CliError {
     /// Something that was named is not there.
     #[error("{0}")]
     Missing(String),
-    /// A message of another kind than the command takes.
-    #[error("{error}")]
-    OtherKind { error: MessageError, hint: &'static str },
+    /// Whoever read the output went away before a message was looked at to its end.
+    #[error("the reader of the output went away before the message was checked to its end")]
+    ReaderGone,
+    /// A detached signature without the file that it is on.
+    #[error("it is a detached signature, and there is no {}", file.as_deref().unwrap_or("file beside it"))]
+    Detached { file: Option<String> },
     /// The user stopped work on a message.
     #[error("interrupted")]
     Stopped,
@@ -83,27 +87,25 @@ impl From<talaria_server::ServeError> for CliError {
 }
 
 impl CliError {
-    /// Why a message could not be used that begins with `start`.
-    pub(crate) fn unfit(error: MessageError, start: Option<&[u8]>) -> Self {
-        let kind =
-            start.and_then(first_type).filter(|_| matches!(error, MessageError::Malformed(_)));
-        let hint = match kind {
-            Some(1 | 3 | 9 | 18 | 20) => "It is encrypted: `talaria decrypt` reads it.",
-            Some(2) => {
-                "It begins with a signature. If it is a detached one: `talaria verify --signature \
-                 SIGNATURE FILE`."
-            }
-            Some(4) => {
-                "It is signed: `talaria verify --output OUT FILE` checks it and writes its content."
-            }
-            Some(5) => "It is a secret key: `talaria key import` takes it.",
-            Some(6) => "It is a certificate: `talaria import` takes it.",
-            Some(8 | 11) => {
-                "It is neither encrypted nor signed: `talaria unpack` writes its content."
-            }
-            _ => return error.into(),
-        };
-        Self::OtherKind { error, hint }
+    /// The status lines about an input that is not what was expected, by how it starts.
+    pub(crate) fn no_data(&self, start: Option<&[u8]>) -> Vec<String> {
+        match self {
+            Self::Operation(talaria::Error::Message(MessageError::OtherKind {
+                found: MessageKind::Packed,
+                ..
+            })) => status::unsigned(),
+            Self::Detached { .. }
+            | Self::Operation(talaria::Error::Message(
+                MessageError::OtherKind { .. } | MessageError::Malformed(_),
+            )) => status::no_data(start),
+            _ => Vec::new(),
+        }
+    }
+
+    /// As it is, unless the reader of the output went away: that is no success of a command that must look at
+    /// all of its input before it can say that it is whole, and who signed it.
+    pub(crate) fn unread(self) -> Self {
+        if self.is_broken_pipe() { Self::ReaderGone } else { self }
     }
 
     /// Prints the error with its causes and what can be done, and gives the exit status.
@@ -144,8 +146,8 @@ impl CliError {
         match self {
             Self::Usage(_) | Self::WhichSigner { .. } => 2,
             Self::Stopped => 130,
-            Self::Config(_) | Self::Settings(_) | Self::OtherKind { .. } => 3,
-            Self::Output(_) | Self::Bench(_) | Self::Serve(_) => 5,
+            Self::Config(_) | Self::Settings(_) | Self::Detached { .. } => 3,
+            Self::Output(_) | Self::ReaderGone | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner | Self::NoCertifier => 1,
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
@@ -163,7 +165,9 @@ impl CliError {
                 E::Agent(AgentError::Refused(_)) => 1,
                 E::Agent(_) => 4,
                 E::Message(error) => match error {
-                    MessageError::NoSecret { .. } | MessageError::Key { .. } => 1,
+                    MessageError::NoSecret { .. }
+                    | MessageError::Key { .. }
+                    | MessageError::NotAccepted(_) => 1,
                     MessageError::Usage(_) => 2,
                     MessageError::Read(_) | MessageError::Write(_) => 5,
                     MessageError::Secret(error) if agent_refuses(&**error) => 1,
@@ -185,7 +189,9 @@ impl CliError {
                  name one that gpg-agent has: --with KEY."
             }
             Self::WhichSigner { .. } => "Name one of them with --with.",
-            Self::OtherKind { hint, .. } => hint,
+            Self::Detached { .. } => {
+                "`talaria verify --signature SIGNATURE FILE` checks it on FILE."
+            }
             Self::Stopped => "No file was written. What went to standard output is not complete.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {
@@ -211,6 +217,7 @@ impl CliError {
                 }
                 E::Agent(AgentError::Absent) => "--gpg-agent starts it.",
                 E::Agent(AgentError::Gpgconf(_)) => "Is GnuPG installed?",
+                E::Message(MessageError::OtherKind { found, .. }) => return hint_for(*found),
                 E::Message(MessageError::NoSecret { recipients, .. }) if recipients.is_empty() => {
                     "Give its passphrase with --passphrase-file, --passphrase-fd or --passphrase-env."
                 }
@@ -268,6 +275,23 @@ impl CliError {
             _ => return None,
         })
     }
+}
+
+/// What takes an input of this kind.
+fn hint_for(kind: MessageKind) -> Option<&'static str> {
+    Some(match kind {
+        MessageKind::Encrypted => "`talaria decrypt` decrypts it and checks its signatures.",
+        MessageKind::Signed | MessageKind::SignedText => {
+            "`talaria verify --output OUT FILE` checks it and writes its content."
+        }
+        MessageKind::DetachedSignature => {
+            "`talaria verify --signature SIGNATURE FILE` checks it on FILE."
+        }
+        MessageKind::Packed => "`talaria unpack` writes its content, which nobody signed.",
+        MessageKind::Certificate => "`talaria import` takes it.",
+        MessageKind::SecretKey => "`talaria key import` takes it.",
+        _ => return None,
+    })
 }
 
 /// Whether gpg-agent did not use a key: the passphrase is wrong, or the user has said no.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use talaria::message::MessageError;
+use talaria::message::Spool;
 use talaria::{Error, Monitor, Progress};
 
 use crate::error::CliError;
@@ -62,11 +62,6 @@ impl Source {
     }
 }
 
-/// An error of an input that was read through a reader of messages, which may carry one of its own.
-pub(crate) fn read_failed(error: io::Error) -> MessageError {
-    error.downcast().unwrap_or_else(MessageError::Read)
-}
-
 fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
     CliError::Operation(Error::Io { action, name: name.to_owned(), source })
 }
@@ -81,28 +76,9 @@ fn widen(file: &File) {
     let _ = rustix::pipe::fcntl_setpipe_size(file, PIPE_BYTES);
 }
 
-/// Octets at the start of a message that tell whom it is for.
-const START_BYTES: usize = 64 << 10;
-
-/// An input whose start is kept.
-pub(crate) struct Noted<'a, R> {
-    input: R,
-    start: &'a mut Vec<u8>,
-}
-
-impl<'a, R> Noted<'a, R> {
-    pub(crate) fn new(input: R, start: &'a mut Vec<u8>) -> Self {
-        Self { input, start }
-    }
-}
-
-impl<R: Read> Read for Noted<'_, R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buf)?;
-        let room = START_BYTES - self.start.len();
-        self.start.extend_from_slice(&buf[..read.min(room)]);
-        Ok(read)
-    }
+/// A file for content that must not leave yet, which nobody else can open. What is put there is encrypted.
+pub(crate) fn spool() -> io::Result<Box<dyn Spool>> {
+    Ok(Box::new(tempfile::tempfile()?))
 }
 
 /// How much was read, and whether to stop.

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd as _;
 
+use talaria::message::openpgp::Fingerprint;
 use talaria::message::openpgp::crypto::Password;
-use talaria::message::{Outcome, SignatureReport, SigningKey};
+use talaria::message::{Facts, NotAccepted, Outcome, SignatureReport, SigningKey};
 use talaria::status::{self, Unfit};
+use talaria::store::{Access, Query};
 use talaria::{Error, date};
 
 use crate::context::Context;
@@ -106,24 +108,88 @@ pub(crate) fn signers(
     })
 }
 
-/// Says how signatures are. Returns whether none is bad.
+/// Says how signatures came out, and why their document is not accepted.
 pub(crate) fn report(
     signatures: &[SignatureReport],
     beliefs: &[Option<Belief>],
+    decision: &Result<Facts, NotAccepted>,
     cx: &Context,
-) -> bool {
-    if !cx.json {
-        for (signature, belief) in signatures.iter().zip(beliefs) {
-            let sentence = sentence(signature);
-            match belief {
-                Some(Belief { level, .. }) => {
-                    cx.status(format_args!("{sentence}; that it is theirs: {}", level.name()));
-                }
-                None => cx.status(format_args!("{sentence}")),
+) {
+    if cx.json {
+        return;
+    }
+    for (signature, belief) in signatures.iter().zip(beliefs) {
+        let sentence = sentence(signature);
+        match belief {
+            Some(Belief { level, .. }) => {
+                cx.status(format_args!("{sentence}; that it is theirs: {}", level.name()));
             }
+            None => cx.status(format_args!("{sentence}")),
         }
     }
-    signatures.iter().all(|signature| signature.outcome != Outcome::Bad)
+    if let Err(why) = decision {
+        cx.status(format_args!("Not accepted: {why}"));
+    }
+}
+
+/// Says that there is text around a message that is no part of it.
+pub(crate) fn report_apart(octets: u64, cx: &Context) {
+    if octets > 0 {
+        cx.status(format_args!(
+            "There are {octets} bytes of text around the message. They are not signed and not written."
+        ));
+    }
+}
+
+/// Whose signature a command insists on.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct SignerArgs {
+    /// Insist on a good signature of this certificate: a fingerprint, or a whole address or user ID of one
+    /// certificate in the store; can be repeated. Without it nothing is written
+    #[arg(long = "signer", value_name = "CERT")]
+    signers: Vec<String>,
+}
+
+impl SignerArgs {
+    /// The certificates, or keys of them; `None` if anybody may have signed.
+    pub(crate) fn expected(&self, cx: &Context) -> Result<Option<Vec<Fingerprint>>, CliError> {
+        if self.signers.is_empty() {
+            return Ok(None);
+        }
+        let expected = |name: &String| {
+            let query: Query = name.parse().map_err(Error::from)?;
+            // A fingerprint needs no store to be the right one.
+            if let Query::Fingerprint(bytes) = &query
+                && bytes.len() > 16
+            {
+                let hex: String = bytes.iter().map(|octet| format!("{octet:02X}")).collect();
+                return hex.parse().map_err(|_| CliError::Missing(format!("no key {name}")));
+            }
+            Ok(cx.stores(Access::Read)?.signer(&query, cx.now)?)
+        };
+        self.signers.iter().map(expected).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// What the status lines say of expected signers: those whose good signature is there.
+pub(crate) fn found(
+    expected: Option<&[Fingerprint]>,
+    decision: &Result<Facts, NotAccepted>,
+) -> Vec<String> {
+    let missing: &[Fingerprint] = match decision {
+        Err(NotAccepted::Missing { missing, .. }) => missing,
+        _ => &[],
+    };
+    let found = expected.unwrap_or_default().iter().filter(|signer| !missing.contains(signer));
+    status::signed_by(found.map(Fingerprint::to_hex))
+}
+
+/// Whether a document is accepted, as JSON.
+pub(crate) fn json_decision(decision: &Result<Facts, NotAccepted>) -> serde_json::Value {
+    serde_json::json!({
+        "accepted": decision.is_ok(),
+        "refused": decision.as_ref().err().map(ToString::to_string),
+    })
 }
 
 /// One signature in words.

@@ -1,5 +1,6 @@
 //! ASCII armor (RFC 9580, section 6) around messages and signatures.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, Read, Write};
 
 use base64::Engine as _;
@@ -272,6 +273,11 @@ impl<R: BufRead> ArmorReader<R> {
         &self.label
     }
 
+    /// The input, behind what was read of it: behind the tail line at the end of the data.
+    pub(crate) fn into_inner(self) -> R {
+        self.input
+    }
+
     /// Reads a line without its end; `false` at the end of the input.
     fn next_line(&mut self) -> Result<bool> {
         self.line.clear();
@@ -307,7 +313,7 @@ impl<R: BufRead> ArmorReader<R> {
 }
 
 /// The label in a head or tail line.
-fn framed(line: &[u8], start: &str) -> Option<String> {
+pub(crate) fn framed(line: &[u8], start: &str) -> Option<String> {
     let label = line.strip_prefix(start.as_bytes())?.strip_suffix(b"-----")?;
     Some(String::from_utf8_lossy(label).into_owned())
 }
@@ -363,6 +369,28 @@ impl<R: BufRead> Read for Input<R> {
             Self::Binary(input) => input.read(buf),
             Self::Armored(input) => input.read(buf),
         }
+    }
+}
+
+/// The packets in `bytes`: as they are, or out of all armored blocks in them, one after the other.
+///
+/// # Errors
+///
+/// [`MessageError::Malformed`] for text without a block; what is wrong with any of the blocks.
+pub fn unarmored(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+    if bytes.first().is_some_and(|octet| octet & 0x80 != 0) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let (mut rest, mut packets, mut blocks) = (bytes, Vec::new(), 0);
+    loop {
+        let mut armor = match ArmorReader::new(&mut rest) {
+            Ok(armor) => armor,
+            // Text behind the last block.
+            Err(MessageError::Malformed(_)) if blocks > 0 => return Ok(Cow::Owned(packets)),
+            Err(error) => return Err(error),
+        };
+        blocks += 1;
+        armor.read_to_end(&mut packets).map_err(MessageError::read)?;
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::io;
 
+use crate::accept::NotAccepted;
+use crate::kind::MessageKind;
+
 /// Why a message could not be made or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -9,6 +12,18 @@ pub enum MessageError {
     /// The bytes are no OpenPGP message, or not one of the wanted kind.
     #[error("not an OpenPGP message: {0}")]
     Malformed(&'static str),
+    /// The input is OpenPGP data of another kind than the operation takes.
+    #[error("it is {found}, not {wanted}")]
+    OtherKind {
+        /// What it is.
+        found: MessageKind,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// The message could be read, and its signatures are not those that it must have. Nothing of it was
+    /// given out.
+    #[error("the message is not accepted: {0}")]
+    NotAccepted(NotAccepted),
     /// The message ends too early.
     #[error("the message is cut off: {0}")]
     Truncated(&'static str),

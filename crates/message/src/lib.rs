@@ -3,7 +3,29 @@
 //! Pure: readers, writers, keys, certificates, times and bounds are arguments; nothing here opens a file or
 //! reads a clock. What is fast is ours: the framing, the pipeline over all cores, and the chunks that it
 //! moves. Arithmetic is done by AWS-LC and OpenSSL; keys, S2K and policy are Sequoia's.
+//!
+//! ```
+//! use talaria_message::openpgp::cert::CertBuilder;
+//! use talaria_message::{Decryptor, Encryptor};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let now = u32::try_from(std::time::UNIX_EPOCH.elapsed()?.as_secs())?;
+//! let (alice, _) = CertBuilder::general_purpose(Some("<alice@example.org>")).generate()?;
+//! let (bob, _) = CertBuilder::general_purpose(Some("<bob@example.org>")).generate()?;
+//!
+//! let mut sealed = Vec::new();
+//! Encryptor::new(now).to(&bob)?.sign(&alice)?.armor().write(&b"attack at dawn"[..], &mut sealed)?;
+//!
+//! // Nothing comes out unless Alice has signed it.
+//! let decryptor = Decryptor::new(now).key(&bob).signed_by(&[&alice]);
+//! let (mut content, received) = decryptor.into_reader(&sealed[..])?;
+//! assert_eq!(std::io::read_to_string(&mut content)?, "attack at dawn");
+//! assert!(received.signatures()[0].is_good());
+//! # Ok(())
+//! # }
+//! ```
 
+mod accept;
 mod aead;
 mod algorithm;
 mod armor;
@@ -13,13 +35,17 @@ mod chunked;
 mod cleartext;
 mod content;
 mod decrypt;
+mod decryptor;
 mod encrypt;
+mod encryptor;
 mod error;
 mod framing;
+mod held;
 mod inline;
 mod inspect;
 mod kdf;
 mod keys;
+mod kind;
 mod lines;
 pub mod make;
 mod memory;
@@ -27,27 +53,37 @@ mod packets;
 mod password;
 mod pipeline;
 mod random;
+mod read;
 mod sealer;
 mod secrets;
 mod sign;
 mod verify;
 
+pub use accept::{Acceptance, Facts, NotAccepted, Unsigned};
 pub use algorithm::{Aead, ChunkSize, Cipher};
-pub use armor::{ArmorReader, ArmorWriter, Input, Label};
+pub use armor::{ArmorReader, ArmorWriter, Input, Label, unarmored};
 pub use certs::{read_cert, read_certs};
-pub use cleartext::{CLEARTEXT_HEAD, sign_cleartext, split_cleartext, verify_cleartext};
+pub use cleartext::{SignedText, sign_cleartext, split_cleartext, verify_cleartext};
 pub use content::{Compression, Literal};
 pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
+pub use decryptor::Decryptor;
 pub use encrypt::{EncryptOptions, Encrypted, Profile, Recipients, encrypt, pack};
+pub use encryptor::Encryptor;
 pub use error::MessageError;
+pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};
 pub use inspect::{PacketInfo, first_type, inspect};
 pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
+pub use kind::{Message, MessageKind, Recognised};
 pub use memory::keep_secrets_in_memory;
 pub use packets::Limits;
+pub use read::{
+    Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
+};
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
 pub use verify::{Discount, Issuer, Lookup, Outcome, SignatureReport, Signer, Verifier};
 
 pub use sequoia_openpgp as openpgp;
+pub use talaria_cert::{Fingerprint, KeyId};

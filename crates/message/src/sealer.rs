@@ -9,6 +9,7 @@ use crate::error::{MessageError, Result};
 use crate::framing;
 use crate::packets::Limits;
 use crate::secrets::{DecryptionKey, Remembered, Secrets};
+use crate::sign::SigningKey;
 use crate::verify::Verifier;
 use crate::{cfb, content};
 
@@ -47,10 +48,24 @@ impl Sealer {
     ///
     /// [`MessageError::TooLarge`] beyond 4 GiB.
     pub fn seal(&self, plain: &[u8]) -> Result<Vec<u8>> {
+        self.seal_signed(plain, &mut [], 0)
+    }
+
+    /// Encrypts one message that is in memory, signed by `signers` at `now` in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::TooLarge`] beyond 4 GiB; what the keys can meet.
+    pub fn seal_signed(
+        &self,
+        plain: &[u8],
+        signers: &mut [SigningKey],
+        now: u32,
+    ) -> Result<Vec<u8>> {
         let (fields, chunks) = self.suite.begin(&self.session_key)?;
         let EncryptOptions { literal, compression, .. } = &self.options;
         let size = Some(plain.len() as u64);
-        let mut content = content::content(plain, size, literal, &mut [], 0, *compression)?;
+        let mut content = content::content(plain, size, literal, signers, now, *compression)?;
         let mut sealed = Vec::with_capacity(plain.len() + self.wrapped.len() + 256);
         sealed.extend_from_slice(&self.wrapped);
         let Some(bytes) = content.bytes else {

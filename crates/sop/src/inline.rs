@@ -1,15 +1,15 @@
 //! `inline-sign`, `inline-verify` and `inline-detach`: messages that are signed and not encrypted, and texts
 //! with cleartext signatures.
 
-use std::io::{self, BufReader, BufWriter, Chain, Cursor, Read, Seek, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::time::SystemTime;
 
 use sop::Password;
 use sop::errors::Error;
 use sop::ops::{self, InlineSignAs, Verification};
 use talaria_message::{
-    ArmorWriter, CLEARTEXT_HEAD, EncryptOptions, Input, Label, Limits, Literal, SigningKey, detach,
-    pack, sign_cleartext, split_cleartext, verify_cleartext, verify_inline,
+    ArmorWriter, EncryptOptions, Held, Label, Limits, Literal, Message, MessageError, MessageKind,
+    ReadOptions, SigningKey, Spool, detach, pack, sign_cleartext, split_cleartext, verify_message,
 };
 
 use crate::decrypt::READ_BYTES;
@@ -21,47 +21,15 @@ use crate::talaria::Talaria;
 use crate::text;
 use crate::verify::Acceptance;
 
-/// Octets of content that are held in memory until a signature was found good; more goes to a file.
-const HELD_BYTES_MAX: usize = 8 << 20;
-
-type Data<'d> = Chain<Cursor<Vec<u8>>, BufReader<&'d mut (dyn Read + Send + Sync)>>;
-
-/// The two forms of a signed message.
-enum Signed<'d> {
-    Message(Input<Data<'d>>),
-    Text(Data<'d>),
+/// The message in `data`, of which is known what it is.
+fn message<'d>(
+    data: &'d mut (dyn Read + Send + Sync),
+) -> Result<Message<BufReader<&'d mut (dyn Read + Send + Sync)>>> {
+    Message::new(BufReader::with_capacity(READ_BYTES, data)).map_err(error::of_message)
 }
 
-impl<'d> Signed<'d> {
-    /// Looks at the start of the input.
-    fn new(data: &'d mut (dyn Read + Send + Sync)) -> Result<Self> {
-        let mut head = Vec::new();
-        (&mut *data).take(READ_BYTES as u64).read_to_end(&mut head)?;
-        let is_text = is_cleartext(&head);
-        let data = Cursor::new(head).chain(BufReader::with_capacity(READ_BYTES, data));
-        if is_text {
-            return Ok(Self::Text(data));
-        }
-        Ok(Self::Message(Input::new(data).map_err(error::of_message)?))
-    }
-}
-
-/// Whether the first armored block is a text with a cleartext signature.
-fn is_cleartext(head: &[u8]) -> bool {
-    if head.first().is_none_or(|octet| octet & 0x80 != 0) {
-        return false;
-    }
-    let mut lines = head.split(|&octet| octet == b'\n').map(<[u8]>::trim_ascii_end);
-    lines.find(|line| line.starts_with(b"-----BEGIN PGP ")) == Some(CLEARTEXT_HEAD.as_bytes())
-}
-
-/// What a cleartext signature covers, with line ends of this system: no white space at the end of lines.
-fn covered(text: &[u8]) -> Vec<u8> {
-    let line = |line: &[u8]| {
-        let end = line.iter().rposition(|octet| !matches!(octet, b' ' | b'\t' | b'\r'));
-        line[..end.map_or(0, |last| last + 1)].to_vec()
-    };
-    text.split(|&octet| octet == b'\n').map(line).collect::<Vec<_>>().join(&b'\n')
+fn spool() -> io::Result<Box<dyn Spool>> {
+    Ok(Box::new(tempfile::tempfile()?))
 }
 
 pub(crate) struct InlineDetach<'s> {
@@ -94,15 +62,14 @@ struct DetachThis<'s, 'd> {
 impl<'s> ops::Ready<Sigs<'s>> for DetachThis<'s, '_> {
     fn to_writer(self: Box<Self>, sink: &mut (dyn Write + Send + Sync)) -> Result<Sigs<'s>> {
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);
-        let signatures = match Signed::new(self.data)? {
-            Signed::Message(mut message) => {
-                detach(&mut message, &mut sink, Limits::default()).map_err(error::of_message)?
-            }
-            Signed::Text(mut data) => {
-                let (text, signatures) = split_cleartext(&mut data).map_err(error::of_message)?;
-                sink.write_all(&covered(&text))?;
-                signatures
-            }
+        let message = message(self.data)?;
+        let signatures = if message.kind() == MessageKind::SignedText {
+            let signed = split_cleartext(&mut message.into_text()).map_err(error::of_message)?;
+            sink.write_all(&signed.text)?;
+            signed.signatures
+        } else {
+            let mut packets = message.into_packets().map_err(error::of_message)?;
+            detach(&mut packets, &mut sink, Limits::default()).map_err(error::of_message)?
         };
         sink.flush()?;
         Ok(Sigs::new(signatures, self.sop))
@@ -165,26 +132,18 @@ impl ops::Ready<Vec<Verification>> for VerifyThis<'_, '_> {
     ) -> Result<Vec<Verification>> {
         let InlineVerify { sop, acceptance } = &self.verify;
         let verifier = acceptance.verifier(sop);
-        match Signed::new(self.data)? {
-            Signed::Message(mut message) => {
-                let mut held = tempfile::spooled_tempfile(HELD_BYTES_MAX);
-                let (_, reports) =
-                    verify_inline(&mut message, &mut held, &verifier, Limits::default())
-                        .map_err(error::of_message)?;
-                let verifications = acceptance.some_accepted(&reports)?;
-                held.rewind()?;
-                io::copy(&mut BufReader::with_capacity(WRITE_BYTES, held), sink)?;
-                Ok(verifications)
-            }
-            Signed::Text(mut data) => {
-                let (text, reports) =
-                    verify_cleartext(&mut data, &verifier).map_err(error::of_message)?;
-                let verifications = acceptance.some_accepted(&reports)?;
-                sink.write_all(&covered(&text))?;
-                sink.flush()?;
-                Ok(verifications)
-            }
-        }
+        let mut held = Held::new(Box::new(spool));
+        let options = ReadOptions { disposable: true, ..ReadOptions::new(&spool) };
+        let received = verify_message(message(self.data)?, &mut held, &verifier, &options)
+            .map_err(|error| match error {
+                MessageError::OtherKind { found: MessageKind::Packed, .. } => {
+                    error::because(Error::NoSignature, error)
+                }
+                error => error::of_message(error),
+            })?;
+        let verifications = acceptance.some_accepted(received.signatures())?;
+        held.release(sink).map_err(error::of_message)?;
+        Ok(verifications)
     }
 }
 

@@ -5,10 +5,9 @@ use std::io::{Read, Write};
 use sop::errors::Error;
 use sop::plumbing::SopRef;
 use sop::{Load, Save};
-use talaria_message::openpgp::parse::{PacketParser, PacketParserResult, Parse as _};
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::openpgp::{self, Cert, Packet};
-use talaria_message::{ArmorReader, ArmorWriter, Label, keep_secrets_in_memory};
+use talaria_message::openpgp::{self, Cert};
+use talaria_message::{ArmorWriter, Label, keep_secrets_in_memory, read_signatures, unarmored};
 use zeroize::Zeroizing;
 
 use crate::error::{self, Result};
@@ -98,10 +97,7 @@ impl<'s> Load<'s, Talaria> for Sigs<'s> {
         source: &mut (dyn Read + Send + Sync),
         name: Option<String>,
     ) -> Result<Self> {
-        let packets = read_packets(source)?;
-        if !are_signatures(&packets) {
-            return Err(error::because(Error::BadData, "there are no detached signatures"));
-        }
+        let packets = read_signatures(source).map_err(error::of_message)?;
         Ok(Self { packets, sop, source: name })
     }
 
@@ -151,24 +147,9 @@ impl<'s> SopRef<'s, Talaria> for Sigs<'s> {
 
 /// Packets, out of one or more armored blocks if they are in armor.
 fn read_packets(source: &mut (dyn Read + Send + Sync)) -> Result<Vec<u8>> {
-    let mut raw = Vec::new();
+    let mut raw = Zeroizing::new(Vec::new());
     source.read_to_end(&mut raw)?;
-    if raw.first().is_some_and(|octet| octet & 0x80 != 0) {
-        return Ok(raw);
-    }
-    let mut rest = &raw[..];
-    let mut packets = Vec::new();
-    loop {
-        match ArmorReader::new(&mut rest) {
-            Ok(mut armor) => {
-                armor
-                    .read_to_end(&mut packets)
-                    .map_err(|why| error::because(Error::BadData, why))?;
-            }
-            Err(_) if !packets.is_empty() => return Ok(packets),
-            Err(why) => return Err(error::of_message(why)),
-        }
-    }
+    Ok(unarmored(&raw).map_err(error::of_message)?.into_owned())
 }
 
 /// At least one certificate. Those of versions that are not known are passed over.
@@ -190,23 +171,6 @@ fn read_certs(source: &mut (dyn Read + Send + Sync)) -> Result<Vec<Cert>> {
 
 fn is_unsupported(error: Option<&openpgp::Error>) -> bool {
     matches!(error, Some(openpgp::Error::UnsupportedCert(..)))
-}
-
-fn are_signatures(packets: &[u8]) -> bool {
-    let Ok(mut parser) = PacketParser::from_bytes(packets) else { return false };
-    while let PacketParserResult::Some(packet) = parser {
-        let Ok((packet, rest)) = packet.next() else { return false };
-        let is_signature = match &packet {
-            Packet::Signature(_) | Packet::Marker(_) | Packet::Padding(_) => true,
-            Packet::Unknown(unknown) => unknown.tag() == openpgp::packet::Tag::Signature,
-            _ => false,
-        };
-        if !is_signature {
-            return false;
-        }
-        parser = rest;
-    }
-    !packets.is_empty()
 }
 
 fn write_packets(

@@ -7,7 +7,7 @@ use sop::errors::Error;
 use sop::ops::{self, SignatureMode, Verification};
 use sop::{Load as _, ops::VerifySignatures};
 use talaria_message::openpgp::{Cert, KeyID};
-use talaria_message::{Issuer, SignatureReport, Verifier};
+use talaria_message::{Issuer, Outcome, SignatureReport, Verifier};
 
 use crate::error::{self, Result};
 use crate::maintain::merged;
@@ -57,42 +57,61 @@ impl Acceptance {
         Verifier::new(Box::new(lookup), &sop.policy, sop.now)
     }
 
-    /// Those that are accepted; what is wrong with the others is told.
-    pub(crate) fn accepted(&self, reports: &[SignatureReport]) -> Result<Vec<Verification>> {
-        let mut verifications = Vec::new();
-        for report in reports {
-            match &report.signer {
-                Some(signer) if report.is_good() => {
-                    let created = Duration::from_secs(u64::from(report.created));
-                    let created = SystemTime::UNIX_EPOCH + created;
-                    if self.not_before.is_some_and(|first| created < first)
-                        || self.not_after.is_some_and(|last| created > last)
-                    {
-                        eprintln!("a signature of {} is not of the wanted time", signer.key);
-                        continue;
-                    }
-                    let mode = match report.kind {
-                        TEXT => SignatureMode::Text,
-                        _ => SignatureMode::Binary,
-                    };
-                    let (key, cert) = (&signer.key, &signer.certificate);
-                    let mut verification = Verification::new(created, key, cert, mode, None)?;
-                    for (_, source) in self.sources.iter().filter(|(of, _)| of == cert) {
-                        verification.add_signer(source);
-                    }
-                    verifications.push(verification);
-                }
-                _ => eprintln!("a signature is not accepted: {:?}", report.outcome),
-            }
+    /// Whether a signature is good, and of the wanted time: in a report that says so alone.
+    fn judged(&self, report: &SignatureReport) -> SignatureReport {
+        let created = made(report);
+        let is_early = self.not_before.is_some_and(|first| created < first);
+        let is_late = self.not_after.is_some_and(|last| created > last);
+        let mut report = report.clone();
+        if report.is_good() && (is_early || is_late) {
+            report.outcome = Outcome::Unchecked("it is not of the wanted time".into());
         }
-        Ok(verifications)
+        report
     }
 
-    /// At least one that is accepted.
-    pub(crate) fn some_accepted(&self, reports: &[SignatureReport]) -> Result<Vec<Verification>> {
-        let accepted = self.accepted(reports)?;
-        if accepted.is_empty() { Err(Error::NoSignature) } else { Ok(accepted) }
+    /// Those that are accepted; what is wrong with the others is told.
+    pub(crate) fn accepted(&self, reports: &[SignatureReport]) -> Result<Vec<Verification>> {
+        self.verifications(reports).map(|(verifications, _)| verifications)
     }
+
+    fn verifications(
+        &self,
+        reports: &[SignatureReport],
+    ) -> Result<(Vec<Verification>, Vec<SignatureReport>)> {
+        let reports: Vec<_> = reports.iter().map(|report| self.judged(report)).collect();
+        let mut verifications = Vec::new();
+        for report in &reports {
+            let Some(signer) = report.signer.as_ref().filter(|_| report.is_good()) else {
+                eprintln!("a signature is not accepted: {:?}", report.outcome);
+                continue;
+            };
+            let mode = match report.kind {
+                TEXT => SignatureMode::Text,
+                _ => SignatureMode::Binary,
+            };
+            let (key, cert) = (&signer.key, &signer.certificate);
+            let mut verification = Verification::new(made(report), key, cert, mode, None)?;
+            for (_, source) in self.sources.iter().filter(|(of, _)| of == cert) {
+                verification.add_signer(source);
+            }
+            verifications.push(verification);
+        }
+        Ok((verifications, reports))
+    }
+
+    /// At least one that is accepted: the policy of the draft.
+    pub(crate) fn some_accepted(&self, reports: &[SignatureReport]) -> Result<Vec<Verification>> {
+        let (verifications, reports) = self.verifications(reports)?;
+        match talaria_message::Acceptance::AnyValid.decide(&reports) {
+            Ok(_) => Ok(verifications),
+            Err(why) => Err(error::because(Error::NoSignature, why)),
+        }
+    }
+}
+
+/// When a signature says that it was made.
+fn made(report: &SignatureReport) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(report.created))
 }
 
 type Dyn<'s> = dyn ops::Verify<'s, Talaria, Certs<'s>, Sigs<'s>> + 's;

@@ -1,6 +1,34 @@
 //! talaria as a library: the operations that need more than the store alone.
 //!
 //! What stands under the command line, and what a program embeds. It prints nothing.
+//!
+//! A message, checked with the certificates of a store, whose content goes to temporary files, encrypted, where
+//! it must wait for its signatures:
+//!
+//! ```
+//! # use talaria::message::Encryptor;
+//! # use talaria::message::openpgp::cert::CertBuilder;
+//! # use talaria::message::openpgp::serialize::SerializeInto as _;
+//! # use talaria::store::Access;
+//! # use talaria::Stores;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let now = u32::try_from(std::time::UNIX_EPOCH.elapsed()?.as_secs())?;
+//! # let (alice, _) = CertBuilder::general_purpose(Some("<alice@example.org>")).generate()?;
+//! # let path = folder.path().join("certs.pgp");
+//! # std::fs::write(&path, alice.to_vec()?)?;
+//! # let mut sealed = Vec::new();
+//! # Encryptor::new(now).passphrase("pass").sign(&alice)?.write(&b"text"[..], &mut sealed)?;
+//! let stores = Stores::open(&[path], Access::Read, now)?;
+//! let alice = stores.parsed(&"<alice@example.org>".parse()?, now)?.remove(0);
+//!
+//! let decryptor = talaria::decryptor(now).passphrase("pass").lookup(stores.into_lookup(now));
+//! let mut plain = Vec::new();
+//! decryptor.signed_by(&[&alice]).to_writer(&sealed[..], &mut plain)?;
+//! assert_eq!(plain, b"text");
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod agent;
 mod build;
@@ -26,7 +54,7 @@ pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, describe};
 pub use export::{ExportOptions, Exported, Format, Signatures, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
-pub use messages::described;
+pub use messages::{decryptor, described};
 pub use source::{Input, Kind, Place};
 pub use stats::{Statistics, algorithm, date, statistics};
 pub use stores::{Opened, Stores};

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::{self};
-use talaria_message::{Issuer, Lookup, MessageError, Recipients, read_cert};
+use talaria_message::{Decryptor, Issuer, Lookup, MessageError, Recipients, read_cert};
 use talaria_store::{Order, Query};
 
 use crate::{Error, Stores};
@@ -70,6 +70,29 @@ impl Stores {
         }
     }
 
+    /// The only certificate that `query` names exactly, for those who expect it to have signed: by key, or by
+    /// the whole address or text of a user ID.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]; [`Error::Ambiguous`], also for a part of a name that is in one only; what reading
+    /// can meet.
+    pub fn signer(&self, query: &Query, now: u32) -> Result<openpgp::Fingerprint, Error> {
+        let certs = self.parsed(query, now)?;
+        let is_exact = matches!(
+            query,
+            Query::Fingerprint(_) | Query::KeyId(_) | Query::Exact(_) | Query::Email(_)
+        );
+        match &certs[..] {
+            [] => Err(Error::NotFound { query: query.to_string() }),
+            [cert] if is_exact => Ok(cert.fingerprint()),
+            many => Err(Error::Ambiguous {
+                query: query.to_string(),
+                candidates: many.iter().map(described).collect(),
+            }),
+        }
+    }
+
     /// Finds the certificates of issuers, for a [`talaria_message::Verifier`].
     #[must_use]
     pub fn into_lookup(self, now: u32) -> Lookup<'static> {
@@ -84,6 +107,12 @@ impl Stores {
         let query: Option<Query> = format!("0x{name}").parse().ok();
         query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
     }
+}
+
+/// A reader of messages as of `now`, in seconds since 1970, with temporary files for what must wait and is long.
+#[must_use]
+pub fn decryptor<'a>(now: u32) -> Decryptor<'a> {
+    Decryptor::new(now).spool(|| Ok(Box::new(tempfile::tempfile()?)))
 }
 
 /// A certificate in a list of candidates.

@@ -4,7 +4,8 @@
 mod head;
 
 use talaria_message::{
-    Decrypted, Discount, Encrypted, MessageError, OpenedBy, Outcome, SignatureReport, SigningKey,
+    Decrypted, Discount, Encrypted, Literal, MessageError, OpenedBy, Outcome, SignatureReport,
+    SigningKey,
 };
 use talaria_trust::Level;
 
@@ -130,10 +131,7 @@ pub fn decrypted(
     };
     lines.push("BEGIN_DECRYPTION".to_owned());
     lines.push(format!("DECRYPTION_INFO {mdc} {} {aead}", decrypted.cipher as u8));
-    let literal = &decrypted.literal;
-    let format = if literal.text { 75 } else { 62 };
-    let name = escaped_name(&literal.name);
-    lines.push(format!("PLAINTEXT {format} {} {name}", literal.date));
+    lines.push(plaintext_line(&decrypted.literal));
     for (at, report) in decrypted.signatures.iter().enumerate() {
         lines.extend(signature_lines(report));
         lines.extend(trust_line(trust.get(at).copied().flatten()));
@@ -141,6 +139,23 @@ pub fn decrypted(
     // GnuPG says so of AEAD, too.
     lines.extend(["DECRYPTION_OKAY", "GOODMDC", "END_DECRYPTION"].map(str::to_owned));
     with_prefix(lines)
+}
+
+/// The lines about the content of a message that was signed and not encrypted.
+#[must_use]
+pub fn plaintext(literal: &Literal) -> Vec<String> {
+    with_prefix(vec![plaintext_line(literal)])
+}
+
+fn plaintext_line(literal: &Literal) -> String {
+    let format = if literal.text { 75 } else { 62 };
+    format!("PLAINTEXT {format} {} {}", literal.date, escaped_name(&literal.name))
+}
+
+/// The lines about signers who were expected and have signed, as those of gpg's `--assert-signer`.
+#[must_use]
+pub fn signed_by(fingerprints: impl Iterator<Item = String>) -> Vec<String> {
+    with_prefix(fingerprints.map(|name| format!("ASSERT_SIGNER {name}")).collect())
 }
 
 /// What a signature was made as.
@@ -228,7 +243,8 @@ pub fn invalid_signer(why: Unfit, name: &str) -> Vec<String> {
 pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
     let Some(start) = start else { return no_data(None) };
     let head = Head::read(start);
-    if matches!(error, MessageError::Malformed(_)) && !head.encrypted {
+    let is_none = matches!(error, MessageError::Malformed(_) | MessageError::OtherKind { .. });
+    if is_none && !head.encrypted {
         return no_data(Some(start));
     }
     let mut lines = head.wrapped;

@@ -5,26 +5,27 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use talaria::message::{
-    DecryptOptions, Decrypted, Input, Limits, MessageError, OpenedBy, Release, Secrets, Verifier,
-    decrypt,
+    Limits, Message, OpenedBy, Parts, ReadOptions, Received, Secrets, Verifier, read_message,
 };
 use talaria::status;
 use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Noted, Source, Target, watched};
+use crate::files::{Source, Target, spool, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
-use crate::signatures::{self, StatusArgs};
+use crate::signatures::{self, SignerArgs, StatusArgs};
 use crate::trust::{Belief, TrustArgs};
 
 /// Decrypt a message
 ///
 /// Keys are looked for in the key store and in the files named with --key-file. Signatures are checked
-/// against the certificates in the store and reported; a bad one makes the exit status 1. Nothing is
-/// written that is not known to be unchanged, and nothing is left of a message that turns out to be cut
-/// off or changed, if --output is used.
+/// against the certificates in the store and reported; a bad one makes the exit status 1, and no file is left
+/// of --output. With --signer, nothing at all is written unless those signers have good signatures. A message
+/// or a text that is signed and not encrypted is checked as `talaria verify` does, and its content written if
+/// its signatures are accepted. Nothing is written that is not known to be unchanged, and nothing is left of a
+/// message that turns out to be cut off or changed, if --output is used.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The message [default: standard input]
@@ -34,6 +35,8 @@ pub(crate) struct Args {
     passphrase: PassphraseArgs,
     #[command(flatten)]
     keys: KeyArgs,
+    #[command(flatten)]
+    signers: SignerArgs,
     #[command(flatten)]
     status: StatusArgs,
     #[command(flatten)]
@@ -51,7 +54,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    read(args, cx).map_err(CliError::unread)
+}
+
+fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
+    let expected = args.signers.expected(cx)?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let mut secrets = Secrets {
@@ -70,54 +78,58 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let verifier = Verifier::new(lookup, cx.policy(), cx.now);
     let mut target = Target::open(args.output.as_deref(), false)?;
-    let held = target.is_held();
-    let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
-    let unfinished = target.unfinished();
-    let (result, start) = watched(cx, size, unfinished.as_deref(), |watch| {
-        let input = match Input::new(source.buffered(watch)) {
-            Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
-            input => input?,
-        };
-        let mut start = Vec::new();
-        let mut input = Noted::new(input, &mut start);
-        let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
+    let options = ReadOptions {
+        expected: expected.clone(),
         // A file that disappears after an error needs no second pass.
-        let release = if held || args.stream_unverified {
-            Release::Streamed
-        } else {
-            Release::Checked(&mut spool)
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let options = DecryptOptions { release, limits, threads };
-        let result = decrypt(&mut input, &mut target, &mut secrets, &verifier, options);
-        Ok((result, Some(start)))
-    })?;
-    let start = start.as_deref();
-    let decrypted = match result {
-        Ok(decrypted) => decrypted,
-        Err(error) => {
-            report.lines(&status::failed(&error, start))?;
-            return Err(CliError::unfit(error, start));
-        }
+        disposable: target.is_held(),
+        streamed: args.stream_unverified,
+        limits: Limits { expansion: args.max_expansion, ..Limits::default() },
+        ..ReadOptions::new(&spool)
     };
-    let beliefs = args.trust.of_signers(&decrypted.signatures, cx)?;
-    if report.is_open() {
-        let certificate = certificate(&decrypted.by, &args.keys, cx);
-        let trust = beliefs.iter().map(|belief| belief.map(|belief| (belief.level, belief.model)));
-        let lines = status::decrypted(
-            &decrypted,
-            &trust.collect::<Vec<_>>(),
-            start.unwrap_or_default(),
-            certificate.as_deref(),
-        );
-        report.lines(&lines)?;
+    let unfinished = target.unfinished();
+    let mut start = None;
+    let received = watched(cx, size, unfinished.as_deref(), |watch| {
+        let message = Message::new(source.buffered(watch))?;
+        start = message.start();
+        Ok(read_message(message, &mut target, &mut secrets, &verifier, &options)?)
+    });
+    let start = start.as_deref();
+    let received = report.on_error(received, |error| match error {
+        CliError::Operation(talaria::Error::Message(error)) => status::failed(error, start),
+        _ => Vec::new(),
+    })?;
+    let beliefs = args.trust.of_signers(received.signatures(), cx)?;
+    let trust: Vec<_> =
+        beliefs.iter().map(|belief| belief.map(|belief| (belief.level, belief.model))).collect();
+    match &received.parts {
+        Parts::Decrypted(decrypted) if report.is_open() => {
+            let certificate = certificate(&decrypted.by, &args.keys, cx);
+            let start = start.unwrap_or_default();
+            let lines = status::decrypted(decrypted, &trust, start, certificate.as_deref());
+            report.lines(&lines)?;
+        }
+        Parts::Decrypted(_) => {}
+        Parts::Signed { literal, signatures } => {
+            if received.decision.is_ok() {
+                report.lines(&status::plaintext(literal))?;
+            }
+            for (signature, trust) in signatures.iter().zip(&trust) {
+                report.lines(&status::signature(signature, *trust))?;
+            }
+            cx.status(format_args!("The message is signed and not encrypted."));
+        }
     }
-    let good = signatures::report(&decrypted.signatures, &beliefs, cx);
+    report.lines(&signatures::found(expected.as_deref(), &received.decision))?;
+    signatures::report(received.signatures(), &beliefs, &received.decision, cx);
+    signatures::report_apart(received.apart, cx);
     if cx.json {
-        writeln!(std::io::stderr(), "{}", json(&decrypted, &beliefs))?;
+        writeln!(std::io::stderr(), "{}", json(&received, &beliefs))?;
+    }
+    if received.decision.is_err() {
+        return Ok(ExitCode::from(1));
     }
     target.keep(false)?;
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The certificate of the key that has opened a message, if it is in the store or with the keys.
@@ -134,19 +146,25 @@ fn certificate(by: &OpenedBy, keys: &KeyArgs, cx: &Context) -> Option<String> {
         .map(|cert| cert.fingerprint().to_hex())
 }
 
-fn json(decrypted: &Decrypted, beliefs: &[Option<Belief>]) -> serde_json::Value {
-    let reports = decrypted.signatures.iter().zip(beliefs);
+fn json(received: &Received, beliefs: &[Option<Belief>]) -> serde_json::Value {
+    let reports = received.signatures().iter().zip(beliefs);
     let reports: Vec<_> =
         reports.map(|(report, belief)| signatures::json(report, *belief)).collect();
-    let by = match &decrypted.by {
-        OpenedBy::Key(key) => serde_json::json!({ "key": key }),
-        OpenedBy::Password(place) => serde_json::json!({ "passphrase": place }),
-        OpenedBy::SessionKey => serde_json::json!({ "session_key": true }),
+    let mut json = match &received.parts {
+        Parts::Decrypted(decrypted) => serde_json::json!({
+            "opened_by": match &decrypted.by {
+                OpenedBy::Key(key) => serde_json::json!({ "key": key }),
+                OpenedBy::Password(place) => serde_json::json!({ "passphrase": place }),
+                OpenedBy::SessionKey => serde_json::json!({ "session_key": true }),
+            },
+            "cipher": decrypted.cipher.to_string(),
+            "aead": decrypted.aead.map(|aead| aead.to_string()),
+        }),
+        Parts::Signed { .. } => serde_json::json!({ "opened_by": null }),
     };
-    serde_json::json!({
-        "opened_by": by,
-        "cipher": decrypted.cipher.to_string(),
-        "aead": decrypted.aead.map(|aead| aead.to_string()),
-        "signatures": reports,
-    })
+    json["signatures"] = reports.into();
+    let decision = signatures::json_decision(&received.decision);
+    json["accepted"] = decision["accepted"].clone();
+    json["refused"] = decision["refused"].clone();
+    json
 }

@@ -1,14 +1,14 @@
 //! `talaria inspect`
 
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use talaria::message::{CLEARTEXT_HEAD, Input, PacketInfo, inspect, split_cleartext};
+use talaria::message::{Message, MessageKind, PacketInfo, inspect, split_cleartext};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, read_failed, watched};
+use crate::files::{Source, watched};
 use crate::render::printable;
 
 /// Say what a message is made of
@@ -26,12 +26,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let (packets, cleartext) = watched(cx, size, None, |watch| {
-        let mut input = source.buffered(watch);
-        if input.fill_buf().map_err(read_failed)?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
-            let (text, signatures) = split_cleartext(&mut input)?;
-            return Ok((inspect(&mut &signatures[..])?, Some(text.len())));
+        let message = Message::new(source.buffered(watch))?;
+        if message.kind() == MessageKind::SignedText {
+            let signed = split_cleartext(&mut message.into_text())?;
+            return Ok((inspect(&mut &signed.signatures[..])?, Some(signed.text.len())));
         }
-        Ok((inspect(&mut Input::new(input)?)?, None))
+        Ok((inspect(&mut message.into_packets()?)?, None))
     })?;
     let mut out = io::stdout().lock();
     if let Some(bytes) = cleartext {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use talaria::message::{Input, Limits, MessageError, Verifier, verify_inline};
+use talaria::message::{Limits, Message, MessageError, MessageKind, Verifier, verify_inline};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Noted, Source, Target, watched};
+use crate::files::{Source, Target, watched};
 
 /// Write the content of a message that is not encrypted
 ///
@@ -33,17 +33,15 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
     let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
     let unfinished = target.unfinished();
-    let (result, start) = watched(cx, size, unfinished.as_deref(), |watch| {
-        let input = match Input::new(source.buffered(watch)) {
-            Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
-            input => input?,
-        };
-        let mut start = Vec::new();
-        let mut input = Noted::new(input, &mut start);
-        let result = verify_inline(&mut input, &mut target, &verifier, limits);
-        Ok((result, Some(start)))
+    let signatures = watched(cx, size, unfinished.as_deref(), |watch| {
+        let message = Message::new(source.buffered(watch))?;
+        let found = message.kind();
+        if !matches!(found, MessageKind::Packed | MessageKind::Signed | MessageKind::Other) {
+            let wanted = "a message that is packed";
+            return Err(MessageError::OtherKind { found, wanted }.into());
+        }
+        Ok(verify_inline(&mut message.into_packets()?, &mut target, &verifier, limits)?.1)
     })?;
-    let (_, signatures) = result.map_err(|error| CliError::unfit(error, start.as_deref()))?;
     target.keep(false)?;
     match signatures.len() {
         0 => {}

@@ -1,116 +1,176 @@
 //! `talaria verify`
 
-use std::io::{BufRead as _, Read as _, Write};
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::message::{
-    CLEARTEXT_HEAD, Input, Limits, MessageError, SignatureReport, Verifier, verify_cleartext,
-    verify_inline,
+    Acceptance, Facts, Literal, Message, MessageError, MessageKind, NotAccepted, ReadOptions,
+    SignatureReport, Unsigned, Verifier, read_signatures, verify_message,
 };
 use talaria::status;
 use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Noted, Source, Target, read_failed, watched};
-use crate::signatures::{self, StatusArgs};
+use crate::files::{Source, Target, spool, watched};
+use crate::signatures::{self, SignerArgs, StatusArgs, StatusFile};
 use crate::trust::TrustArgs;
 
 /// Check signatures
 ///
-/// A detached signature is named with --signature, and checked on FILE; a signed message or a signed text
-/// is FILE itself, and --output writes what was signed. Certificates are looked up in the store. Exit
-/// status: 0 if a signature is good and counts, and none is bad; 1 otherwise; the reasons are said.
+/// FILE is a signed message or a signed text, whose content --output writes if its signatures are accepted.
+/// It can also be a detached signature, which is checked on the file beside it (`x` for `x.sig` or `x.asc`);
+/// --signature names one, to be checked on FILE. Certificates are looked up in the store. Exit status: 0 if a
+/// signature is good and counts, and none is bad; with --signer, if those signers have good signatures; 1
+/// otherwise. The reasons are said.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What was signed, or a signed message [default: standard input]
+    /// What was signed, a signed message, or a detached signature [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
     /// The detached signature
     #[arg(long, short, value_name = "FILE")]
     signature: Option<PathBuf>,
     #[command(flatten)]
+    signers: SignerArgs,
+    #[command(flatten)]
     status: StatusArgs,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Write what was signed to a file, if a signature of it is good
+    /// Write what was signed to a file, if its signatures are accepted
     #[arg(long, short, value_name = "FILE", conflicts_with = "signature")]
     output: Option<PathBuf>,
 }
 
-/// Octets of a file of detached signatures.
-const SIGNATURES_BYTES_MAX: u64 = 1 << 20;
-
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    verify(args, cx).map_err(CliError::unread)
+}
+
+/// What came out of checking.
+struct Checked {
+    signatures: Vec<SignatureReport>,
+    decision: Result<Facts, NotAccepted>,
+    /// Octets of text around a message.
+    apart: u64,
+    /// What is said about content that was written.
+    literal: Option<Literal>,
+    /// The file that a detached signature was checked on without being named.
+    assumed: Option<PathBuf>,
+}
+
+fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut report = args.status.open()?;
+    let expected = args.signers.expected(cx)?;
     let stores = cx.stores(Access::Read)?;
     let verifier = Verifier::new(stores.into_lookup(cx.now), cx.policy(), cx.now);
-    let mut report = args.status.open()?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
+    let signature = args.signature.as_deref().map(|path| Source::open(Some(path))).transpose()?;
     let mut target =
         args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
-    let signature = args.signature.as_deref().map(|path| Source::open(Some(path))).transpose()?;
     let unfinished = target.as_ref().and_then(Target::unfinished);
-    let (result, start) = watched(cx, size, unfinished.as_deref(), |watch| {
-        let mut start = Vec::new();
-        let Some(signature) = signature else {
-            let mut nowhere = std::io::sink();
-            let out: &mut (dyn Write + Send) = match &mut target {
-                Some(target) => target,
-                None => &mut nowhere,
+    let mut start = None;
+    let checked = watched(cx, size, unfinished.as_deref(), |watch| {
+        let detached = |signatures: &[u8], document: Source, assumed: Option<PathBuf>| {
+            let signatures = verifier.detached(signatures, &mut document.watched(watch))?;
+            let acceptance = match &expected {
+                Some(signers) => Acceptance::Expected(signers.clone()),
+                None => Acceptance::NoneBad(Unsigned::Refused),
             };
-            let mut input = source.buffered(watch);
-            if input.fill_buf().map_err(read_failed)?.starts_with(CLEARTEXT_HEAD.as_bytes()) {
-                let result = verify_cleartext(&mut input, &verifier).and_then(|(text, reports)| {
-                    out.write_all(&text).map_err(MessageError::Write)?;
-                    Ok(reports)
-                });
-                return Ok((result, Some(start)));
+            let decision = acceptance.decide(&signatures);
+            Ok(Checked { signatures, decision, apart: 0, literal: None, assumed })
+        };
+        if let Some(signature) = signature {
+            let message = Message::new(signature.buffered(watch))?;
+            start = message.start();
+            return detached(&read_signatures(&mut message.into_text())?, source, None);
+        }
+        let message = Message::new(source.buffered(watch))?;
+        start = message.start();
+        if message.kind() == MessageKind::DetachedSignature {
+            if target.is_some() {
+                let (found, wanted) = (message.kind(), "a signed message");
+                return Err(MessageError::OtherKind { found, wanted }.into());
             }
-            let input = match Input::new(input) {
-                Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
-                input => input?,
+            let file = signed_file(args.input.as_deref());
+            let name = || file.as_ref().map(|file| file.display().to_string());
+            let Some(file) = file.as_ref().filter(|file| file.is_file()) else {
+                return Err(CliError::Detached { file: name() });
             };
-            let mut input = Noted::new(input, &mut start);
-            let result = verify_inline(&mut input, out, &verifier, Limits::default());
-            return Ok((result.map(|(_, reports)| reports), Some(start)));
+            let signatures = read_signatures(&mut message.into_text())?;
+            return detached(&signatures, Source::open(Some(file))?, Some(file.clone()));
+        }
+        let mut nowhere = std::io::sink();
+        let disposable = target.as_ref().is_none_or(Target::is_held);
+        let output: &mut (dyn Write + Send) = match &mut target {
+            Some(target) => target,
+            None => &mut nowhere,
         };
-        let input = match Input::new(signature.buffered(watch)) {
-            Err(error @ MessageError::Malformed(_)) => return Ok((Err(error), None)),
-            input => input?,
-        };
-        input.take(SIGNATURES_BYTES_MAX).read_to_end(&mut start).map_err(read_failed)?;
-        let result = verifier.detached(&start, &mut source.watched(watch));
-        Ok((result, Some(start)))
-    })?;
-    let reports: Vec<SignatureReport> = match result {
-        Ok(reports) => reports,
+        let options =
+            ReadOptions { expected: expected.clone(), disposable, ..ReadOptions::new(&spool) };
+        let received = verify_message(message, output, &verifier, &options)?;
+        Ok(Checked {
+            signatures: received.signatures().to_vec(),
+            literal: args.output.is_some().then(|| received.literal().clone()),
+            apart: received.apart,
+            decision: received.decision,
+            assumed: None,
+        })
+    });
+    let checked = match checked {
+        Ok(checked) => checked,
         Err(error) => {
-            if let MessageError::Malformed(_) = error {
-                report.lines(&status::no_data(start.as_deref()))?;
-            }
-            return Err(CliError::unfit(error, start.as_deref()));
+            report.lines(&error.no_data(start.as_deref()))?;
+            return Err(error);
         }
     };
-    let beliefs = args.trust.of_signers(&reports, cx)?;
-    for (signature, belief) in reports.iter().zip(&beliefs) {
+    if let Some(file) = &checked.assumed {
+        cx.status(format_args!("The signature is checked on {}.", file.display()));
+    }
+    let accepted = say(&checked, expected.as_deref(), &args.trust, &mut report, cx)?;
+    if let (true, Some(target)) = (accepted, target) {
+        target.keep(false)?;
+    }
+    Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Says what came out, in all forms. Returns whether the document is accepted.
+fn say(
+    checked: &Checked,
+    expected: Option<&[talaria::message::openpgp::Fingerprint]>,
+    trust: &TrustArgs,
+    report: &mut StatusFile,
+    cx: &Context,
+) -> Result<bool, CliError> {
+    let Checked { signatures, decision, apart, literal, .. } = checked;
+    let beliefs = trust.of_signers(signatures, cx)?;
+    if let Some(literal) = literal.as_ref().filter(|_| decision.is_ok()) {
+        report.lines(&status::plaintext(literal))?;
+    }
+    for (signature, belief) in signatures.iter().zip(&beliefs) {
         let trust = belief.map(|belief| (belief.level, belief.model));
         report.lines(&status::signature(signature, trust))?;
     }
-    let none_bad = signatures::report(&reports, &beliefs, cx);
-    let good = none_bad && reports.iter().any(SignatureReport::is_good);
-    if cx.json {
-        for (signature, belief) in reports.iter().zip(beliefs) {
-            writeln!(std::io::stdout(), "{}", signatures::json(signature, belief))?;
-        }
-    }
-    if reports.is_empty() {
+    if signatures.is_empty() {
         report.lines(&status::unsigned())?;
-        return Err(CliError::Missing("there is no signature".into()));
     }
-    if let (true, Some(target)) = (good, target) {
-        target.keep(false)?;
+    report.lines(&signatures::found(expected, decision))?;
+    signatures::report(signatures, &beliefs, decision, cx);
+    signatures::report_apart(*apart, cx);
+    if cx.json {
+        let mut out = std::io::stdout().lock();
+        for (signature, belief) in signatures.iter().zip(beliefs) {
+            writeln!(out, "{}", signatures::json(signature, belief))?;
+        }
+        writeln!(out, "{}", signatures::json_decision(decision))?;
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(decision.is_ok())
+}
+
+/// The file that a detached signature is on by its name, as gpg finds it.
+fn signed_file(signature: Option<&Path>) -> Option<PathBuf> {
+    let path = signature.filter(|path| *path != Path::new("-"))?;
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    ["sig", "sign", "asc"].contains(&&*extension).then(|| path.with_extension(""))
 }

@@ -15,6 +15,7 @@ mod keyserver_crash;
 mod messages;
 mod operator;
 mod program;
+mod reading;
 mod status;
 mod surroundings;
 mod trust;

@@ -487,11 +487,13 @@ fn a_message_of_another_kind_is_named() {
     for (command, name, hint) in [
         ("verify", "sealed", "`talaria decrypt`"),
         ("unpack", "sealed", "`talaria decrypt`"),
-        ("decrypt", "signed", "`talaria verify --output"),
+        ("unpack", "certificate", "`talaria import`"),
         ("decrypt", "packed", "`talaria unpack`"),
         ("decrypt", "signature", "`talaria verify --signature"),
+        ("verify", "signature", "`talaria verify --signature"),
         ("decrypt", "certificate", "`talaria import`"),
         ("verify", "certificate", "`talaria import`"),
+        ("verify", "packed", "`talaria unpack`"),
         ("verify", "key", "`talaria key import`"),
     ] {
         let said = fails(site.talaria().arg(command).arg(site.at(name)), 3);

@@ -3,6 +3,7 @@
 mod common;
 mod hostile;
 mod opening;
+mod reading;
 mod roundtrip;
 mod tampering;
 mod vectors;

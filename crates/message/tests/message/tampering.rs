@@ -155,22 +155,19 @@ fn cleartext() {
     sign_cleartext(&mut text.as_bytes(), &mut signed, &mut parties.signers(), NOW).unwrap();
     let verifier = parties.verifier();
     let (out, reports) = verify_cleartext(&mut &signed[..], &verifier).unwrap();
-    assert_eq!(out, text.as_bytes());
+    let out = out.text;
+    // The white space behind the third line is not signed.
+    assert_eq!(out, text.replace(" \t\n", "\n").as_bytes());
     assert!(reports.len() == 2 && reports.iter().all(SignatureReport::is_good), "{reports:?}");
     let start = signed.windows(5).position(|at| at == b"Hello").unwrap();
     for at in start..start + text.len() {
         let mut changed = signed.clone();
         changed[at] ^= 0x04;
         if let Ok((text, reports)) = verify_cleartext(&mut &changed[..], &verifier) {
-            let white = |text: &[u8]| {
-                String::from_utf8_lossy(text)
-                    .lines()
-                    .map(str::trim_end)
-                    .collect::<Vec<_>>()
-                    .join("\n")
-            };
-            let same = white(&text) == white(&out);
-            assert!(same || reports.iter().all(|report| !report.is_good()), "octet {at}");
+            assert!(
+                text.text == out || reports.iter().all(|report| !report.is_good()),
+                "octet {at}"
+            );
         }
     }
 }

@@ -38,7 +38,7 @@ const LIST: &str = "What we need from the grocery store:\n\n- tofu\n- vegetables
 fn a_6_cleartext_signed_message() {
     let signed = vector("a06-cleartext");
     let (text, reports) = verify_cleartext(&mut &signed[..], &verifier()).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), LIST);
+    assert_eq!(String::from_utf8(text.text).unwrap(), LIST);
     assert!(reports.len() == 1 && reports[0].is_good(), "{reports:?}");
 }
 

@@ -1,0 +1,253 @@
+//! Which signatures make a document accepted: the one place that decides.
+//!
+//! [`SignatureReport`] says what is so of one signature. [`Facts`] says it of all signatures of a document,
+//! and an [`Acceptance`] makes one answer of that. Every command and every binding asks here.
+
+use std::fmt;
+
+use sequoia_openpgp::Fingerprint;
+
+use crate::verify::{Outcome, SignatureReport};
+
+/// The policies by which a document with signatures is accepted or not.
+///
+/// A signature that is not good adds nothing, whatever the reason: only [`Outcome::Bad`] takes something away,
+/// and only where the policy says so.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Acceptance {
+    /// At least one signature is good, whatever the others are: the rule of the Stateless OpenPGP interface.
+    AnyValid,
+    /// None is bad and, unless an unsigned document is taken, at least one is good: the default. Signatures
+    /// that say nothing, since their key is not known or they do not count, are reported and no more.
+    NoneBad(Unsigned),
+    /// Each of these certificates or keys has made a good signature, whatever the other signatures are.
+    Expected(Vec<Fingerprint>),
+}
+
+/// What a document counts that has no good signature, and no bad one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unsigned {
+    /// It is accepted: somebody who decrypts wants to read what was sent, signed or not.
+    Accepted,
+    /// It is not: somebody who verifies wants to know whose it is.
+    Refused,
+}
+
+/// How many of the signatures of a document came out how.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Facts {
+    /// Good, and they count.
+    pub good: usize,
+    /// The key did not make them over this document.
+    pub bad: usize,
+    /// There is no certificate with their key.
+    pub no_key: usize,
+    /// Made by the key, but they do not count.
+    pub discounted: usize,
+    /// They cannot be checked.
+    pub unchecked: usize,
+}
+
+impl Facts {
+    /// The facts of all signatures of a document.
+    #[must_use]
+    pub fn of(reports: &[SignatureReport]) -> Self {
+        let mut facts = Self::default();
+        for report in reports {
+            *match report.outcome {
+                Outcome::Good => &mut facts.good,
+                Outcome::Bad => &mut facts.bad,
+                Outcome::NoKey => &mut facts.no_key,
+                Outcome::Discounted(_) => &mut facts.discounted,
+                Outcome::Unchecked(_) => &mut facts.unchecked,
+            } += 1;
+        }
+        facts
+    }
+
+    /// How many signatures there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.good + self.bad + self.no_key + self.discounted + self.unchecked
+    }
+}
+
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.good, "good"),
+            (self.bad, "bad"),
+            (self.no_key, "of unknown keys"),
+            (self.discounted, "that do not count"),
+            (self.unchecked, "that cannot be checked"),
+        ];
+        let mut parts = parts.iter().filter(|(count, _)| *count > 0);
+        match parts.next() {
+            None => f.write_str("none"),
+            Some((count, what)) => {
+                write!(f, "{count} {what}")?;
+                parts.try_for_each(|(count, what)| write!(f, ", {count} {what}"))
+            }
+        }
+    }
+}
+
+/// Why a document is not accepted.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAccepted {
+    /// It has no signature.
+    #[error("there is no signature")]
+    Unsigned,
+    /// Some signatures are bad.
+    #[error("a signature is bad (signatures: {facts})")]
+    Bad {
+        /// How all of them came out.
+        facts: Facts,
+    },
+    /// No signature is good.
+    #[error("no signature is good (signatures: {facts})")]
+    NoneGood {
+        /// How all of them came out.
+        facts: Facts,
+    },
+    /// Not all of the expected signers have made a good signature.
+    #[error("there is no good signature from {} (signatures: {facts})", names(missing))]
+    Missing {
+        /// Those who have made none.
+        missing: Vec<Fingerprint>,
+        /// How all signatures came out.
+        facts: Facts,
+    },
+}
+
+fn names(signers: &[Fingerprint]) -> String {
+    signers.iter().map(Fingerprint::to_hex).collect::<Vec<_>>().join(", ")
+}
+
+impl Acceptance {
+    /// Whether a document with these signatures is accepted.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not.
+    pub fn decide(&self, reports: &[SignatureReport]) -> Result<Facts, NotAccepted> {
+        let facts = Facts::of(reports);
+        match self {
+            Self::AnyValid if facts.good > 0 => Ok(facts),
+            Self::NoneBad(_) if facts.bad > 0 => Err(NotAccepted::Bad { facts }),
+            Self::NoneBad(_) if facts.good > 0 => Ok(facts),
+            Self::NoneBad(Unsigned::Accepted) => Ok(facts),
+            Self::AnyValid | Self::NoneBad(Unsigned::Refused) if facts.count() == 0 => {
+                Err(NotAccepted::Unsigned)
+            }
+            Self::AnyValid | Self::NoneBad(Unsigned::Refused) => {
+                Err(NotAccepted::NoneGood { facts })
+            }
+            Self::Expected(signers) => {
+                let has_signed = |signer: &&Fingerprint| good_one(reports, signer).is_none();
+                let missing: Vec<_> = signers.iter().filter(has_signed).cloned().collect();
+                if signers.is_empty() || !missing.is_empty() {
+                    Err(NotAccepted::Missing { missing, facts })
+                } else {
+                    Ok(facts)
+                }
+            }
+        }
+    }
+
+    /// The report on which the decision rests: of several signatures on one document, the one to show where
+    /// there is room for one. `None` without signatures.
+    #[must_use]
+    pub fn decisive(&self, reports: &[SignatureReport]) -> Option<usize> {
+        let first = |outcome: &Outcome| reports.iter().position(|one| one.outcome == *outcome);
+        let good = || first(&Outcome::Good);
+        let place = match self {
+            Self::AnyValid => good(),
+            Self::NoneBad(_) => first(&Outcome::Bad).or_else(good),
+            Self::Expected(signers) => {
+                signers.iter().find_map(|signer| good_one(reports, signer)).or_else(good)
+            }
+        };
+        place.or((!reports.is_empty()).then_some(0))
+    }
+}
+
+/// The place of a good signature of a certificate or key.
+fn good_one(reports: &[SignatureReport], signer: &Fingerprint) -> Option<usize> {
+    let name = signer.to_hex();
+    let is_of = |report: &SignatureReport| {
+        let of = |signer: &crate::Signer| signer.certificate == name || signer.key == name;
+        report.is_good() && report.signer.as_ref().is_some_and(of)
+    };
+    reports.iter().position(is_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::{Discount, Signer};
+
+    const ALICE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    const MALLORY: &str = "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB";
+
+    fn report(certificate: &str, outcome: Outcome) -> SignatureReport {
+        let signer =
+            Signer { certificate: certificate.into(), key: certificate.into(), user_id: None };
+        let signer = (outcome != Outcome::NoKey).then_some(signer);
+        SignatureReport { outcome, signer, ..SignatureReport::unreadable("") }
+    }
+
+    fn expected(names: &[&str]) -> Acceptance {
+        Acceptance::Expected(names.iter().map(|name| name.parse().unwrap()).collect())
+    }
+
+    /// One row for each mixture that an attacker can make: what each policy says.
+    #[test]
+    fn policies_on_mixtures_of_signatures() {
+        use Outcome::{Bad, Good, NoKey};
+        let verify = Acceptance::NoneBad(Unsigned::Refused);
+        let decrypt = Acceptance::NoneBad(Unsigned::Accepted);
+        let weak = || Outcome::Discounted(Discount::Expired);
+        let odd = || Outcome::Unchecked("odd".into());
+        // Reports; then any valid, verify, decrypt, expected Alice.
+        let rows: Vec<(Vec<SignatureReport>, [bool; 4])> = vec![
+            (vec![], [false, false, true, false]),
+            (vec![report(ALICE, Good)], [true, true, true, true]),
+            (vec![report(MALLORY, Good)], [true, true, true, false]),
+            (vec![report(ALICE, Bad)], [false, false, false, false]),
+            (vec![report(MALLORY, NoKey)], [false, false, true, false]),
+            (vec![report(ALICE, weak())], [false, false, true, false]),
+            (vec![report(ALICE, odd())], [false, false, true, false]),
+            (vec![report(ALICE, Good), report(MALLORY, Bad)], [true, false, false, true]),
+            (vec![report(MALLORY, Bad), report(ALICE, Good)], [true, false, false, true]),
+            (vec![report(ALICE, Bad), report(MALLORY, Good)], [true, false, false, false]),
+            (vec![report(ALICE, Good), report(MALLORY, NoKey)], [true, true, true, true]),
+            (vec![report(ALICE, weak()), report(MALLORY, Good)], [true, true, true, false]),
+            (vec![report(ALICE, Good), report(MALLORY, odd())], [true, true, true, true]),
+        ];
+        for (reports, wanted) in rows {
+            let policies = [&Acceptance::AnyValid, &verify, &decrypt, &expected(&[ALICE])];
+            let said = policies.map(|policy| policy.decide(&reports).is_ok());
+            assert_eq!(said, wanted, "{:?}", Facts::of(&reports));
+            for policy in policies {
+                // One place for all: what is shown for a document that is not accepted is never good alone.
+                let shown = policy.decisive(&reports);
+                assert_eq!(shown.is_none(), reports.is_empty());
+                if policy.decide(&reports).is_ok() && Facts::of(&reports).good > 0 {
+                    assert!(reports[shown.unwrap()].is_good());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_expected_signer_is_named_that_has_not_signed() {
+        let reports = [report(ALICE, Outcome::Good)];
+        let both = expected(&[ALICE, MALLORY]);
+        let Err(NotAccepted::Missing { missing, .. }) = both.decide(&reports) else { panic!() };
+        assert_eq!(missing, [MALLORY.parse().unwrap()]);
+        // Nobody expected is a mistake of the caller's, not a way to accept all.
+        assert!(expected(&[]).decide(&reports).is_err());
+    }
+}

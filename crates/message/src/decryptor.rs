@@ -1,0 +1,219 @@
+//! Reading a message in one expression.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::sync::{Arc, Mutex};
+
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::crypto::Password;
+use sequoia_openpgp::packet::Key;
+use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use sequoia_openpgp::policy::{Policy, StandardPolicy};
+
+use crate::decrypt::Spool;
+use crate::error::{MessageError, Result};
+use crate::held::{Held, HeldReader};
+use crate::keys::decryption_keys;
+use crate::kind::Message;
+use crate::packets::Limits;
+use crate::read::{ReadOptions, Received, read_message};
+use crate::secrets::Secrets;
+use crate::verify::{Issuer, Lookup, Verifier};
+
+static POLICY: StandardPolicy<'static> = StandardPolicy::new();
+
+/// Reads messages: encrypted ones, signed ones, texts with a cleartext signature; armored or not.
+///
+/// Without [`Self::signed_by`], signatures are checked with the certificates of [`Self::certs`] and reported,
+/// and a bad one is an error. With it, nothing is given out unless all of the signers have made a good one.
+///
+/// ```
+/// # use talaria_message::openpgp::cert::CertBuilder;
+/// # use talaria_message::{Decryptor, Encryptor, MessageError};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let now = u32::try_from(std::time::UNIX_EPOCH.elapsed()?.as_secs())?;
+/// # let (alice, _) = CertBuilder::general_purpose(Some("<alice@example.org>")).generate()?;
+/// # let (bob, _) = CertBuilder::general_purpose(Some("<bob@example.org>")).generate()?;
+/// # let (mallory, _) = CertBuilder::general_purpose(Some("<mallory@example.org>")).generate()?;
+/// let mut sealed = Vec::new();
+/// Encryptor::new(now).to(&bob)?.sign(&alice)?.armor().write(&b"attack at dawn"[..], &mut sealed)?;
+///
+/// let mut plain = Vec::new();
+/// Decryptor::new(now).key(&bob).signed_by(&[&alice]).to_writer(&sealed[..], &mut plain)?;
+/// assert_eq!(plain, b"attack at dawn");
+///
+/// let mut nothing = Vec::new();
+/// let expected = Decryptor::new(now).key(&bob).signed_by(&[&mallory]);
+/// let refused = expected.to_writer(&sealed[..], &mut nothing);
+/// assert!(matches!(refused, Err(MessageError::NotAccepted(_))) && nothing.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Decryptor<'a> {
+    now: u32,
+    policy: &'a (dyn Policy + Sync),
+    keys: Vec<openpgp::Cert>,
+    passwords: Vec<Password>,
+    certs: Vec<openpgp::Cert>,
+    lookup: Option<Lookup<'a>>,
+    expected: Option<Vec<openpgp::Fingerprint>>,
+    spools: Option<Box<MakeSpools<'a>>>,
+    limits: Limits,
+    threads: usize,
+}
+
+type MakeSpools<'a> = dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync + 'a;
+
+impl<'a> Decryptor<'a> {
+    /// Reads as of `now`, in seconds since 1970.
+    #[must_use]
+    pub fn new(now: u32) -> Self {
+        Self {
+            now,
+            policy: &POLICY,
+            keys: Vec::new(),
+            passwords: Vec::new(),
+            certs: Vec::new(),
+            lookup: None,
+            expected: None,
+            spools: None,
+            limits: Limits::default(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// Decrypts with the secret keys of a certificate, too.
+    #[must_use]
+    pub fn key(mut self, key: &openpgp::Cert) -> Self {
+        self.keys.push(key.clone());
+        self
+    }
+
+    /// Tries a passphrase, too: on the message, and on secret keys that are locked.
+    #[must_use]
+    pub fn passphrase(mut self, passphrase: impl Into<Password>) -> Self {
+        self.passwords.push(passphrase.into());
+        self
+    }
+
+    /// Insists on a good signature of each of these certificates.
+    #[must_use]
+    pub fn signed_by(mut self, signers: &[&openpgp::Cert]) -> Self {
+        let names = signers.iter().map(|cert| cert.fingerprint());
+        self.expected.get_or_insert_default().extend(names);
+        self.certs(signers)
+    }
+
+    /// Checks signatures with these certificates, and expects none of them.
+    #[must_use]
+    pub fn certs(mut self, certs: &[&openpgp::Cert]) -> Self {
+        self.certs.extend(certs.iter().map(|&cert| cert.clone()));
+        self
+    }
+
+    /// Looks for further certificates with this: in a store, say.
+    #[must_use]
+    pub fn lookup(mut self, lookup: Lookup<'a>) -> Self {
+        self.lookup = Some(lookup);
+        self
+    }
+
+    /// Which algorithms are too weak to count; that of Sequoia if none is said.
+    #[must_use]
+    pub fn policy(mut self, policy: &'a (dyn Policy + Sync)) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Where to put content that must not leave yet and is longer than 8 MiB, encrypted: temporary files. Without
+    /// it, such content is held in memory.
+    #[must_use]
+    pub fn spool(
+        mut self,
+        make: impl Fn() -> io::Result<Box<dyn Spool>> + Send + Sync + 'a,
+    ) -> Self {
+        self.spools = Some(Box::new(make));
+        self
+    }
+
+    /// Bounds on what comes out.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Writes the content of the message that `input` gives. What was written before an error is the start of
+    /// the true content; it is nothing if signers are expected, or if the message is signed only.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::NotAccepted`]; what is wrong with the message, or with reading and writing.
+    #[expect(clippy::wrong_self_convention, reason = "what was built is used up")]
+    pub fn to_writer(
+        self,
+        input: impl Read + Send,
+        output: &mut (dyn Write + Send),
+    ) -> Result<Received> {
+        self.read(BufReader::new(input), output, false)
+    }
+
+    /// The content of the message that `input` gives, as a stream. All of it was read and accepted before the
+    /// first octet comes out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::to_writer`].
+    pub fn into_reader(mut self, input: impl Read + Send) -> Result<(HeldReader, Received)> {
+        let spools = self.spools.take().unwrap_or_else(|| Box::new(in_memory));
+        let mut held = Held::new(Box::new(&*spools));
+        let received = self.read(BufReader::new(input), &mut held, true)?;
+        Ok((held.into_reader()?, received))
+    }
+
+    fn read(
+        self,
+        input: impl BufRead + Send,
+        output: &mut (dyn Write + Send),
+        disposable: bool,
+    ) -> Result<Received> {
+        let unlocking = self.passwords.clone();
+        let ask = move |asked: usize, _: &Key<PublicParts, UnspecifiedRole>| {
+            unlocking.get(asked).cloned()
+        };
+        let ask = Arc::new(Mutex::new(ask));
+        let mut secrets = Secrets {
+            keys: self.keys.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect(),
+            passwords: self.passwords,
+            ..Secrets::default()
+        };
+        let (certs, mut further) = (self.certs, self.lookup);
+        let lookup = move |issuer: &Issuer| {
+            let id = issuer.key_id.to_string();
+            let has =
+                |cert: &&openpgp::Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
+            let mut found: Vec<_> = certs.iter().filter(has).cloned().collect();
+            found.extend(further.iter_mut().flat_map(|further| further(issuer)));
+            found
+        };
+        let verifier = Verifier::new(Box::new(lookup), self.policy, self.now);
+        let spools = self.spools.unwrap_or_else(|| Box::new(in_memory));
+        let options = ReadOptions {
+            expected: self.expected,
+            disposable,
+            limits: self.limits,
+            threads: self.threads,
+            ..ReadOptions::new(&*spools)
+        };
+        let message = Message::new(input)?;
+        let received = read_message(message, output, &mut secrets, &verifier, &options)?;
+        match received.decision {
+            Err(why) => Err(MessageError::NotAccepted(why)),
+            Ok(_) => Ok(received),
+        }
+    }
+}
+
+/// A file for those who have no place for files.
+fn in_memory() -> io::Result<Box<dyn Spool>> {
+    Ok(Box::new(io::Cursor::new(Vec::new())))
+}

@@ -1,0 +1,131 @@
+//! Writing a message in one expression.
+
+use std::io::{Read, Write};
+
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::crypto::Password;
+use sequoia_openpgp::policy::{Policy, StandardPolicy};
+
+use crate::armor::{ArmorWriter, Label};
+use crate::encrypt::{EncryptOptions, Encrypted, Recipients, encrypt};
+use crate::error::Result;
+use crate::keys::signing_key;
+use crate::sign::SigningKey;
+
+static POLICY: StandardPolicy<'static> = StandardPolicy::new();
+
+/// Encrypts to certificates and passphrases, signed if there are signers.
+///
+/// ```
+/// # use talaria_message::{Decryptor, Encryptor};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let now = u32::try_from(std::time::UNIX_EPOCH.elapsed()?.as_secs())?;
+/// let mut sealed = Vec::new();
+/// Encryptor::new(now).passphrase("correct horse").write(&b"attack at dawn"[..], &mut sealed)?;
+///
+/// let (mut content, _) =
+///     Decryptor::new(now).passphrase("correct horse").into_reader(&sealed[..])?;
+/// assert_eq!(std::io::read_to_string(&mut content)?, "attack at dawn");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Encryptor<'a> {
+    now: u32,
+    policy: &'a dyn Policy,
+    recipients: Recipients,
+    signers: Vec<SigningKey>,
+    options: EncryptOptions,
+    armor: bool,
+}
+
+impl<'a> Encryptor<'a> {
+    /// Encrypts and signs as of `now`, in seconds since 1970.
+    #[must_use]
+    pub fn new(now: u32) -> Self {
+        Self {
+            now,
+            policy: &POLICY,
+            recipients: Recipients::default(),
+            signers: Vec::new(),
+            options: EncryptOptions::default(),
+            armor: false,
+        }
+    }
+
+    /// Which certificates and keys are too weak to use; that of Sequoia if none is said. It holds for what is
+    /// named after it.
+    #[must_use]
+    pub fn policy(mut self, policy: &'a dyn Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Encrypts to a certificate, too.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Key`](crate::MessageError::Key) if it cannot be encrypted to.
+    pub fn to(mut self, recipient: &openpgp::Cert) -> Result<Self> {
+        self.recipients.add(recipient, self.policy, self.now)?;
+        Ok(self)
+    }
+
+    /// Encrypts to a passphrase, too.
+    #[must_use]
+    pub fn passphrase(mut self, passphrase: impl Into<Password>) -> Self {
+        self.recipients.add_password(passphrase.into());
+        self
+    }
+
+    /// Signs with the newest key that may sign of a certificate, which is not locked.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Key`](crate::MessageError::Key) if there is none.
+    pub fn sign(mut self, signer: &openpgp::Cert) -> Result<Self> {
+        self.signers.push(signing_key(signer, self.policy, self.now, &mut |_, _| None)?);
+        Ok(self)
+    }
+
+    /// Signs with a key that was made ready, wherever its secret is.
+    #[must_use]
+    pub fn sign_with(mut self, signer: SigningKey) -> Self {
+        self.signers.push(signer);
+        self
+    }
+
+    /// Writes ASCII armor.
+    #[must_use]
+    pub fn armor(mut self) -> Self {
+        self.armor = true;
+        self
+    }
+
+    /// How to encrypt, in all detail.
+    #[must_use]
+    pub fn options(mut self, options: EncryptOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Encrypts what `input` gives.
+    ///
+    /// # Errors
+    ///
+    /// What reading, writing and the keys can meet; [`MessageError::Usage`](crate::MessageError::Usage)
+    /// without recipients.
+    pub fn write(
+        self,
+        input: impl Read + Send,
+        output: &mut (impl Write + Send),
+    ) -> Result<Encrypted> {
+        let Self { now, recipients, mut signers, options, armor, .. } = self;
+        if !armor {
+            return encrypt(input, output, &recipients, &mut signers, &options, now);
+        }
+        let mut armored = ArmorWriter::new(output, Label::Message)?;
+        let done = encrypt(input, &mut armored, &recipients, &mut signers, &options, now)?;
+        armored.finish()?;
+        Ok(done)
+    }
+}

@@ -1,0 +1,279 @@
+//! Output that is held back until it is known whether it may leave.
+//!
+//! What is short stays in memory. What is longer goes to a file under a key that exists only in memory, so
+//! that nothing readable is left of content that is never released, whatever becomes of the file.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use zeroize::Zeroizing;
+
+use crate::aead::AeadKey;
+use crate::algorithm::{Aead, Cipher, TAG_BYTES};
+use crate::decrypt::Spool;
+use crate::error::{MessageError, Result};
+use crate::framing::read_full;
+use crate::random;
+
+/// Makes the file for content that is too long for memory.
+pub type MakeSpool<'a> = Box<dyn FnMut() -> io::Result<Box<dyn Spool>> + Send + 'a>;
+
+/// Octets that are held in memory.
+const MEMORY_BYTES: usize = 8 << 20;
+/// Octets under one tag in the file.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A writer that gives back what was written as a reader, when the caller has decided that it may leave.
+pub struct Held<'a> {
+    make: MakeSpool<'a>,
+    memory_bytes: usize,
+    /// What is not in the file.
+    memory: Zeroizing<Vec<u8>>,
+    sealed: Option<Sealed>,
+}
+
+impl<'a> Held<'a> {
+    /// Holds up to 8 MiB in memory and the rest in what `make` makes.
+    #[must_use]
+    pub fn new(make: MakeSpool<'a>) -> Self {
+        let memory = Zeroizing::default();
+        Self { make, memory_bytes: MEMORY_BYTES, memory, sealed: None }
+    }
+
+    /// As [`Self::new`], with another bound on memory.
+    #[cfg(test)]
+    fn with_memory(make: MakeSpool<'a>, memory_bytes: usize) -> Self {
+        Self { memory_bytes, ..Self::new(make) }
+    }
+
+    /// Everything that was written, from the start.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Write`] if the file fails. The reader fails if the file was changed meanwhile.
+    pub fn into_reader(mut self) -> Result<HeldReader> {
+        if let Some(sealed) = &mut self.sealed {
+            for piece in self.memory.chunks_mut(PIECE_BYTES) {
+                sealed.add(piece)?;
+            }
+            sealed.file.seek(SeekFrom::Start(0)).map_err(MessageError::write)?;
+            (sealed.at, sealed.pieces) = (0, sealed.at);
+            self.memory.clear();
+        }
+        Ok(HeldReader { piece: std::mem::take(&mut self.memory), at: 0, sealed: self.sealed })
+    }
+
+    /// Writes everything to `output`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::into_reader`], and [`MessageError::Write`].
+    pub fn release(self, output: &mut (impl Write + ?Sized)) -> Result<()> {
+        let mut held = self.into_reader()?;
+        loop {
+            output.write_all(held.rest()).map_err(MessageError::write)?;
+            if !held.next_piece()? {
+                return output.flush().map_err(MessageError::write);
+            }
+        }
+    }
+
+    /// Puts whole pieces into the file, so that less than one stays in memory.
+    fn spill(&mut self) -> Result<()> {
+        if self.sealed.is_none() {
+            self.sealed = Some(Sealed::new((self.make)().map_err(MessageError::write)?)?);
+        }
+        let Some(sealed) = &mut self.sealed else { return Ok(()) };
+        let whole = self.memory.len() / PIECE_BYTES * PIECE_BYTES;
+        for piece in self.memory[..whole].chunks_mut(PIECE_BYTES) {
+            sealed.add(piece)?;
+        }
+        self.memory.drain(..whole);
+        Ok(())
+    }
+}
+
+impl Write for Held<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let data = &data[..data.len().min(MEMORY_BYTES)];
+        self.memory.extend_from_slice(data);
+        let room = if self.sealed.is_some() { PIECE_BYTES } else { self.memory_bytes };
+        if self.memory.len() > room {
+            self.spill()?;
+        }
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file of sealed pieces: length, octets, tag.
+struct Sealed {
+    file: Box<dyn Spool>,
+    key: AeadKey,
+    /// The number of the next piece.
+    at: u64,
+    /// How many there are, when all are written.
+    pieces: u64,
+}
+
+impl Sealed {
+    fn new(file: Box<dyn Spool>) -> Result<Self> {
+        let mut key = Zeroizing::new([0; 32]);
+        random::fill(&mut *key)?;
+        let key = AeadKey::new(Aead::Gcm, Cipher::Aes256, &*key)?;
+        Ok(Self { file, key, at: 0, pieces: 0 })
+    }
+
+    /// The key is used for this file only, so the number of a piece is a nonce.
+    fn nonce(&self) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce[4..].copy_from_slice(&self.at.to_be_bytes());
+        nonce
+    }
+
+    /// Seals a piece, in place, and writes it.
+    fn add(&mut self, piece: &mut [u8]) -> Result<()> {
+        let length = u32::try_from(piece.len()).unwrap_or(u32::MAX).to_be_bytes();
+        let tag = self.key.seal(&self.nonce(), &length, piece)?;
+        for part in [&length[..], piece, &tag] {
+            self.file.write_all(part).map_err(MessageError::write)?;
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Reads the next piece; `false` behind the last one.
+    fn next(&mut self, piece: &mut Vec<u8>) -> Result<bool> {
+        const SHORT: MessageError = MessageError::Tampered("a temporary file became shorter");
+        piece.clear();
+        if self.at == self.pieces {
+            return Ok(false);
+        }
+        let mut length = [0; 4];
+        if read_full(&mut self.file, &mut length)? < length.len() {
+            return Err(SHORT);
+        }
+        let bytes = (u32::from_be_bytes(length) as usize).min(PIECE_BYTES);
+        piece.resize(bytes + TAG_BYTES, 0);
+        if read_full(&mut self.file, piece)? < piece.len() {
+            return Err(SHORT);
+        }
+        let nonce = self.nonce();
+        let (data, tag) = piece.split_at_mut(bytes);
+        self.key.open(&nonce, &length, data, tag)?;
+        piece.truncate(bytes);
+        self.at += 1;
+        Ok(true)
+    }
+}
+
+/// What was held, as a stream.
+pub struct HeldReader {
+    piece: Zeroizing<Vec<u8>>,
+    at: usize,
+    sealed: Option<Sealed>,
+}
+
+impl HeldReader {
+    fn rest(&self) -> &[u8] {
+        &self.piece[self.at..]
+    }
+
+    /// Goes on to the next piece; `false` behind the last one.
+    fn next_piece(&mut self) -> Result<bool> {
+        let Some(sealed) = &mut self.sealed else {
+            self.at = self.piece.len();
+            return Ok(false);
+        };
+        self.at = 0;
+        sealed.next(&mut self.piece)
+    }
+}
+
+impl Read for HeldReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while self.rest().is_empty() {
+            if !self.next_piece()? {
+                return Ok(0);
+            }
+        }
+        let read = self.rest().read(buf)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// A file whose octets the test sees.
+    #[derive(Clone, Default)]
+    struct Open(Arc<Mutex<Cursor<Vec<u8>>>>);
+
+    impl Read for Open {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().read(buf)
+        }
+    }
+
+    impl Write for Open {
+        fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(data)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for Open {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.0.lock().unwrap().seek(to)
+        }
+    }
+
+    fn held(file: &Open, memory: usize, content: &[u8]) -> Held<'static> {
+        let file = file.clone();
+        let mut held = Held::with_memory(Box::new(move || Ok(Box::new(file.clone()))), memory);
+        content.chunks(99_999).for_each(|part| held.write_all(part).unwrap());
+        held
+    }
+
+    #[test]
+    fn everything_comes_back_whatever_its_length() {
+        for length in [0, 1, 1000, PIECE_BYTES, 3 * PIECE_BYTES, 4 * PIECE_BYTES + 1] {
+            let content: Vec<u8> =
+                (0..length).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
+            for memory in [0, 1000, 10 * PIECE_BYTES] {
+                let mut out = Vec::new();
+                held(&Open::default(), memory, &content).release(&mut out).unwrap();
+                assert!(out == content, "{length} octets, {memory} in memory");
+                let mut out = Vec::new();
+                let reader = held(&Open::default(), memory, &content).into_reader();
+                reader.unwrap().read_to_end(&mut out).unwrap();
+                assert!(out == content, "{length} octets, {memory} in memory, as a stream");
+            }
+        }
+    }
+
+    #[test]
+    fn the_file_has_nothing_readable_and_must_not_change() {
+        let file = Open::default();
+        let content = b"attack at dawn. ".repeat(100_000);
+        let held_back = held(&file, 1000, &content);
+        let on_disk = |file: &Open| file.0.lock().unwrap().get_ref().clone();
+        assert!(on_disk(&file).len() > content.len() / 2);
+        assert!(!on_disk(&file).windows(6).any(|part| part == b"attack"));
+        let mut reader = held_back.into_reader().unwrap();
+        file.0.lock().unwrap().get_mut()[PIECE_BYTES * 2] ^= 1;
+        let mut out = Vec::new();
+        assert!(reader.read_to_end(&mut out).is_err());
+        assert!(content.starts_with(&out), "what came before is what was written");
+    }
+}
