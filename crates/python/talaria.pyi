@@ -45,6 +45,12 @@ class NotFoundError(Error):
 class AmbiguousError(Error):
     """More than one certificate is called that."""
 
+class SignatureError(Error):
+    """A signature of the message is bad, or one that it must have is missing."""
+
+class InternalError(Error):
+    """A bug in talaria, which was stopped."""
+
 class StoreError(Error):
     """The store cannot be read."""
 
@@ -66,8 +72,8 @@ class Sealer:
         """Takes a passphrase, certificates, or both. Without a profile messages are of the newest that all
         recipients have announced; everybody reads "rfc4880"."""
 
-    def seal(self, data: Data) -> bytes:
-        """The message that only the recipients can read."""
+    def seal(self, data: Data, *, sign_with: Key | None = None) -> bytes:
+        """The message that only the recipients can read, signed with a key if there is one."""
 
 @final
 class Opener:
@@ -92,9 +98,15 @@ class Opener:
         Raises an Error, and returns nothing, if any part of the message is not as it was made.
         """
 
-    def open_verified(self, data: Data, verifier: Verifier) -> tuple[bytes, list[Verification]]:
+    def open_verified(
+        self, data: Data, verifier: Verifier, *, signers: Sequence[str] | None = None
+    ) -> tuple[bytes, list[Verification]]:
         """The content of a message and what came out of checking its signatures: an empty list if it is not
-        signed. A bad signature raises nothing."""
+        signed.
+
+        Raises SignatureError, and returns nothing, if a signature is bad; with `signers`, which are
+        fingerprints, unless each of them has made a good one.
+        """
 
 @final
 class Key:
@@ -133,7 +145,12 @@ class Store:
 
 @final
 class Verification:
-    """What came out of checking a signature. True if it is good and counts."""
+    """What came out of checking a signature. True if it is good and counts, and, where signers were named, if
+    each of them has made a good one."""
+
+    @property
+    def refused(self) -> str | None:
+        """Why it is not true."""
 
     @property
     def outcome(self) -> Literal["good", "bad", "no_key", "discounted", "unchecked"]:
@@ -179,11 +196,17 @@ class Verifier:
     def __init__(self, *, certs: Sequence[Data] | None = None, store: Store | None = None) -> None:
         """Takes either certificates or a store."""
 
-    def verify(self, signature: Data, data: Data) -> Verification:
-        """Checks a detached signature. Whatever is wrong with it is in the result, and raises nothing.
+    def verify(
+        self, signature: Data, data: Data, *, signers: Sequence[str] | None = None
+    ) -> Verification:
+        """Checks a detached signature, or several one after the other. Whatever is wrong with them is in the
+        result, and raises nothing.
 
-        Of several signatures in one: the first that is bad, else the first that is good, else the first.
+        Without `signers`, at least one is good and none is bad. With `signers`, which are fingerprints, each
+        of them has made a good one. The result shows the signature that decides it.
         """
 
-    def verify_many(self, items: Sequence[tuple[Data, Data]]) -> list[Verification]:
+    def verify_many(
+        self, items: Sequence[tuple[Data, Data]], *, signers: Sequence[str] | None = None
+    ) -> list[Verification]:
         """Checks many, each a signature and its data, on all cores; Ed25519 signatures in batches."""

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use talaria::Error;
-use talaria::embed::ErrorKind;
+use talaria::embed::{ErrorKind, guarded};
 use talaria::message::MessageError;
 
 /// What came out of a call.
@@ -39,6 +39,8 @@ pub enum talaria_status {
     Other = 11,
     /// A bug in talaria. What the call worked on can be freed, and nothing else.
     Bug = 12,
+    /// A signature of the message is bad, or one that it must have is missing.
+    NotAccepted = 13,
 }
 
 impl From<&Error> for talaria_status {
@@ -53,6 +55,8 @@ impl From<&Error> for talaria_status {
             ErrorKind::TooLarge => Self::TooLarge,
             ErrorKind::NotFound => Self::NotFound,
             ErrorKind::Ambiguous => Self::Ambiguous,
+            ErrorKind::NotAccepted => Self::NotAccepted,
+            ErrorKind::Bug => Self::Bug,
             ErrorKind::Store => Self::Store,
             ErrorKind::Other => Self::Other,
         }
@@ -65,11 +69,8 @@ thread_local! {
 
 /// Does the work of a call and remembers why it failed.
 pub(crate) fn call(work: impl FnOnce() -> Result<(), Error>) -> talaria_status {
-    let (status, text) = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(())) => return talaria_status::Ok,
-        Ok(Err(error)) => (talaria_status::from(&error), talaria::describe(&error)),
-        Err(_) => (talaria_status::Bug, "a bug in talaria, which was stopped".to_owned()),
-    };
+    let Err(error) = guarded(work) else { return talaria_status::Ok };
+    let (status, text) = (talaria_status::from(&error), talaria::describe(&error));
     // A thread that is ending has no place for the text any more.
     let _ = MESSAGE.try_with(|message| *message.borrow_mut() = c_string(&text));
     status

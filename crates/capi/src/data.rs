@@ -3,8 +3,9 @@
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::slice;
 
-use talaria::Error;
 use talaria::message::MessageError;
+use talaria::message::openpgp::Fingerprint;
+use talaria::{Error, embed};
 
 use crate::call::give_back;
 
@@ -113,4 +114,19 @@ pub(crate) unsafe fn arrays<'a>(
 ) -> Result<Vec<&'a [u8]>, Error> {
     // SAFETY: as the caller promises.
     unsafe { array(items, count)?.iter().map(|bytes| bytes.get()).collect() }
+}
+
+/// Fingerprints of the caller's, in hexadecimal; `None` if there are none.
+///
+/// # Safety
+///
+/// As [`arrays`].
+pub(crate) unsafe fn fingerprints(
+    items: *const talaria_bytes,
+    count: usize,
+) -> Result<Option<Vec<Fingerprint>>, Error> {
+    // SAFETY: as the caller promises.
+    let texts = unsafe { arrays(items, count)? };
+    let texts: Vec<_> = texts.into_iter().map(String::from_utf8_lossy).collect();
+    if texts.is_empty() { Ok(None) } else { embed::fingerprints(&texts).map(Some) }
 }

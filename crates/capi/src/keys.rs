@@ -17,6 +17,12 @@ pub struct talaria_key {
     certificate: CString,
 }
 
+impl talaria_key {
+    pub(crate) fn inner(&self) -> &embed::Key {
+        &self.key
+    }
+}
+
 /// Makes ready the newest key that may sign of the one certificate in `key`, armored or not. A passphrase
 /// whose pointer is null is none.
 #[unsafe(no_mangle)]

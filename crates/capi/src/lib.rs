@@ -30,11 +30,11 @@ pub use keys::{
 };
 pub use messages::{
     talaria_open, talaria_open_verified, talaria_opener, talaria_opener_free, talaria_opener_new,
-    talaria_profile, talaria_seal, talaria_sealer, talaria_sealer_free, talaria_sealer_new,
-    talaria_sealer_new_passphrase,
+    talaria_profile, talaria_seal, talaria_seal_signed, talaria_sealer, talaria_sealer_free,
+    talaria_sealer_new, talaria_sealer_new_passphrase,
 };
 pub use signatures::{
     talaria_outcome, talaria_signed, talaria_verification, talaria_verifications_free,
     talaria_verifier, talaria_verifier_free, talaria_verifier_new_certs,
-    talaria_verifier_new_store, talaria_verify, talaria_verify_many,
+    talaria_verifier_new_store, talaria_verify, talaria_verify_many, talaria_verify_signers,
 };

@@ -6,7 +6,8 @@ use talaria::message::{self, MessageError, Profile};
 use talaria::{Error, embed};
 
 use crate::call::{call, give_back, given, hand_out, talaria_status};
-use crate::data::{arrays, places, talaria_buffer, talaria_bytes};
+use crate::data::{arrays, fingerprints, places, talaria_buffer, talaria_bytes};
+use crate::keys::talaria_key;
 use crate::signatures::{talaria_verification, talaria_verifier};
 
 /// Which specification messages follow.
@@ -92,6 +93,23 @@ pub unsafe extern "C" fn talaria_seal(
     })
 }
 
+/// Encrypts one message, signed with a key.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_seal_signed(
+    sealer: Option<&talaria_sealer>,
+    key: Option<&talaria_key>,
+    plain: talaria_bytes,
+    sealed: Option<&mut MaybeUninit<talaria_buffer>>,
+) -> talaria_status {
+    call(|| {
+        let (sealer, key, place) = (given(sealer)?, given(key)?, given(sealed)?);
+        // SAFETY: as the caller promises.
+        let plain = unsafe { plain.get()? };
+        place.write(embed::seal_signed(&sealer.0, plain, key.inner())?.into());
+        Ok(())
+    })
+}
+
 /// Decrypts many messages with the same keys and passphrases. It remembers what it has computed for the
 /// latest thousand, so messages of one sealer cost the first of them only. It opens one at a time: threads
 /// that are to open at once have one each.
@@ -148,12 +166,16 @@ pub unsafe extern "C" fn talaria_open(
 }
 
 /// Decrypts one message and checks its signatures. `count` is how many it has, of which the first `room` are
-/// written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is no error.
+/// written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is
+/// TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers`, which are fingerprints in hexadecimal,
+/// it is so unless each of them has made a good signature; null and 0 if anybody may have signed, or nobody.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_open_verified(
     opener: Option<&talaria_opener>,
     sealed: talaria_bytes,
     verifier: Option<&talaria_verifier>,
+    signers: *const talaria_bytes,
+    signers_count: usize,
     plain: Option<&mut MaybeUninit<talaria_buffer>>,
     verifications: *mut talaria_verification,
     room: usize,
@@ -164,7 +186,10 @@ pub unsafe extern "C" fn talaria_open_verified(
         let (place, count) = (given(plain)?, given(count)?);
         // SAFETY: as the caller promises.
         let (sealed, places) = unsafe { (sealed.get()?, places(verifications, room)?) };
-        let (plain, reports) = opener.0.open_verified(sealed, verifier.inner())?;
+        // SAFETY: as the caller promises.
+        let signers = unsafe { fingerprints(signers, signers_count)? };
+        let (plain, reports) =
+            opener.0.open_verified(sealed, verifier.inner(), signers.as_deref())?;
         place.write(plain.into());
         count.write(reports.len());
         for (place, report) in places.iter_mut().zip(reports) {

@@ -6,10 +6,10 @@ use std::ptr;
 
 use talaria::Error;
 use talaria::embed;
-use talaria::message::{Outcome, SignatureReport};
+use talaria::message::{MessageError, Outcome, SignatureReport};
 
 use crate::call::{c_string, call, give_back, given, hand_out, talaria_status};
-use crate::data::{array, arrays, places, talaria_bytes};
+use crate::data::{array, arrays, fingerprints, places, talaria_bytes};
 use crate::keys::talaria_store;
 
 /// Checks detached signatures, as of the time of each call.
@@ -132,8 +132,9 @@ pub unsafe extern "C" fn talaria_verifier_free(verifier: Option<Box<talaria_veri
     give_back(verifier);
 }
 
-/// Checks a detached signature, armored or not. Whatever is wrong with it is in `verification`, and is no
-/// error. Of several signatures in one: the first that is bad, else the first that is good, else the first.
+/// Checks a detached signature, armored or not, or several one after the other. Whatever is wrong with it is in
+/// `verification`, and is no error. Of several signatures the one that decides is shown: the first that is bad,
+/// else the first that is good, else the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verify(
     verifier: Option<&talaria_verifier>,
@@ -145,8 +146,29 @@ pub unsafe extern "C" fn talaria_verify(
         let (verifier, place) = (given(verifier)?, given(verification)?);
         // SAFETY: as the caller promises.
         let (signature, data) = unsafe { (signature.get()?, data.get()?) };
-        place.write(verifier.0.verify(signature, data)?.into());
+        place.write(verifier.0.verify(signature, data, None)?.report.into());
         Ok(())
+    })
+}
+
+/// Insists on signers: TALARIA_STATUS_OK only if each of `signers`, which are fingerprints in hexadecimal, has
+/// made a good signature on the data; TALARIA_STATUS_NOT_ACCEPTED otherwise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn talaria_verify_signers(
+    verifier: Option<&talaria_verifier>,
+    signature: talaria_bytes,
+    data: talaria_bytes,
+    signers: *const talaria_bytes,
+    signers_count: usize,
+) -> talaria_status {
+    call(|| {
+        let verifier = given(verifier)?;
+        // SAFETY: as the caller promises.
+        let (signature, data) = unsafe { (signature.get()?, data.get()?) };
+        // SAFETY: as the caller promises.
+        let signers = unsafe { fingerprints(signers, signers_count)? }.unwrap_or_default();
+        let checked = verifier.0.verify(signature, data, Some(&signers))?;
+        checked.decision.map(drop).map_err(|why| MessageError::NotAccepted(why).into())
     })
 }
 
@@ -167,8 +189,8 @@ pub unsafe extern "C" fn talaria_verify_many(
             let items = array(items, count)?.iter().map(item);
             (items.collect::<Result<Vec<_>, Error>>()?, places(verifications, count)?)
         };
-        for (place, report) in places.iter_mut().zip(verifier.0.verify_many(&items)?) {
-            place.write(report.into());
+        for (place, report) in places.iter_mut().zip(verifier.0.verify_many(&items, None)?) {
+            place.write(report.report.into());
         }
         Ok(())
     })

@@ -125,10 +125,25 @@ int main(int, char **argv) {
 
     // Signatures within messages.
     talaria_verification results[1];
-    EXPECT(!talaria_open_verified(
-        opener, {sealed.data, sealed.len}, verifier, &plain, results, 1, &count));
+    const auto open = [&](const talaria_bytes *signers, size_t signers_count) {
+        return talaria_open_verified(opener, {sealed.data, sealed.len}, verifier, signers,
+                                     signers_count, &plain, results, 1, &count);
+    };
+    EXPECT(!open(nullptr, 0));
     EXPECT(count == 0);
     talaria_buffer_free(&plain);
+    // Nobody has signed it, so nobody who is expected has.
+    const std::string alice = talaria_key_certificate(key), nobody(40, '0'), name = "alice";
+    const talaria_bytes signer = bytes(alice), other = bytes(nobody), vague = bytes(name);
+    EXPECT(open(&signer, 1) == TALARIA_STATUS_NOT_ACCEPTED);
+    talaria_buffer_free(&sealed);
+    EXPECT(!talaria_seal_signed(sealer, key, text, &sealed));
+    EXPECT(!open(&signer, 1));
+    EXPECT(count == 1 && results[0].outcome == TALARIA_OUTCOME_GOOD);
+    talaria_verifications_free(results, 1);
+    talaria_buffer_free(&plain);
+    EXPECT(open(&other, 1) == TALARIA_STATUS_NOT_ACCEPTED);
+    EXPECT(open(&vague, 1) == TALARIA_STATUS_USAGE);
 
     talaria_buffer_free(&sealed);
     talaria_verifier_free(verifier);

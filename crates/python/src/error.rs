@@ -3,7 +3,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use talaria::embed::ErrorKind;
+use talaria::embed::{self, ErrorKind};
 
 create_exception!(talaria, Error, PyException, "Why something could not be done.");
 create_exception!(talaria, UsageError, Error, "What was asked for does not go together.");
@@ -45,7 +45,23 @@ create_exception!(
     "There is no such store, or no such certificate in it."
 );
 create_exception!(talaria, AmbiguousError, Error, "More than one certificate is called that.");
+create_exception!(
+    talaria,
+    SignatureError,
+    Error,
+    "A signature of the message is bad, or one that it must have is missing."
+);
+create_exception!(talaria, InternalError, Error, "A bug in talaria, which was stopped.");
 create_exception!(talaria, StoreError, Error, "The store cannot be read.");
+
+/// Does the work of a call while other threads of Python run. A panic becomes an exception that
+/// `except Exception` catches.
+pub(crate) fn work<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, talaria::Error> + Send,
+) -> Result<T, Raised> {
+    py.detach(|| embed::guarded(work)).map_err(Raised)
+}
 
 /// An error on its way to Python.
 pub(crate) struct Raised(talaria::Error);
@@ -69,6 +85,8 @@ impl From<Raised> for PyErr {
             ErrorKind::TooLarge => TooLargeError::new_err(text),
             ErrorKind::NotFound => NotFoundError::new_err(text),
             ErrorKind::Ambiguous => AmbiguousError::new_err(text),
+            ErrorKind::NotAccepted => SignatureError::new_err(text),
+            ErrorKind::Bug => InternalError::new_err(text),
             ErrorKind::Store => StoreError::new_err(text),
             ErrorKind::Other => Error::new_err(text),
         }

@@ -7,11 +7,17 @@ use pyo3::types::PyBytes;
 use talaria::embed;
 
 use crate::data::{Data, Passphrase};
-use crate::error::Raised;
+use crate::error::{Raised, work};
 
 /// A secret key that signs.
 #[pyclass(frozen)]
 pub(crate) struct Key(embed::Key);
+
+impl Key {
+    pub(crate) fn inner(&self) -> &embed::Key {
+        &self.0
+    }
+}
 
 #[pymethods]
 impl Key {
@@ -24,7 +30,7 @@ impl Key {
         passphrase: Option<Passphrase>,
     ) -> Result<Self, Raised> {
         let passphrase = passphrase.as_ref().map(AsRef::as_ref);
-        Ok(Self(py.detach(|| embed::Key::from_bytes(data.as_ref(), passphrase))?))
+        Ok(Self(work(py, || embed::Key::from_bytes(data.as_ref(), passphrase))?))
     }
 
     /// The fingerprint of the certificate.
@@ -35,7 +41,7 @@ impl Key {
 
     /// A detached signature.
     fn sign<'py>(&self, py: Python<'py>, data: Data) -> Result<Bound<'py, PyBytes>, Raised> {
-        let signature = py.detach(|| self.0.sign(data.as_ref()))?;
+        let signature = work(py, || self.0.sign(data.as_ref()))?;
         Ok(PyBytes::new(py, &signature))
     }
 
@@ -45,7 +51,7 @@ impl Key {
         py: Python<'py>,
         data: Vec<Data>,
     ) -> Result<Vec<Bound<'py, PyBytes>>, Raised> {
-        let signatures = py.detach(|| self.0.sign_many(&data))?;
+        let signatures = work(py, || self.0.sign_many(&data))?;
         Ok(signatures.iter().map(|signature| PyBytes::new(py, signature)).collect())
     }
 
@@ -71,7 +77,7 @@ impl Store {
 impl Store {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
-        let certificates = py.detach(|| embed::Certificates::open(&path))?;
+        let certificates = work(py, || embed::Certificates::open(&path))?;
         Ok(Self { certificates, path })
     }
 
@@ -81,13 +87,13 @@ impl Store {
         py: Python<'py>,
         query: &str,
     ) -> Result<Vec<Bound<'py, PyBytes>>, Raised> {
-        let certs = py.detach(|| self.certificates.lookup(query))?;
+        let certs = work(py, || self.certificates.lookup(query))?;
         Ok(certs.iter().map(|cert| PyBytes::new(py, cert)).collect())
     }
 
     /// The only certificate that matches and can be encrypted to.
     fn recipient<'py>(&self, py: Python<'py>, query: &str) -> Result<Bound<'py, PyBytes>, Raised> {
-        let cert = py.detach(|| self.certificates.recipient(query))?;
+        let cert = work(py, || self.certificates.recipient(query))?;
         Ok(PyBytes::new(py, &cert))
     }
 

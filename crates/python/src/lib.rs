@@ -17,8 +17,9 @@ use pyo3::pymodule;
 mod module {
     #[pymodule_export]
     use crate::error::{
-        AmbiguousError, Error, MalformedError, NoSecretError, NotFoundError, StoreError,
-        TamperedError, TooLargeError, UnsupportedError, UnusableKeyError, UsageError,
+        AmbiguousError, Error, InternalError, MalformedError, NoSecretError, NotFoundError,
+        SignatureError, StoreError, TamperedError, TooLargeError, UnsupportedError,
+        UnusableKeyError, UsageError,
     };
     #[pymodule_export]
     use crate::keys::{Key, Store};

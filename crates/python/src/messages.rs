@@ -6,7 +6,8 @@ use talaria::embed;
 use talaria::message;
 
 use crate::data::{Data, Passphrase};
-use crate::error::{Raised, UsageError};
+use crate::error::{Raised, UsageError, work};
+use crate::keys::Key;
 use crate::signatures::{Verification, Verifier};
 
 /// Encrypts many messages for the same recipients.
@@ -25,13 +26,22 @@ impl Sealer {
     ) -> PyResult<Self> {
         let profile = profile.map(parse_profile).transpose()?;
         let passphrases: Vec<Passphrase> = passphrase.into_iter().collect();
-        let sealer = py.detach(|| embed::sealer(&passphrases, &certs, profile));
-        Ok(Self(sealer.map_err(Raised::from)?))
+        Ok(Self(work(py, || embed::sealer(&passphrases, &certs, profile))?))
     }
 
-    /// The message that only the recipients can read.
-    fn seal<'py>(&self, py: Python<'py>, data: Data) -> Result<Bound<'py, PyBytes>, Raised> {
-        let sealed = py.detach(|| self.0.seal(data.as_ref()))?;
+    /// The message that only the recipients can read, signed with a key if there is one.
+    #[pyo3(signature = (data, *, sign_with = None))]
+    fn seal<'py>(
+        &self,
+        py: Python<'py>,
+        data: Data,
+        sign_with: Option<PyRef<'_, Key>>,
+    ) -> Result<Bound<'py, PyBytes>, Raised> {
+        let key = sign_with.as_ref().map(|key| key.inner());
+        let sealed = work(py, || match key {
+            Some(key) => embed::seal_signed(&self.0, data.as_ref(), key),
+            None => Ok(self.0.seal(data.as_ref())?),
+        })?;
         Ok(PyBytes::new(py, &sealed))
     }
 }
@@ -56,28 +66,33 @@ impl Opener {
     #[new]
     #[pyo3(signature = (*, passphrases = Vec::new(), keys = Vec::new(), key_passphrases = Vec::new()))]
     fn new(
+        py: Python<'_>,
         passphrases: Vec<Passphrase>,
         keys: Vec<Data>,
         key_passphrases: Vec<Passphrase>,
     ) -> Result<Self, Raised> {
-        Ok(Self(embed::Opener::new(&passphrases, &keys, &key_passphrases)?))
+        Ok(Self(work(py, || embed::Opener::new(&passphrases, &keys, &key_passphrases))?))
     }
 
     /// The content of a message. Its signatures are not looked at.
     fn open<'py>(&self, py: Python<'py>, data: Data) -> Result<Bound<'py, PyBytes>, Raised> {
-        let plain = py.detach(|| self.0.open(data.as_ref()))?;
+        let plain = work(py, || self.0.open(data.as_ref()))?;
         Ok(PyBytes::new(py, &plain))
     }
 
     /// The content of a message, and what came out of checking its signatures.
+    #[pyo3(signature = (data, verifier, *, signers = None))]
     fn open_verified<'py>(
         &self,
         py: Python<'py>,
         data: Data,
         verifier: &Verifier,
+        signers: Option<Vec<String>>,
     ) -> Result<(Bound<'py, PyBytes>, Vec<Verification>), Raised> {
-        let (plain, reports) =
-            py.detach(|| self.0.open_verified(data.as_ref(), verifier.inner()))?;
+        let (plain, reports) = work(py, || {
+            let signers = signers.as_deref().map(embed::fingerprints).transpose()?;
+            self.0.open_verified(data.as_ref(), verifier.inner(), signers.as_deref())
+        })?;
         Ok((PyBytes::new(py, &plain), reports.into_iter().map(Verification::from).collect()))
     }
 }

@@ -5,7 +5,7 @@ use talaria::embed;
 use talaria::message::SignatureReport;
 
 use crate::data::Data;
-use crate::error::{Raised, UsageError};
+use crate::error::{Raised, UsageError, work};
 use crate::keys::Store;
 
 /// Checks detached signatures with given certificates or those of a store.
@@ -27,37 +27,67 @@ impl Verifier {
         certs: Option<Vec<Data>>,
         store: Option<PyRef<'_, Store>>,
     ) -> PyResult<Self> {
-        let made = match (certs, store) {
-            (Some(certs), None) => py.detach(|| embed::Verifier::with_certs(&certs)),
-            (None, Some(store)) => embed::Verifier::with_store(store.inner()),
+        Ok(match (certs, store) {
+            (Some(certs), None) => Self(work(py, || embed::Verifier::with_certs(&certs))?),
+            (None, Some(store)) => {
+                let store = store.inner();
+                Self(work(py, || embed::Verifier::with_store(store))?)
+            }
             _ => return Err(UsageError::new_err("a verifier takes certs or a store")),
-        };
-        Ok(Self(made.map_err(Raised::from)?))
+        })
     }
 
     /// Checks a detached signature. Whatever is wrong with it is in the result.
-    fn verify(&self, py: Python<'_>, signature: Data, data: Data) -> Result<Verification, Raised> {
-        Ok(py.detach(|| self.0.verify(signature.as_ref(), data.as_ref()))?.into())
+    #[pyo3(signature = (signature, data, *, signers = None))]
+    fn verify(
+        &self,
+        py: Python<'_>,
+        signature: Data,
+        data: Data,
+        signers: Option<Vec<String>>,
+    ) -> Result<Verification, Raised> {
+        let checked = work(py, || {
+            let signers = signers.as_deref().map(embed::fingerprints).transpose()?;
+            self.0.verify(signature.as_ref(), data.as_ref(), signers.as_deref())
+        })?;
+        Ok(checked.into())
     }
 
     /// Checks many, each a signature and its data, on all cores.
+    #[pyo3(signature = (items, *, signers = None))]
     fn verify_many(
         &self,
         py: Python<'_>,
         items: Vec<(Data, Data)>,
+        signers: Option<Vec<String>>,
     ) -> Result<Vec<Verification>, Raised> {
-        let reports = py.detach(|| self.0.verify_many(&items))?;
-        Ok(reports.into_iter().map(Verification::from).collect())
+        let checked = work(py, || {
+            let signers = signers.as_deref().map(embed::fingerprints).transpose()?;
+            self.0.verify_many(&items, signers.as_deref())
+        })?;
+        Ok(checked.into_iter().map(Verification::from).collect())
     }
 }
 
-/// What came out of checking a signature. True if it is good and counts.
+/// What came out of checking a signature. True if it is good and counts, and is one that was expected.
 #[pyclass(frozen)]
-pub(crate) struct Verification(SignatureReport);
+pub(crate) struct Verification {
+    report: SignatureReport,
+    /// Why the document is not accepted.
+    refused: Option<String>,
+}
 
 impl From<SignatureReport> for Verification {
     fn from(report: SignatureReport) -> Self {
-        Self(report)
+        let refused = (!report.is_good()).then(|| "the signature is not good".to_owned());
+        Self { report, refused }
+    }
+}
+
+impl From<embed::Verification> for Verification {
+    fn from(checked: embed::Verification) -> Self {
+        let refused = checked.decision.err().map(|why| why.to_string());
+        Self { report: checked.report, refused }
     }
 }
 
@@ -65,41 +95,46 @@ impl From<SignatureReport> for Verification {
 impl Verification {
     #[getter]
     fn outcome(&self) -> &'static str {
-        self.0.outcome.name()
+        self.report.outcome.name()
     }
 
     #[getter]
     fn certificate(&self) -> Option<&str> {
-        self.0.signer.as_ref().map(|signer| &*signer.certificate)
+        self.report.signer.as_ref().map(|signer| &*signer.certificate)
     }
 
     #[getter]
     fn key(&self) -> Option<&str> {
-        self.0.signer.as_ref().map(|signer| &*signer.key)
+        self.report.signer.as_ref().map(|signer| &*signer.key)
     }
 
     #[getter]
     fn user_id(&self) -> Option<&str> {
-        self.0.signer.as_ref()?.user_id.as_deref()
+        self.report.signer.as_ref()?.user_id.as_deref()
     }
 
     #[getter]
     fn created(&self) -> u32 {
-        self.0.created
+        self.report.created
     }
 
     #[getter]
     fn why(&self) -> Option<String> {
-        self.0.outcome.why()
+        self.report.outcome.why()
     }
 
     #[getter]
     fn since(&self) -> Option<String> {
-        self.0.since.as_ref().map(ToString::to_string)
+        self.report.since.as_ref().map(ToString::to_string)
+    }
+
+    #[getter]
+    fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     fn __bool__(&self) -> bool {
-        self.0.is_good()
+        self.refused.is_none()
     }
 
     fn __repr__(&self) -> String {

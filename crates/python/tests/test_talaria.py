@@ -134,6 +134,34 @@ class Signatures(unittest.TestCase):
         opener = talaria.Opener(passphrases=["pass"])
         self.assertEqual(opener.open_verified(sealed, self.verifiers[0]), (b"text", []))
 
+    def test_a_message_without_the_signature_of_an_expected_signer_is_refused(self):
+        sealer = talaria.Sealer(passphrase="pass")
+        opener = talaria.Opener(passphrases=["pass"])
+        alice = self.key.certificate
+        signed = sealer.seal(b"text", sign_with=self.key)
+        for verifier in self.verifiers:
+            plain, [good] = opener.open_verified(signed, verifier, signers=[alice])
+            self.assertEqual((plain, bool(good), good.certificate), (b"text", True, alice))
+            for message, signers in [(sealer.seal(b"text"), [alice]), (signed, ["0" * 40])]:
+                with self.assertRaises(talaria.SignatureError):
+                    opener.open_verified(message, verifier, signers=signers)
+            with self.assertRaises(talaria.UsageError):
+                opener.open_verified(signed, verifier, signers=["alice"])
+        # Nobody has the certificate: unknown is not expected.
+        with self.assertRaises(talaria.SignatureError):
+            opener.open_verified(signed, talaria.Verifier(certs=[]), signers=[alice])
+
+    def test_a_good_signature_of_somebody_else_is_not_the_expected_one(self):
+        signature = self.key.sign(b"data")
+        verifier = self.verifiers[0]
+        self.assertTrue(verifier.verify(signature, b"data", signers=[self.key.certificate]))
+        other = verifier.verify(signature, b"data", signers=["0" * 40])
+        self.assertFalse(other)
+        self.assertEqual(other.outcome, "good")
+        self.assertIn("0" * 40, other.refused)
+        results = verifier.verify_many([(signature, b"data")], signers=["0" * 40])
+        self.assertEqual([bool(result) for result in results], [False])
+
 
 class Stores(unittest.TestCase):
     def test_certificates_are_found_and_used(self):

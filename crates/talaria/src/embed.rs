@@ -6,19 +6,20 @@
 //! all of its threads.
 
 use std::borrow::Cow;
-use std::io::Read as _;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use talaria_cert::first_packet;
-use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
-    ArmorReader, EncryptOptions, Issuer, Lookup, MessageError, Outcome, Profile, Recipients,
-    Sealer, SignatureReport, SigningKey, decryption_keys, read_certs, signing_key,
+    Acceptance, EncryptOptions, Facts, Issuer, Lookup, MessageError, MessageKind, NotAccepted,
+    Profile, Recipients, Recognised, Sealer, SignatureReport, SigningKey, Unsigned,
+    decryption_keys, read_certs, signing_key, unarmored,
 };
 use talaria_store::{Access, Order, Query, StoreError};
 
@@ -91,24 +92,73 @@ impl Opener {
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let nobody = Box::new(|_: &Issuer| Vec::new());
         let verifier = talaria_message::Verifier::new(nobody, &POLICY, now());
-        Ok(lock(&self.0).open(&binary(sealed)?, &verifier)?.0)
+        Ok(lock(&self.0).open(&encrypted(sealed)?, &verifier)?.0)
     }
 
-    /// The content of a message and the reports on its signatures, none if it is not signed.
+    /// The content of a message and the reports on its signatures, none if it is not signed. With `signers`,
+    /// each of them must have made a good one.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`]; nothing of the message is returned. A signature that is bad is no error.
+    /// [`Error::Message`], with [`MessageError::NotAccepted`] for a bad signature or one that is missing;
+    /// nothing of the message is returned.
     pub fn open_verified(
         &self,
         sealed: &[u8],
         verifier: &Verifier,
+        signers: Option<&[Fingerprint]>,
     ) -> Result<(Vec<u8>, Vec<SignatureReport>), Error> {
-        let sealed = binary(sealed)?;
+        let sealed = encrypted(sealed)?;
         let current = verifier.current()?;
         let (plain, decrypted) = lock(&self.0).open(&sealed, &current)?;
+        acceptance(signers, Unsigned::Accepted)
+            .decide(&decrypted.signatures)
+            .map_err(MessageError::NotAccepted)?;
         Ok((plain, decrypted.signatures))
     }
+}
+
+/// The policy of callers who expect signers, or none in particular.
+fn acceptance(signers: Option<&[Fingerprint]>, unsigned: Unsigned) -> Acceptance {
+    match signers {
+        Some(signers) => Acceptance::Expected(signers.to_vec()),
+        None => Acceptance::NoneBad(unsigned),
+    }
+}
+
+/// Fingerprints of certificates or keys, in hexadecimal.
+///
+/// # Errors
+///
+/// [`MessageError::Usage`] for anything else.
+pub fn fingerprints<S: AsRef<str>>(texts: &[S]) -> Result<Vec<Fingerprint>, Error> {
+    let parsed = |text: &S| {
+        let digits: String = text.as_ref().chars().filter(|c| *c != ' ').collect();
+        let fits = matches!(digits.len(), 40 | 64) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        digits.parse().ok().filter(|_| fits).ok_or_else(|| {
+            MessageError::Usage("a signer is a fingerprint of 40 or 64 hexadecimal digits").into()
+        })
+    };
+    texts.iter().map(parsed).collect()
+}
+
+/// The message that only the recipients of `sealer` can read, signed with `key`.
+///
+/// # Errors
+///
+/// [`Error::Message`] if the key refuses.
+pub fn seal_signed(sealer: &Sealer, plain: &[u8], key: &Key) -> Result<Vec<u8>, Error> {
+    Ok(sealer.seal_signed(plain, std::slice::from_mut(&mut *lock(&key.signing)), now())?)
+}
+
+/// Does the work of a call from another language. A panic is a bug of ours, and an error like any other there.
+///
+/// # Errors
+///
+/// That of `work`, or [`Error::Bug`].
+pub fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    // What a panic left behind is behind locks, which go on (see `lock`), or is dropped.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Bug))
 }
 
 /// A secret key that signs.
@@ -267,19 +317,26 @@ impl Verifier {
         Ok(Self { current: Mutex::new(current), source })
     }
 
-    /// Checks a detached signature on `data`. Of several signatures in one: the first that is bad, else
-    /// the first that is good, else the first.
+    /// Checks a detached signature on `data`, or several one after the other. With `signers`, each of them
+    /// must have made a good one.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] only: whatever is wrong with a signature is in the report.
-    pub fn verify(&self, signature: &[u8], data: &[u8]) -> Result<SignatureReport, Error> {
+    /// [`Error::Store`] only: whatever is wrong with a signature is in what is returned.
+    pub fn verify(
+        &self,
+        signature: &[u8],
+        data: &[u8],
+        signers: Option<&[Fingerprint]>,
+    ) -> Result<Verification, Error> {
         let current = self.current()?;
-        Ok(match binary(signature) {
-            Ok(packets) if is_one_packet(&packets) => current.one(&packets, data),
+        let acceptance = acceptance(signers, Unsigned::Refused);
+        let reports = match unarmored(signature) {
+            Ok(packets) if is_one_packet(&packets) => vec![current.one(&packets, data)],
             Ok(packets) => several(&current, &packets, data),
-            Err(error) => SignatureReport::unreadable(&error.to_string()),
-        })
+            Err(error) => vec![SignatureReport::unreadable(&error.to_string())],
+        };
+        Ok(Verification::of(reports, &acceptance))
     }
 
     /// Checks many signatures, each with its data, on all cores; Ed25519 signatures in batches.
@@ -290,10 +347,12 @@ impl Verifier {
     pub fn verify_many<S: AsRef<[u8]>, D: AsRef<[u8]>>(
         &self,
         items: &[(S, D)],
-    ) -> Result<Vec<SignatureReport>, Error> {
+        signers: Option<&[Fingerprint]>,
+    ) -> Result<Vec<Verification>, Error> {
         let current = self.current()?;
+        let acceptance = acceptance(signers, Unsigned::Refused);
         let decoded: Vec<_> =
-            items.iter().map(|(signature, _)| binary(signature.as_ref())).collect();
+            items.iter().map(|(signature, _)| unarmored(signature.as_ref())).collect();
         // What is one packet goes together.
         let together: Vec<(&[u8], &[u8])> = decoded
             .iter()
@@ -304,17 +363,17 @@ impl Verifier {
             })
             .collect();
         let mut reports = current.many(&together).into_iter();
-        Ok(decoded
-            .iter()
-            .zip(items)
-            .map(|(packets, (_, data))| match packets {
+        let of = |(packets, (_, data)): (&Result<Cow<'_, [u8]>, MessageError>, &(S, D))| {
+            let reports = match packets {
                 Ok(packets) if is_one_packet(packets) => {
-                    reports.next().expect("one report for each signature")
+                    vec![reports.next().expect("one report for each signature")]
                 }
                 Ok(packets) => several(&current, packets, data.as_ref()),
-                Err(error) => SignatureReport::unreadable(&error.to_string()),
-            })
-            .collect())
+                Err(error) => vec![SignatureReport::unreadable(&error.to_string())],
+            };
+            Verification::of(reports, &acceptance)
+        };
+        Ok(decoded.iter().zip(items).map(of).collect())
     }
 
     /// The verifier as of now. No lock is held while it works.
@@ -363,19 +422,36 @@ impl Source {
     }
 }
 
-/// What came out of signatures on the same data, as one.
+/// What came out of checking the signatures on a document.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// The signature on which the decision rests.
+    pub report: SignatureReport,
+    /// Whether the document is accepted.
+    pub decision: Result<Facts, NotAccepted>,
+}
+
+impl Verification {
+    /// By the policy, from at least one report.
+    fn of(mut reports: Vec<SignatureReport>, acceptance: &Acceptance) -> Self {
+        let decision = acceptance.decide(&reports);
+        let report = match acceptance.decisive(&reports) {
+            Some(place) => reports.swap_remove(place),
+            None => SignatureReport::unreadable("there is no signature"),
+        };
+        Self { report, decision }
+    }
+}
+
+/// The reports on signatures on the same data.
 fn several(
     verifier: &talaria_message::Verifier<'_>,
     packets: &[u8],
     mut data: &[u8],
-) -> SignatureReport {
-    let mut reports = match verifier.detached(packets, &mut data) {
-        Ok(reports) => reports,
-        Err(error) => return SignatureReport::unreadable(&error.to_string()),
-    };
-    let is = |wanted: Outcome| reports.iter().position(|report| report.outcome == wanted);
-    let place = is(Outcome::Bad).or_else(|| is(Outcome::Good)).unwrap_or(0);
-    reports.swap_remove(place)
+) -> Vec<SignatureReport> {
+    verifier
+        .detached(packets, &mut data)
+        .unwrap_or_else(|error| vec![SignatureReport::unreadable(&error.to_string())])
 }
 
 fn is_one_packet(bytes: &[u8]) -> bool {
@@ -383,19 +459,13 @@ fn is_one_packet(bytes: &[u8]) -> bool {
     first_packet(bytes).is_some_and(|packet| packet.body.as_ptr_range().end == end)
 }
 
-/// Packets, taken out of their armor if they have one.
-fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, MessageError> {
-    if bytes.first().is_some_and(|octet| octet & 0x80 != 0) {
-        return Ok(Cow::Borrowed(bytes));
+/// The packets of an encrypted message, taken out of their armor if they have one.
+fn encrypted(sealed: &[u8]) -> Result<Cow<'_, [u8]>, MessageError> {
+    let found = Recognised::of(sealed, true).map_or(MessageKind::Other, |what| what.kind);
+    if found != MessageKind::Encrypted {
+        return Err(MessageError::OtherKind { found, wanted: "an encrypted message" });
     }
-    let mut packets = Vec::new();
-    ArmorReader::new(bytes)?.read_to_end(&mut packets).map_err(|error| {
-        match error.downcast::<MessageError>() {
-            Ok(ours) => ours,
-            Err(error) => MessageError::Read(error),
-        }
-    })?;
-    Ok(Cow::Owned(packets))
+    unarmored(sealed)
 }
 
 fn passwords<B: AsRef<[u8]>>(texts: &[B]) -> Vec<Password> {
@@ -437,8 +507,12 @@ pub enum ErrorKind {
     NotFound,
     /// More than one certificate is called that.
     Ambiguous,
+    /// A signature of the message is bad, or one that it must have is missing.
+    NotAccepted,
     /// The store cannot be read.
     Store,
+    /// A bug of ours: a panic that was stopped.
+    Bug,
     /// Anything else.
     Other,
 }
@@ -448,7 +522,10 @@ impl From<&Error> for ErrorKind {
         match error {
             Error::Message(error) => match error {
                 MessageError::Usage(_) => Self::Usage,
-                MessageError::Malformed(_) | MessageError::Truncated(_) => Self::Malformed,
+                MessageError::Malformed(_)
+                | MessageError::OtherKind { .. }
+                | MessageError::Truncated(_) => Self::Malformed,
+                MessageError::NotAccepted(_) => Self::NotAccepted,
                 MessageError::Tampered(_) | MessageError::Unopened | MessageError::Unprotected => {
                     Self::Tampered
                 }
@@ -461,6 +538,7 @@ impl From<&Error> for ErrorKind {
             Error::Store(StoreError::Missing { .. } | StoreError::NotFound(_))
             | Error::NotFound { .. } => Self::NotFound,
             Error::Store(_) => Self::Store,
+            Error::Bug => Self::Bug,
             Error::Ambiguous { .. } => Self::Ambiguous,
             Error::Query(_) => Self::Usage,
             Error::Unrecognised { .. } => Self::Malformed,

@@ -54,6 +54,9 @@ pub enum Error {
         /// What was looked for.
         query: String,
     },
+    /// A panic, which was stopped.
+    #[error("internal error (panic) in talaria")]
+    Bug,
     /// A server did not answer as it should.
     #[error("{url}: {source}")]
     Http {

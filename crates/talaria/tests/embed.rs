@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use talaria::cert::Verification;
-use talaria::embed::{Certificates, ErrorKind, Key, Opener, Verifier, sealer};
+use talaria::embed::{
+    Certificates, ErrorKind, Key, Opener, Verifier, fingerprints, seal_signed, sealer,
+};
 use talaria::message::openpgp::cert::CertBuilder;
 use talaria::message::openpgp::serialize::SerializeInto as _;
 use talaria::message::openpgp::types::ReasonForRevocation;
@@ -101,9 +103,9 @@ fn a_verifier_sees_what_is_added_to_its_store() {
     let store = Certificates::open(&path).unwrap();
     let verifier = Verifier::with_store(&store).unwrap();
     let signature = Key::from_bytes(&secret(&alice), None).unwrap().sign(b"data").unwrap();
-    assert_eq!(verifier.verify(&signature, b"data").unwrap().outcome, Outcome::NoKey);
+    assert_eq!(verifier.verify(&signature, b"data", None).unwrap().report.outcome, Outcome::NoKey);
     add(&path, &alice);
-    let report = verifier.verify(&signature, b"data").unwrap();
+    let report = verifier.verify(&signature, b"data", None).unwrap().report;
     assert!(report.is_good());
     assert_eq!(report.signer.unwrap().certificate, alice.fingerprint().to_hex());
     let key = alice.primary_key().key().clone().parts_into_secret().unwrap();
@@ -115,7 +117,7 @@ fn a_verifier_sees_what_is_added_to_its_store() {
         )
         .unwrap();
     add(&path, &alice.clone().insert_packets(revocation).unwrap().0);
-    let report = verifier.verify(&signature, b"data").unwrap();
+    let report = verifier.verify(&signature, b"data", None).unwrap().report;
     assert_eq!(report.outcome, Outcome::Discounted(Discount::Revoked));
 }
 
@@ -127,15 +129,15 @@ fn one_bad_signature_among_several_makes_all_of_them_bad() {
         Key::from_bytes(&secret(cert), None).unwrap().sign(data).unwrap()
     };
     let both = [sign(&alice, b"data"), sign(&bob, b"data")].concat();
-    assert!(verifier.verify(&both, b"data").unwrap().is_good());
+    assert!(verifier.verify(&both, b"data", None).unwrap().report.is_good());
     let mixed = [sign(&alice, b"data"), sign(&bob, b"other")].concat();
-    assert_eq!(verifier.verify(&mixed, b"data").unwrap().outcome, Outcome::Bad);
+    assert_eq!(verifier.verify(&mixed, b"data", None).unwrap().report.outcome, Outcome::Bad);
     let stranger = generate("<carol@example.org>");
     let partly_known = [sign(&stranger, b"data"), sign(&bob, b"data")].concat();
-    assert!(verifier.verify(&partly_known, b"data").unwrap().is_good());
+    assert!(verifier.verify(&partly_known, b"data", None).unwrap().report.is_good());
     // What follows a signature is not passed over.
     let trailing = [sign(&alice, b"data"), b"junk".to_vec()].concat();
-    let report = verifier.verify(&trailing, b"data").unwrap();
+    let report = verifier.verify(&trailing, b"data", None).unwrap().report;
     assert!(matches!(report.outcome, Outcome::Unchecked(_)), "{report:?}");
 }
 
@@ -149,14 +151,14 @@ fn many_reports_are_in_the_order_of_their_signatures() {
     items[7].0 = b"junk".to_vec();
     items[300].1 = b"other".to_vec();
     items[400].0 = [items[400].0.clone(), items[401].0.clone()].concat();
-    let reports = verifier.verify_many(&items).unwrap();
+    let reports = verifier.verify_many(&items, None).unwrap();
     for (at, report) in reports.iter().enumerate() {
         let expected = match at {
             7 => "unchecked",
             300 | 400 => "bad",
             _ => "good",
         };
-        assert_eq!(report.outcome.name(), expected, "{at}");
+        assert_eq!(report.report.outcome.name(), expected, "{at}");
     }
 }
 
@@ -177,4 +179,41 @@ fn a_recipient_is_the_only_one_and_a_look_up_is_all() {
     assert!(store.recipient(&alice.fingerprint().to_hex()).is_ok());
     assert_eq!(kind(store.lookup("bob")), ErrorKind::NotFound);
     assert_eq!(kind(store.lookup("")), ErrorKind::Usage);
+}
+
+#[test]
+fn a_panic_is_an_error_like_any_other() {
+    let seven = talaria::embed::guarded(|| Ok(7));
+    assert_eq!(seven.unwrap(), 7);
+    let stopped = talaria::embed::guarded(|| -> Result<(), Error> { panic!("on purpose") });
+    assert_eq!(kind(stopped), ErrorKind::Bug);
+}
+
+#[test]
+fn a_message_is_opened_only_if_the_expected_signers_have_signed() {
+    let (alice, mallory) = (generate("<alice@example.org>"), generate("<mallory@evil.example>"));
+    let sealer = sealer(&["pass"], &NOBODY, None).unwrap();
+    let opener = Opener::new(&["pass"], &NOBODY, &NOBODY).unwrap();
+    let verifier = Verifier::with_certs(&[public(&alice), public(&mallory)]).unwrap();
+    let signed = |cert: &Cert| {
+        let key = Key::from_bytes(&secret(cert), None).unwrap();
+        seal_signed(&sealer, b"text", &key).unwrap()
+    };
+    let names = [alice.fingerprint().to_hex().to_lowercase()];
+    let expected = fingerprints(&names).unwrap();
+    let open = |message: &[u8], signers| opener.open_verified(message, &verifier, signers);
+    let (plain, reports) = open(&signed(&alice), Some(&expected)).unwrap();
+    assert!(plain == b"text" && reports.len() == 1 && reports[0].is_good());
+    assert_eq!(kind(open(&signed(&mallory), Some(&expected))), ErrorKind::NotAccepted);
+    assert_eq!(kind(open(&sealer.seal(b"text").unwrap(), Some(&expected))), ErrorKind::NotAccepted);
+    assert!(open(&signed(&mallory), None).is_ok());
+    assert!(open(&sealer.seal(b"text").unwrap(), None).is_ok());
+    // A name is anybody's; a fingerprint is not.
+    for name in ["alice", "", "<alice@example.org>", &names[0][..39]] {
+        assert_eq!(kind(fingerprints(&[name])), ErrorKind::Usage, "{name}");
+    }
+    let signature = Key::from_bytes(&secret(&mallory), None).unwrap().sign(b"data").unwrap();
+    let checked = verifier.verify(&signature, b"data", Some(&expected)).unwrap();
+    assert!(checked.decision.is_err() && checked.report.is_good(), "{checked:?}");
+    assert!(verifier.verify(&signature, b"data", None).unwrap().decision.is_ok());
 }
