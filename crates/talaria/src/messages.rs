@@ -75,21 +75,21 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Ambiguous`], also for a part of a name that is in one only; what reading
-    /// can meet.
+    /// [`Error::NotFound`]; [`Error::Inexact`] for a part of a name; [`Error::Ambiguous`]; what reading can meet.
     pub fn signer(&self, query: &Query, now: u32) -> Result<openpgp::Fingerprint, Error> {
         let certs = self.parsed(query, now)?;
         let is_exact = matches!(
             query,
             Query::Fingerprint(_) | Query::KeyId(_) | Query::Exact(_) | Query::Email(_)
         );
+        let candidates = || certs.iter().map(described).collect();
         match &certs[..] {
             [] => Err(Error::NotFound { query: query.to_string() }),
-            [cert] if is_exact => Ok(cert.fingerprint()),
-            many => Err(Error::Ambiguous {
-                query: query.to_string(),
-                candidates: many.iter().map(described).collect(),
-            }),
+            _ if !is_exact => {
+                Err(Error::Inexact { query: query.to_string(), candidates: candidates() })
+            }
+            [cert] => Ok(cert.fingerprint()),
+            _ => Err(Error::Ambiguous { query: query.to_string(), candidates: candidates() }),
         }
     }
 

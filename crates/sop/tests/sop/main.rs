@@ -1,5 +1,6 @@
 //! The Stateless OpenPGP command line, alone and beside other programs.
 
+mod attacks;
 mod common;
 mod exit_codes;
 mod gpg;

@@ -1,0 +1,87 @@
+//! Signed messages as an attacker changes them, with sqop's answer beside ours where it is installed. The
+//! draft's rule is that one valid signature is enough.
+
+use crate::common::{Desk, SOP, peer};
+
+/// The programs to ask, ours first.
+fn programs() -> Vec<String> {
+    std::iter::once(SOP.to_owned()).chain(peer("sqop")).collect()
+}
+
+fn signed(desk: &Desk) -> String {
+    desk.party("a", "rfc4880");
+    desk.sop("inline-sign --as=clearsigned a.key", "pay bob\n10 euro").text()
+}
+
+#[test]
+fn white_space_that_nobody_signed_is_not_written() {
+    let desk = Desk::new();
+    let padded = signed(&desk).replace("pay bob", "pay bob \t").replace("10 euro", "10 euro  ");
+    assert!(padded.contains("bob \t\n"));
+    for program in programs() {
+        let out = desk.run(&program, &["inline-verify", "a.cert"], &padded).text();
+        assert_eq!(out.trim_end_matches('\n'), "pay bob\n10 euro", "{program}");
+    }
+    let detached = desk.sop("inline-detach --signatures-out=sigs", &padded).text();
+    assert_eq!(detached, "pay bob\n10 euro");
+    desk.sop("verify sigs a.cert", &detached).ok();
+}
+
+#[test]
+fn a_header_that_looks_signed_is_refused() {
+    let desk = Desk::new();
+    let signed = signed(&desk);
+    let head = signed.lines().nth(1).unwrap().to_owned();
+    assert!(head.starts_with("Hash: "), "{signed}");
+    for header in ["Hash: PLEASE READ: pay 1000 euro", "Comment: pay 1000 euro"] {
+        let changed = signed.replace(&head, header);
+        let ran = desk.sop("inline-verify a.cert", &changed).fails(41);
+        assert!(ran.out.is_empty());
+        desk.sop("inline-detach --signatures-out=sigs", &changed).fails(41);
+    }
+}
+
+#[test]
+fn a_second_signed_text_is_not_passed_over() {
+    let desk = Desk::new();
+    let signed = signed(&desk);
+    let second = signed.replace("10 euro", "1000 euro");
+    let ran = desk.sop("inline-verify a.cert", format!("{signed}\n{second}")).fails(41);
+    assert!(ran.out.is_empty() && ran.err.contains("another armored block"), "{}", ran.err);
+    // Text around it is not signed, and not written.
+    let around = format!("Pay 1000 euro:\n\n{signed}\nor more\n");
+    for program in programs() {
+        let out = desk.run(&program, &["inline-verify", "a.cert"], &around).text();
+        assert_eq!(out.trim_end_matches('\n'), "pay bob\n10 euro", "{program}");
+    }
+}
+
+#[test]
+fn one_valid_signature_is_enough_wherever_it_stands() {
+    let desk = Desk::new();
+    desk.party("a", "rfc4880");
+    desk.put("good", desk.sop("sign a.key", "text").ok());
+    desk.put("bad", desk.sop("sign a.key", "other").ok());
+    let both = |first: &str, second: &str| [desk.get(first), desk.get(second)].concat();
+    desk.put("good-bad", both("good", "bad"));
+    desk.put("bad-good", both("bad", "good"));
+    for name in ["good-bad", "bad-good"] {
+        let verified = desk.sop(&format!("verify {name} a.cert"), "text");
+        assert!(verified.err.contains("Bad"), "{}", verified.err);
+        assert_eq!(verified.text().lines().count(), 1);
+    }
+    desk.sop("verify bad a.cert", "text").fails(3);
+    // A second block that is cut off is no signature that may be passed over.
+    let cut = both("good", "bad");
+    desk.put("cut", &cut[..cut.len() - 60]);
+    desk.sop("verify cut a.cert", "text").fails(41);
+}
+
+#[test]
+fn a_message_that_nobody_signed_has_no_valid_signature() {
+    let desk = Desk::new();
+    desk.party("a", "rfc4880");
+    let literal = b"\xcb\x0ab\0\0\0\0\0text";
+    let ran = desk.sop("inline-verify a.cert", literal).fails(3);
+    assert!(ran.out.is_empty());
+}
