@@ -76,6 +76,10 @@ typedef enum {
      * A bug in talaria. What the call worked on can be freed, and nothing else.
      */
     TALARIA_STATUS_BUG = 12,
+    /**
+     * A signature of the message is bad, or one that it must have is missing.
+     */
+    TALARIA_STATUS_NOT_ACCEPTED = 13,
 } talaria_status;
 
 /**
@@ -351,6 +355,14 @@ talaria_status talaria_seal(const talaria_sealer *sealer,
                             talaria_buffer *sealed);
 
 /**
+ * Encrypts one message, signed with a key.
+ */
+talaria_status talaria_seal_signed(const talaria_sealer *sealer,
+                                   const talaria_key *key,
+                                   talaria_bytes plain,
+                                   talaria_buffer *sealed);
+
+/**
  * Makes an opener. Each of `keys` has one secret key or more, armored or not; those that are locked are
  * unlocked with one of `key_passphrases` when a message is for them.
  */
@@ -377,11 +389,15 @@ talaria_status talaria_open(const talaria_opener *opener,
 
 /**
  * Decrypts one message and checks its signatures. `count` is how many it has, of which the first `room` are
- * written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is no error.
+ * written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is
+ * TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers`, which are fingerprints in hexadecimal,
+ * it is so unless each of them has made a good signature; null and 0 if anybody may have signed, or nobody.
  */
 talaria_status talaria_open_verified(const talaria_opener *opener,
                                      talaria_bytes sealed,
                                      const talaria_verifier *verifier,
+                                     const talaria_bytes *signers,
+                                     size_t signers_count,
                                      talaria_buffer *plain,
                                      talaria_verification *verifications,
                                      size_t room,
@@ -406,13 +422,24 @@ talaria_status talaria_verifier_new_store(const talaria_store *store,
 void talaria_verifier_free(talaria_verifier *verifier);
 
 /**
- * Checks a detached signature, armored or not. Whatever is wrong with it is in `verification`, and is no
- * error. Of several signatures in one: the first that is bad, else the first that is good, else the first.
+ * Checks a detached signature, armored or not, or several one after the other. Whatever is wrong with it is in
+ * `verification`, and is no error. Of several signatures the one that decides is shown: the first that is bad,
+ * else the first that is good, else the first.
  */
 talaria_status talaria_verify(const talaria_verifier *verifier,
                               talaria_bytes signature,
                               talaria_bytes data,
                               talaria_verification *verification);
+
+/**
+ * Insists on signers: TALARIA_STATUS_OK only if each of `signers`, which are fingerprints in hexadecimal, has
+ * made a good signature on the data; TALARIA_STATUS_NOT_ACCEPTED otherwise.
+ */
+talaria_status talaria_verify_signers(const talaria_verifier *verifier,
+                                      talaria_bytes signature,
+                                      talaria_bytes data,
+                                      const talaria_bytes *signers,
+                                      size_t signers_count);
 
 /**
  * Checks `count` signatures, on all cores; Ed25519 signatures in batches. `verifications` has room for as

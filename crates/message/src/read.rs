@@ -125,7 +125,7 @@ pub fn read_message<R: BufRead + Send>(
     if message.kind() != MessageKind::Encrypted {
         return match verify_message(message, output, verifier, options) {
             Err(MessageError::OtherKind { found, .. }) => {
-                Err(MessageError::OtherKind { found, wanted: "a message" })
+                Err(MessageError::OtherKind { found, wanted: "an encrypted or signed message" })
             }
             other => other,
         };
