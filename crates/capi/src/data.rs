@@ -116,7 +116,7 @@ pub(crate) unsafe fn arrays<'a>(
     unsafe { array(items, count)?.iter().map(|bytes| bytes.get()).collect() }
 }
 
-/// Fingerprints of the caller's, in hexadecimal; `None` if there are none.
+/// Fingerprints of the caller's, in hexadecimal; `None` for a null pointer.
 ///
 /// # Safety
 ///
@@ -128,5 +128,6 @@ pub(crate) unsafe fn fingerprints(
     // SAFETY: as the caller promises.
     let texts = unsafe { arrays(items, count)? };
     let texts: Vec<_> = texts.into_iter().map(String::from_utf8_lossy).collect();
-    if texts.is_empty() { Ok(None) } else { embed::fingerprints(&texts).map(Some) }
+    // An empty array is a mistake, which accepts nothing.
+    if items.is_null() { Ok(None) } else { embed::fingerprints(&texts).map(Some) }
 }

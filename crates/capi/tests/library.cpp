@@ -144,6 +144,8 @@ int main(int, char **argv) {
     talaria_buffer_free(&plain);
     EXPECT(open(&other, 1) == TALARIA_STATUS_NOT_ACCEPTED);
     EXPECT(open(&vague, 1) == TALARIA_STATUS_USAGE);
+    // An empty array is not everybody.
+    EXPECT(open(&signer, 0) == TALARIA_STATUS_NOT_ACCEPTED);
 
     talaria_buffer_free(&sealed);
     talaria_verifier_free(verifier);
