@@ -121,7 +121,7 @@ impl<R: BufRead> Armor<R> {
                 self.state = State::End;
                 break;
             }
-            let line = self.line.trim_ascii();
+            let line = trimmed(&self.line);
             let opens = line.starts_with(b"-----BEGIN PGP ") && line.ends_with(b"-----");
             match self.state {
                 _ if opens => {
@@ -154,7 +154,7 @@ impl<R: BufRead> Armor<R> {
 
     fn body_line(&mut self) {
         self.state = State::Body;
-        let line = self.line.trim_ascii();
+        let line = trimmed(&self.line);
         if line.starts_with(b"-----END PGP ") {
             let complete = self.pending.is_empty();
             self.state = State::Outside;
@@ -234,6 +234,14 @@ fn crc24(bytes: &[u8]) -> u32 {
     let step =
         |crc: u32, &byte: &u8| (crc << 8) ^ TABLE[(crc >> 16 ^ u32::from(byte)) as usize & 0xff];
     bytes.iter().fold(0x00b7_04ce, step) & 0x00ff_ffff
+}
+
+/// A line without white space around it, of which some programs have more kinds than ASCII in Rust.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let is_white = |octet: &u8| octet.is_ascii_whitespace() || *octet == 0x0b;
+    let start = line.iter().position(|octet| !is_white(octet)).unwrap_or(line.len());
+    let end = line.iter().rposition(|octet| !is_white(octet)).map_or(start, |last| last + 1);
+    &line[start..end]
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use toml::Value;
 use crate::trust::policy_named;
 
 /// Options that may stand in the file.
-const OPTIONS: [&str; 4] = ["store", "keys", "trust-model", "tofu-default-policy"];
+const OPTIONS: [&str; 5] = ["store", "keys", "trust-model", "tofu-default-policy", "gpg-agent"];
 /// Options that are paths.
 const PATHS: [&str; 2] = ["store", "keys"];
 
@@ -64,6 +64,8 @@ impl Settings {
                 return Err(format!("{name} cannot be set here; what can is {known}"));
             }
             let values = match value {
+                Value::Boolean(value) if name == "gpg-agent" => vec![value.to_string()],
+                _ if name == "gpg-agent" => return Err(format!("{name} is true or false")),
                 Value::String(value) => vec![value],
                 Value::Array(values) if name == "store" && !values.is_empty() => values
                     .into_iter()
@@ -133,9 +135,18 @@ mod tests {
         refused("trust-model = \"tufo\"", "trust-model = \"tufo\": a trust model is one of pgp");
         refused("trust-model = 1", "trust-model is a text");
         refused("tofu-default-policy = \"maybe\"", "one of auto, good");
+        refused("gpg-agent = \"yes\"", "gpg-agent is true or false");
         refused("store = [1]", "store is a list of texts");
         refused("store = \"\"", "a path is not empty");
         refused("passphrase-file = \"pw\"", "passphrase-file cannot be set here");
+    }
+
+    #[test]
+    fn a_switch_is_on_where_it_is() {
+        let settings = Settings::parse("gpg-agent = true").unwrap();
+        let command = settings.apply(<crate::cli::Cli as clap::CommandFactory>::command());
+        let matches = command.try_get_matches_from(["talaria", "decrypt"]).unwrap();
+        assert!(matches.subcommand().unwrap().1.get_flag("gpg_agent"));
     }
 
     #[test]

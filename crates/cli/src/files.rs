@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use talaria::message::Spool;
 use talaria::{Error, Monitor, Progress};
 
+use crate::descriptor;
 use crate::error::CliError;
 use crate::passphrase::TERMINAL;
 
@@ -33,7 +34,7 @@ impl Source {
         let (name, file) = match path {
             Some(path) if path != Path::new("-") => {
                 let name = path.display().to_string();
-                let file = File::open(path).map_err(|error| failed("read", &name, error))?;
+                let file = descriptor::open(path).map_err(|error| failed("read", &name, error))?;
                 (name, file)
             }
             _ => {
@@ -64,11 +65,6 @@ impl Source {
 
 fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
     CliError::Operation(Error::Io { action, name: name.to_owned(), source })
-}
-
-/// The path of a descriptor that the caller opened for us.
-pub(crate) fn descriptor(number: i32) -> PathBuf {
-    PathBuf::from(format!("/dev/fd/{number}"))
 }
 
 /// A pipe that holds more makes fewer turns between the programs at its ends.
@@ -186,6 +182,9 @@ impl Target {
             return Ok(Self::Stream(file));
         };
         let named = |error| failed("write", &path.display().to_string(), error);
+        if let Some(file) = descriptor::named(path) {
+            return Ok(Self::Stream(file.map_err(named)?));
+        }
         if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             // A device or a pipe, which no file should replace.
             return Ok(Self::Stream(File::options().write(true).open(path).map_err(named)?));

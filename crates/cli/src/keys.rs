@@ -1,20 +1,22 @@
 //! Secret keys for commands: from the key store, from files, in GnuPG's agent.
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use talaria::agent::{Agent, AgentError, Start};
+use talaria::agent::{Agent, Start};
 use talaria::keys::{can_certify, can_sign, certifier, names, read_keys};
 use talaria::message::openpgp::Cert;
 use talaria::message::openpgp::crypto::{Password, Signer};
 use talaria::message::openpgp::packet::Key;
 use talaria::message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
-use talaria::message::{DecryptionKey, SigningKey, decryption_keys, signing_key};
+use talaria::message::{
+    DecryptionKey, Elsewhere, MessageError, SigningKey, decryption_keys, signing_key,
+};
 use talaria::store::{Access, Query};
 use talaria::{Error, described};
 
 use crate::context::Context;
+use crate::descriptor;
 use crate::error::CliError;
 use crate::passphrase;
 
@@ -24,8 +26,7 @@ pub(crate) struct KeyArgs {
     /// Use the secret keys in a file, too; can be repeated
     #[arg(long, value_name = "FILE")]
     key_file: Vec<PathBuf>,
-    /// Use the keys of gpg-agent and its cards, too, and start it if need be. One that runs is asked
-    /// anyway for keys that are nowhere else
+    /// Use the keys of gpg-agent and its cards, too, and start it if need be
     #[arg(long)]
     gpg_agent: bool,
 }
@@ -37,7 +38,7 @@ impl KeyArgs {
         let mut certs: Vec<Cert> = Vec::new();
         for path in &self.key_file {
             let name = path.display().to_string();
-            let file = File::open(path).map_err(|source| Error::Io {
+            let file = descriptor::open(path).map_err(|source| Error::Io {
                 action: "read",
                 name: name.clone(),
                 source,
@@ -148,7 +149,7 @@ impl KeyArgs {
         if !self.gpg_agent {
             return Err(missing());
         }
-        let agent = self.agent(given)?;
+        let agent = Agent::find(Start::IfAbsent, given).map_err(Error::from)?;
         let certs = match cx.stores(Access::Read)?.parsed(query, cx.now) {
             Ok(certs) => certs,
             Err(Error::NotFound { .. }) => return Err(missing()),
@@ -174,34 +175,28 @@ impl KeyArgs {
         }
     }
 
-    /// All keys that decrypt. Those of the agent come last.
+    /// All keys that decrypt, and what asks the agent for others if the user has chosen it.
     pub(crate) fn decryption(
         &self,
-        given: Vec<Password>,
+        given: &[Password],
         cx: &Context,
-    ) -> Result<Vec<DecryptionKey>, CliError> {
-        let ask = Arc::new(Mutex::new(unlocker(given.clone())));
+    ) -> Result<(Vec<DecryptionKey>, Option<Elsewhere>), CliError> {
+        let ask = Arc::new(Mutex::new(unlocker(given.to_vec())));
         let certs = self.certs(cx)?;
-        let mut keys: Vec<DecryptionKey> =
-            certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
-        let in_agent = self.agent(given).map_err(CliError::from).and_then(|agent| {
-            let stores = cx.stores(Access::Read)?;
-            Ok(agent.decryption_keys(&stores, cx.now)?)
-        });
-        match in_agent {
-            Ok(in_agent) => {
-                for key in in_agent {
-                    let fingerprint = key.public().fingerprint();
-                    if keys.iter().all(|other| other.public().fingerprint() != fingerprint) {
-                        keys.push(key);
-                    }
-                }
-            }
-            Err(error) if self.gpg_agent => return Err(error),
-            // Nobody has asked for it.
-            Err(_) => {}
+        let keys = certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
+        if !self.gpg_agent {
+            return Ok((keys, None));
         }
-        Ok(keys)
+        let stores = cx.stores(Access::Read)?;
+        let (given, now) = (given.to_vec(), cx.now);
+        let elsewhere = move |has_passwords: bool| {
+            // The passphrases of a message are nobody's PINs.
+            let given = if has_passwords { Vec::new() } else { given.clone() };
+            let agent = Agent::find(Start::IfAbsent, given)
+                .map_err(|error| MessageError::Secret(error.into()))?;
+            agent.decryption_keys(&stores, now).map_err(|error| MessageError::Secret(error.into()))
+        };
+        Ok((keys, Some(Box::new(elsewhere))))
     }
 
     /// A key that signs, of a certificate in the store, with its secret in the agent.
@@ -212,16 +207,11 @@ impl KeyArgs {
         cx: &Context,
     ) -> Result<SigningKey, CliError> {
         let missing = || Error::NoKey { query: query.to_string() };
-        let agent = match self.agent(given) {
-            Ok(agent) => agent,
-            Err(error) if self.gpg_agent => return Err(error.into()),
-            Err(_) => return Err(missing().into()),
-        };
-        let stores = match cx.stores(Access::Read) {
-            Ok(stores) => stores,
-            Err(error) if self.gpg_agent => return Err(error),
-            Err(_) => return Err(missing().into()),
-        };
+        if !self.gpg_agent {
+            return Err(missing().into());
+        }
+        let agent = Agent::find(Start::IfAbsent, given).map_err(Error::from)?;
+        let stores = cx.stores(Access::Read)?;
         let certs = match stores.parsed(query, cx.now) {
             Ok(certs) => certs,
             Err(Error::NotFound { .. }) => return Err(missing().into()),
@@ -245,11 +235,6 @@ impl KeyArgs {
                 Err(ambiguous(&query.to_string(), &certs))
             }
         }
-    }
-
-    fn agent(&self, given: Vec<Password>) -> Result<Agent, Error> {
-        let start = if self.gpg_agent { Start::IfAbsent } else { Start::Never };
-        Agent::find(start, given).map_err(|error: AgentError| error.into())
     }
 }
 

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod context;
+mod descriptor;
 mod error;
 mod expiry;
 mod files;

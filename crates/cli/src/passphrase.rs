@@ -1,9 +1,10 @@
 //! Where passphrases come from: a file, a descriptor, the environment, or the user.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -12,11 +13,11 @@ use talaria::message::keep_secrets_in_memory;
 use talaria::message::openpgp::crypto::Password;
 use zeroize::Zeroizing;
 
+use crate::descriptor;
 use crate::error::CliError;
-use crate::files::descriptor;
 
-/// Octets of a passphrase.
-const PASSPHRASE_BYTES_MAX: u64 = 4096;
+/// Octets of a passphrase, without the end of its line.
+const PASSPHRASE_BYTES_MAX: usize = 4096;
 /// After an interrupt the process ends earlier than this.
 const SIGNAL_TAKES: Duration = Duration::from_secs(2);
 
@@ -33,28 +34,52 @@ pub(crate) struct PassphraseArgs {
     /// Take a passphrase from an environment variable
     #[arg(long, value_name = "NAME")]
     pub(crate) passphrase_env: Option<String>,
+    /// What was read: a pipe gives a passphrase once.
+    #[arg(skip)]
+    read: Kept,
+}
+
+/// Passphrases that were read.
+#[derive(Clone, Default)]
+struct Kept(OnceLock<Vec<Password>>);
+
+/// Without the passphrases.
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
 }
 
 impl PassphraseArgs {
-    /// The passphrases that are named.
+    /// The passphrases that are named, each read once however often this is asked for.
     pub(crate) fn given(&self) -> Result<Vec<Password>, CliError> {
+        if let Some(read) = self.read.0.get() {
+            return Ok(read.clone());
+        }
+        let read = self.read()?;
+        Ok(self.read.0.get_or_init(|| read).clone())
+    }
+
+    fn read(&self) -> Result<Vec<Password>, CliError> {
         let mut passwords = Vec::new();
         for path in &self.passphrase_file {
             let name = path.display().to_string();
             let failed = |source| Error::Io { action: "read", name: name.clone(), source };
-            passwords.push(first_line(File::open(path).map_err(failed)?).map_err(failed)?);
+            let line = first_line(descriptor::open(path).map_err(failed)?).map_err(failed)?;
+            passwords.push(passphrase(line, &name)?);
         }
         if let Some(number) = self.passphrase_fd {
             let name = format!("file descriptor {number}");
             let failed = |source| Error::Io { action: "read", name: name.clone(), source };
-            let file = File::open(descriptor(number)).map_err(failed)?;
-            passwords.push(first_line(file).map_err(failed)?);
+            let line = first_line(descriptor::duplicate(number).map_err(failed)?);
+            passwords.push(passphrase(line.map_err(failed)?, &name)?);
         }
         if let Some(name) = &self.passphrase_env {
             keep_secrets_in_memory();
             let value = std::env::var(name)
                 .map_err(|_| CliError::Usage(format!("the environment has no {name}")))?;
-            passwords.push(Password::from(Zeroizing::new(value).as_str()));
+            let value = Zeroizing::new(value.into_bytes());
+            passwords.push(passphrase(value, &format!("the environment variable {name}"))?);
         }
         Ok(passwords)
     }
@@ -81,27 +106,50 @@ impl From<NewPassphraseArgs> for PassphraseArgs {
             passphrase_file: new.new_passphrase_file.into_iter().collect(),
             passphrase_fd: new.new_passphrase_fd,
             passphrase_env: new.new_passphrase_env,
+            read: Kept::default(),
         }
     }
 }
 
-fn first_line(file: File) -> io::Result<Password> {
+/// The first line of a file, without its end; of a line that is too long, one octet too many.
+fn first_line(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
     keep_secrets_in_memory();
-    let mut text = Zeroizing::new(Vec::new());
-    let mut limited = file.take(PASSPHRASE_BYTES_MAX);
+    let mut line = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 2));
     // Octet by octet: what follows the line in a pipe is not ours.
-    let mut octet = [0];
-    while limited.read(&mut octet)? == 1 && octet[0] != b'\n' {
-        text.push(octet[0]);
+    let mut octet = Zeroizing::new([0]);
+    while line.len() < PASSPHRASE_BYTES_MAX + 2 {
+        match file.read(&mut *octet) {
+            Ok(0) => break,
+            Ok(_) if octet[0] == b'\n' => break,
+            Ok(_) => line.push(octet[0]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
-    let line = text.strip_suffix(b"\r").unwrap_or(&text);
-    Ok(Password::from(line))
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    Ok(line)
+}
+
+/// A passphrase from `source`. An empty one protects nothing and comes of a mistake; one that is cut off would
+/// be another passphrase, which opens what the whole one does not.
+fn passphrase(octets: Zeroizing<Vec<u8>>, source: &str) -> Result<Password, CliError> {
+    if octets.is_empty() {
+        return Err(CliError::Usage(format!("the passphrase from {source} is empty")));
+    }
+    if octets.len() > PASSPHRASE_BYTES_MAX {
+        return Err(CliError::Usage(format!(
+            "the passphrase from {source} is longer than {PASSPHRASE_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(Password::from(&octets[..]))
 }
 
 /// Held while the user is asked, so that no progress is drawn over the question.
 pub(crate) static TERMINAL: Mutex<()> = Mutex::new(());
 
-/// Asks for a passphrase on the terminal; `None` without one.
+/// Asks for a passphrase on the terminal; `None` without a terminal, or if the user gives none.
 pub(crate) fn ask(prompt: &str) -> Option<Password> {
     if !io::stderr().is_terminal() && File::open("/dev/tty").is_err() {
         return None;
@@ -113,7 +161,9 @@ pub(crate) fn ask(prompt: &str) -> Option<Password> {
         eprint!("\r\x1b[K");
     }
     match rpassword::prompt_password(format!("{prompt}: ")) {
-        Ok(text) => Some(Password::from(Zeroizing::new(text).as_str())),
+        Ok(text) => Some(Zeroizing::new(text))
+            .filter(|text| !text.is_empty())
+            .map(|text| Password::from(text.as_str())),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             // While it is asked, the terminal makes no signal of the keys.
             let _ = kill_process(getpid(), Signal::INT);
@@ -128,7 +178,7 @@ pub(crate) fn ask(prompt: &str) -> Option<Password> {
 pub(crate) fn ask_new(prompt: &str) -> Result<Password, CliError> {
     let missing = || {
         CliError::Usage(
-            "a passphrase is needed: --passphrase-file, --passphrase-fd, --passphrase-env, or a \
+            "a passphrase that is not empty is needed: --passphrase-file, --passphrase-fd, --passphrase-env, or a \
              terminal"
                 .into(),
         )

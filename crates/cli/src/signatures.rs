@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd as _;
 
 use talaria::message::openpgp::Fingerprint;
 use talaria::message::openpgp::crypto::Password;
@@ -12,8 +11,8 @@ use talaria::store::{Access, Query};
 use talaria::{Error, date};
 
 use crate::context::Context;
+use crate::descriptor;
 use crate::error::CliError;
-use crate::files::descriptor;
 use crate::keys::KeyArgs;
 use crate::render::printable;
 use crate::trust::Belief;
@@ -34,20 +33,8 @@ impl StatusArgs {
             name: format!("file descriptor {number}"),
             source,
         };
-        // What is open already is shared, not opened anew: a file would be written over.
-        let shared = match number {
-            1 => Some(std::io::stdout().as_fd().try_clone_to_owned()),
-            2 => Some(std::io::stderr().as_fd().try_clone_to_owned()),
-            _ => None,
-        };
-        if let Some(owned) = shared {
-            return Ok(StatusFile(Some(File::from(owned.map_err(named)?))));
-        }
-        File::options()
-            .append(true)
-            .open(descriptor(number))
-            .map(|file| StatusFile(Some(file)))
-            .map_err(|error| named(error).into())
+        let file = descriptor::duplicate(number).map_err(named)?;
+        Ok(StatusFile(Some(file)))
     }
 }
 

@@ -256,7 +256,7 @@ impl<R: BufRead> ArmorReader<R> {
             if !reader.next_line()? {
                 return Err(MessageError::Truncated("it ends in the headers of its armor"));
             }
-            if reader.line.iter().all(u8::is_ascii_whitespace) {
+            if reader.line.is_empty() {
                 break;
             }
             if !reader.line.contains(&b':') {
@@ -283,7 +283,7 @@ impl<R: BufRead> ArmorReader<R> {
         self.line.clear();
         let mut limited = (&mut self.input).take(LINE_MAX);
         let read = limited.read_until(b'\n', &mut self.line).map_err(MessageError::read)?;
-        while self.line.last().is_some_and(u8::is_ascii_whitespace) {
+        while self.line.last().is_some_and(|octet| is_white(*octet)) {
             self.line.pop();
         }
         Ok(read > 0)
@@ -302,7 +302,7 @@ impl<R: BufRead> ArmorReader<R> {
         if self.line.first() == Some(&b'=') && self.digits.is_empty() {
             return Ok(());
         }
-        self.digits.extend(self.line.iter().filter(|octet| !octet.is_ascii_whitespace()));
+        self.digits.extend(self.line.iter().filter(|octet| !is_white(**octet)));
         let whole = self.digits.len() / 4 * 4;
         self.decoded.clear();
         self.at = 0;
@@ -310,6 +310,11 @@ impl<R: BufRead> ArmorReader<R> {
         self.digits.drain(..whole);
         Ok(())
     }
+}
+
+/// White space (RFC 9580, section 6.2, has blanks, tabs and returns; others have met vertical ones, too).
+fn is_white(octet: u8) -> bool {
+    octet.is_ascii_whitespace() || octet == 0x0b
 }
 
 /// The label in a head or tail line.

@@ -48,6 +48,19 @@ pub fn read_cert(bytes: &[u8]) -> openpgp::Result<Cert> {
     first.unwrap_or_else(|| Err(anyhow::anyhow!("there is no certificate")))
 }
 
+/// What a certificate is, in words, that [`read_certs`] gave this error for, if it is of a kind that is known by name
+/// and not supported.
+#[must_use]
+pub fn unsupported_cert(error: &anyhow::Error) -> Option<&'static str> {
+    let openpgp::Error::UnsupportedCert(_, packets) = error.downcast_ref()? else { return None };
+    let Packet::Unknown(first) = packets.first()? else { return None };
+    match first.body().first()? {
+        2 | 3 => Some("a key of version 3, which is not supported"),
+        5 => Some("a key of version 5 (LibrePGP), which is not supported"),
+        _ => None,
+    }
+}
+
 /// `cert` without subkeys that no signature can cover. For what callers have parsed by themselves.
 pub(crate) fn sound(cert: &Cert) -> Cow<'_, Cert> {
     if cert.keys().subkeys().any(|key| is_oversized(key.key())) {

@@ -24,8 +24,13 @@ pub enum Compression {
     Zlib(u32),
     /// Bzip2, at a level from 1 to 9.
     Bzip2(u32),
-    /// Zlib at level 6 if a sample at the start of the input becomes smaller by a tenth, else none.
+    /// What the recipients prefer, else zlib, at level 6 if a sample at the start of the input becomes smaller by
+    /// a tenth, else none.
     Auto,
+    /// As [`Self::Auto`], with [`Self::Zip`].
+    AutoZip,
+    /// As [`Self::Auto`], with [`Self::Bzip2`].
+    AutoBzip2,
 }
 
 /// What a literal packet says about its content (RFC 9580, section 5.9).
@@ -117,10 +122,15 @@ pub(crate) fn content<'a>(
         (Box::new(data), size)
     };
     let compression = match compression {
-        Compression::Auto => {
+        Compression::Auto | Compression::AutoZip | Compression::AutoBzip2 => {
             let (compressible, again) = sample(data)?;
             data = again;
-            if compressible { Compression::Zlib(6) } else { Compression::None }
+            match compression {
+                _ if !compressible => Compression::None,
+                Compression::AutoZip => Compression::Zip(6),
+                Compression::AutoBzip2 => Compression::Bzip2(6),
+                _ => Compression::Zlib(6),
+            }
         }
         given => given,
     };
@@ -138,7 +148,6 @@ pub(crate) fn content<'a>(
     };
     let level = |level: u32, least: u32| level.clamp(least, 9);
     Ok(match compression {
-        Compression::None | Compression::Auto => plain,
         Compression::Zip(n) => {
             packed(1, Box::new(DeflateEncoder::new(plain.stream, Level::new(level(n, 0)))))
         }
@@ -148,6 +157,7 @@ pub(crate) fn content<'a>(
         Compression::Bzip2(n) => {
             packed(3, Box::new(BzEncoder::new(plain.stream, bzip2::Compression::new(level(n, 1)))))
         }
+        _ => plain,
     })
 }
 

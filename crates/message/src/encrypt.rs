@@ -11,7 +11,7 @@ use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::packet::{Key, PKESK, pkesk::PKESK3, pkesk::PKESK6};
 use sequoia_openpgp::policy::Policy;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use sequoia_openpgp::types::{RevocationStatus, SymmetricAlgorithm};
+use sequoia_openpgp::types::RevocationStatus;
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
@@ -21,7 +21,9 @@ use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::{self, Compression, Literal};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
+use crate::keys::{not_valid, unsupported};
 use crate::password::{Stretched, Wrapping};
+use crate::preferences::Preferences;
 use crate::random;
 use crate::sign::SigningKey;
 
@@ -36,6 +38,10 @@ pub enum Profile {
     LibrePgp,
 }
 
+/// The bit of the features subpacket by which GnuPG 2.3 and later announces that it reads packet 20
+/// (draft-koch-librepgp, section 5.2.3.25).
+const PACKET_20: usize = 1;
+
 /// Whom a message is for.
 #[derive(Default)]
 pub struct Recipients {
@@ -43,8 +49,9 @@ pub struct Recipients {
     passwords: Vec<Password>,
     /// Not all of them have announced that they read RFC 9580.
     old: bool,
-    /// Not all of them take AES-256.
-    weak: bool,
+    /// Not all of them have announced that they read GnuPG's AEAD packet.
+    no_packet_20: bool,
+    preferences: Preferences,
     /// Not all of them take GCM.
     no_gcm: bool,
 }
@@ -60,9 +67,8 @@ impl Recipients {
         let name = || cert.fingerprint().to_hex();
         let refused = |why: String| MessageError::Key { name: name(), why };
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-        let valid = cert
-            .with_policy(policy, time)
-            .map_err(|error| refused(format!("is not valid: {error}")))?;
+        let valid =
+            cert.with_policy(policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
         if let RevocationStatus::Revoked(_) = valid.revocation_status() {
             return Err(refused("is revoked".into()));
         }
@@ -79,12 +85,26 @@ impl Recipients {
         };
         self.keys.extend(keys().map(|key| key.key().clone().role_into_unspecified()));
         if self.keys.len() == before {
-            return Err(refused("has no key to encrypt to".into()));
+            // Which one it would be, if it is of a kind that is known by name only.
+            let named = valid
+                .keys()
+                .alive()
+                .revoked(false)
+                .for_transport_encryption()
+                .for_storage_encryption()
+                .find_map(|key| unsupported(key.key().role_as_unspecified()));
+            return Err(refused(match named {
+                Some(what) => format!("has {what} to encrypt to, which is not supported"),
+                None => "has no key to encrypt to".into(),
+            }));
         }
         self.old |= !valid.features().is_some_and(|features| features.supports_seipdv2());
-        self.weak |= valid
-            .preferred_symmetric_algorithms()
-            .is_some_and(|ciphers| !ciphers.contains(&SymmetricAlgorithm::AES256));
+        self.no_packet_20 |= !valid.features().is_some_and(|features| features.get(PACKET_20));
+        self.preferences.add(
+            valid.preferred_symmetric_algorithms(),
+            valid.preferred_hash_algorithms(),
+            valid.preferred_compression_algorithms(),
+        );
         self.no_gcm |= !valid.preferred_aead_ciphersuites().is_some_and(|suites| {
             suites.contains(&(Cipher::Aes256.sequoia(), Aead::Gcm.sequoia()))
         });
@@ -94,6 +114,16 @@ impl Recipients {
     /// Adds a passphrase.
     pub fn add_password(&mut self, password: Password) {
         self.passwords.push(password);
+    }
+
+    /// How content is compressed for them that is to be compressed if it is worth it.
+    pub(crate) fn compression(&self, wanted: Compression) -> Compression {
+        match (wanted, self.preferences.compression()) {
+            (Compression::Auto, Compression::None) => Compression::None,
+            (Compression::Auto, Compression::Zip(_)) => Compression::AutoZip,
+            (Compression::Auto, Compression::Bzip2(_)) => Compression::AutoBzip2,
+            (wanted, _) => wanted,
+        }
     }
 
     /// Whether there is nobody.
@@ -106,9 +136,9 @@ impl Recipients {
 /// How to encrypt.
 #[derive(Clone, Debug)]
 pub struct EncryptOptions {
-    /// `None` for the newest that all recipients have announced.
+    /// `None` for the newest that all recipients have announced: RFC 9580, else GnuPG's AEAD, else RFC 4880.
     pub profile: Option<Profile>,
-    /// `None` for AES-256 unless a recipient does not take it.
+    /// `None` for the AES that the recipients prefer, AES-256 if they do not say.
     pub cipher: Option<Cipher>,
     /// The mode of [`Profile::Rfc9580`]; `None` for GCM unless a recipient does not take it.
     pub aead: Option<Aead>,
@@ -150,12 +180,16 @@ pub(crate) struct Suite {
 
 impl Suite {
     pub(crate) fn choose(recipients: &Recipients, options: &EncryptOptions) -> Self {
-        let profile = options.profile.unwrap_or(if recipients.old {
-            Profile::Rfc4880
-        } else {
+        // What a passphrase is for, nobody has announced.
+        let keys_only = recipients.passwords.is_empty() && !recipients.keys.is_empty();
+        let profile = options.profile.unwrap_or(if !recipients.old {
             Profile::Rfc9580
+        } else if keys_only && !recipients.no_packet_20 {
+            Profile::LibrePgp
+        } else {
+            Profile::Rfc4880
         });
-        let cipher = if recipients.weak { Cipher::Aes128 } else { Cipher::Aes256 };
+        let cipher = recipients.preferences.cipher();
         let aead = match profile {
             Profile::LibrePgp => Aead::Ocb,
             _ => options.aead.unwrap_or(if recipients.no_gcm { Aead::Ocb } else { Aead::Gcm }),
@@ -275,11 +309,15 @@ pub fn encrypt(
         return Err(MessageError::Usage("a message needs a recipient or a passphrase"));
     }
     let suite = Suite::choose(recipients, options);
+    for signer in &mut *signers {
+        signer.prefer(&recipients.preferences);
+    }
     let session_key = suite.session_key()?;
     let (fields, chunks) = suite.begin(&session_key)?;
     let wrapped = suite.wrap(&session_key, recipients)?;
+    let compression = recipients.compression(options.compression);
     let mut content =
-        content::content(input, options.size, &options.literal, signers, now, options.compression)?;
+        content::content(input, options.size, &options.literal, signers, now, compression)?;
     let sealed =
         content.bytes.map(|plain| fields.len() as u64 + suite.sealed_bytes(chunks.as_ref(), plain));
     let mut start = wrapped;

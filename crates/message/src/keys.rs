@@ -3,14 +3,19 @@
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
 use sequoia_openpgp as openpgp;
+use sequoia_openpgp::cert::Preferences as _;
 use sequoia_openpgp::crypto::{Decryptor, KeyPair, Password, SessionKey, mpi};
 use sequoia_openpgp::packet::Key;
-use sequoia_openpgp::packet::key::{PublicParts, SecretParts, UnspecifiedRole};
+use sequoia_openpgp::packet::key::{PublicParts, SecretKeyMaterial, SecretParts, UnspecifiedRole};
 use sequoia_openpgp::policy::Policy;
 use sequoia_openpgp::types::{Curve, PublicKeyAlgorithm};
+use zeroize::Zeroizing;
 
+use crate::algorithm::Cipher;
 use crate::certs::sound;
+use crate::cfb;
 use crate::error::{MessageError, Result};
 use crate::secrets::DecryptionKey;
 use crate::sign::SigningKey;
@@ -34,9 +39,7 @@ pub fn signing_key(
     let cert = &*sound(cert);
     let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-    let valid = cert
-        .with_policy(policy, time)
-        .map_err(|error| refused(format!("is not valid: {error}")))?;
+    let valid = cert.with_policy(policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
     if let openpgp::types::RevocationStatus::Revoked(_) = valid.revocation_status() {
         return Err(refused("is revoked".into()));
     }
@@ -50,7 +53,11 @@ pub fn signing_key(
         .secret()
         .max_by_key(|key| key.key().creation_time())
         .ok_or_else(|| refused("has no secret key that may sign now".into()))?;
-    Ok(SigningKey::new(unlock(key.key().clone(), ask)?))
+    let mut signing = SigningKey::new(unlock(key.key().clone(), ask)?);
+    if let Some(listed) = valid.preferred_hash_algorithms() {
+        signing.restrict(listed);
+    }
+    Ok(signing)
 }
 
 /// A pair of `key`, unlocked. Whether it is a primary key or a subkey is protected together with its secret,
@@ -66,7 +73,7 @@ pub fn unlock(key: Key<SecretParts, UnspecifiedRole>, ask: &mut AskForKey<'_>) -
         let public = key.parts_as_public().clone();
         let mut asked = 0;
         while let Some(password) = ask(asked, &public) {
-            if let Ok(key) = key.clone().decrypt_secret(&password) {
+            if let Ok(key) = decrypt_secret(key.clone(), &password) {
                 return key.into_keypair().map_err(MessageError::secret);
             }
             asked += 1;
@@ -79,6 +86,48 @@ pub fn unlock(key: Key<SecretParts, UnspecifiedRole>, ask: &mut AskForKey<'_>) -
         return Err(MessageError::Key { name, why: why.into() });
     }
     key.into_keypair().map_err(MessageError::secret)
+}
+
+/// `key` with its secret unlocked.
+fn decrypt_secret(
+    key: Key<SecretParts, UnspecifiedRole>,
+    password: &Password,
+) -> openpgp::Result<Key<SecretParts, UnspecifiedRole>> {
+    key.clone().decrypt_secret(password).or_else(|error| {
+        let secret = with_leading_zeros(&key, password).ok_or(error)?;
+        Ok(key.take_secret().0.add_secret(secret.into()).0)
+    })
+}
+
+/// The secret of an Ed25519 or Cv25519 key that GnuPG 2.4 has locked. It writes that with a length of 256 bits
+/// whatever the uppermost are, where RFC 9580, section 3.2, has no leading zeros, and Sequoia refuses it.
+fn with_leading_zeros(
+    key: &Key<SecretParts, UnspecifiedRole>,
+    password: &Password,
+) -> Option<mpi::SecretKeyMaterial> {
+    const DIGEST_BYTES: usize = 20;
+    let SecretKeyMaterial::Encrypted(locked) = key.secret() else { return None };
+    if locked.aead_algo().is_some() || locked.checksum() != Some(mpi::SecretKeyChecksum::SHA1) {
+        return None;
+    }
+    let cipher = Cipher::from_number(locked.algo().into()).ok()?;
+    let (iv, sealed) = locked.ciphertext().ok()?.split_at_checked(cipher.block_bytes())?;
+    let stretched = locked.s2k().derive_key(password, cipher.key_bytes()).ok()?;
+    let mut plain = Zeroizing::new(sealed.to_vec());
+    cfb::decrypt(&stretched, cipher, iv, &mut plain).ok()?;
+    let (number, digest) = plain.split_at_checked(plain.len().checked_sub(DIGEST_BYTES)?)?;
+    let sum = aws_lc_rs::digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, number);
+    aws_lc_rs::constant_time::verify_slices_are_equal(sum.as_ref(), digest).ok()?;
+    let (bits, number) = number.split_first_chunk::<2>()?;
+    if usize::from(u16::from_be_bytes(*bits)).div_ceil(8) != number.len() {
+        return None;
+    }
+    let scalar = mpi::ProtectedMPI::from(number);
+    match key.mpis() {
+        mpi::PublicKey::EdDSA { .. } => Some(mpi::SecretKeyMaterial::EdDSA { scalar }),
+        mpi::PublicKey::ECDH { .. } => Some(mpi::SecretKeyMaterial::ECDH { scalar }),
+        _ => None,
+    }
 }
 
 /// The keys of `cert` that can decrypt, whatever has become of them: old messages stay readable. Locked ones
@@ -136,6 +185,14 @@ where
             }
             .into()),
         }
+    }
+}
+
+/// Why the policy does not take `cert`, as a user is told.
+pub(crate) fn not_valid(cert: &openpgp::Cert, error: &openpgp::anyhow::Error) -> String {
+    match unsupported(cert.primary_key().key().role_as_unspecified()) {
+        Some(what) => format!("is {what}, which is not supported"),
+        None => format!("is not valid: {error}"),
     }
 }
 

@@ -93,6 +93,8 @@ enum Codec {
 struct Packets {
     state: State,
     depth: usize,
+    /// There was a message: literal or compressed data. Markers and padding are none.
+    content: bool,
 }
 
 /// How much a message has made of itself so far, at all depths together.
@@ -119,7 +121,7 @@ impl Budget {
 
 impl Packets {
     fn new(depth: usize) -> Self {
-        Self { state: State::Header(Vec::new()), depth }
+        Self { state: State::Header(Vec::new()), depth, content: false }
     }
 
     /// Takes in the next octets.
@@ -131,6 +133,7 @@ impl Packets {
                     data = &data[1..];
                     if let Some((tag, length)) = complete(framing::read_header(&mut &header[..]))? {
                         let (left, last) = part(length);
+                        self.content |= matches!(tag, tag::LITERAL | tag::COMPRESSED);
                         self.state = State::Body { packet: Packet::new(tag)?, left, last };
                         self.settle(to)?;
                     }
@@ -299,7 +302,12 @@ impl Packet {
                 if !decompressor.ended && !matches!(decompressor.codec, Codec::Stored) {
                     return Err(MessageError::Truncated("its compressed data are not complete"));
                 }
-                decompressor.inner.finish(to)
+                decompressor.inner.finish(to)?;
+                // A compressed packet has a message in it (RFC 9580, section 10.3).
+                if !decompressor.inner.content {
+                    return Err(MessageError::Malformed("there is no message in compressed data"));
+                }
+                Ok(())
             }
             Self::Small { tag: tag::SIGNATURE, body } => to.signature(&body),
             Self::Small { body, .. } => to.one_pass(&body),

@@ -37,6 +37,8 @@ impl Sealer {
             return Err(MessageError::Usage("a message needs a recipient or a passphrase"));
         }
         let suite = Suite::choose(recipients, &options);
+        let compression = recipients.compression(options.compression);
+        let options = EncryptOptions { compression, ..options };
         let session_key = suite.session_key()?;
         let wrapped = suite.wrap(&session_key, recipients)?;
         Ok(Self { suite, wrapped, session_key, options })

@@ -17,6 +17,7 @@ use talaria_cert::Hasher;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 use crate::lines::Canonical;
+use crate::preferences::{Preferences, digest_octets};
 use crate::random;
 
 /// Type of a signature on binary data (RFC 9580, section 5.2.1.1).
@@ -28,6 +29,9 @@ pub(crate) const TEXT: u8 = 0x01;
 const SHARE_MIN: usize = 16;
 
 /// A secret key that is ready to sign.
+///
+/// Sequoia keeps one in memory encrypted between uses. An Ed25519 key is there a second time, as AWS-LC signs with
+/// it: not encrypted, and overwritten when this is dropped.
 pub struct SigningKey {
     secret: Secret,
     /// The same key, by the fastest way there is.
@@ -36,6 +40,10 @@ pub struct SigningKey {
     version: u8,
     algorithm: u8,
     hash: u8,
+    /// Octets of a digest that the key wants at least.
+    hash_octets: usize,
+    /// The caller has chosen the digest.
+    hash_chosen: bool,
 }
 
 /// Where a secret key is.
@@ -81,7 +89,10 @@ impl SigningKey {
         let (fingerprint, version) = (key.fingerprint(), key.version());
         let algorithm = u8::from(key.pk_algo());
         let hash = u8::from(hash_for(key, secret.signer().acceptable_hashes()));
-        Self { secret, fast: None, fingerprint, version, algorithm, hash }
+        let hash_octets = digest_octets(u8::from(hash_needed(key)));
+        let fast = None;
+        let hash_chosen = false;
+        Self { secret, fast, fingerprint, version, algorithm, hash, hash_octets, hash_chosen }
     }
 
     /// Another one of a key in memory.
@@ -124,8 +135,37 @@ impl SigningKey {
         if !(8..=10).contains(&hash) {
             return Err(MessageError::Unsupported(format!("signing with digest number {hash}")));
         }
-        self.hash = hash;
+        (self.hash, self.hash_chosen) = (hash, true);
         Ok(())
+    }
+
+    /// Signs with a digest that the owner of the key says he takes, if the usual one is not among them.
+    pub(crate) fn restrict(&mut self, listed: &[HashAlgorithm]) {
+        let safe = |hash: &&HashAlgorithm| {
+            let number = u8::from(**hash);
+            (8..=10).contains(&number) && digest_octets(number) >= self.hash_octets
+        };
+        if !listed.iter().any(|hash| u8::from(*hash) == self.hash)
+            && let Some(first) = listed.iter().find(safe)
+            && self.accepts(*first)
+        {
+            self.hash = u8::from(*first);
+        }
+    }
+
+    /// Signs with the digest that the recipients of a message prefer, unless the caller has chosen one.
+    pub(crate) fn prefer(&mut self, preferences: &Preferences) {
+        if !self.hash_chosen
+            && preferences.lists_digests()
+            && let Some(hash) = preferences.digest(self.hash_octets)
+            && self.accepts(HashAlgorithm::from(hash))
+        {
+            self.hash = hash;
+        }
+    }
+
+    fn accepts(&self, hash: HashAlgorithm) -> bool {
+        self.secret.signer().acceptable_hashes().contains(&hash)
     }
 
     /// Starts the digest of a document.
@@ -268,15 +308,29 @@ fn ed25519(pair: &KeyPair) -> Option<Ed25519KeyPair> {
     })
 }
 
+/// The shortest digest that readers take of a key.
+fn hash_needed(key: &Key<PublicParts, UnspecifiedRole>) -> HashAlgorithm {
+    match (key.pk_algo(), key.mpis()) {
+        (_, mpi::PublicKey::ECDSA { curve: Curve::NistP384, .. }) => HashAlgorithm::SHA384,
+        // GnuPG wants 512 bits for both of the larger Brainpool curves.
+        (
+            _,
+            mpi::PublicKey::ECDSA {
+                curve: Curve::NistP521 | Curve::BrainpoolP384 | Curve::BrainpoolP512,
+                ..
+            },
+        )
+        | (PublicKeyAlgorithm::Ed448, _) => HashAlgorithm::SHA512,
+        _ => HashAlgorithm::SHA256,
+    }
+}
+
 /// The digest that a key signs with, unless the caller wants another one.
 fn hash_for(key: &Key<PublicParts, UnspecifiedRole>, accepted: &[HashAlgorithm]) -> HashAlgorithm {
-    let wanted = match (key.pk_algo(), key.mpis()) {
-        (_, mpi::PublicKey::ECDSA { curve: Curve::NistP384, .. }) => HashAlgorithm::SHA384,
-        (_, mpi::PublicKey::ECDSA { curve: Curve::NistP521, .. })
-        | (PublicKeyAlgorithm::Ed448, _) => HashAlgorithm::SHA512,
+    let wanted = match hash_needed(key) {
         // SHA2-512 where it matters that signatures outlast computers; half as fast.
         _ if key.version() == 6 => HashAlgorithm::SHA512,
-        _ => HashAlgorithm::SHA256,
+        needed => needed,
     };
     if accepted.contains(&wanted) { wanted } else { accepted.first().copied().unwrap_or(wanted) }
 }

@@ -98,11 +98,18 @@ pub enum Start {
 }
 
 /// GnuPG's agent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Agent {
     socket: PathBuf,
     /// Given for its keys; without any the agent asks by itself.
     passwords: Vec<Password>,
+}
+
+/// Without the passphrases.
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("socket", &self.socket).finish_non_exhaustive()
+    }
 }
 
 impl Agent {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use talaria_cert::{Cert, Fingerprint, Reason, Signature, Verdict, Verification};
+use talaria_cert::{Cert, Fingerprint, Reason, Signature, Tag, Verdict, Verification};
 use talaria_store::{Outcome, Query, Store};
 
 use crate::error::describe;
@@ -38,6 +38,8 @@ pub struct FileReport {
     pub kind: Option<Kind>,
     /// Certificates that were read.
     pub read: u64,
+    /// Secret keys among them, of which only the certificates were taken.
+    pub secret_keys: u64,
     /// Certificates that were not in the store before.
     pub new: u64,
     /// Certificates to which something was added.
@@ -71,6 +73,7 @@ impl FileReport {
             input,
             kind: None,
             read: 0,
+            secret_keys: 0,
             new: 0,
             updated: 0,
             unchanged: 0,
@@ -167,7 +170,11 @@ impl Import<'_> {
         let mut revocations = Vec::new();
         for piece in pieces {
             match piece {
-                Piece::Cert(place, bytes) => raw.push((place, bytes)),
+                Piece::Cert(place, bytes) => {
+                    let first = talaria_cert::first_packet(&bytes).map(|packet| packet.tag);
+                    self.reports[at].secret_keys += u64::from(first == Some(Tag::SECRET_KEY));
+                    raw.push((place, bytes));
+                }
                 Piece::Rejected(place, reason) => {
                     self.reports[at].reject(&place, None, &reason);
                 }

@@ -7,7 +7,8 @@
 //! on it meanwhile.
 //!
 //! Unlocked keys are never written and end with the process. They are kept as Sequoia keeps them: encrypted
-//! in memory between uses and overwritten when they are dropped. That no page of them is written to disk by
+//! in memory between uses and overwritten when they are dropped; an Ed25519 key that is ready to sign is there
+//! a second time, not encrypted ([`talaria_message::SigningKey`]). That no page of them is written to disk by
 //! the system is for the program to say: [`talaria_message::keep_secrets_in_memory`].
 //!
 //! This is no place for the certificates of others: those, and the public parts of these, are in the store.
@@ -29,7 +30,7 @@ use openpgp::serialize::{Marshal as _, MarshalInto as _};
 use openpgp::types::RevocationStatus;
 use talaria_cert::{PacketRef, Summary, Tag, Verification};
 use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
-use talaria_message::{AskForKey, openpgp, read_cert, read_certs};
+use talaria_message::{AskForKey, openpgp, read_cert, read_certs, unsupported_cert};
 use talaria_store::{Outcome, Query};
 
 pub use change::{Added, MadeRevocation, Revocation, RevocationTarget, revocation, unlocked};
@@ -327,8 +328,8 @@ impl Stores {
 ///
 /// [`Error::Unrecognised`] if it is no keyring.
 pub fn read_keys(mut input: impl Read, name: &str) -> Result<Vec<openpgp::Cert>, Error> {
-    let unreadable =
-        || Error::Unrecognised { name: name.to_owned(), what: "not a file with OpenPGP keys" };
+    let unreadable = |what| Error::Unrecognised { name: name.to_owned(), what };
+    const NO_KEYS: &str = "not a file with OpenPGP keys";
     let mut bytes = zeroize::Zeroizing::new(Vec::new());
     input.read_to_end(&mut bytes).map_err(|source| Error::Io {
         action: "read",
@@ -336,8 +337,8 @@ pub fn read_keys(mut input: impl Read, name: &str) -> Result<Vec<openpgp::Cert>,
         source,
     })?;
     let mut certs = Vec::new();
-    for cert in read_certs(&bytes).map_err(|_| unreadable())? {
-        let cert = cert.map_err(|_| unreadable())?;
+    for cert in read_certs(&bytes).map_err(|_| unreadable(NO_KEYS))? {
+        let cert = cert.map_err(|error| unreadable(unsupported_cert(&error).unwrap_or(NO_KEYS)))?;
         if cert.is_tsk() {
             certs.push(cert);
         }

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::{self};
-use talaria_message::{Decryptor, Issuer, Lookup, MessageError, Recipients, read_cert};
+use talaria_message::{
+    Decryptor, Issuer, Lookup, MessageError, Recipients, read_cert, unsupported_cert,
+};
 use talaria_store::{Order, Query};
 
 use crate::{Error, Stores};
@@ -66,7 +68,27 @@ impl Stores {
         match (usable.pop(), refused) {
             (Some(cert), _) => Ok(cert),
             (None, Some(error)) => Err(error.into()),
-            (None, None) => Err(Error::NotFound { query: query.to_string() }),
+            (None, None) => Err(self.unsupported(query, now)),
+        }
+    }
+
+    /// Why a certificate that `query` names cannot be used although the store has it.
+    fn unsupported(&self, query: &Query, now: u32) -> Error {
+        let mut found = None;
+        let visited = self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
+            found = Some(row.summary.fingerprint());
+            Ok(ControlFlow::Break(()))
+        });
+        let stored = visited.and_then(|_| found.map_or(Ok(None), |name| self.cert(name)));
+        let why = match &stored {
+            Ok(Some(cert)) => read_cert(cert.as_bytes()).err(),
+            _ => None,
+        };
+        match (found, why.as_ref().and_then(unsupported_cert)) {
+            (Some(name), Some(what)) => {
+                MessageError::Key { name: name.to_string(), why: format!("is {what}") }.into()
+            }
+            _ => Error::NotFound { query: query.to_string() },
         }
     }
 

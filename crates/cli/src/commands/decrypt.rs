@@ -48,6 +48,10 @@ pub(crate) struct Args {
     /// How many times larger than the message its content may be
     #[arg(long, value_name = "N", default_value_t = Limits::default().expansion)]
     max_expansion: u64,
+    /// What it may cost to try passphrases of the message that are stretched with Argon2: MiB of memory
+    /// times passes, over all tries
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().argon2_mib)]
+    max_argon2: u64,
     /// Write to a file, which is complete or not there [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -62,9 +66,12 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let expected = args.signers.expected(cx)?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
+    let given = args.passphrase.given()?;
+    let (keys, elsewhere) = args.keys.decryption(&given, cx)?;
     let mut secrets = Secrets {
-        keys: args.keys.decryption(args.passphrase.given()?, cx)?,
-        passwords: args.passphrase.given()?,
+        keys,
+        elsewhere,
+        passwords: given,
         ask: Some(Box::new(|tried| {
             let again = if tried > 0 { " (that was not it)" } else { "" };
             passphrase::ask(&format!("Passphrase of the message{again}"))
@@ -83,7 +90,11 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         // A file that disappears after an error needs no second pass.
         disposable: target.is_held(),
         streamed: args.stream_unverified,
-        limits: Limits { expansion: args.max_expansion, ..Limits::default() },
+        limits: Limits {
+            expansion: args.max_expansion,
+            argon2_mib: args.max_argon2,
+            ..Limits::default()
+        },
         ..ReadOptions::new(&spool)
     };
     let unfinished = target.unfinished();

@@ -24,8 +24,9 @@ use crate::trust::TrustArgs;
 ///
 /// To certificates in the store, to passphrases, or both; signed with --sign-with. Without FILE, standard
 /// input is read. What is written follows RFC 9580 if all recipients have announced that they read it,
-/// else RFC 4880. For a passphrase alone it is RFC 9580; --profile rfc4880 is for readers with an older
-/// program, --profile librepgp for GnuPG and RNP at their fastest.
+/// GnuPG's AEAD if they have announced that, else RFC 4880. For a passphrase alone it is RFC 9580 with
+/// Argon2, which talaria, sq 1.0 and rsop read. --profile compatible is what most programs read, every
+/// GnuPG among them; --profile librepgp is for GnuPG and RNP at their fastest.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file to encrypt [default: standard input]
@@ -73,6 +74,7 @@ pub(crate) enum ProfileArg {
     /// AEAD in version 2 packets
     Rfc9580,
     /// CFB with a digest, which everybody reads
+    #[value(alias = "compatible")]
     Rfc4880,
     /// The AEAD packet of GnuPG
     Librepgp,

@@ -38,6 +38,8 @@ struct ReportJson<'a> {
     file: String,
     kind: Option<&'static str>,
     read: u64,
+    /// Secret keys, of which only the certificates were taken.
+    secret_keys: u64,
     new: u64,
     updated: u64,
     unchanged: u64,
@@ -93,6 +95,7 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
             file: report.input.to_string(),
             kind,
             read: report.read,
+            secret_keys: report.secret_keys,
             new: report.new,
             updated: report.updated,
             unchanged: report.unchanged,
@@ -117,6 +120,13 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     if let Some(error) = &report.error {
         let error = error.strip_prefix(&format!("{input}: ")).unwrap_or(error);
         eprintln!("talaria: {input}: {error}");
+    }
+    if report.secret_keys > 0 {
+        eprintln!(
+            "talaria: {input}: {} of what was read are secret keys, of which only the certificates \
+             were taken; `talaria key import` takes the secrets",
+            report.secret_keys
+        );
     }
     let Some(kind) = kind else { return Ok(()) };
     let mut line = format!(

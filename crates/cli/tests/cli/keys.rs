@@ -559,16 +559,16 @@ fn keys_in_the_agent_sign_and_decrypt() {
         let fingerprint = fingerprint.trim_end_matches(':');
         user.gpg_ok(&format!("--quick-add-key {fingerprint} {subkeys} encr"));
         // Secrets that the agent has of certificates that the store does not have are none.
-        let err = user.fails(&format!("sign plain --with {name} -o s --passphrase-file pw"), 1);
+        let sign = format!("sign plain --gpg-agent --with {name} -o s --passphrase-file");
+        let err = user.fails(&format!("{sign} pw"), 1);
         assert!(err.contains("no secret key called"), "{err}");
         fs::write(user.path("cert"), user.gpg_ok(&format!("--export {name}"))).unwrap();
         user.ok("import cert");
-        let sign = format!("sign plain --with {name} -o s --passphrase-file");
         user.ok(&format!("{sign} pw"));
         user.ok("verify plain --signature s");
         user.gpg_ok("--verify s plain");
         user.ok(&format!("encrypt plain --to {name} -o message"));
-        let decrypt = "decrypt message --passphrase-file";
+        let decrypt = "decrypt message --gpg-agent --passphrase-file";
         assert_eq!(user.ok(&format!("{decrypt} pw")), "attack at dawn\n");
         // The agent remembers what it has seen; anew, it wants the right passphrase.
         let forget = || {

@@ -16,6 +16,7 @@ mod messages;
 mod operator;
 mod program;
 mod reading;
+mod secrets;
 mod status;
 mod surroundings;
 mod trust;

@@ -67,7 +67,7 @@ pub enum KeyUses {
 }
 
 /// A key that was made.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Generated {
     /// The key, locked as it is in the store.
     pub cert: openpgp::Cert,

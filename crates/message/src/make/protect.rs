@@ -1,5 +1,7 @@
 //! Passphrases of secret keys: what locks them at rest.
 
+use std::fmt;
+
 use openpgp::crypto::{Password, S2K};
 use openpgp::packet::key::{KeyRole, PrimaryRole, SecretKeyMaterial, SecretParts, SubordinateRole};
 use openpgp::packet::{Key, Packet};
@@ -10,7 +12,7 @@ use super::{MakeError, Result, opened};
 use crate::keys::AskForKey;
 
 /// What protects secrets at rest.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Protection {
     /// A passphrase.
     Passphrase(Password),
@@ -18,8 +20,18 @@ pub enum Protection {
     Unprotected,
 }
 
+/// Without the passphrase.
+impl fmt::Debug for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Passphrase(_) => "Passphrase(..)",
+            Self::Unprotected => "Unprotected",
+        })
+    }
+}
+
 /// A secret with its role, which is part of what an AEAD authenticates.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum SecretKey {
     /// That of the primary key.
     Primary(Key<SecretParts, PrimaryRole>),

@@ -115,16 +115,15 @@ impl<'a> Receiver<'a> {
         let Some(literal) = self.literal.filter(|_| self.ended) else {
             return Err(MessageError::Malformed("it has no literal data"));
         };
-        let missing = self
-            .announced
-            .iter()
-            .map(|_| SignatureReport::unreadable("it was announced, but is missing"));
+        // Whoever takes it off has changed the message, even if other signatures are left.
+        if !self.announced.is_empty() {
+            return Err(MessageError::Malformed("a signature was announced, but is missing"));
+        }
         let reports = self
             .before
             .into_iter()
             .chain(self.signatures)
             .map(|seen| verifier.check(seen))
-            .chain(missing)
             .collect();
         Ok((literal, reports))
     }

@@ -2,11 +2,13 @@
 
 use std::io::Cursor;
 
-use crate::common::{self, POLICY, Parties, generate, no_certs, password_secrets};
+use crate::common::{self, NOW, POLICY, Parties, generate, no_certs, password_secrets};
 use proptest::prelude::*;
-use talaria_message::openpgp;
 use talaria_message::openpgp::cert::CipherSuite;
 use talaria_message::openpgp::crypto::Password;
+use talaria_message::openpgp::packet::signature::SignatureBuilder;
+use talaria_message::openpgp::types::{HashAlgorithm, SymmetricAlgorithm};
+use talaria_message::openpgp::{self, Cert};
 use talaria_message::{
     Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Issuer, Limits, Literal, Profile,
     Recipients, Release, Secrets, SignatureReport, SigningKey, Verifier, decrypt, encrypt, pack,
@@ -249,4 +251,72 @@ fn many_documents_are_signed_wherever_the_key_is() {
             assert!(key.sign_many::<Vec<u8>>(&[], common::NOW).unwrap().is_empty());
         }
     }
+}
+
+/// A version 4 certificate whose owner prefers these, as gpg's `setpref` writes them.
+fn preferring(
+    features: openpgp::types::Features,
+    ciphers: &[SymmetricAlgorithm],
+    digests: &[HashAlgorithm],
+) -> Cert {
+    let old = generate("<old@example.org>", openpgp::Profile::RFC4880, CipherSuite::Cv25519);
+    let key = old.primary_key().key().clone().parts_into_secret().unwrap();
+    let mut signer = key.into_keypair().unwrap();
+    let user_id = old.userids().next().unwrap().userid().clone();
+    let bound = old.userids().next().unwrap().self_signatures().next().unwrap().clone();
+    let made = bound.signature_creation_time().unwrap() + std::time::Duration::from_secs(1);
+    let preferred = |builder: SignatureBuilder| {
+        builder
+            .set_signature_creation_time(made)
+            .unwrap()
+            .set_features(features.clone())
+            .unwrap()
+            .set_preferred_symmetric_algorithms(ciphers.to_vec())
+            .unwrap()
+            .set_preferred_hash_algorithms(digests.to_vec())
+            .unwrap()
+    };
+    let direct = old.primary_key().self_signatures().next().unwrap().clone();
+    let direct = preferred(SignatureBuilder::from(direct))
+        .sign_direct_key(&mut signer, Some(old.primary_key().key()))
+        .unwrap();
+    let bound = preferred(SignatureBuilder::from(bound))
+        .sign_userid_binding(&mut signer, Some(old.primary_key().key()), &user_id)
+        .unwrap();
+    old.insert_packets([direct, bound]).unwrap().0
+}
+
+fn kind_of(cert: &Cert, password: Option<&str>) -> (u8, String, Vec<u8>) {
+    let mut recipients = Recipients::default();
+    recipients.add(cert, &POLICY, NOW).unwrap();
+    if let Some(password) = password {
+        recipients.add_password(Password::from(password));
+    }
+    let mut sealed = Vec::new();
+    let mut signers = vec![signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap()];
+    let options = EncryptOptions::default();
+    let plain = Cursor::new(b"as preferred".to_vec());
+    let made = encrypt(plain, &mut sealed, &recipients, &mut signers, &options, NOW).unwrap();
+    let last = talaria_message::inspect(&mut &sealed[..]).unwrap().pop().unwrap();
+    assert_eq!(signers.len(), 1);
+    (last.tag, made.cipher.to_string(), vec![signers[0].hash()])
+}
+
+/// gpg 2.4 sets bit 2 of the features on its keys and reads packet 20; a passphrase announces nothing.
+#[test]
+fn recipients_get_what_they_prefer_of_what_is_safe() {
+    use openpgp::types::Features;
+    let gnupg = || Features::empty().set_seipdv1().set(1);
+    let both = [HashAlgorithm::SHA384, HashAlgorithm::SHA512];
+    let cert = preferring(gnupg(), &[SymmetricAlgorithm::AES192], &both);
+    assert_eq!(kind_of(&cert, None), (20, "AES192".to_owned(), vec![9]));
+    assert_eq!(kind_of(&cert, Some("x")), (18, "AES192".to_owned(), vec![9]));
+    let old = Features::empty().set_seipdv1();
+    let weak = [SymmetricAlgorithm::Twofish, SymmetricAlgorithm::AES128];
+    let cert = preferring(old, &weak, &[HashAlgorithm::SHA1]);
+    // Nothing weak is used, whoever prefers it.
+    assert_eq!(kind_of(&cert, None), (18, "AES128".to_owned(), vec![8]));
+    let new = Features::empty().set_seipdv1().set(1).set_seipdv2();
+    let cert = preferring(new, &[SymmetricAlgorithm::AES256], &[HashAlgorithm::SHA512]);
+    assert_eq!(kind_of(&cert, None), (18, "AES256".to_owned(), vec![10]));
 }

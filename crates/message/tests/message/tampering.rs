@@ -224,3 +224,57 @@ fn bombs_and_nesting() {
     let done = inline(&deep, Limits::default());
     assert!(matches!(done, Err(MessageError::TooLarge { .. })), "{done:?}");
 }
+
+fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
+    [&[0xc0 | tag, u8::try_from(body.len()).unwrap()], body].concat()
+}
+
+/// sq and sqop call each of these malformed.
+#[test]
+fn a_message_that_lacks_a_part_is_none() {
+    let literal = packet(11, b"b\0\0\0\0\0text");
+    let zlib_of_nothing = [2, 0x78, 0x9c, 0x03, 0, 0, 0, 0, 1];
+    let stored = |inner: &[u8]| packet(8, &[&[0], inner].concat());
+    let marker = packet(10, b"PGP");
+    let one_pass = packet(4, &[3, 0, 8, 22, 1, 2, 3, 4, 5, 6, 7, 8, 1]);
+    let verify = |message: &[u8]| {
+        verify_inline(&mut &message[..], &mut Vec::new(), &no_certs(), Limits::default())
+    };
+    for (name, message) in [
+        ("0-length uncompressed data", [&packet(8, &[0])[..], &literal].concat()),
+        ("empty compressed data", [&packet(8, &zlib_of_nothing)[..], &literal].concat()),
+        ("compressed marker", [&stored(&marker)[..], &literal].concat()),
+        ("a signature is announced and missing", [&one_pass[..], &literal].concat()),
+        ("the same, compressed", stored(&[&one_pass[..], &literal].concat())),
+        ("two messages", [&stored(&literal)[..], &literal].concat()),
+    ] {
+        let done = verify(&message);
+        assert!(matches!(done, Err(MessageError::Malformed(_))), "{name}: {done:?}");
+    }
+    for (name, message) in [
+        ("alone", literal.clone()),
+        ("a marker before it", [&marker[..], &literal].concat()),
+        ("a marker in compressed data", stored(&[&marker[..], &literal].concat())),
+        ("an empty document", packet(11, b"b\0\0\0\0\0")),
+    ] {
+        assert!(verify(&message).is_ok(), "{name}");
+    }
+}
+
+/// The empty line behind the head of armor may have any white space in it: gpg and sq read it.
+#[test]
+fn armor_with_white_space_for_an_empty_line() {
+    use std::io::Read as _;
+    use talaria_message::ArmorReader;
+    for line in ["", " ", " \t", " \t\r\x0b\x0c"] {
+        let text =
+            format!("-----BEGIN PGP MESSAGE-----\nA: b\n{line}\nAAAA\n-----END PGP MESSAGE-----\n");
+        let mut read = Vec::new();
+        ArmorReader::new(text.as_bytes()).unwrap().read_to_end(&mut read).unwrap();
+        assert_eq!(read, [0; 3], "{line:?}");
+        let mut armor = talaria_cert::Armor::new(text.as_bytes());
+        read.clear();
+        armor.read_to_end(&mut read).unwrap();
+        assert_eq!(read, [0; 3], "{line:?}");
+    }
+}

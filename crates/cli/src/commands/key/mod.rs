@@ -78,11 +78,6 @@ fn new_protection(
         [password] => password.clone(),
         _ => return Err(CliError::Usage("a key has one passphrase, and several are given".into())),
     };
-    if password.map(|octets| octets.is_empty()) {
-        return Err(CliError::Usage(
-            "an empty passphrase protects nothing; if none is wanted, say --no-passphrase".into(),
-        ));
-    }
     Ok(Protection::Passphrase(password))
 }
 

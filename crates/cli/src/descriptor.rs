@@ -1,0 +1,85 @@
+//! File descriptors that the caller has opened for us, by their numbers.
+//!
+//! They are duplicated, not opened again by a path: a socket has none that can be opened, and those of a child
+//! process of Node.js are sockets. What is shared is the place in the file, as with a shell's redirection.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// A duplicate of the descriptor with this number.
+///
+/// # Errors
+///
+/// If there is none, or no room for another one.
+#[expect(unsafe_code, reason = "there is no safe way from a number to a descriptor")]
+pub(crate) fn duplicate(number: i32) -> io::Result<File> {
+    if number < 0 {
+        return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
+    }
+    // SAFETY: The number is only handed to `fcntl`, which fails if no descriptor has it, before anything else
+    // is done with it. Nothing of it is kept or closed; whose it is stays so.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(File::from(rustix::io::fcntl_dupfd_cloexec(borrowed, 3)?))
+}
+
+/// The number of the descriptor that a path names; `None` for paths of files.
+fn number(path: &Path) -> Option<i32> {
+    let path = path.to_str()?;
+    match path {
+        "/dev/stdin" => return Some(0),
+        "/dev/stdout" => return Some(1),
+        "/dev/stderr" => return Some(2),
+        _ => {}
+    }
+    let digits = path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/"))?;
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+/// The descriptor that a path names, duplicated; `None` for paths of files.
+pub(crate) fn named(path: &Path) -> Option<io::Result<File>> {
+    number(path).map(duplicate)
+}
+
+/// Opens a file to read, or takes the descriptor that its path names.
+///
+/// # Errors
+///
+/// As for [`File::open`].
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    named(path).unwrap_or_else(|| File::open(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_socket_is_read_and_written_by_its_number() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let path = format!("/dev/fd/{}", far.as_raw_fd());
+        assert!(File::open(&path).is_err(), "sockets cannot be opened by a path");
+        let mut file = open(Path::new(&path)).unwrap();
+        near.write_all(b"in").unwrap();
+        file.write_all(b"out").unwrap();
+        let mut read = [0; 3];
+        file.read_exact(&mut read[..2]).unwrap();
+        assert_eq!(&read[..2], b"in");
+        near.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"out");
+    }
+
+    #[test]
+    fn what_is_not_open_is_an_error() {
+        assert!(duplicate(-1).is_err());
+        assert!(duplicate(i32::MAX).is_err());
+        assert_eq!(number(Path::new("/dev/fd/")), None);
+        assert_eq!(number(Path::new("/dev/fd/+1")), None);
+        assert_eq!(number(Path::new("/dev/fd/17")), Some(17));
+        assert_eq!(number(Path::new("/dev/full")), None);
+    }
+}

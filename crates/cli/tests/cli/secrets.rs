@@ -1,0 +1,392 @@
+//! Passphrases and secret keys as programs and GnuPG hand them over: pipes, sockets, keys of gpg 2.4.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::program::Program;
+
+const PLAIN: &str = "attack at dawn\n";
+
+struct Site {
+    program: Program,
+}
+
+impl Site {
+    fn new() -> Self {
+        let site = Self { program: Program::new() };
+        fs::create_dir(site.home()).unwrap();
+        fs::set_permissions(site.home(), fs::Permissions::from_mode(0o700)).unwrap();
+        site.write("plain", PLAIN.as_bytes());
+        site.write("pw", b"correct horse\n");
+        site
+    }
+
+    /// The home of a GnuPG.
+    fn home(&self) -> PathBuf {
+        self.program.path("g")
+    }
+
+    fn write(&self, name: &str, content: &[u8]) {
+        fs::write(self.program.path(name), content).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.program.path(name)).unwrap()
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = self.program.command(&words.split(' ').collect::<Vec<_>>());
+        command.current_dir(self.program.path(""));
+        command.env("GNUPGHOME", self.home()).env_remove("GPG_TTY");
+        command
+    }
+
+    fn piped(&self, words: &str, input: &[u8]) -> Output {
+        let mut child = self.command(words).stdin(Stdio::piped()).spawn().unwrap();
+        // Not all of it has to be read.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        child.wait_with_output().unwrap()
+    }
+
+    fn ok(&self, words: &str) -> String {
+        let output = self.command(words).output().unwrap();
+        assert!(output.status.success(), "{words}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn fails(&self, words: &str, status: i32) -> String {
+        let output = self.command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{words}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn gpg(&self, program: &Path, words: &str) -> Output {
+        let mut command = Command::new(program);
+        command.args([
+            "--batch",
+            "--yes",
+            "--pinentry-mode",
+            "loopback",
+            "--passphrase-file",
+            "pw",
+        ]);
+        command.args(words.split(' ')).current_dir(self.program.path(""));
+        command.env("GNUPGHOME", self.home()).stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn gpg_ok(&self, program: &Path, words: &str) -> Vec<u8> {
+        let output = self.gpg(program, words);
+        assert!(output.status.success(), "{words}: {output:?}");
+        output.stdout
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let mut command = Command::new("gpgconf");
+        command.args(["--kill", "all"]).env("GNUPGHOME", self.home());
+        let _ = command.stderr(Stdio::null()).status();
+    }
+}
+
+/// Debian 12's GnuPG, and 2.4, if they are there.
+fn gnupgs() -> Vec<PathBuf> {
+    let newer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/gnupg-2.4/gpg");
+    let there = |program: &PathBuf| Command::new(program).arg("--version").output().is_ok();
+    let found: Vec<PathBuf> = [PathBuf::from("gpg"), newer].into_iter().filter(there).collect();
+    if found.len() < 2 {
+        eprintln!("skipped in part: needs gpg 2.2 and 2.4");
+    }
+    found
+}
+
+fn gpg_2_4() -> Option<PathBuf> {
+    gnupgs().into_iter().find(|program| program.components().count() > 1)
+}
+
+/// `echo pw | gpg --passphrase-fd 0 -d` is how scripts give passphrases. A pipe is read once.
+#[test]
+fn passphrases_come_from_pipes_in_every_command() {
+    for from in ["--passphrase-fd 0", "--passphrase-file /dev/fd/0", "--passphrase-file /dev/stdin"]
+    {
+        let site = Site::new();
+        let pw = b"correct horse\nand more";
+        let ok = |words: &str| {
+            let words = words.replace("PW", from);
+            let output = site.piped(&words, pw);
+            assert!(output.status.success(), "{words}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        ok("key generate alice@example.org PW");
+        ok("sign plain -o s PW");
+        site.ok("verify plain --signature s");
+        site.ok("encrypt plain --to alice@example.org -o m");
+        assert_eq!(ok("decrypt m PW"), PLAIN);
+        ok("encrypt plain --to alice@example.org --sign-with alice -o m PW");
+        assert_eq!(ok("decrypt m PW"), PLAIN);
+        for profile in ["rfc9580", "rfc4880", "compatible", "librepgp"] {
+            ok(&format!("encrypt plain --symmetric --profile {profile} -o c PW"));
+            assert_eq!(ok("decrypt c PW"), PLAIN);
+        }
+        ok("key expire alice 1y PW");
+        ok("key revoke alice -o revocation PW");
+        ok("key passphrase alice PW --new-passphrase-file pw");
+        // A key without a passphrase gets the one that is given.
+        ok("key generate bob@example.org --no-passphrase");
+        site.write("bob", site.ok("key export bob").as_bytes());
+    }
+    // Two lines of one pipe are two passphrases.
+    let site = Site::new();
+    assert!(site.piped("key generate eve --passphrase-fd 0", b"old").status.success());
+    let both = "key passphrase eve --passphrase-fd 0 --new-passphrase-fd 0";
+    let output = site.piped(both, b"old\nnew\n");
+    assert!(output.status.success(), "{output:?}");
+    assert!(site.piped("sign plain -o s --passphrase-fd 0", b"new").status.success());
+    // Process substitution, as in shells.
+    let talaria = env!("CARGO_BIN_EXE_talaria");
+    let script = format!(
+        "'{talaria}' encrypt -c plain --passphrase-file <(echo x) | \
+        '{talaria}' decrypt --passphrase-file <(echo x)"
+    );
+    let output = Command::new("bash").args(["-c", &script]).current_dir(site.program.path(""));
+    let output = output.env("TALARIA_CONFIG", "").env("TALARIA_KEYS", site.program.path("keys"));
+    let output = output.env("TALARIA_STORE", site.program.store()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), PLAIN, "{output:?}");
+}
+
+/// An empty passphrase protects nothing, and one that is cut off is another one.
+#[test]
+fn passphrases_that_are_empty_or_too_long_are_refused() {
+    let site = Site::new();
+    let long = [b'x'; 4097];
+    for words in [
+        "encrypt plain --symmetric -o c --passphrase-fd 0",
+        "decrypt c --passphrase-fd 0",
+        "sign plain -o s --passphrase-fd 0",
+        "key generate alice --passphrase-fd 0",
+    ] {
+        for (input, why) in [
+            (&b""[..], "is empty"),
+            (b"\n", "is empty"),
+            (b"\r\nx", "is empty"),
+            (&long, "is longer than 4096 bytes"),
+        ] {
+            let output = site.piped(words, input);
+            assert_eq!(output.status.code(), Some(2), "{words}: {output:?}");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains(why) && said.contains("file descriptor 0"), "{said}");
+        }
+    }
+    let longest = [&long[..4096], b"\r\n"].concat();
+    let output = site.piped("encrypt plain --symmetric -o c --passphrase-fd 0", &longest);
+    assert!(output.status.success(), "{output:?}");
+    let output = site.piped("decrypt c --passphrase-fd 0", &longest);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), PLAIN);
+    let mut command = site.command("encrypt plain --symmetric -o d --passphrase-env EMPTY");
+    assert_eq!(command.env("EMPTY", "").output().unwrap().status.code(), Some(2));
+}
+
+/// The standard streams of a child process of Node.js are sockets, which have no path.
+#[test]
+fn descriptors_may_be_sockets() {
+    let site = Site::new();
+    let socket = |mut command: Command, input: &[u8]| -> (Output, String) {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let owned = OwnedFd::from(far);
+        command.stdin(Stdio::from(owned.try_clone().unwrap())).stdout(Stdio::from(owned));
+        near.write_all(input).unwrap();
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        let output = command.output().unwrap();
+        drop(command);
+        let mut said = String::new();
+        near.read_to_string(&mut said).unwrap();
+        (output, said)
+    };
+    for from in ["--passphrase-fd 0", "--passphrase-file /dev/fd/0"] {
+        let command = site.command(&format!("encrypt plain --symmetric -o c {from}"));
+        let (output, _) = socket(command, b"correct horse\n");
+        assert!(output.status.success(), "{output:?}");
+    }
+    let command = site.command("decrypt c --passphrase-fd 0 --status-fd 1");
+    let (output, said) = socket(command, b"correct horse\n");
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains(PLAIN) && said.contains("[GNUPG:] DECRYPTION_OKAY"), "{said}");
+    // The message itself, by the path of a descriptor, and its content to another one.
+    let command = site.command("decrypt /dev/fd/0 -o /dev/fd/1 --passphrase-file pw");
+    let (output, said) = socket(command, &site.read("c"));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(said, PLAIN);
+}
+
+/// gpg 2.4 writes the secrets of its default kind of key with 256 bits, whatever the uppermost are. rPGP reads
+/// them; Sequoia and so sq do not.
+#[test]
+fn locked_keys_of_gnupg_are_read() {
+    for gpg in gnupgs() {
+        let site = Site::new();
+        for number in 0..8 {
+            let name = format!("key{number}@example.org");
+            site.gpg_ok(&gpg, &format!("--quick-gen-key {name} ed25519 sign,cert never"));
+            let listed = site.gpg_ok(&gpg, &format!("--with-colons --list-keys {name}"));
+            let listed = String::from_utf8(listed).unwrap();
+            let fpr = listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+            let fpr = fpr.trim_end_matches(':');
+            site.gpg_ok(&gpg, &format!("--quick-add-key {fpr} cv25519 encr never"));
+            site.write("key", &site.gpg_ok(&gpg, &format!("--export-secret-keys {name}")));
+            site.ok("key import key");
+            let with = format!("--with {name} --passphrase-file pw");
+            site.ok(&format!("sign plain -o s {with}"));
+            site.gpg_ok(&gpg, "--verify s plain");
+            site.gpg_ok(&gpg, &format!("--trust-model always -o m -r {name} -e plain"));
+            assert_eq!(site.ok("decrypt m --passphrase-file pw"), PLAIN);
+            let wrong = site.program.path("plain");
+            site.fails(
+                &format!("sign plain -o s --with {name} --passphrase-file {}", wrong.display()),
+                1,
+            );
+            // Locked anew it is a key as any other.
+            site.write("new", b"battery staple");
+            site.ok(&format!(
+                "key passphrase {name} --passphrase-file pw --new-passphrase-file new"
+            ));
+            assert_eq!(site.ok("decrypt m --passphrase-file new"), PLAIN);
+            fs::remove_file(site.program.path("m")).unwrap();
+        }
+    }
+}
+
+/// gpg 2.4 announces that it reads packet 20, and reads messages with several passphrases that talaria writes
+/// in its profile.
+#[test]
+fn gnupg_2_4_gets_and_reads_its_own_packets() {
+    let Some(gpg) = gpg_2_4() else { return };
+    let site = Site::new();
+    site.gpg_ok(&gpg, "--quick-gen-key new@example.org default default never");
+    site.write("cert", &site.gpg_ok(&gpg, "--export new@example.org"));
+    site.ok("import cert");
+    site.ok("encrypt plain --to new@example.org -o m");
+    assert!(site.ok("inspect m").contains("AEAD encrypted data of GnuPG"));
+    assert_eq!(site.gpg_ok(&gpg, "-d m"), PLAIN.as_bytes());
+    site.write("other", b"battery staple");
+    for number in 0..20 {
+        let words = "encrypt plain --symmetric --profile librepgp -o m";
+        site.ok(&format!("{words} --passphrase-file other --passphrase-file pw"));
+        assert_eq!(site.gpg_ok(&gpg, "-d m"), PLAIN.as_bytes(), "{number}");
+        for password in ["pw", "other"] {
+            assert_eq!(site.ok(&format!("decrypt m --passphrase-file {password}")), PLAIN);
+        }
+    }
+}
+
+/// What README says of who reads messages that are encrypted to a passphrase.
+#[test]
+fn who_reads_messages_for_a_passphrase() {
+    let site = Site::new();
+    for (profile, old, new) in
+        [("compatible", true, true), ("librepgp", true, true), ("rfc9580", false, false)]
+    {
+        site.ok(&format!(
+            "encrypt plain --symmetric --profile {profile} -o m --passphrase-file pw"
+        ));
+        for gpg in gnupgs() {
+            let reads = if gpg.components().count() > 1 { new } else { old };
+            let output = site.gpg(&gpg, "-d m");
+            assert_eq!(output.status.success(), reads, "{profile} {gpg:?}: {output:?}");
+            assert!(!reads || output.stdout == PLAIN.as_bytes());
+        }
+    }
+}
+
+/// gpg refuses shorter digests of ECDSA keys on the larger Brainpool curves.
+#[test]
+fn gnupg_takes_signatures_of_brainpool_keys() {
+    for gpg in gnupgs() {
+        let site = Site::new();
+        for curve in ["brainpoolP256r1", "brainpoolP384r1", "brainpoolP512r1", "nistp384"] {
+            let name = format!("{curve}@example.org");
+            site.gpg_ok(&gpg, &format!("--quick-gen-key {name} {curve} sign,cert never"));
+            site.write("key", &site.gpg_ok(&gpg, &format!("--export-secret-keys {name}")));
+            site.ok("key import key");
+            site.ok(&format!("sign plain -o s --with {name} --passphrase-file pw"));
+            site.gpg_ok(&gpg, "--verify s plain");
+        }
+    }
+}
+
+/// A subkey that no signature can cover, which anybody can append, ended every later `verify` in a panic. gpg,
+/// sq and sqop verify.
+#[test]
+fn an_oversized_subkey_that_a_stranger_appends_does_no_harm() {
+    let site = Site::new();
+    site.ok("key generate alice@example.org --passphrase-file pw");
+    site.ok("sign plain -o s --with alice --passphrase-file pw");
+    site.ok("encrypt plain --to alice@example.org --sign-with alice --passphrase-file pw -o m");
+    let mut body = vec![4, 0x60, 0, 0, 0, 99];
+    body.resize(70_000, 7);
+    let mut hostile = site.program.run(&["export", "alice", "--binary"]).stdout;
+    if hostile.is_empty() {
+        hostile = site.program.run(&["export", "alice"]).stdout;
+    }
+    hostile.extend([0xce, 0xff]);
+    hostile.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+    hostile.extend(body);
+    site.write("hostile", &hostile);
+    let said = site.ok("import hostile");
+    assert!(said.contains("1 updated"), "{said}");
+    site.ok("verify plain --signature s");
+    assert_eq!(site.ok("decrypt m --passphrase-file pw"), PLAIN);
+    site.ok("encrypt plain --to alice@example.org -o n");
+    site.ok("list alice");
+    site.ok("check");
+}
+
+/// `import` takes certificates; that a secret was there and was not taken has to be said.
+#[test]
+fn a_secret_key_given_to_import_is_named() {
+    let site = Site::new();
+    site.ok("key generate alice@example.org --passphrase-file pw");
+    site.write("key", &site.program.run(&["key", "export", "alice"]).stdout);
+    let output = site.command("import key").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("1 of what was read are secret keys"), "{said}");
+    assert!(said.contains("talaria key import"), "{said}");
+}
+
+/// The passphrase of a message is not for the agent, which could take it for the PIN of a card: one of three
+/// tries would be gone. And an agent that runs is asked only if the user says so.
+#[test]
+fn the_agent_gets_no_passphrase_of_a_message_and_is_not_asked_unless_chosen() {
+    let Some(gpg) = gnupgs().into_iter().next() else { return };
+    let site = Site::new();
+    site.gpg_ok(&gpg, "--quick-gen-key zoe@example.org rsa2048 sign,cert,encr never");
+    site.write("cert", &site.gpg_ok(&gpg, "--export zoe@example.org"));
+    site.ok("import cert");
+    site.ok("encrypt plain --to zoe@example.org -o for-key");
+    // The passphrase of the message is another one than that of the key, which is given here.
+    site.write("message-pw", b"battery staple");
+    site.ok(
+        "encrypt plain --to zoe@example.org --symmetric --passphrase-file message-pw -o for-both",
+    );
+    let forget = || {
+        let mut command = Command::new("gpg-connect-agent");
+        command.args(["reloadagent", "/bye"]).env("GNUPGHOME", site.home());
+        assert!(command.output().unwrap().status.success());
+    };
+    forget();
+    assert_eq!(site.ok("decrypt for-both --gpg-agent --passphrase-file message-pw"), PLAIN);
+    site.fails("decrypt for-both --gpg-agent --passphrase-file pw", 1);
+    site.fails("decrypt for-key --passphrase-file pw", 1);
+    assert_eq!(site.ok("decrypt for-key --gpg-agent --passphrase-file pw"), PLAIN);
+    // The configuration is a choice, too.
+    forget();
+    site.write("config", b"gpg-agent = true\n");
+    let mut command = site.command("decrypt for-key --passphrase-file pw");
+    let output = command.env("TALARIA_CONFIG", site.program.path("config")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), PLAIN, "{output:?}");
+}

@@ -1,0 +1,144 @@
+//! What recipients prefer, of what is safe (RFC 9580, sections 5.2.3.14 to 5.2.3.17).
+
+use sequoia_openpgp::types::{CompressionAlgorithm, HashAlgorithm, SymmetricAlgorithm};
+
+use crate::algorithm::Cipher;
+use crate::content::Compression;
+
+/// Ciphers that are written, the strongest first.
+const CIPHERS: [(Cipher, SymmetricAlgorithm); 3] = [
+    (Cipher::Aes256, SymmetricAlgorithm::AES256),
+    (Cipher::Aes192, SymmetricAlgorithm::AES192),
+    (Cipher::Aes128, SymmetricAlgorithm::AES128),
+];
+/// Digests that are written, by their numbers.
+const DIGESTS: [(u8, HashAlgorithm); 3] =
+    [(10, HashAlgorithm::SHA512), (9, HashAlgorithm::SHA384), (8, HashAlgorithm::SHA256)];
+/// Compression, what is the fastest to read first.
+const COMPRESSIONS: [(Compression, CompressionAlgorithm); 3] = [
+    (Compression::Zlib(6), CompressionAlgorithm::Zlib),
+    (Compression::Zip(6), CompressionAlgorithm::Zip),
+    (Compression::Bzip2(6), CompressionAlgorithm::BZip2),
+];
+
+/// How several recipients, each with a list, rank a few choices. As in GnuPG: what all have is chosen by the sum
+/// of its places.
+#[derive(Clone, Debug)]
+struct Ranking<const N: usize>([Option<usize>; N]);
+
+impl<const N: usize> Default for Ranking<N> {
+    fn default() -> Self {
+        Self([Some(0); N])
+    }
+}
+
+impl<const N: usize> Ranking<N> {
+    /// Takes in the list of a recipient; without one, all is the same to him.
+    fn add<C, A: PartialEq>(&mut self, choices: &[(C, A); N], list: Option<&[A]>) {
+        let Some(list) = list else { return };
+        for (sum, (_, choice)) in self.0.iter_mut().zip(choices) {
+            let place = list.iter().position(|listed| listed == choice);
+            *sum = sum.zip(place).map(|(sum, place)| sum + place);
+        }
+    }
+
+    /// The best of those that all have and that are `good`; of equal ones the first.
+    fn best<C: Copy, A>(&self, choices: &[(C, A); N], good: impl Fn(C) -> bool) -> Option<C> {
+        let ranked = self.0.iter().zip(choices).filter(|(_, (choice, _))| good(*choice));
+        ranked
+            .filter_map(|(sum, (choice, _))| Some((sum.as_ref()?, *choice)))
+            .min_by_key(|(sum, _)| **sum)
+            .map(|(_, choice)| choice)
+    }
+}
+
+/// What the recipients of a message prefer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Preferences {
+    ciphers: Ranking<3>,
+    digests: Ranking<3>,
+    compressions: Ranking<3>,
+}
+
+impl Preferences {
+    /// Takes in the lists of a recipient.
+    pub(crate) fn add(
+        &mut self,
+        ciphers: Option<&[SymmetricAlgorithm]>,
+        digests: Option<&[HashAlgorithm]>,
+        compressions: Option<&[CompressionAlgorithm]>,
+    ) {
+        self.ciphers.add(&CIPHERS, ciphers);
+        self.digests.add(&DIGESTS, digests);
+        self.compressions.add(&COMPRESSIONS, compressions);
+    }
+
+    /// The cipher: AES-128, which everybody has to read, if the lists have none in common.
+    pub(crate) fn cipher(&self) -> Cipher {
+        self.ciphers.best(&CIPHERS, |_| true).unwrap_or(Cipher::Aes128)
+    }
+
+    /// Whether anybody has a list of digests.
+    pub(crate) fn lists_digests(&self) -> bool {
+        self.digests.0 != [Some(0); 3]
+    }
+
+    /// The digest of a signature, of `octets` or more; `None` if the lists have none in common.
+    pub(crate) fn digest(&self, octets: usize) -> Option<u8> {
+        let long_enough = |number| digest_octets(number) >= octets;
+        self.digests.best(&DIGESTS, long_enough)
+    }
+
+    /// How content is compressed that is worth it: not at all if the lists have nothing in common.
+    pub(crate) fn compression(&self) -> Compression {
+        self.compressions.best(&COMPRESSIONS, |_| true).unwrap_or(Compression::None)
+    }
+}
+
+/// Octets of SHA2-256, SHA2-384 and SHA2-512, by their numbers.
+pub(crate) fn digest_octets(number: u8) -> usize {
+    match number {
+        8 => 32,
+        9 => 48,
+        _ => 64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SymmetricAlgorithm as S;
+
+    fn cipher(lists: &[&[S]]) -> Cipher {
+        let mut preferences = Preferences::default();
+        lists.iter().for_each(|list| preferences.add(Some(list), None, None));
+        preferences.cipher()
+    }
+
+    #[test]
+    fn what_all_prefer_is_chosen_if_it_is_safe() {
+        assert_eq!(cipher(&[]), Cipher::Aes256);
+        assert_eq!(cipher(&[&[S::AES192, S::AES256]]), Cipher::Aes192);
+        assert_eq!(cipher(&[&[S::AES256, S::AES192], &[S::AES192]]), Cipher::Aes192);
+        // Two that differ in the order: the stronger one.
+        assert_eq!(cipher(&[&[S::AES256, S::AES128], &[S::AES128, S::AES256]]), Cipher::Aes256);
+        // Nothing old is written, wherever it stands.
+        assert_eq!(cipher(&[&[S::Twofish, S::Camellia256, S::AES256]]), Cipher::Aes256);
+        assert_eq!(cipher(&[&[S::Twofish, S::Camellia256]]), Cipher::Aes128);
+        assert_eq!(cipher(&[&[]]), Cipher::Aes128);
+    }
+
+    #[test]
+    fn a_digest_is_as_long_as_the_key_wants() {
+        let mut preferences = Preferences::default();
+        assert_eq!(preferences.digest(64), Some(10));
+        let list = [HashAlgorithm::SHA1, HashAlgorithm::SHA256, HashAlgorithm::SHA384];
+        preferences.add(None, Some(&list), Some(&[CompressionAlgorithm::Zip]));
+        assert_eq!(preferences.digest(32), Some(8));
+        assert_eq!(preferences.digest(48), Some(9));
+        assert_eq!(preferences.digest(64), None);
+        assert_eq!(preferences.compression(), Compression::Zip(6));
+        preferences.add(None, None, Some(&[CompressionAlgorithm::Uncompressed]));
+        assert_eq!(preferences.compression(), Compression::None);
+    }
+}
