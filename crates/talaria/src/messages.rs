@@ -79,7 +79,7 @@ impl Stores {
             found = Some(row.summary.fingerprint());
             Ok(ControlFlow::Break(()))
         });
-        let stored = visited.and_then(|_| found.map_or(Ok(None), |name| self.cert(name)));
+        let stored = visited.and_then(|()| found.map_or(Ok(None), |name| self.cert(name)));
         let why = match &stored {
             Ok(Some(cert)) => read_cert(cert.as_bytes()).err(),
             _ => None,

@@ -153,9 +153,10 @@ fn passphrases_come_from_pipes_in_every_command() {
         "'{talaria}' encrypt -c plain --passphrase-file <(echo x) | \
         '{talaria}' decrypt --passphrase-file <(echo x)"
     );
-    let output = Command::new("bash").args(["-c", &script]).current_dir(site.program.path(""));
-    let output = output.env("TALARIA_CONFIG", "").env("TALARIA_KEYS", site.program.path("keys"));
-    let output = output.env("TALARIA_STORE", site.program.store()).output().unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]).current_dir(site.program.path(""));
+    bash.env("TALARIA_CONFIG", "").env("TALARIA_KEYS", site.program.path("keys"));
+    let output = bash.env("TALARIA_STORE", site.program.store()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), PLAIN, "{output:?}");
 }
 
@@ -280,6 +281,34 @@ fn gnupg_2_4_gets_and_reads_its_own_packets() {
         for password in ["pw", "other"] {
             assert_eq!(site.ok(&format!("decrypt m --passphrase-file {password}")), PLAIN);
         }
+    }
+}
+
+/// gpg 2.4 makes version 5 keys of Ed448, and 2.2 could make keys that are not supported. They are named.
+#[test]
+fn keys_that_are_not_supported_are_refused_by_name() {
+    let Some(gpg) = gpg_2_4() else { return };
+    let site = Site::new();
+    let make = "--compliance gnupg --quick-gen-key five@example.org ed448 sign,cert never";
+    site.gpg_ok(&gpg, make);
+    site.write("five", &site.gpg_ok(&gpg, "--export five@example.org"));
+    site.ok("import five");
+    let said = site.fails("encrypt plain --to five@example.org -o m", 1);
+    assert!(said.contains("version 5 (LibrePGP), which is not supported"), "{said}");
+    site.write("secret", &site.gpg_ok(&gpg, "--export-secret-keys five@example.org"));
+    let said = site.fails("key import secret", 3);
+    assert!(said.contains("version 5 (LibrePGP), which is not supported"), "{said}");
+    site.gpg_ok(&gpg, "--quick-gen-key koblitz@example.org secp256k1 sign,cert never");
+    site.write("koblitz", &site.gpg_ok(&gpg, "--export koblitz@example.org"));
+    site.ok("import koblitz");
+    let said = site.fails("encrypt plain --to koblitz@example.org -o m", 1);
+    assert!(said.contains("a key on the curve secp256k1, which is not supported"), "{said}");
+    // A message with an old cipher says which.
+    for cipher in ["TWOFISH", "CAST5", "BLOWFISH", "IDEA"] {
+        let old = "--allow-old-cipher-algos -o c -c --cipher-algo";
+        site.gpg_ok(&gpg, &format!("{old} {cipher} plain"));
+        let said = site.fails("decrypt c --passphrase-file pw", 3).to_uppercase();
+        assert!(said.contains(&format!("THE CIPHER {cipher}, WHICH IS NOT SUPPORTED")), "{said}");
     }
 }
 
