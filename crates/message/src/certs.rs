@@ -5,7 +5,6 @@
 //! can append such a subkey to anybody's certificate. No signature can bind it, so it is left aside.
 
 use std::borrow::Cow;
-use std::io::Read as _;
 
 use openpgp::cert::CertParser;
 use openpgp::packet::key::{KeyParts, KeyRole};
@@ -15,9 +14,8 @@ use openpgp::serialize::MarshalInto as _;
 use openpgp::{Cert, anyhow};
 use sequoia_openpgp as openpgp;
 use talaria_cert::KEY_BYTES_MAX;
-use zeroize::Zeroizing;
 
-use crate::armor::ArmorReader;
+use crate::armor::unarmored;
 use crate::error::{MessageError, Result};
 
 /// The certificates and keys in `bytes`: packets, or one or more armored blocks of them. What is between them
@@ -30,7 +28,7 @@ use crate::error::{MessageError, Result};
 /// [`MessageError::Malformed`] if there are neither packets nor an armored block.
 pub fn read_certs(bytes: &[u8]) -> Result<Vec<openpgp::Result<Cert>>> {
     const NONE: MessageError = MessageError::Malformed("it is neither a certificate nor a key");
-    let packets = dearmored(bytes)?;
+    let packets = unarmored(bytes)?;
     let first = PacketParserBuilder::from_bytes(&packets)
         .and_then(|builder| builder.dearmor(Dearmor::Disabled).build())
         .map_err(|_| NONE)?;
@@ -67,22 +65,6 @@ pub(crate) fn sound(cert: &Cert) -> Cow<'_, Cert> {
         Cow::Owned(cert.clone().retain_subkeys(|key| !is_oversized(key.key())))
     } else {
         Cow::Borrowed(cert)
-    }
-}
-
-/// Packets, taken out of their armored blocks if they are in some.
-fn dearmored(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
-    if bytes.first().is_none_or(|octet| octet & 0x80 != 0) {
-        return Ok(Cow::Borrowed(bytes));
-    }
-    let mut rest = bytes;
-    let mut packets = Zeroizing::new(Vec::new());
-    loop {
-        match ArmorReader::new(&mut rest) {
-            Ok(mut armor) => armor.read_to_end(&mut packets).map_err(MessageError::read)?,
-            Err(_) if !packets.is_empty() => return Ok(Cow::Owned(std::mem::take(&mut *packets))),
-            Err(error) => return Err(error),
-        };
     }
 }
 

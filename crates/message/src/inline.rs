@@ -42,9 +42,18 @@ pub fn detach(
     output: &mut (dyn Write + Send),
     limits: Limits,
 ) -> Result<Vec<u8>> {
-    let mut splitter =
-        Splitter { output, signatures: Vec::new(), literal: false, binary: false, lines: None };
+    let mut splitter = Splitter {
+        output,
+        signatures: Vec::new(),
+        announced: 0,
+        literal: false,
+        binary: false,
+        lines: None,
+    };
     take_apart(input, &mut splitter, limits)?;
+    if splitter.announced > 0 {
+        return Err(MessageError::Malformed("a signature was announced, but is missing"));
+    }
     if splitter.signatures.is_empty() || !splitter.literal {
         return Err(MessageError::Malformed("it is not a signed message"));
     }
@@ -70,6 +79,8 @@ fn take_apart(
 struct Splitter<'a> {
     output: &'a mut (dyn Write + Send),
     signatures: Vec<u8>,
+    /// Signatures that are still to come.
+    announced: usize,
     literal: bool,
     /// A signature is on the octets as they are.
     binary: bool,
@@ -81,6 +92,7 @@ impl Document for Splitter<'_> {
     fn one_pass(&mut self, body: &[u8]) -> Result<()> {
         // Version and type.
         self.binary |= body.get(1) != Some(&TEXT);
+        self.announced += 1;
         Ok(())
     }
 
@@ -88,6 +100,8 @@ impl Document for Splitter<'_> {
         if !self.literal {
             let kind = Signature::parse(body).map(|signature| signature.kind);
             self.binary |= kind != Some(TEXT);
+        } else {
+            self.announced = self.announced.saturating_sub(1);
         }
         framing::write_packet(&mut self.signatures, tag::SIGNATURE, body)
     }
