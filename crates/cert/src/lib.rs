@@ -5,6 +5,7 @@
 
 mod armor;
 mod cert;
+mod critical;
 mod ed25519;
 mod error;
 mod fields;
@@ -14,6 +15,7 @@ mod key;
 mod limits;
 mod minimal;
 mod packet;
+mod revoker;
 mod served;
 mod signature;
 mod split;
@@ -26,6 +28,7 @@ mod view;
 
 pub use armor::{Armor, Block, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
+pub use critical::{Context, Incomprehensible};
 pub use ed25519::{Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
@@ -33,11 +36,13 @@ pub use hash::{Digest, Hasher, sha256};
 pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::Limits;
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet};
+pub use revoker::{DesignatedRevocation, RevokerState};
 pub use served::Serving;
-pub use signature::{Signature, kind};
+pub use signature::{ISSUERS_MAX, Revoker, Signature, kind};
 pub use split::{BATCH_BYTES, Batch, CERT_BYTES_MAX, Item, Splitter};
 pub use summary::{
-    Capabilities, KeySummary, Span, Summary, UserIdContent, UserIdSummary, Validity,
+    Capabilities, Gnupg, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
+    Validity,
 };
 pub use terms::text as search_text;
 pub use terms::{Handle, Terms};

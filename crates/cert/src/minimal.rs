@@ -7,7 +7,7 @@ use crate::{Cert, Signature};
 
 impl Cert {
     /// The certificate without the signatures that nobody needs to use it: of each component the newest
-    /// good self-signature stays, and every revocation by its owner; third-party signatures go, as do
+    /// good self-signature stays, and every revocation by its owner or by a designated revoker; third-party signatures go, as do
     /// the newest's older siblings. User IDs and subkeys all stay (GnuPG's `export-minimal`).
     #[must_use]
     pub fn minimal(&self, verdicts: &[Verdict]) -> Self {
@@ -15,18 +15,25 @@ impl Cert {
         let mut keep = vec![true; self.packets().len()];
         let mut newest: Option<(usize, u32)> = None;
         let mut verdicts = verdicts.iter();
+        let revokers: Vec<_> =
+            self.named_revokers().into_iter().map(|revoker| revoker.key_id()).collect();
+        let by_revoker = |signature: &Signature<'_>| {
+            signature.kind == kind::KEY_REVOCATION
+                && signature.issuers().iter().any(|(id, _)| revokers.contains(id))
+        };
         for (at, packet) in self.packets().enumerate() {
             if packet.tag != Tag::SIGNATURE {
                 newest = None;
                 continue;
             }
             let good = verdicts.next() == Some(&Verdict::Good);
-            let signature = Signature::parse(packet.body).filter(|_| good);
+            let signature =
+                Signature::parse(packet.body).filter(|signature| good || by_revoker(signature));
             keep[at] = match signature {
                 None => false,
                 Some(s) if matches!(s.kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION) => true,
                 // Who may revoke is not only said by the newest.
-                Some(s) if s.revoker.is_some() => true,
+                Some(s) if s.revokers().next().is_some() => true,
                 Some(s) => match newest {
                     Some((_, created)) if created > s.created => false,
                     before => {

@@ -51,16 +51,17 @@ pub struct Signature<'a> {
     pub trust_regex: Option<&'a [u8]>,
     /// Code and text of a revocation (RFC 9580, section 5.2.3.31).
     pub revocation_reason: Option<(u8, &'a [u8])>,
-    /// A key that may revoke this one: class, algorithm, fingerprint (RFC 9580, section 5.2.3.23).
-    pub revoker: Option<&'a [u8]>,
-    /// The key ID that the signature names, or that follows from the fingerprint it names.
+    /// The key ID that the signature names, or that follows from the fingerprint it names. A signature
+    /// may name several: see [`Self::issuers`].
     pub issuer: Option<KeyId>,
     /// The fingerprint of the issuer, if it is named.
     pub issuer_fingerprint: Option<Fingerprint>,
     /// The user ID that its maker says to act as (RFC 9580, section 5.2.3.30).
     pub signer_user_id: Option<&'a [u8]>,
-    /// A critical subpacket that is not known: the signature must not count.
-    pub unknown_critical: bool,
+    /// The subpackets that the signature covers.
+    pub(crate) hashed_area: &'a [u8],
+    /// The subpackets that anybody may change.
+    pub(crate) unhashed_area: &'a [u8],
     /// The first 16 bits of the digest.
     pub(crate) digest_prefix: [u8; 2],
     /// What the digest covers of the packet: from the version to the hashed area, in version 3 type
@@ -91,11 +92,11 @@ impl<'a> Signature<'a> {
             trust: None,
             trust_regex: None,
             revocation_reason: None,
-            revoker: None,
             issuer: None,
             issuer_fingerprint: None,
             signer_user_id: None,
-            unknown_critical: false,
+            hashed_area: &[],
+            unhashed_area: &[],
             digest_prefix: [0; 2],
             hashed: &[],
             salt: &[],
@@ -161,6 +162,7 @@ impl<'a> Signature<'a> {
             (self.salt, rest) = behind.split_at_checked(usize::from(len))?;
         }
         self.numbers = rest;
+        (self.hashed_area, self.unhashed_area) = (hashed_area, unhashed_area);
         self.read_hashed(hashed_area)?;
         self.read_unhashed(unhashed_area);
         if self.issuer.is_none() {
@@ -172,7 +174,7 @@ impl<'a> Signature<'a> {
     fn read_hashed(&mut self, area: &'a [u8]) -> Option<()> {
         let mut expires_after = 0;
         for subpacket in Subpackets(area) {
-            let Subpacket { kind, critical, body } = subpacket?;
+            let Subpacket { kind, body, .. } = subpacket?;
             let number = || Some(u32::from_be_bytes(*body.first_chunk()?));
             match kind {
                 2 => self.created = number()?,
@@ -182,15 +184,14 @@ impl<'a> Signature<'a> {
                 7 => self.revocable = body.first() != Some(&0),
                 6 => self.trust_regex = Some(body.strip_suffix(&[0]).unwrap_or(body)),
                 9 => self.key_expires_after = number()?,
-                12 => self.revoker = Some(body),
                 16 | 33 => self.read_issuer(kind, body),
                 25 => self.primary_user_id = *body.first()? != 0,
                 27 => self.key_flags = Some(body),
                 28 => self.signer_user_id = Some(body),
                 29 => self.revocation_reason = body.split_first().map(|(&code, text)| (code, text)),
-                // Known, but of no use to a keyring.
-                10 | 11 | 20..=24 | 26 | 30..=32 | 34 | 35 | 37..=39 => {}
-                _ => self.unknown_critical |= critical,
+                // Of no use to a keyring, or read where they are of use. What must be understood is in
+                // `critical.rs`.
+                _ => {}
             }
         }
         if expires_after != 0 {
@@ -210,25 +211,107 @@ impl<'a> Signature<'a> {
     }
 
     fn read_issuer(&mut self, kind: u8, body: &[u8]) {
-        match (kind, body) {
-            (16, _) => self.issuer = body.first_chunk().map(|id| KeyId(u64::from_be_bytes(*id))),
-            (_, [4, rest @ ..]) => {
-                self.issuer_fingerprint = rest.try_into().ok().map(Fingerprint::V4);
-            }
-            (_, [5, rest @ ..]) => {
-                self.issuer_fingerprint = rest.try_into().ok().map(Fingerprint::V5);
-            }
-            (_, [6, rest @ ..]) => {
-                self.issuer_fingerprint = rest.try_into().ok().map(Fingerprint::V6);
-            }
-            _ => {}
+        match hint(kind, body) {
+            Some(Hint::KeyId(id)) => self.issuer = Some(id),
+            Some(Hint::Fingerprint(fingerprint)) => self.issuer_fingerprint = Some(fingerprint),
+            None => {}
         }
+    }
+
+    /// All keys that the signature names as its maker, those that it covers first, each once and at most
+    /// [`ISSUERS_MAX`]. They are hints: which key made it is for arithmetic to say.
+    #[must_use]
+    pub fn issuers(&self) -> Vec<(KeyId, Option<Fingerprint>)> {
+        let areas = [self.hashed_area, self.unhashed_area].map(Subpackets);
+        let subpackets = areas.into_iter().flat_map(Iterator::flatten);
+        let mut issuers: Vec<(KeyId, Option<Fingerprint>)> = Vec::new();
+        let named = self.issuer.map(|id| {
+            let fits = |fingerprint: &Fingerprint| fingerprint.key_id() == id;
+            (id, self.issuer_fingerprint.filter(fits))
+        });
+        issuers.extend(named);
+        for hint in subpackets.filter_map(|subpacket| hint(subpacket.kind, subpacket.body)) {
+            let (id, fingerprint) = match hint {
+                Hint::KeyId(id) => (id, None),
+                Hint::Fingerprint(fingerprint) => (fingerprint.key_id(), Some(fingerprint)),
+            };
+            let is_known = |(other, its): &(KeyId, Option<Fingerprint>)| {
+                *other == id && (fingerprint.is_none() || *its == fingerprint)
+            };
+            if issuers.len() < ISSUERS_MAX && !issuers.iter().any(is_known) {
+                issuers.push((id, fingerprint));
+            }
+        }
+        issuers
+    }
+
+    /// The keys that may revoke the one this signature is on (RFC 9580, section 5.2.3.23), by a direct key
+    /// signature: those whose class says so, with a fingerprint of a length that exists.
+    pub fn revokers(&self) -> impl Iterator<Item = Revoker> + use<'a> {
+        let area = if self.kind == kind::DIRECT_KEY { self.hashed_area } else { &[] };
+        let subpackets = Subpackets(area).flatten().filter(|subpacket| subpacket.kind == 12);
+        subpackets.filter_map(|subpacket| Revoker::parse(subpacket.body))
     }
 
     /// Whether the signature names `key` as its issuer. The named key ID decides, as in GnuPG.
     #[must_use]
     pub fn names(&self, key: KeyId) -> bool {
         self.issuer == Some(key)
+    }
+}
+
+/// Keys that one signature may name as its maker: more are noise.
+pub const ISSUERS_MAX: usize = 16;
+
+/// What names the maker of a signature.
+enum Hint {
+    KeyId(KeyId),
+    Fingerprint(Fingerprint),
+}
+
+fn hint(kind: u8, body: &[u8]) -> Option<Hint> {
+    let fingerprint = match (kind, body) {
+        (16, _) => {
+            return body.first_chunk().map(|id| Hint::KeyId(KeyId(u64::from_be_bytes(*id))));
+        }
+        (33, [4, rest @ ..]) => rest.try_into().ok().map(Fingerprint::V4),
+        (33, [5, rest @ ..]) => rest.try_into().ok().map(Fingerprint::V5),
+        (33, [6, rest @ ..]) => rest.try_into().ok().map(Fingerprint::V6),
+        _ => None,
+    };
+    fingerprint.map(Hint::Fingerprint)
+}
+
+/// A key that may revoke another one (RFC 9580, section 5.2.3.23).
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Revoker {
+    /// 0x80 is set; 0x40 is for relations that are nobody's business.
+    pub class: u8,
+    /// The algorithm that the revoker's key is said to be of. GnuPG shows it and does not look at it.
+    pub algorithm: u8,
+    /// The fingerprint of the revoker. One of 32 octets does not say its version: it is taken as 6, and
+    /// a look-up has to try 5 as well.
+    pub fingerprint: Fingerprint,
+}
+
+impl Revoker {
+    fn parse(body: &[u8]) -> Option<Self> {
+        let [class @ 0x80..=0xff, algorithm, fingerprint @ ..] = body else { return None };
+        let fingerprint = match fingerprint.len() {
+            20 => Fingerprint::V4(fingerprint.try_into().ok()?),
+            32 => Fingerprint::V6(fingerprint.try_into().ok()?),
+            _ => return None,
+        };
+        Some(Self { class: *class, algorithm: *algorithm, fingerprint })
+    }
+
+    /// The fingerprints that its octets may be those of.
+    #[must_use]
+    pub fn fingerprints(&self) -> Vec<Fingerprint> {
+        match self.fingerprint {
+            Fingerprint::V6(bytes) => vec![Fingerprint::V6(bytes), Fingerprint::V5(bytes)],
+            other => vec![other],
+        }
     }
 }
 

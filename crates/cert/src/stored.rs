@@ -3,11 +3,13 @@
 //! The layout is described in `docs/formats/store.md`, section "Summary".
 
 use crate::fields::Fields;
-use crate::summary::{Capabilities, KeySummary, Span, Summary, UserIdContent, UserIdSummary};
-use crate::{Curve, Fingerprint};
+use crate::summary::{
+    Capabilities, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
+};
+use crate::{Curve, Fingerprint, Revoker, RevokerState};
 
 /// First octet of a stored summary.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 const REVOKED: u8 = 1;
 const BOUND: u8 = 2;
@@ -34,7 +36,7 @@ impl Summary {
             write_key(out, subkey);
         }
         number(out, self.revokers.len() as u64);
-        self.revokers.iter().for_each(|revoker| bytes(out, revoker));
+        self.revokers.iter().for_each(|revoker| write_revoker(out, revoker));
     }
 
     /// Reads the stored form; `None` if it is not what [`Self::write`] wrote.
@@ -59,7 +61,7 @@ impl Summary {
             input.0 = rest;
             input.key(fingerprint)
         })?;
-        let revokers = input.list(|input| input.bytes().map(<[u8]>::to_vec))?;
+        let revokers = input.list(Fields::revoker)?;
         input.0.is_empty().then_some(Self {
             primary,
             user_ids,
@@ -83,6 +85,12 @@ fn write_key(out: &mut Vec<u8>, key: &KeySummary) {
     if key.expires != 0 {
         out.extend_from_slice(&key.expires.to_be_bytes());
     }
+}
+
+fn write_revoker(out: &mut Vec<u8>, revoker: &RevokerSummary) {
+    let Revoker { class, algorithm, fingerprint } = revoker.revoker;
+    out.extend_from_slice(&[revoker.state as u8, class, algorithm]);
+    out.extend_from_slice(&fingerprint.to_stored());
 }
 
 fn write_user_id(out: &mut Vec<u8>, user_id: &UserIdSummary) {
@@ -171,6 +179,19 @@ impl<'a> Fields<'a> {
             revoked: flags & REVOKED != 0,
             bound: flags & BOUND != 0,
         })
+    }
+
+    fn revoker(&mut self) -> Option<RevokerSummary> {
+        let state = match self.byte()? {
+            0 => RevokerState::Unknown,
+            1 => RevokerState::Silent,
+            2 => RevokerState::Revoked,
+            _ => return None,
+        };
+        let (class, algorithm) = (self.byte()?, self.byte()?);
+        let (fingerprint, rest) = Fingerprint::from_stored(self.0)?;
+        self.0 = rest;
+        Some(RevokerSummary { revoker: Revoker { class, algorithm, fingerprint }, state })
     }
 
     fn user_id(&mut self) -> Option<UserIdSummary> {

@@ -11,7 +11,18 @@
 use crate::packet::Tag;
 use crate::signature::kind;
 use crate::verify::Verdict;
-use crate::{Cert, Curve, Fingerprint, Key, Signature};
+use crate::{Cert, Context, Curve, Fingerprint, Key, Revoker, RevokerState, Signature};
+
+/// The release of GnuPG whose rules hold where releases differ.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Gnupg {
+    /// 2.2: certifications of others with SHA-1 count if they were made before 2019-01-19.
+    V2_2,
+    /// 2.4, which is stricter: no certification of others with SHA-1 counts. In listings a subkey of an
+    /// expired key has expired when the key did, if not before.
+    #[default]
+    V2_4,
+}
 
 /// What a key may do, as the letters that GnuPG prints.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -63,7 +74,7 @@ impl Capabilities {
 pub enum Validity {
     /// No good self-signature binds it.
     Invalid,
-    /// Revoked by its owner.
+    /// Revoked by its owner, or by somebody whom the owner named for that.
     Revoked,
     /// Its time is over.
     Expired,
@@ -126,6 +137,15 @@ pub enum UserIdContent {
     },
 }
 
+/// A designated revoker in a summary.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RevokerSummary {
+    /// Who it is.
+    pub revoker: Revoker,
+    /// Whether its certificate is at hand, and whether it has revoked.
+    pub state: RevokerState,
+}
+
 /// The span of time in which a summary says the truth, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Span {
@@ -144,8 +164,8 @@ pub struct Summary {
     pub user_ids: Vec<UserIdSummary>,
     /// Subkeys in canonical order, which is that of their creation.
     pub subkeys: Vec<KeySummary>,
-    /// Keys that may revoke this one, as in the signature subpacket: class, algorithm, fingerprint.
-    pub revokers: Vec<Vec<u8>>,
+    /// Keys that may revoke this one.
+    pub revokers: Vec<RevokerSummary>,
     /// Number of signature packets.
     pub signatures: u32,
     /// Whether all self-signatures were computed ([`crate::Verification::Full`]).
@@ -160,6 +180,40 @@ impl Summary {
     #[must_use]
     pub fn evaluate(cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
         Evaluation::new(cert, verdicts, now).finish()
+    }
+
+    /// Asks the designated revokers: a key that one of them has revoked by `now` is revoked, as by its owner.
+    /// `look_up` gives the body of the packet of a primary key. Without this the summary says that all
+    /// revokers are unknown. What they say of a key that its owner has revoked is not looked at.
+    pub fn ask_revokers(
+        &mut self,
+        cert: &Cert,
+        now: u32,
+        mut look_up: impl FnMut(Fingerprint) -> Option<Vec<u8>>,
+    ) {
+        let by_owner = self.primary.revoked;
+        for at in 0..self.revokers.len() {
+            let revoker = self.revokers[at].revoker;
+            let named = revoker.fingerprints().into_iter();
+            let mut known = named.map(|by| (by, look_up(by)));
+            let Some((by, body)) = known.find_map(|(by, body)| Some((by, body?))) else { continue };
+            let mut state = RevokerState::Silent;
+            let made = if by_owner { Vec::new() } else { cert.revocations_by(by, &body) };
+            for revocation in made {
+                self.holds.note(revocation.created, now);
+                if revocation.created <= now {
+                    state = RevokerState::Revoked;
+                    self.primary.revoked = true;
+                }
+            }
+            self.revokers[at].state = state;
+        }
+    }
+
+    /// The designated revokers who have revoked the key.
+    pub fn revoked_by(&self) -> impl Iterator<Item = Fingerprint> + '_ {
+        let revoked = |revoker: &&RevokerSummary| revoker.state == RevokerState::Revoked;
+        self.revokers.iter().filter(revoked).map(|revoker| revoker.revoker.fingerprint)
     }
 
     /// The fingerprint of the certificate.
@@ -273,8 +327,9 @@ impl<'a> Evaluation<'a> {
             if verdict != Verdict::Good {
                 continue;
             }
-            let signature = Signature::parse(packet.body)
-                .filter(|signature| !signature.unknown_critical && signature.created >= created);
+            let signature = Signature::parse(packet.body).filter(|signature| {
+                signature.created >= created && signature.understood(&Context::Certificate).is_ok()
+            });
             if let (Some(signature), Some((_, signatures))) =
                 (signature, this.components.last_mut())
             {
@@ -297,14 +352,14 @@ impl<'a> Evaluation<'a> {
         let mut user_ids = Vec::with_capacity(2);
         let mut claims = Vec::new();
         let mut subkeys = Vec::with_capacity(2);
-        let mut revokers = Vec::new();
+        let mut revokers: Vec<Revoker> = Vec::new();
         let mut direct = None;
         for (packet, signatures) in &self.components {
             match packet.tag {
                 Tag::PUBLIC_KEY => {
                     let Ok(key) = Key::parse(*packet) else { continue };
                     for signature in signatures.iter().filter(|s| s.kind == kind::DIRECT_KEY) {
-                        revokers.extend(signature.revoker.map(<[u8]>::to_vec));
+                        revokers.extend(signature.revokers());
                     }
                     direct = self.newest(signatures, |s| s.kind == kind::DIRECT_KEY);
                     let revoked = signatures.iter().any(|s| s.kind == kind::KEY_REVOCATION);
@@ -323,8 +378,10 @@ impl<'a> Evaluation<'a> {
         }
         let (key, revoked) = primary.expect("a certificate starts with its primary key");
         choose_primary(&mut user_ids);
-        revokers.sort();
+        revokers.sort_unstable();
         revokers.dedup();
+        let unknown = |revoker| RevokerSummary { revoker, state: RevokerState::Unknown };
+        let revokers = revokers.into_iter().map(unknown).collect();
         let mut summary = key_summary(&key);
         summary.fingerprint = self.cert.fingerprint();
         summary.revoked = revoked;

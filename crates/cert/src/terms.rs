@@ -57,6 +57,8 @@ pub struct Terms {
     pub keygrips: Vec<Handle>,
     /// E-mail addresses, or texts of user IDs that have none.
     pub addresses: Vec<Handle>,
+    /// The keys that it names as its revokers, whether they may be or not.
+    pub revokers: Vec<Handle>,
     /// All user IDs, one per line, for full-text search. Empty if there is none.
     pub text: String,
 }
@@ -74,9 +76,11 @@ impl Terms {
                 .map(|grip| Handle::first_octets(&grip.0))
                 .collect(),
             addresses: summary.texts().map(Handle::of_address).collect(),
+            revokers: cert.named_revokers().into_iter().map(Handle::of_fingerprint).collect(),
             text: text(summary),
         };
-        for list in [&mut terms.keys, &mut terms.keygrips, &mut terms.addresses] {
+        let Self { keys, keygrips, addresses, revokers, .. } = &mut terms;
+        for list in [keys, keygrips, addresses, revokers] {
             list.sort_unstable();
             list.dedup();
         }

@@ -8,6 +8,7 @@ mod descriptor;
 mod error;
 mod expiry;
 mod files;
+mod gnupg;
 mod keys;
 mod passphrase;
 mod render;

@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use talaria::cert::{
-    Capabilities, Key, KeyId, KeySummary, PacketRef, Signature, Summary, Tag, UserIdContent,
-    UserIdSummary, Validity, Verdict, user_id,
+    Capabilities, Gnupg, Key, KeyId, KeySummary, PacketRef, RevokerState, RevokerSummary,
+    Signature, Summary, Tag, UserIdContent, UserIdSummary, Validity, Verdict, user_id,
 };
 use talaria::gnupg::{Colons, write_cert as write_colons, write_cert_with_signatures};
 use talaria::store::{Row, Stored};
@@ -195,12 +195,22 @@ pub(crate) struct CertJson {
     trust: Option<&'static str>,
     user_ids: Vec<UserIdJson>,
     subkeys: Vec<SubkeyJson>,
+    /// Designated revokers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    revokers: Vec<RevokerJson>,
     signatures: u32,
     /// Of the primary key and the subkeys, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keygrips: Vec<Option<String>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     certifications: Vec<SignatureJson>,
+}
+
+#[derive(Serialize)]
+struct RevokerJson {
+    fingerprint: String,
+    /// Whether it has revoked: `unknown` as long as its certificate is not in the store.
+    state: &'static str,
 }
 
 #[derive(Serialize)]
@@ -276,6 +286,17 @@ fn key_json(key: &KeySummary) -> KeyJson {
 }
 
 /// A certificate as JSON shows it.
+fn revoker_json(revoker: &RevokerSummary) -> RevokerJson {
+    RevokerJson {
+        fingerprint: revoker.revoker.fingerprint.to_string(),
+        state: match revoker.state {
+            RevokerState::Unknown => "unknown",
+            RevokerState::Silent => "not_revoked",
+            RevokerState::Revoked => "revoked",
+        },
+    }
+}
+
 pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
     CertJson {
         fingerprint: summary.fingerprint().to_string(),
@@ -319,6 +340,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
                 key: key_json(subkey),
             })
             .collect(),
+        revokers: summary.revokers.iter().map(revoker_json).collect(),
         signatures: summary.signatures,
         keygrips: Vec::new(),
         certifications: Vec::new(),
@@ -334,6 +356,7 @@ pub(crate) struct Lines<'a> {
     judge: Option<Judge<'a>>,
     with_reasons: bool,
     tofu_info: bool,
+    gnupg: Gnupg,
     /// Primary user IDs of makers of signatures, by key ID.
     makers: HashMap<KeyId, Option<Vec<u8>>>,
 }
@@ -342,7 +365,8 @@ impl<'a> Lines<'a> {
     pub(crate) fn new(stores: &'a Stores, now: u32, keygrips: bool, signatures: bool) -> Self {
         let (judge, makers) = (None, HashMap::new());
         let (with_reasons, tofu_info) = (false, false);
-        Self { stores, now, keygrips, signatures, judge, with_reasons, tofu_info, makers }
+        let gnupg = Gnupg::default();
+        Self { stores, now, keygrips, signatures, judge, with_reasons, tofu_info, gnupg, makers }
     }
 
     /// Says what is believed as well, by this judge of the first store.
@@ -353,6 +377,11 @@ impl<'a> Lines<'a> {
     /// Says why, too.
     pub(crate) fn with_reasons(self, with_reasons: bool) -> Self {
         Self { with_reasons, ..self }
+    }
+
+    /// Writes gpg's machine format as this release does.
+    pub(crate) fn as_in(self, gnupg: Gnupg) -> Self {
+        Self { gnupg, ..self }
     }
 
     /// Says in gpg's machine format what was seen, too.
@@ -523,10 +552,14 @@ impl<'a> Lines<'a> {
             row.change,
         );
         for revoker in &summary.revokers {
-            if let [_, _, fingerprint @ ..] = revoker.as_slice() {
-                let hex: String = fingerprint.iter().map(|b| format!("{b:02X}")).collect();
-                let _ = writeln!(out, "may be revoked by {hex}");
-            }
+            let fingerprint = revoker.revoker.fingerprint;
+            let _ = match revoker.state {
+                RevokerState::Revoked => writeln!(out, "revoked by {fingerprint}"),
+                RevokerState::Silent => writeln!(out, "may be revoked by {fingerprint}"),
+                RevokerState::Unknown => {
+                    writeln!(out, "may have been revoked by {fingerprint}, whose key is unknown")
+                }
+            };
         }
         Ok(())
     }
@@ -588,6 +621,7 @@ impl<'a> Lines<'a> {
             keygrips: None,
             trust: letters.as_ref().map(|(key, user_ids)| (*key, &user_ids[..])),
             seen: seen.as_deref(),
+            gnupg: self.gnupg,
         };
         let Some(stored) = self.stored(opened, row)? else {
             write_colons(out, &row.summary, &options, self.now);

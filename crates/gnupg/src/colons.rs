@@ -6,8 +6,8 @@
 
 use ripemd::{Digest as _, Ripemd160};
 use talaria_cert::{
-    Capabilities, Cert, Curve, Fingerprint, Key, KeyId, KeySummary, Keygrip, Signature, Summary,
-    Tag, UserIdContent, UserIdSummary, Validity, kind,
+    Capabilities, Cert, Curve, Fingerprint, Gnupg, Key, KeyId, KeySummary, Keygrip, Revoker,
+    Signature, Summary, Tag, UserIdContent, UserIdSummary, Validity, kind,
 };
 
 /// What gpg writes in place of the user ID of a signer that it does not know, or that has none.
@@ -27,6 +27,8 @@ pub struct Colons<'a> {
     pub trust: Option<(u8, &'a [u8])>,
     /// What was seen of each user ID, in the order of the summary (`--with-tofu-info`).
     pub seen: Option<&'a [Option<Seen>]>,
+    /// The release whose listings these are like.
+    pub gnupg: Gnupg,
 }
 
 /// What was seen of a binding, for a `tfs` record.
@@ -246,7 +248,7 @@ fn write_primary(out: &mut Vec<u8>, summary: &Summary, options: &Colons<'_>, now
     // Neither a time of the last update nor an origin is known.
     out.extend_from_slice(b":0:\n");
     for revoker in &summary.revokers {
-        write_revoker(out, revoker);
+        write_revoker(out, &revoker.revoker);
     }
     write_fingerprint(out, key, (options, 0));
 }
@@ -259,7 +261,14 @@ fn write_subkey(
     now: u32,
 ) {
     out.extend_from_slice(b"sub:");
-    write_key_fields(out, key, summary.key_validity(key, now), options.key_letter());
+    let whole = &summary.primary;
+    let is_over = whole.expires != 0 && whole.expires < now;
+    let mut shown = key.clone();
+    if options.gnupg == Gnupg::V2_4 && is_over && (key.expires == 0 || key.expires > whole.expires)
+    {
+        shown.expires = whole.expires;
+    }
+    write_key_fields(out, &shown, summary.key_validity(key, now), options.key_letter());
     out.extend_from_slice(b"::::");
     capabilities(out, key.capabilities, [b'e', b's', b'c', b'a']);
     out.extend_from_slice(b":::::");
@@ -333,16 +342,15 @@ fn write_fingerprint(out: &mut Vec<u8>, key: &KeySummary, (options, number): (&C
     }
 }
 
-fn write_revoker(out: &mut Vec<u8>, revoker: &[u8]) {
+fn write_revoker(out: &mut Vec<u8>, revoker: &Revoker) {
     const SENSITIVE: u8 = 0x40;
-    let [class, algorithm, fingerprint @ ..] = revoker else { return };
     out.extend_from_slice(b"rvk:::");
-    number(out, (*algorithm).into());
+    number(out, revoker.algorithm.into());
     out.extend_from_slice(b"::::::");
-    hex(out, fingerprint, UPPER);
+    hex(out, revoker.fingerprint.as_bytes(), UPPER);
     out.push(b':');
-    hex(out, &[*class], LOWER);
-    out.extend_from_slice(if class & SENSITIVE != 0 { b"s:\n" } else { b":\n" });
+    hex(out, &[revoker.class], LOWER);
+    out.extend_from_slice(if revoker.class & SENSITIVE != 0 { b"s:\n" } else { b":\n" });
 }
 
 fn write_user_id(

@@ -279,7 +279,7 @@ pub(crate) fn decrypt_with(
     }
     packets.finish()?;
     debug_assert_eq!(version_1, chunks.is_none());
-    let (literal, signatures) = receiver.finish(verifier)?;
+    let (literal, signatures) = receiver.finish(verifier, found.recipient.as_slice())?;
     output.flush().map_err(MessageError::write)?;
     nothing_follows(body)?;
     Ok(Decrypted { by: found.by, cipher, aead: sealed.aead(), session_key, literal, signatures })

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::{Read, Write};
-use std::time::{Duration, SystemTime};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::Preferences as _;
@@ -11,7 +10,6 @@ use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::packet::{Key, PKESK, pkesk::PKESK3, pkesk::PKESK6};
 use sequoia_openpgp::policy::Policy;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use sequoia_openpgp::types::RevocationStatus;
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
@@ -21,10 +19,11 @@ use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::{self, Compression, Literal};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
-use crate::keys::{not_valid, unsupported};
+use crate::keys::unsupported;
 use crate::password::{Stretched, Wrapping};
 use crate::preferences::Preferences;
 use crate::random;
+use crate::revoked::{LookUp, Revocations, usable};
 use crate::sign::SigningKey;
 
 /// Which packets a message is made of.
@@ -63,16 +62,25 @@ impl Recipients {
     ///
     /// [`MessageError::Key`] if there is none, with the reason.
     pub fn add(&mut self, cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
+        self.add_unless_revoked(cert, policy, &mut |_| Vec::new(), now)
+    }
+
+    /// The same, where `look_up` finds the certificates of designated revokers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::add`].
+    pub fn add_unless_revoked(
+        &mut self,
+        cert: &openpgp::Cert,
+        policy: &dyn Policy,
+        look_up: LookUp<'_>,
+        now: u32,
+    ) -> Result<()> {
         let cert = &*sound(cert);
-        let name = || cert.fingerprint().to_hex();
-        let refused = |why: String| MessageError::Key { name: name(), why };
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-        let valid =
-            cert.with_policy(policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
-        if let RevocationStatus::Revoked(_) = valid.revocation_status() {
-            return Err(refused("is revoked".into()));
-        }
-        valid.alive().map_err(|error| refused(error.to_string()))?;
+        let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
+        let revocations = Revocations::of(cert, policy, look_up, now);
+        let valid = usable(cert, policy, now, &revocations)?;
         let before = self.keys.len();
         let keys = || {
             valid
@@ -83,7 +91,8 @@ impl Recipients {
                 .for_transport_encryption()
                 .for_storage_encryption()
         };
-        self.keys.extend(keys().map(|key| key.key().clone().role_into_unspecified()));
+        let keys = keys().filter(|key| !revocations.hold(&key.key().fingerprint(), now));
+        self.keys.extend(keys.map(|key| key.key().clone().role_into_unspecified()));
         if self.keys.len() == before {
             // Which one it would be, if it is of a kind that is known by name only.
             let named = valid

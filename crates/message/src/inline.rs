@@ -29,7 +29,7 @@ pub fn verify_inline(
 ) -> Result<(Literal, Vec<SignatureReport>)> {
     let mut receiver = Receiver::new(output);
     take_apart(input, &mut receiver, limits)?;
-    receiver.finish(verifier)
+    receiver.finish(verifier, &[])
 }
 
 /// Splits an inline-signed message: its content goes to `output`, its signature packets are returned.

@@ -1,7 +1,6 @@
 //! Secret keys of certificates, made ready to sign and to decrypt.
 
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
 use sequoia_openpgp as openpgp;
@@ -17,6 +16,7 @@ use crate::algorithm::Cipher;
 use crate::certs::sound;
 use crate::cfb;
 use crate::error::{MessageError, Result};
+use crate::revoked::{Revocations, usable};
 use crate::secrets::DecryptionKey;
 use crate::sign::SigningKey;
 
@@ -38,12 +38,8 @@ pub fn signing_key(
 ) -> Result<SigningKey> {
     let cert = &*sound(cert);
     let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-    let valid = cert.with_policy(policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
-    if let openpgp::types::RevocationStatus::Revoked(_) = valid.revocation_status() {
-        return Err(refused("is revoked".into()));
-    }
-    valid.alive().map_err(|error| refused(error.to_string()))?;
+    let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
+    let valid = usable(cert, policy, now, &revocations)?;
     let key = valid
         .keys()
         .alive()
@@ -51,6 +47,7 @@ pub fn signing_key(
         .supported()
         .for_signing()
         .secret()
+        .filter(|key| !revocations.hold(&key.key().fingerprint(), now))
         .max_by_key(|key| key.key().creation_time())
         .ok_or_else(|| refused("has no secret key that may sign now".into()))?;
     let mut signing = SigningKey::new(unlock(key.key().clone(), ask)?);
@@ -147,7 +144,8 @@ where
             let key = key.key().clone();
             let public = key.parts_as_public().clone();
             let ask = std::sync::Arc::clone(ask);
-            Box::new(Lazy { public, locked: Some(key), pair: None, ask }) as DecryptionKey
+            let key = Lazy { public, locked: Some(key), pair: None, ask };
+            DecryptionKey::new(Box::new(key), cert.fingerprint())
         })
         .collect()
 }

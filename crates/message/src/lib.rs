@@ -55,6 +55,7 @@ mod pipeline;
 mod preferences;
 mod random;
 mod read;
+mod revoked;
 mod sealer;
 mod secrets;
 mod sign;
@@ -81,6 +82,7 @@ pub use packets::Limits;
 pub use read::{
     Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
 };
+pub use revoked::{LookUp, Revocations, usable};
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};

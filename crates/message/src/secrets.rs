@@ -9,7 +9,7 @@ use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::packet::{Key, PKESK};
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use talaria_cert::Hasher;
+use talaria_cert::{Fingerprint, Hasher};
 use zeroize::Zeroizing;
 
 use crate::algorithm::Cipher;
@@ -19,7 +19,34 @@ use crate::password::{SessionKey, Skesk};
 
 /// A secret key that can unwrap session keys, wherever it is. It is asked only for messages that name it,
 /// or nobody, so it may ask for a passphrase when it is.
-pub type DecryptionKey = Box<dyn Decryptor + Send + Sync>;
+pub struct DecryptionKey {
+    key: Box<dyn Decryptor + Send + Sync>,
+    certificate: openpgp::Fingerprint,
+}
+
+impl DecryptionKey {
+    /// A key of the certificate with that fingerprint.
+    #[must_use]
+    pub fn new(key: Box<dyn Decryptor + Send + Sync>, certificate: openpgp::Fingerprint) -> Self {
+        Self { key, certificate }
+    }
+
+    /// The fingerprint of its certificate.
+    fn recipient(&self) -> Option<Fingerprint> {
+        let bytes = self.certificate.as_bytes();
+        match self.certificate {
+            openpgp::Fingerprint::V4(_) => bytes.try_into().ok().map(Fingerprint::V4),
+            openpgp::Fingerprint::V6(_) => bytes.try_into().ok().map(Fingerprint::V6),
+            _ => None,
+        }
+    }
+
+    /// The public key.
+    #[must_use]
+    pub fn public(&self) -> &Key<PublicParts, UnspecifiedRole> {
+        self.key.public()
+    }
+}
 
 /// Gives secret keys that are somewhere else, in an agent or on cards, for a message that nothing here opens. It
 /// is told whether the message may be opened with a passphrase: then those that were given are the message's,
@@ -59,11 +86,13 @@ pub(crate) struct Candidate {
     pub(crate) by: OpenedBy,
     /// It was the one of an earlier message with the same wrapped session keys.
     pub(crate) remembered: bool,
+    /// The certificate of the key that opened it: whom its signatures may be meant for.
+    pub(crate) recipient: Option<Fingerprint>,
 }
 
 impl Candidate {
     fn new(session_key: SessionKey, by: OpenedBy) -> Self {
-        Self { session_key, by, remembered: false }
+        Self { session_key, by, remembered: false, recipient: None }
     }
 }
 
@@ -230,7 +259,8 @@ impl Secrets {
             .map_err(|_| MessageError::Malformed("no digest"))?;
         if let Some(known) = remembered.sessions.get(&seen) {
             let (session_key, by) = (known.session_key.copy(), known.by.clone());
-            let candidate = Candidate { session_key, by, remembered: true };
+            let recipient = known.recipient;
+            let candidate = Candidate { session_key, by, remembered: true, recipient };
             if fits(&candidate)? {
                 return Ok(candidate);
             }
@@ -265,7 +295,8 @@ impl Secrets {
                 _ => purse.failed.unwrap_or_else(|| wrapped.no_secret()),
             });
         };
-        let kept = Candidate::new(found.session_key.copy(), found.by.clone());
+        let (session_key, recipient) = (found.session_key.copy(), found.recipient);
+        let kept = Candidate { recipient, ..Candidate::new(session_key, found.by.clone()) };
         remembered.sessions.insert(seen, kept);
         Ok(found)
     }
@@ -359,7 +390,8 @@ fn by_key(
             if pkesk.pk_algo() != key.public().pk_algo() {
                 continue;
             }
-            let mut key = Noting { key: key.as_mut(), refusal: None };
+            let recipient = key.recipient();
+            let mut key = Noting { key: key.key.as_mut(), refusal: None };
             let opened = match pkesk {
                 PKESK::V3(packet) => {
                     packet.decrypt(&mut key, None).map(|(cipher, key)| (Some(cipher), key))
@@ -387,7 +419,8 @@ fn by_key(
                 }
             };
             let session_key = SessionKey { cipher, key: Zeroizing::new(session_key.to_vec()) };
-            let candidate = Candidate::new(session_key, OpenedBy::Key(fingerprint.to_hex()));
+            let by = OpenedBy::Key(fingerprint.to_hex());
+            let candidate = Candidate { recipient, ..Candidate::new(session_key, by) };
             if fits(&candidate)? {
                 return Ok(Some(candidate));
             }

@@ -16,7 +16,9 @@ use known::{Known, KnownKey, Worth};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::policy::Policy;
-use talaria_cert::{Job, Key, PacketRef, Signature, Tag, Verdict, ed25519_verdicts};
+use talaria_cert::{
+    Context, Fingerprint, Job, Key, PacketRef, Signature, Tag, Verdict, ed25519_verdicts,
+};
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
@@ -42,6 +44,7 @@ pub struct Verifier<'a> {
     lookup: Mutex<Lookup<'a>>,
     policy: &'a (dyn Policy + Sync),
     now: AtomicU32,
+    notations: Vec<String>,
     known: Mutex<Known>,
 }
 
@@ -49,7 +52,14 @@ impl<'a> Verifier<'a> {
     /// Checks as of `now`, in seconds since 1970.
     pub fn new(lookup: Lookup<'a>, policy: &'a (dyn Policy + Sync), now: u32) -> Self {
         let (lookup, now) = (Mutex::new(lookup), AtomicU32::new(now));
-        Self { lookup, policy, now, known: Mutex::default() }
+        Self { lookup, policy, now, notations: Vec::new(), known: Mutex::default() }
+    }
+
+    /// The same, with notations (RFC 9580, section 5.2.3.24) that the caller understands: a signature with a
+    /// critical notation that is not among them does not count.
+    #[must_use]
+    pub fn with_known_notations(self, notations: Vec<String>) -> Self {
+        Self { notations, ..self }
     }
 
     /// Checks as of `now` from here on. What is known of certificates stays known.
@@ -79,7 +89,7 @@ impl<'a> Verifier<'a> {
                 break;
             }
         }
-        Ok(seen.into_iter().map(|seen| self.check(seen)).collect())
+        Ok(seen.into_iter().map(|seen| self.check(seen, &[])).collect())
     }
 
     /// Checks one detached signature on a document in memory: one packet.
@@ -133,25 +143,28 @@ impl<'a> Verifier<'a> {
         if let Some(hasher) = &mut seen.hasher {
             hasher.update(document);
         }
-        Ok(self.arithmetic(seen))
+        Ok(self.arithmetic(seen, &[]))
     }
 
-    fn check(&self, seen: Seen) -> SignatureReport {
-        settled(self.arithmetic(seen))
+    /// Checks a signature on a document that a key of each of `recipients` has decrypted.
+    fn check(&self, seen: Seen, recipients: &[Fingerprint]) -> SignatureReport {
+        settled(self.arithmetic(seen, recipients))
     }
 
     /// Everything but, for Ed25519, the last step.
-    fn arithmetic(&self, seen: Seen) -> Prepared {
+    fn arithmetic(&self, seen: Seen, recipients: &[Fingerprint]) -> Prepared {
         let Some(signature) = Signature::parse(&seen.body) else {
             return (SignatureReport::unreadable("its fields do not fit"), None);
         };
-        let issuer = signature
-            .issuer
-            .map(|key_id| Issuer { key_id, fingerprint: signature.issuer_fingerprint });
+        let issuers: Vec<Issuer> = signature
+            .issuers()
+            .into_iter()
+            .map(|(key_id, fingerprint)| Issuer { key_id, fingerprint })
+            .collect();
         let mut report = SignatureReport {
             outcome: Outcome::NoKey,
             signer: None,
-            issuer: issuer.clone(),
+            issuer: issuers.first().cloned(),
             created: signature.created,
             expires: signature.expires,
             kind: signature.kind,
@@ -167,38 +180,62 @@ impl<'a> Verifier<'a> {
             report.outcome = Outcome::Unchecked(why.to_owned());
             return (report, None);
         };
-        let Some(issuer) = issuer else {
+        if issuers.is_empty() {
             report.outcome = Outcome::Unchecked("it names no key".to_owned());
             return (report, None);
-        };
-        let keys = self.keys(&issuer);
+        }
         let mut hasher = hasher;
         hasher.finish_text();
-        // More than one key with an ID is somebody's trick; each is tried.
-        for known in keys.iter() {
+        let context = Context::Document { notations: &self.notations, recipients };
+        // A signature may name several keys, and more than one key may have an ID: each is tried until one
+        // made a signature that counts.
+        let candidates: Vec<_> = issuers
+            .into_iter()
+            .flat_map(|issuer| {
+                let keys = self.keys(&issuer);
+                (0..keys.len()).map(move |at| (issuer.clone(), Arc::clone(&keys), at))
+            })
+            .collect();
+        let mut best: Option<SignatureReport> = None;
+        for (issuer, keys, at) in &candidates {
+            let known = &keys[*at];
             let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &known.body };
             let Ok(key) = Key::parse(packet) else { continue };
             let Some(digest) = signature.digest(hasher.inner.clone()) else { continue };
             let mut deferred = None;
-            let verdict = known
+            let mut verdict = known
                 .setup
                 .verify(&key, &seen.body, &signature, &digest, |job| deferred = Some(job));
+            if let Some(job) = deferred.take_if(|_| candidates.len() > 1) {
+                verdict = job.verdict();
+            }
             let worth = known.worth(self.policy, signature.created);
-            report.signer = Some(known.signer(&worth));
+            let mut tried = SignatureReport {
+                signer: Some(known.signer(&worth)),
+                issuer: Some(issuer.clone()),
+                ..report.clone()
+            };
             match verdict {
                 Verdict::Unchecked | Verdict::Good => {
-                    (report.outcome, report.since) = self.judge(known, &worth, &signature);
-                    report.digest = digest.as_bytes().to_vec();
-                    return (report, deferred);
+                    (tried.outcome, tried.since) = self.judge(known, &worth, &signature, &context);
+                    tried.digest = digest.as_bytes().to_vec();
+                    if deferred.is_some() || tried.outcome == Outcome::Good {
+                        return (tried, deferred);
+                    }
                 }
                 Verdict::Unsupported | Verdict::Malformed => {
                     let why = "its algorithm is not supported, or its numbers do not fit";
-                    report.outcome = Outcome::Unchecked(why.to_owned());
+                    tried.outcome = Outcome::Unchecked(why.to_owned());
                 }
-                _ => report.outcome = Outcome::Bad,
+                _ => tried.outcome = Outcome::Bad,
+            }
+            // A key that made it says more than one that did not.
+            let made = |report: &SignatureReport| matches!(report.outcome, Outcome::Discounted(_));
+            if best.as_ref().is_none_or(|best| made(&tried) && !made(best)) {
+                best = Some(tried);
             }
         }
-        (report, None)
+        (best.unwrap_or(report), None)
     }
 
     /// Whether a signature that the key made counts, and what has become of the key since.
@@ -207,13 +244,14 @@ impl<'a> Verifier<'a> {
         known: &KnownKey,
         worth: &Worth,
         signature: &Signature<'_>,
+        context: &Context<'_>,
     ) -> (Outcome, Option<Discount>) {
         let discounted = |why| (Outcome::Discounted(why), None);
         if !matches!(signature.kind, BINARY | TEXT) {
             return discounted(Discount::Misused("the signature is not one on a document"));
         }
-        if signature.unknown_critical {
-            return discounted(Discount::Misused("it has a critical part that is not known"));
+        if let Err(why) = signature.understood(context) {
+            return discounted(Discount::Critical(why));
         }
         if matches!(signature.hash, 1..=3) {
             return discounted(Discount::WeakDigest(crate::sign::hash_name(signature.hash)));
@@ -236,8 +274,13 @@ impl<'a> Verifier<'a> {
         if let Some(keys) = lock(&self.known).get(issuer) {
             return keys;
         }
-        let certs = (lock(&self.lookup))(issuer);
-        let keys = certs.iter().flat_map(|cert| KnownKey::of(cert, issuer)).collect();
+        let keys = {
+            let mut look_up = lock(&self.lookup);
+            let certs = look_up(issuer);
+            let now = self.now.load(Ordering::Relaxed);
+            let mut keys = |cert| KnownKey::of(cert, issuer, self.policy, &mut *look_up, now);
+            certs.iter().flat_map(&mut keys).collect()
+        };
         lock(&self.known).put(issuer, keys)
     }
 }

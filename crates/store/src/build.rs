@@ -17,6 +17,7 @@ use talaria_cert::{
 
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, Outcome, Prepared, digests, log, numbers};
+use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
 
@@ -318,6 +319,7 @@ impl Builder {
         }
         step(Step::Indexes);
         derived.fill(&transaction)?;
+        revoker::renew_all(&transaction, self.options.now)?;
         schema::mark(&transaction)?;
         transaction.commit()?;
         Ok(())

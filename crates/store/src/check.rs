@@ -13,6 +13,7 @@ use crate::build::failed;
 use crate::derive::{Derived, Failure};
 use crate::ingest::digests;
 use crate::remake::{Verdicts, remake};
+use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
 use crate::{Store, StoreError, sums, trust};
@@ -100,6 +101,8 @@ struct Read {
     digests: Vec<(View, [u8; 16])>,
     problems: Vec<(String, bool)>,
     computed: u64,
+    /// A certificate that names revokers, its summary as it follows from it alone, and the stored one.
+    unasked: Option<Box<(Cert, Summary, Summary)>>,
 }
 
 impl Store {
@@ -163,7 +166,15 @@ impl Store {
             let entries = self.entries(after)?;
             let Some(last) = entries.last() else { break };
             after = last.id;
-            for read in read_entries(entries, depth, &views) {
+            for mut read in read_entries(entries, depth, &views) {
+                if let Some(unasked) = read.unasked.take() {
+                    let (cert, mut again, stored) = *unasked;
+                    revoker::ask(&self.connection, &cert, &mut again, stored.holds.from)?;
+                    if again != stored {
+                        let what = "its summary is not that of its packets and its revokers";
+                        report.add(&read.name, what, true);
+                    }
+                }
                 for (what, is_derived) in read.problems {
                     report.add(&read.name, what, is_derived);
                 }
@@ -458,6 +469,7 @@ fn read_entry(
         digests: Vec::new(),
         problems: Vec::new(),
         computed: 0,
+        unasked: None,
     };
     let cert = match cert {
         Ok(cert) => cert,
@@ -495,7 +507,9 @@ fn read_entry(
         Some(summary) => {
             // Within the span for which it holds, a summary is the same at any time.
             let again = Summary::evaluate(&cert, &stored, summary.holds.from);
-            if again != summary {
+            if !again.revokers.is_empty() {
+                read.unasked = Some(Box::new((cert.clone(), again, summary)));
+            } else if again != summary {
                 read.problems.push(("its summary is not that of its packets".into(), true));
             }
         }

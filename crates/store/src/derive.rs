@@ -39,7 +39,7 @@ pub(crate) struct Derived {
 impl Derived {
     /// Uses about `memory_bytes`, and files in `folder` beyond that.
     pub(crate) fn new(folder: &Path, memory_bytes: usize) -> Self {
-        let part = memory_bytes / 6;
+        let part = memory_bytes / 7;
         Self {
             postings: [(); POSTINGS.len()].map(|()| Sorter::new(folder, part)),
             digests: Sorter::new(folder, part),

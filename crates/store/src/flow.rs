@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use talaria_cert::{KeyId, PacketRef, Signature, Summary, Tag, Validity, Verdict, kind};
+use talaria_cert::{
+    Context, DesignatedRevocation, KeyId, PacketRef, Signature, Summary, Tag, Validity, Verdict,
+    kind,
+};
 use talaria_trust::Scope;
 use talaria_trust::flow::{Edge, FULL, Network};
 
@@ -34,10 +37,12 @@ struct Issuer {
     bound: bool,
     /// The user IDs that it says are its own, in a way that is still believed.
     own: Vec<bool>,
+    /// What its designated revokers say.
+    designated: Vec<DesignatedRevocation>,
 }
 
 impl Issuer {
-    fn new(stored: Stored, now: u32) -> Self {
+    fn new(stored: Stored, designated: Vec<DesignatedRevocation>, now: u32) -> Self {
         let mut verdicts = stored.verdicts.iter();
         let (mut void, mut bound, mut own) = (false, false, Vec::new());
         let mut on = Tag::PUBLIC_KEY;
@@ -57,7 +62,8 @@ impl Issuer {
                 _ => true,
             };
             let over = signature.expires != 0 && signature.expires <= now;
-            if !believed || over || signature.created > now || signature.unknown_critical {
+            let understood = signature.understood(&Context::Certificate).is_ok();
+            if !believed || over || signature.created > now || !understood {
                 continue;
             }
             let certifies = kind::CERTIFICATION.contains(&signature.kind);
@@ -66,23 +72,23 @@ impl Issuer {
                 *own = true;
             }
         }
-        Self { signer: CertIssuer::new(stored.cert.clone()), stored, void, bound, own }
+        void |= designated.iter().any(|made| made.hard && made.created <= now);
+        let signer = CertIssuer::new(stored.cert.clone());
+        Self { stored, signer, void, bound, own, designated }
     }
 
     /// Whether it could certify then: a revocation that says that the key was lost holds for all times.
     fn could(&self, then: u32) -> bool {
         let then_it_was =
             || Summary::evaluate(&self.stored.cert, &self.stored.verdicts, then).validity(then);
-        self.bound && !self.void && then_it_was() == Validity::Valid
+        let revoked = self.designated.iter().any(|made| made.created <= then);
+        self.bound && !self.void && !revoked && then_it_was() == Validity::Valid
     }
 }
 
-/// Whether a revocation of a key says nothing of why, or that it is compromised (RFC 9580, section 5.2.3.31).
+/// Whether a revocation of a key holds for all times.
 fn is_hard(signature: &Signature<'_>, now: u32) -> bool {
-    const SUPERSEDED: u8 = 1;
-    const RETIRED: u8 = 3;
-    let soft = matches!(signature.revocation_reason, Some((SUPERSEDED | RETIRED, _)));
-    signature.kind == kind::KEY_REVOCATION && signature.created <= now && !soft
+    signature.kind == kind::KEY_REVOCATION && signature.created <= now && signature.is_hard()
 }
 
 /// A signature by somebody else on a user ID.
@@ -121,7 +127,8 @@ fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = Said<'a>> {
         let signature = Signature::parse(packet.body)?;
         let issuer = signature.issuer.filter(|&issuer| issuer != own)?;
         let weak = signature.hash == 1 || matches!(signature.hash, 2 | 3) && now >= COLLISIONS;
-        let counts = !weak && !signature.unknown_critical && signature.created <= now;
+        let understood = signature.understood(&Context::Certificate).is_ok();
+        let counts = !weak && understood && signature.created <= now;
         let user_id = user_ids - 1;
         counts.then_some(Said { user_id, on, place, body: packet.body, signature, issuer })
     })
@@ -156,7 +163,13 @@ impl<'s> Certifications<'s> {
             return Ok(issuer.clone());
         }
         let stored = self.store.stored(cert)?;
-        let issuer = stored.map(|stored| Rc::new(Issuer::new(stored, self.now)));
+        let issuer = match stored {
+            Some(stored) => {
+                let designated = self.store.designated(&stored, self.now)?;
+                Some(Rc::new(Issuer::new(stored, designated, self.now)))
+            }
+            None => None,
+        };
         self.issuers.insert(cert, issuer.clone());
         Ok(issuer)
     }

@@ -11,6 +11,7 @@ use talaria_cert::{
 };
 
 use crate::keyserver::redaction;
+use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
 use crate::{Store, StoreError, Stored, sums, trust};
 
@@ -513,8 +514,10 @@ impl Store {
                 let (mut gone, mut fresh) = (Rows::default(), Rows::default());
                 let mut written = Vec::with_capacity(found.len());
                 for ((id, change, _, stored), verdicts) in found.iter().zip(checked) {
+                    let mut evaluated = Summary::evaluate(&stored.cert, &verdicts, now);
+                    revoker::ask(connection, &stored.cert, &mut evaluated, now)?;
                     let mut summary = Vec::new();
-                    Summary::evaluate(&stored.cert, &verdicts, now).write(&mut summary);
+                    evaluated.write(&mut summary);
                     // What a view has depends on verdicts.
                     let before = digests(&stored.cert, &stored.verdicts, &views);
                     let after = digests(&stored.cert, &verdicts, &views);
@@ -607,6 +610,8 @@ struct Writer<'a> {
     summary: Vec<u8>,
     /// The certificates that were written.
     written: Vec<i64>,
+    /// Those of them that were not there before.
+    arrived: Vec<Fingerprint>,
 }
 
 impl<'a> Writer<'a> {
@@ -630,6 +635,7 @@ impl<'a> Writer<'a> {
             texts: Texts::default(),
             summary: Vec::new(),
             written: Vec::new(),
+            arrived: Vec::new(),
         })
     }
 
@@ -662,13 +668,13 @@ impl<'a> Writer<'a> {
         self.last_id += 1;
         let id = self.last_id;
         self.written.push(id);
+        self.arrived.push(prepared.cert.fingerprint());
         self.log(id, ChangeKind::New)?;
         let fingerprint = prepared.cert.fingerprint().to_stored();
         self.connection
             .prepare_cached("DELETE FROM tombstone WHERE fingerprint = ?1")?
             .execute([&fingerprint])?;
-        self.summary.clear();
-        prepared.summary.write(&mut self.summary);
+        self.write_summary(prepared)?;
         self.connection
             .prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute((id, fingerprint, self.last_change, VERIFIER, &self.summary))?;
@@ -704,8 +710,7 @@ impl<'a> Writer<'a> {
             self.log(id, ChangeKind::Updated)?;
             self.last_change
         };
-        self.summary.clear();
-        prepared.summary.write(&mut self.summary);
+        self.write_summary(prepared)?;
         self.connection
             .prepare_cached(
                 "UPDATE cert SET change = ?2, verifier = ?3, summary = ?4 WHERE id = ?1",
@@ -728,11 +733,26 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// The stored form of the summary, with what designated revokers say that are here.
+    fn write_summary(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
+        self.summary.clear();
+        if prepared.summary.revokers.is_empty() {
+            prepared.summary.write(&mut self.summary);
+            return Ok(());
+        }
+        let mut summary = prepared.summary.clone();
+        revoker::ask(self.connection, &prepared.cert, &mut summary, self.now)?;
+        summary.write(&mut self.summary);
+        Ok(())
+    }
+
     fn finish(self) -> rusqlite::Result<()> {
-        self.delete.delete(self.connection)?;
-        self.insert.insert(self.connection)?;
-        self.texts.write(self.connection)?;
-        trust::follow(self.connection, self.written, self.now)
+        let Self { connection, now, mut written, mut last_change, .. } = self;
+        self.delete.delete(connection)?;
+        self.insert.insert(connection)?;
+        self.texts.write(connection)?;
+        written.extend(revoker::follow(connection, self.arrived, &written, &mut last_change, now)?);
+        trust::follow(connection, written, now)
     }
 }
 

@@ -14,6 +14,7 @@ mod keyserver;
 mod maintain;
 mod query;
 mod remake;
+mod revoker;
 mod schema;
 mod select;
 mod sorter;

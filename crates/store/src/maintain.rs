@@ -5,6 +5,7 @@ use talaria_cert::Fingerprint;
 
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
+use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Store, StoreError, sums, trust};
 
@@ -92,7 +93,10 @@ impl Store {
             }
             rows.delete(connection)?;
             texts.write(connection)?;
+            let revokers: Vec<_> = gone.iter().map(|(_, cert)| cert.fingerprint()).collect();
+            let turned = revoker::follow(connection, revokers, &[], &mut last, now)?;
             trust::forget(connection, &gone, now)?;
+            trust::follow(connection, turned, now)?;
             if blocked {
                 for &fingerprint in fingerprints {
                     let stored = fingerprint.to_stored();

@@ -11,6 +11,7 @@ use talaria_cert::{
 use crate::build::fill_text;
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, Prepared, log, numbers};
+use crate::revoker;
 use crate::schema::{self, TextIndex};
 
 /// Certificates that are read at a time, at most.
@@ -110,6 +111,7 @@ pub(crate) fn remake(
     }
     connection.execute_batch("DROP TABLE temp.latest")?;
     derived.fill(connection)?;
+    revoker::renew_all(connection, now)?;
     indexes.into_iter().try_for_each(|index| fill_text(connection, index))?;
     Ok((certs, good))
 }

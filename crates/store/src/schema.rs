@@ -92,14 +92,15 @@ CREATE TABLE fingerprint (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cer
 CREATE TABLE key (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE keygrip (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE address (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
+CREATE TABLE revoker (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 ";
 
 /// The tables of postings, by name, in the order of [`lists`].
-pub(crate) const POSTINGS: [&str; 4] = ["fingerprint", "key", "keygrip", "address"];
+pub(crate) const POSTINGS: [&str; 5] = ["fingerprint", "key", "keygrip", "address", "revoker"];
 
 /// The terms that go into [`POSTINGS`].
-pub(crate) fn lists(terms: &Terms) -> [&[Handle]; 4] {
-    [&terms.fingerprint, &terms.keys, &terms.keygrips, &terms.addresses]
+pub(crate) fn lists(terms: &Terms) -> [&[Handle]; 5] {
+    [&terms.fingerprint, &terms.keys, &terms.keygrips, &terms.addresses, &terms.revokers]
 }
 
 /// A full-text index over user IDs. Each can be left out of a store and added later.

@@ -11,6 +11,7 @@ use crate::StoreError;
 use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::revoker;
 use crate::schema::{self, TextIndex};
 
 /// How long a writer waits for another one: 60 s.
@@ -314,7 +315,11 @@ impl Store {
             return Ok(row);
         }
         let summary = match self.stored(row.id)? {
-            Some(stored) => Summary::evaluate(&stored.cert, &stored.verdicts, now),
+            Some(stored) => {
+                let mut summary = Summary::evaluate(&stored.cert, &stored.verdicts, now);
+                self.run(|connection| revoker::ask(connection, &stored.cert, &mut summary, now))?;
+                summary
+            }
             None => row.summary,
         };
         Ok(Row { summary, ..row })

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    Cert, Certified, Fingerprint, Key, KeyId, KeySetup, PacketRef, Span, Summary, Tag, Verdict,
+    Cert, Certified, Fingerprint, Gnupg, Key, KeyId, KeySetup, PacketRef, Span, Summary, Tag,
+    Verdict,
 };
 use talaria_trust::{
     Certification, Introducer, Issuer, Level, Rules, Scope, Standing, Subject, SubjectId,
@@ -21,10 +22,13 @@ use talaria_trust::{
 };
 
 use crate::derive::Failure;
+use crate::revoker;
 use crate::sorter::Sorter;
 use crate::store::RawRow;
 use crate::{Store, StoreError, sums};
 
+/// The rules of this release, as `meta` has it.
+const GNUPG_2_2: &str = "2.2";
 /// Certificates that are held in memory at once.
 const CHUNK: u16 = 512;
 /// Memory for sorting, beyond which files are used: 64 MiB.
@@ -233,8 +237,8 @@ impl Certifiers<'_> {
         store.run(|connection| {
             let Some((cert, summary)) = read(connection, id, now)? else { return Ok(Vec::new()) };
             let voices = web.voices(issuers(&cert))?;
+            let subject = Subject::of(&cert, &summary, web.rules.gnupg, now);
             let known = web.node(id)?;
-            let subject = Subject::of(&cert, &summary, now);
             let mut oracle = Oracle { only_known, ..Oracle::new(&cert, known, &voices) };
             let found = certifiers(
                 &subject,
@@ -432,18 +436,24 @@ fn rules(connection: &Connection) -> rusqlite::Result<Option<Rules>> {
         .query_row([], |row| row.get(0))
         .optional()?;
     Ok(text.map(|text| {
-        let mut numbers = text.split(' ').map(str::parse);
-        let mut next = |default| numbers.next().and_then(Result::ok).unwrap_or(default);
-        let Rules { completes, marginals, depth } = Rules::default();
-        Rules { completes: next(completes), marginals: next(marginals), depth: next(depth) }
+        let mut words = text.split(' ');
+        let mut next = |default| words.next().and_then(|word| word.parse().ok()).unwrap_or(default);
+        let Rules { completes, marginals, depth, .. } = Rules::default();
+        let (completes, marginals, depth) = (next(completes), next(marginals), next(depth));
+        let gnupg = if words.next() == Some(GNUPG_2_2) { Gnupg::V2_2 } else { Gnupg::V2_4 };
+        Rules { completes, marginals, depth, gnupg }
     }))
 }
 
 fn set_rules(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
-    let Rules { completes, marginals, depth } = rules;
+    let Rules { completes, marginals, depth, gnupg } = rules;
+    let gnupg = match gnupg {
+        Gnupg::V2_2 => GNUPG_2_2,
+        Gnupg::V2_4 => "2.4",
+    };
     connection
         .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('trust', ?1)")?
-        .execute([format!("{completes} {marginals} {depth}")])
+        .execute([format!("{completes} {marginals} {depth} {gnupg}")])
         .map(drop)
 }
 
@@ -489,17 +499,22 @@ fn read(connection: &Connection, id: i64, now: u32) -> rusqlite::Result<Option<(
         )?
         .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?, row.get(5)?)))
         .optional()?;
-    Ok(found.and_then(|(row, verdicts, bytes)| {
+    let Some((row, verdicts, bytes)) = found else { return Ok(None) };
+    let readable = || {
         let cert = Cert::from_canonical(bytes).ok()?;
         let summary = Summary::read(cert.fingerprint(), &row.summary)?;
-        if summary.holds.contains(now) {
-            return Some((cert, summary));
-        }
-        let verdicts: Option<Vec<Verdict>> =
-            verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
-        let summary = Summary::evaluate(&cert, &verdicts?, now);
         Some((cert, summary))
-    }))
+    };
+    let Some((cert, summary)) = readable() else { return Ok(None) };
+    if summary.holds.contains(now) {
+        return Ok(Some((cert, summary)));
+    }
+    let verdicts: Option<Vec<Verdict>> =
+        verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
+    let Some(verdicts) = verdicts else { return Ok(None) };
+    let mut summary = Summary::evaluate(&cert, &verdicts, now);
+    revoker::ask(connection, &cert, &mut summary, now)?;
+    Ok(Some((cert, summary)))
 }
 
 /// What is kept of a certificate.
@@ -921,7 +936,7 @@ impl<'w> Oracle<'w> {
 impl Work {
     /// The node as it is now, and how many signatures were computed for it.
     fn evaluate(&self, before: &Node, rules: Rules, now: u32, voices: &Voices) -> (Node, u64) {
-        let subject = Subject::of(&self.cert, &self.summary, now);
+        let subject = Subject::of(&self.cert, &self.summary, rules.gnupg, now);
         let mut oracle = Oracle::new(&self.cert, before, voices);
         let standing = evaluate(
             &subject,

@@ -20,7 +20,9 @@ use openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use openpgp::policy::Policy;
 use openpgp::types::HashAlgorithm;
 use talaria_cert::Keygrip;
-use talaria_message::{DecryptionKey, MessageError, SigningKey, make, openpgp};
+use talaria_message::{
+    DecryptionKey, MessageError, Revocations, SigningKey, make, openpgp, usable,
+};
 use talaria_store::Query;
 
 use self::assuan::{Connection, Inquiry};
@@ -178,17 +180,10 @@ impl Agent {
         policy: &dyn Policy,
         now: u32,
     ) -> Result<SigningKey, Error> {
-        let name = || cert.fingerprint().to_hex();
-        let unusable = |why: String| Error::Message(MessageError::Key { name: name(), why });
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now.into());
-        let valid = cert
-            .with_policy(policy, time)
-            .map_err(|error| unusable(format!("is not valid: {error}")))?;
-        if let openpgp::types::RevocationStatus::Revoked(_) = valid.revocation_status() {
-            return Err(unusable("is revoked".into()));
-        }
-        valid.alive().map_err(|error| unusable(error.to_string()))?;
+        let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
+        let valid = usable(cert, policy, now, &revocations)?;
         let keys = valid.keys().alive().revoked(false).supported().for_signing();
+        let keys = keys.filter(|key| !revocations.hold(&key.key().fingerprint(), now));
         let mut keys: Vec<_> = keys.map(|key| key.key().clone().role_into_unspecified()).collect();
         keys.sort_by_key(|key| std::cmp::Reverse(key.creation_time()));
         for key in keys {
@@ -196,7 +191,7 @@ impl Agent {
                 return Ok(SigningKey::from_signer(Box::new(self.key(key))));
             }
         }
-        Err(Error::NoSecret { name: name() })
+        Err(Error::NoSecret { name: cert.fingerprint().to_hex() })
     }
 
     /// The primary key of `cert`, if it may certify at `now`, in seconds since 1970, and the agent has it.
@@ -231,13 +226,14 @@ impl Agent {
                 Err(Error::NotFound { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            for key in certs.iter().flat_map(openpgp::Cert::keys) {
+            let found = certs.iter().flat_map(|cert| cert.keys().map(move |key| (cert, key)));
+            for (cert, key) in found {
                 let key = key.key().clone().role_into_unspecified();
                 if key.pk_algo().for_encryption()
                     && keygrip(&key) == Some(*grip)
                     && seen.insert(key.fingerprint())
                 {
-                    keys.push(Box::new(self.key(key)));
+                    keys.push(DecryptionKey::new(Box::new(self.key(key)), cert.fingerprint()));
                 }
             }
         }

@@ -205,7 +205,8 @@ impl Import<'_> {
         revocations.into_iter().try_for_each(|(place, body)| self.revoke(&place, &body))
     }
 
-    /// Joins a revocation that came alone to the certificate that made it.
+    /// Joins a revocation that came alone to the certificate that made it, or that names who made it as its
+    /// revoker.
     fn revoke(&mut self, place: &Place, body: &[u8]) -> Result<(), Error> {
         let ImportOptions { now, .. } = self.options;
         let at = self.reports.len() - 1;
@@ -232,11 +233,40 @@ impl Import<'_> {
             }
             return Ok(());
         }
+        for row in &rows {
+            let revoker = row.summary.fingerprint();
+            if Some(revoker.key_id()) == issuer && self.revoke_by(revoker, body)? {
+                return Ok(());
+            }
+        }
         let name = issuer.map_or_else(|| "an unknown key".to_owned(), |id| id.to_string());
         let reason =
             format!("a revocation by {name}, of which the store has no certificate that made it");
         self.reports[at].reject(place, None, &reason);
         Ok(())
+    }
+
+    /// Joins a revocation by a designated revoker to a certificate that names it, if it made that.
+    fn revoke_by(&mut self, revoker: Fingerprint, body: &[u8]) -> Result<bool, Error> {
+        let ImportOptions { now, .. } = self.options;
+        let at = self.reports.len() - 1;
+        let Some(theirs) = self.store.get(revoker)? else { return Ok(false) };
+        let Some(key) = theirs.cert.packets().next() else { return Ok(false) };
+        for id in self.store.naming(revoker)? {
+            let Some(stored) = self.store.stored(id)? else { continue };
+            let revoked = stored.cert.with_direct_signature(body);
+            let made = |cert: &Cert| cert.revocations_by(revoker, key.body).len();
+            if revoked != stored.cert && made(&revoked) == made(&stored.cert) {
+                continue;
+            }
+            let outcome = self.store.ingest(vec![revoked], Verification::Full, now)?;
+            match outcome[0] {
+                Outcome::Unchanged => self.reports[at].unchanged += 1,
+                _ => self.reports[at].updated += 1,
+            }
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     fn flush(&mut self) -> Result<(), Error> {

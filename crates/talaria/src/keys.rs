@@ -20,17 +20,17 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use openpgp::crypto::Signer;
 use openpgp::packet::Key;
 use openpgp::packet::key::KeyRole;
 use openpgp::policy::Policy;
 use openpgp::serialize::{Marshal as _, MarshalInto as _};
-use openpgp::types::RevocationStatus;
 use talaria_cert::{PacketRef, Summary, Tag, Verification};
 use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
-use talaria_message::{AskForKey, openpgp, read_cert, read_certs, unsupported_cert};
+use talaria_message::{
+    AskForKey, Revocations, openpgp, read_cert, read_certs, unsupported_cert, usable,
+};
 use talaria_store::{Outcome, Query};
 
 pub use change::{Added, MadeRevocation, Revocation, RevocationTarget, revocation, unlocked};
@@ -366,11 +366,10 @@ pub fn summary(cert: &openpgp::Cert, now: u32) -> Result<Summary, Error> {
 /// Whether `cert` has a secret that may sign at `now`, in seconds since 1970.
 #[must_use]
 pub fn can_sign(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(now.into());
-    cert.with_policy(policy, time).is_ok_and(|valid| {
-        let revoked = matches!(valid.revocation_status(), RevocationStatus::Revoked(_));
+    let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
+    usable(cert, policy, now, &revocations).is_ok_and(|valid| {
         let mut keys = valid.keys().alive().revoked(false).supported().for_signing().secret();
-        !revoked && valid.alive().is_ok() && keys.next().is_some()
+        keys.any(|key| !revocations.hold(&key.key().fingerprint(), now))
     })
 }
 

@@ -54,7 +54,9 @@ impl Stores {
         let mut usable = Vec::new();
         let mut refused = None;
         for cert in certs {
-            match Recipients::default().add(&cert, policy, now) {
+            let mut look_up = |issuer: &Issuer| self.having(issuer, now);
+            let mut alone = Recipients::default();
+            match alone.add_unless_revoked(&cert, policy, &mut look_up, now) {
                 Ok(()) => usable.push(cert),
                 Err(error) => refused = Some(error),
             }

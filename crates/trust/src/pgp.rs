@@ -8,7 +8,7 @@
 //! else: it can be worked out anew for one certificate, and only if it is another introducer than before does
 //! anything else change.
 
-use talaria_cert::{KeyId, Span, Tag};
+use talaria_cert::{Gnupg, KeyId, Span, Tag};
 
 use crate::{Certification, Level, Scope, Subject, SubjectId};
 
@@ -21,11 +21,13 @@ pub struct Rules {
     pub marginals: u8,
     /// Depths at which there are introducers.
     pub depth: u8,
+    /// Which certifications with SHA-1 count.
+    pub gnupg: Gnupg,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { completes: 1, marginals: 3, depth: 5 }
+        Self { completes: 1, marginals: 3, depth: 5, gnupg: Gnupg::default() }
     }
 }
 

@@ -1,10 +1,12 @@
 //! What the models see of a certificate: its user IDs, and who certified them.
 
 use talaria_cert::{
-    Capabilities, Cert, KeyId, PacketRef, Signature, Span, Summary, Tag, Validity, kind,
+    Capabilities, Cert, Context, Gnupg, KeyId, PacketRef, Signature, Span, Summary, Tag, Validity,
+    kind,
 };
 
-/// From here on (2019-01-19) a certification with SHA-1 proves nothing, since collisions can be chosen.
+/// From here on (2019-01-19) a certification with SHA-1 proves nothing to `GnuPG` 2.2, since collisions can be
+/// chosen. To 2.4 none does.
 const SHA1_ENDS: u32 = 1_547_856_000;
 
 /// A certificate at some time.
@@ -53,9 +55,10 @@ pub struct Certification<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// What `cert` is at `now`, in seconds since 1970; `summary` is that of this time.
+    /// What `cert` is at `now`, in seconds since 1970; `summary` is that of this time. `gnupg` says which
+    /// certifications count.
     #[must_use]
-    pub fn of(cert: &'a Cert, summary: &Summary, now: u32) -> Self {
+    pub fn of(cert: &'a Cert, summary: &Summary, gnupg: Gnupg, now: u32) -> Self {
         let mut holds = summary.holds;
         // A key that expires is valid in its last second.
         let end = summary.primary.expires;
@@ -79,7 +82,7 @@ impl<'a> Subject<'a> {
                     in_user_id = true;
                 }
                 Tag::SIGNATURE if in_user_id => {
-                    let certification = Certification::read(packet.body)
+                    let certification = Certification::read(packet.body, gnupg)
                         .filter(|certification| certification.issuer != own);
                     if let (Some(certification), Some(user_id)) =
                         (certification, user_ids.last_mut())
@@ -106,7 +109,9 @@ pub fn issuers(cert: &Cert) -> Vec<KeyId> {
     for packet in cert.packets() {
         match packet.tag {
             Tag::SIGNATURE if in_user_id => {
-                let issuer = Certification::read(packet.body).map(|one| one.issuer);
+                // With the rules of either release.
+                let read = Certification::read(packet.body, Gnupg::V2_2);
+                let issuer = read.map(|one| one.issuer);
                 issuers.extend(issuer.filter(|&issuer| issuer != own));
             }
             Tag::SIGNATURE => {}
@@ -122,14 +127,21 @@ impl<'a> Certification<'a> {
     /// Reads a signature; `None` if it is no certification, or one that cannot count: with a critical part
     /// that is not known, with a digest that can be forged, or "without any verification" (type 0x11), as in
     /// `GnuPG`'s `min-cert-level`.
-    fn read(body: &'a [u8]) -> Option<Self> {
+    fn read(body: &'a [u8], gnupg: Gnupg) -> Option<Self> {
         const UNVERIFIED: u8 = 0x11;
+        const MD5: u8 = 1;
+        const SHA1: u8 = 2;
         let signature = Signature::parse(body)?;
         let revokes = signature.kind == kind::CERTIFICATION_REVOCATION;
         let certifies =
             kind::CERTIFICATION.contains(&signature.kind) && signature.kind != UNVERIFIED;
-        let forgeable = signature.hash == 1 || signature.hash == 2 && signature.created > SHA1_ENDS;
-        if !(certifies || revokes) || signature.unknown_critical || forgeable {
+        let forgeable = match (signature.hash, gnupg) {
+            (MD5, _) | (SHA1, Gnupg::V2_4) => true,
+            (SHA1, Gnupg::V2_2) => signature.created > SHA1_ENDS,
+            _ => false,
+        };
+        let understood = signature.understood(&Context::Certificate).is_ok();
+        if !(certifies || revokes) || !understood || forgeable {
             return None;
         }
         Some(Self {

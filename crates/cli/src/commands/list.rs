@@ -10,6 +10,7 @@ use talaria::store::{Access, Order, Query};
 use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::gnupg::Release;
 use crate::render;
 use crate::trust::TrustArgs;
 
@@ -25,6 +26,10 @@ pub(crate) struct Args {
     /// Print gpg's machine format (GnuPG, doc/DETAILS)
     #[arg(long, conflicts_with = "json")]
     with_colons: bool,
+    /// The release of GnuPG whose machine format is written: in 2.4 the subkeys of an expired key expire with
+    /// it
+    #[arg(long, value_enum, value_name = "RELEASE", default_value_t, requires = "with_colons")]
+    gnupg: Release,
     /// Print keygrips as well
     #[arg(long)]
     with_keygrip: bool,
@@ -65,7 +70,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         By::Key => Order::Key,
         By::Changed => Order::Change,
     };
-    let mut lines = render::Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
+    let lines = render::Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
+    let mut lines = lines.as_in(args.gnupg.rules());
     // A listing for programs says what gpg's would; one for people says it where it is asked for.
     // Which certificates are listed when: those with conflicts, those without, or all.
     let mut passes: &[Option<bool>] = &[None];

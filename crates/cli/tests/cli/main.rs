@@ -16,6 +16,7 @@ mod messages;
 mod operator;
 mod program;
 mod reading;
+mod revokers;
 mod secrets;
 mod status;
 mod surroundings;

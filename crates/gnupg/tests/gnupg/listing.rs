@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::common::{Gpg, now};
 use talaria_cert::{
-    Armor, BATCH_BYTES, Cert, KeyId, Splitter, Summary, Verdict, Verification, verdicts,
+    Armor, BATCH_BYTES, Cert, Gnupg, KeyId, Splitter, Summary, Verdict, Verification, verdicts,
 };
 use talaria_gnupg::{Colons, NO_USER_ID, write_cert, write_cert_with_signatures};
 
@@ -105,12 +105,17 @@ fn compare(theirs: &[u8], ours: &[u8]) -> String {
 }
 
 fn keys_are_listed_as_by_gpg(name: &str) {
-    let path = Path::new(KEYRINGS).join(name);
-    let Some(gpg) = Gpg::new().filter(|_| path.exists()) else {
-        eprintln!("skipped: no gpg, or no {}", path.display());
-        return;
-    };
-    let ring = Ring::read(&path);
+    for (gpg, release) in [(Gpg::new(), Gnupg::V2_2), (Gpg::new_2_4(), Gnupg::V2_4)] {
+        let path = Path::new(KEYRINGS).join(name);
+        match gpg.filter(|_| path.exists()) {
+            Some(gpg) => keys_are_listed_as_by(&gpg, release, name, &path),
+            None => eprintln!("skipped: no gpg {release:?}, or no {}", path.display()),
+        }
+    }
+}
+
+fn keys_are_listed_as_by(gpg: &Gpg, release: Gnupg, name: &str, path: &Path) {
+    let ring = Ring::read(path);
     let args = ["--no-default-keyring", "--keyring", ring.path(), "--with-keygrip", "-k"];
     let now = now();
     let theirs = gpg
@@ -118,12 +123,12 @@ fn keys_are_listed_as_by_gpg(name: &str) {
     let mut ours = Vec::new();
     for (cert, verdicts) in &ring.certs {
         let grips: Vec<_> = cert.keys().map(|key| key.keygrip()).collect();
-        let options = Colons { keygrips: Some(&grips), ..Colons::default() };
+        let options = Colons { keygrips: Some(&grips), gnupg: release, ..Colons::default() };
         write_cert(&mut ours, &Summary::evaluate(cert, verdicts, now), &options, now);
     }
     assert_eq!(by_cert(&ours).len(), ring.certs.len());
     let different = compare(&theirs, &ours);
-    assert!(different.is_empty(), "{name}:\n{different}");
+    assert!(different.is_empty(), "{name} {release:?}:\n{different}");
 }
 
 #[test]
@@ -173,7 +178,8 @@ fn signatures_are_listed_as_by_gpg(name: &str) {
     let mut ours = Vec::new();
     for ((cert, _), summary) in ring.certs.iter().zip(&summaries) {
         let signer = |id: KeyId| names.get(&id).copied();
-        write_cert_with_signatures(&mut ours, cert, summary, &Colons::default(), now, signer);
+        let options = Colons { gnupg: Gnupg::V2_2, ..Colons::default() };
+        write_cert_with_signatures(&mut ours, cert, summary, &options, now, signer);
     }
     let different = compare(&theirs, &ours);
     assert_eq!(by_cert(&ours).len(), ring.certs.len());

@@ -7,13 +7,15 @@ use std::time::{Duration, SystemTime};
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::ValidCert;
 use sequoia_openpgp::cert::amalgamation::ValidAmalgamation as _;
+use sequoia_openpgp::packet::Signature;
 use sequoia_openpgp::policy::Policy;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use sequoia_openpgp::types::RevocationStatus;
+use sequoia_openpgp::types::{RevocationStatus, SignatureType};
 use talaria_cert::KeySetup;
 
 use super::{Discount, Issuer, Signer};
 use crate::certs::sound;
+use crate::revoked::{LookUp, Revocations};
 
 /// Issuers whose certificates are kept.
 const CACHE_MAX: usize = 4096;
@@ -57,8 +59,9 @@ pub(super) struct KnownKey {
     /// The body of the packet of the public key.
     pub(super) body: Vec<u8>,
     pub(super) setup: KeySetup,
+    revocations: Arc<Revocations>,
     /// Times at which its worth may change, ascending.
-    times: Vec<u32>,
+    times: Arc<[u32]>,
     /// Its worth from one of these times on.
     worth: Mutex<BTreeMap<u32, Arc<Worth>>>,
 }
@@ -70,11 +73,18 @@ pub(super) struct Worth {
 }
 
 impl KnownKey {
-    /// The keys of `cert` that an issuer may be.
-    pub(super) fn of(cert: &openpgp::Cert, issuer: &Issuer) -> Vec<Self> {
+    /// The keys of `cert` that an issuer may be. `look_up` finds its designated revokers.
+    pub(super) fn of(
+        cert: &openpgp::Cert,
+        issuer: &Issuer,
+        policy: &dyn Policy,
+        look_up: LookUp<'_>,
+        now: u32,
+    ) -> Vec<Self> {
         let cert = &*sound(cert);
         let wanted = issuer.fingerprint.map(|fingerprint| fingerprint.to_string());
-        let times = times(cert);
+        let revocations = Arc::new(Revocations::of(cert, policy, look_up, now));
+        let times: Arc<[u32]> = times(cert, &revocations).into();
         let is_issuer = |key: &openpgp::Fingerprint| match &wanted {
             Some(wanted) => key.to_hex() == *wanted,
             None => openpgp::KeyID::from(key).to_hex() == issuer.key_id.to_string(),
@@ -90,7 +100,8 @@ impl KnownKey {
                     fingerprint: key.key().fingerprint(),
                     body,
                     setup: KeySetup::default(),
-                    times: times.clone(),
+                    revocations: Arc::clone(&revocations),
+                    times: Arc::clone(&times),
                     worth: Mutex::default(),
                 })
             })
@@ -109,7 +120,7 @@ impl KnownKey {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(time));
         match self.cert.with_policy(policy, time) {
             Ok(valid) => Worth {
-                refused: self.refused(&valid),
+                refused: self.refused(&valid, seconds(time)),
                 user_id: valid
                     .primary_userid()
                     .ok()
@@ -122,23 +133,49 @@ impl KnownKey {
         }
     }
 
-    fn refused(&self, valid: &ValidCert<'_>) -> Option<Discount> {
+    fn refused(&self, valid: &ValidCert<'_>, time: u32) -> Option<Discount> {
         let handle = openpgp::KeyHandle::from(&self.fingerprint);
         let Some(key) = valid.keys().key_handle(handle).next() else {
             return Some(Discount::Unbound("the key was not bound to its certificate".into()));
         };
         let revoked =
             |status: &RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
-        if revoked(&valid.revocation_status()) || revoked(&key.revocation_status()) {
+        if revoked(&valid.revocation_status())
+            || revoked(&key.revocation_status())
+            || self.revocations.hold(&valid.cert().fingerprint(), time)
+            || self.revocations.hold(&self.fingerprint, time)
+        {
             return Some(Discount::Revoked);
         }
         if valid.alive().is_err() || key.alive().is_err() {
             return Some(Discount::KeyExpired);
         }
+        if !self.has_said_something(time) {
+            let why = "all user IDs were revoked, and nothing else binds the key".into();
+            return Some(Discount::Unbound(why));
+        }
         if !key.for_signing() {
             return Some(Discount::Unbound("the key is not for signing".into()));
         }
         None
+    }
+
+    /// Whether something that the primary key says of itself was in force at `time`: a direct-key signature,
+    /// or a user ID that was not revoked. Of a user ID the newest signature speaks, as in listings.
+    fn has_said_something(&self, time: u32) -> bool {
+        let made = |signature: &Signature| signature.signature_creation_time().map(seconds);
+        let by_then = |signature: &&Signature| made(signature).is_some_and(|made| made <= time);
+        let mut direct = self.cert.primary_key().self_signatures();
+        direct.any(|signature| signature.typ() == SignatureType::DirectKey && by_then(&signature))
+            || self.cert.userids().any(|id| {
+                let newest = id.self_signatures().filter(by_then).filter_map(made).max();
+                let revoked = id.self_revocations().filter(by_then).filter_map(made).max();
+                newest.is_some() && newest >= revoked
+            })
+            || self
+                .cert
+                .user_attributes()
+                .any(|attribute| attribute.self_signatures().any(|signature| by_then(&signature)))
     }
 
     pub(super) fn signer(&self, worth: &Worth) -> Signer {
@@ -156,33 +193,41 @@ fn key_packet(
     openpgp::Packet::PublicKey(key.clone().role_into_primary())
 }
 
+fn seconds(time: SystemTime) -> u32 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+}
+
 /// The times at which anything in a certificate begins or ends.
-fn times(cert: &openpgp::Cert) -> Vec<u32> {
-    let seconds = |time: SystemTime| {
-        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
-    };
+fn times(cert: &openpgp::Cert, revocations: &Revocations) -> Vec<u32> {
     let created: Vec<u32> = cert.keys().map(|key| seconds(key.key().creation_time())).collect();
     let mut times = created.clone();
-    let components =
-        cert.keys()
-            .flat_map(|key| key.self_signatures().chain(key.self_revocations()).collect::<Vec<_>>())
-            .chain(cert.userids().flat_map(|id| {
-                id.self_signatures().chain(id.self_revocations()).collect::<Vec<_>>()
-            }));
-    for signature in components {
-        let Some(made) = signature.signature_creation_time() else { continue };
-        let made = seconds(made);
-        times.push(made);
-        if let Some(validity) = signature.signature_validity_period() {
-            times.push(made.saturating_add(u32::try_from(validity.as_secs()).unwrap_or(u32::MAX)));
-        }
-        if let Some(validity) = signature.key_validity_period() {
-            let validity = u32::try_from(validity.as_secs()).unwrap_or(u32::MAX);
-            times.extend(created.iter().map(|&created| created.saturating_add(validity)));
+    times.extend(revocations.times());
+    let keys = cert
+        .keys()
+        .flat_map(|key| key.self_signatures().chain(key.self_revocations()).collect::<Vec<_>>());
+    let user_ids = cert
+        .userids()
+        .flat_map(|id| id.self_signatures().chain(id.self_revocations()).collect::<Vec<_>>());
+    for signature in keys.chain(user_ids) {
+        // What a subkey that signs says itself has its own times.
+        for signature in signature.embedded_signatures().chain([signature]) {
+            let Some(made) = signature.signature_creation_time().map(seconds) else { continue };
+            times.push(made);
+            if let Some(validity) = signature.signature_validity_period() {
+                times.push(made.saturating_add(period(validity)));
+            }
+            if let Some(validity) = signature.key_validity_period() {
+                let validity = period(validity);
+                times.extend(created.iter().map(|&created| created.saturating_add(validity)));
+            }
         }
     }
     times.sort_unstable();
     times.dedup();
     times
+}
+
+fn period(validity: Duration) -> u32 {
+    u32::try_from(validity.as_secs()).unwrap_or(u32::MAX)
 }

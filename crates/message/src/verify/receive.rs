@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use talaria_cert::Signature;
+use talaria_cert::{Fingerprint, Signature};
 
 use super::{SIGNATURES_MAX, SignatureReport, Verifier};
 use crate::content::Literal;
@@ -110,8 +110,13 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Checks the signatures, when all has come.
-    pub(crate) fn finish(self, verifier: &Verifier<'_>) -> Result<(Literal, Vec<SignatureReport>)> {
+    /// Checks the signatures, when all has come. `recipients` are the certificates that the message was
+    /// decrypted for.
+    pub(crate) fn finish(
+        self,
+        verifier: &Verifier<'_>,
+        recipients: &[Fingerprint],
+    ) -> Result<(Literal, Vec<SignatureReport>)> {
         let Some(literal) = self.literal.filter(|_| self.ended) else {
             return Err(MessageError::Malformed("it has no literal data"));
         };
@@ -123,7 +128,7 @@ impl<'a> Receiver<'a> {
             .before
             .into_iter()
             .chain(self.signatures)
-            .map(|seen| verifier.check(seen))
+            .map(|seen| verifier.check(seen, recipients))
             .collect();
         Ok((literal, reports))
     }

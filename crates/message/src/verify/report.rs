@@ -71,9 +71,12 @@ pub enum Discount {
     /// The key belongs to no certificate, or is not for signing, or too weak.
     #[error("{0}")]
     Unbound(String),
-    /// The signature is not one on a document, or has a part that is critical and not known.
+    /// The signature is not one on a document.
     #[error("{0}")]
     Misused(&'static str),
+    /// It insists on a part that is not understood, or on a reader who is somebody else.
+    #[error("{0}")]
+    Critical(talaria_cert::Incomprehensible),
 }
 
 /// Who made a signature.

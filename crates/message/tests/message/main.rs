@@ -1,6 +1,7 @@
 //! Messages: written and read again, tampered with, and those of RFC 9580.
 
 mod common;
+mod counts;
 mod hostile;
 mod opening;
 mod reading;

@@ -640,7 +640,9 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (who(), value).prop_map(|(of, value)| Step::Trust { of, value }),
         2 => who().prop_map(|of| Step::Delete { of }),
         1 => (1..3_u8, 2..4_u8, 1..7_u8).prop_map(
-            |(completes, marginals, depth)| Step::Rules(Rules { completes, marginals, depth })
+            |(completes, marginals, depth)| {
+                Step::Rules(Rules { completes, marginals, depth, ..Rules::default() })
+            }
         ),
         4 => moment().prop_map(Step::Clock),
         2 => Just(Step::Check),

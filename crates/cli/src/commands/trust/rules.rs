@@ -8,6 +8,7 @@ use talaria::trust_models::Rules;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::gnupg::Release;
 
 /// Show or change what counts as enough
 ///
@@ -23,6 +24,10 @@ pub(super) struct Args {
     /// Steps from your own keys at which there are introducers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=32))]
     depth: Option<u8>,
+    /// The release of GnuPG that is followed: to 2.4 no certification with SHA-1 counts, to 2.2 those made
+    /// before 2019-01-19 do
+    #[arg(long, value_enum, value_name = "RELEASE")]
+    gnupg: Option<Release>,
 }
 
 #[derive(Serialize)]
@@ -30,10 +35,14 @@ struct RulesJson {
     completes: u8,
     marginals: u8,
     depth: u8,
+    gnupg: &'static str,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let changes = args.completes.is_some() || args.marginals.is_some() || args.depth.is_some();
+    let changes = args.completes.is_some()
+        || args.marginals.is_some()
+        || args.depth.is_some()
+        || args.gnupg.is_some();
     let access = if changes { Access::Write } else { Access::Read };
     let mut stores = cx.stores(access)?;
     let first = stores.iter().next().map(|opened| opened.store.trust_rules());
@@ -42,16 +51,21 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         completes: args.completes.unwrap_or(rules.completes),
         marginals: args.marginals.unwrap_or(rules.marginals),
         depth: args.depth.unwrap_or(rules.depth),
+        gnupg: args.gnupg.map_or(rules.gnupg, Release::rules),
     };
     if changes {
         stores.writable()?.set_trust_rules(rules, cx.now).map_err(talaria::Error::from)?;
     }
-    let Rules { completes, marginals, depth } = rules;
+    let Rules { completes, marginals, depth, gnupg } = rules;
+    let gnupg = Release::of(gnupg).name();
     if cx.json {
-        let json = RulesJson { completes, marginals, depth };
+        let json = RulesJson { completes, marginals, depth, gnupg };
         println!("{}", serde_json::to_string(&json).map_err(std::io::Error::from)?);
     } else {
-        println!("{completes} full or {marginals} marginal certifications, up to {depth} steps");
+        println!(
+            "{completes} full or {marginals} marginal certifications, up to {depth} steps, \
+             SHA-1 as in GnuPG {gnupg}"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,18 +1,31 @@
 //! The installed gpg, in a home directory of its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
 pub(crate) struct Gpg {
+    program: PathBuf,
     home: tempfile::TempDir,
 }
 
 impl Gpg {
     /// `None` if gpg is not installed.
     pub(crate) fn new() -> Option<Self> {
-        let found = Command::new("gpg").arg("--version").output().is_ok_and(|o| o.status.success());
-        found.then(|| Self { home: tempfile::tempdir().unwrap() })
+        Self::at("gpg".into())
+    }
+
+    /// GnuPG 2.4; `None` if `scripts/gnupg-2.4` has not put it beside the installed one.
+    #[allow(dead_code, reason = "not all tests ask for it")]
+    pub(crate) fn new_2_4() -> Option<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        Self::at(root.join("target/peers/gnupg-2.4/gpg"))
+    }
+
+    fn at(program: PathBuf) -> Option<Self> {
+        let found =
+            Command::new(&program).arg("--version").output().is_ok_and(|o| o.status.success());
+        found.then(|| Self { program, home: tempfile::tempdir().unwrap() })
     }
 
     #[allow(dead_code, reason = "not all tests look into it")]
@@ -22,7 +35,7 @@ impl Gpg {
 
     /// What gpg writes.
     pub(crate) fn run(&self, args: &[&str]) -> Vec<u8> {
-        let output = Command::new("gpg")
+        let output = Command::new(&self.program)
             .arg("--homedir")
             .arg(self.home.path())
             .args(["--batch", "--no-tty", "--no-auto-check-trustdb"])

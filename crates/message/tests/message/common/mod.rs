@@ -110,3 +110,12 @@ pub(crate) fn open_with(
     decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options)?;
     Ok(plain)
 }
+
+/// The key of `cert` that signs, unlocked.
+pub(crate) fn key_of(cert: &Cert) -> openpgp::crypto::KeyPair {
+    let signs = |flags: &openpgp::types::KeyFlags| flags.for_signing();
+    let key = cert.keys().subkeys().secret().find(|key| {
+        key.self_signatures().any(|made| made.key_flags().is_some_and(|flags| signs(&flags)))
+    });
+    key.unwrap().key().clone().role_into_unspecified().into_keypair().unwrap()
+}

@@ -1,0 +1,135 @@
+//! Critical subpackets (RFC 9580, section 5.2.3.7): what the maker of a signature insists that its reader
+//! understands. A signature with one that is not understood does not count.
+//!
+//! The list of those that are understood is GnuPG's (`docs/gnupg.md` has it beside what `gpgv` and `sq` say),
+//! and the user ID of the signer and the intended recipients besides. This is the only place that decides
+//! it.
+
+use crate::signature::{Subpacket, Subpackets, kind};
+use crate::{Fingerprint, Signature};
+
+/// What a signature is on, and what its reader knows.
+#[derive(Clone, Copy, Debug)]
+pub enum Context<'c> {
+    /// A part of a certificate. Subpackets that the signature does not cover are ignored, since anybody may
+    /// have put them there. A revocation counts whatever it insists on, unlike in GnuPG: it is better to
+    /// believe one too many.
+    Certificate,
+    /// A document.
+    Document {
+        /// The names of notations that the caller understands.
+        notations: &'c [String],
+        /// The certificates whose key the document was decrypted with; none if it was not encrypted.
+        recipients: &'c [Fingerprint],
+    },
+}
+
+/// A critical subpacket that is not understood, or asks for something that is not so.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Incomprehensible {
+    /// A notation that the reader does not know.
+    #[error("a critical notation is not known")]
+    Notation,
+    /// The document is for others.
+    #[error("it is meant for other recipients")]
+    Recipient,
+    /// Any other part.
+    #[error("a critical part is not known (subpacket type {0})")]
+    Part(u8),
+    /// A part whose length does not fit, which may be critical.
+    #[error("its parts do not fit, one of which may be critical")]
+    Cut,
+}
+
+/// Notations that GnuPG understands of itself.
+const NOTATIONS: [&[u8]; 2] = [b"preferred-email-encoding@pgp.com", b"pka-address@gnupg.org"];
+
+impl Signature<'_> {
+    /// Whether the reader understands all critical parts of the signature.
+    ///
+    /// # Errors
+    ///
+    /// The first one that is not understood: the signature does not count.
+    pub fn understood(&self, context: &Context<'_>) -> Result<(), Incomprehensible> {
+        let is_revocation = matches!(
+            self.kind,
+            kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION | kind::CERTIFICATION_REVOCATION
+        );
+        let unhashed: &[u8] = match context {
+            Context::Certificate if is_revocation => return Ok(()),
+            Context::Certificate => &[],
+            Context::Document { .. } => self.unhashed_area,
+        };
+        // One recipient that fits is enough for all of them, if the signature covers it.
+        let (mut for_some, mut for_us) = (false, false);
+        for subpacket in Subpackets(self.hashed_area) {
+            let Subpacket { kind, critical, body } = subpacket.ok_or(Incomprehensible::Cut)?;
+            if kind == INTENDED_RECIPIENT {
+                for_some |= critical;
+                for_us |= names_recipient(body, context);
+            } else if critical {
+                self.known(kind, body, context)?;
+            }
+        }
+        for subpacket in Subpackets(unhashed) {
+            let Subpacket { kind, critical, body } = subpacket.ok_or(Incomprehensible::Cut)?;
+            if critical {
+                self.known(kind, body, context)?;
+            }
+        }
+        if for_some && !for_us { Err(Incomprehensible::Recipient) } else { Ok(()) }
+    }
+
+    fn known(&self, kind: u8, body: &[u8], context: &Context<'_>) -> Result<(), Incomprehensible> {
+        match kind {
+            _ if self.is_known(kind, body, context) => Ok(()),
+            NOTATION => Err(Incomprehensible::Notation),
+            _ => Err(Incomprehensible::Part(kind)),
+        }
+    }
+
+    fn is_known(&self, kind: u8, body: &[u8], context: &Context<'_>) -> bool {
+        match kind {
+            // Times, expiry, exportable, trust, its expression, revocable, key expiry.
+            2..=7 | 9
+            // Preferred ciphers, revoker, issuer.
+            | 11 | 12 | 16
+            // Preferred digests, compression, keyserver; primary user ID, policy, key flags.
+            | 21 | 22 | 24..=27
+            // Signer's user ID, reason for revocation, features, embedded signature, issuer, AEAD.
+            | 28..=30 | 32..=34
+            // Attested certifications.
+            | 37 => true,
+            NOTATION => notation(body).is_some_and(|name| {
+                NOTATIONS.contains(&name)
+                    || matches!(context, Context::Document { notations, .. }
+                        if notations.iter().any(|known| known.as_bytes() == name))
+            }),
+            // A key block in the form that exists.
+            38 => body.first() == Some(&0),
+            // The preference of RFC 9580, which is followed. GnuPG reads no signature of version 6.
+            39 => self.version == 6,
+            _ => false,
+        }
+    }
+}
+
+const NOTATION: u8 = 20;
+const INTENDED_RECIPIENT: u8 = 35;
+
+/// The name of a notation (RFC 9580, section 5.2.3.24): four octets of flags, the lengths of the name and of
+/// the value, the name, the value.
+fn notation(body: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = body.split_first_chunk::<4>()?;
+    let (length, rest) = rest.split_first_chunk::<2>()?;
+    let (_, rest) = rest.split_first_chunk::<2>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
+/// Whether an intended recipient (RFC 9580, section 5.2.3.36) is whom the document was decrypted for.
+fn names_recipient(body: &[u8], context: &Context<'_>) -> bool {
+    let Context::Document { recipients, .. } = context else { return false };
+    body.split_first().is_some_and(|(&version, bytes)| {
+        recipients.iter().any(|own| own.version() == version && own.as_bytes() == bytes)
+    })
+}

@@ -1,0 +1,121 @@
+//! Designated revokers (RFC 9580, section 5.2.3.23): keys that may revoke another one.
+//!
+//! The rules are GnuPG's: every good direct-key signature of the certificate names revokers, not only the
+//! newest; they revoke the key as a whole (type 0x20) and nothing else; what has become of the revoker
+//! does not matter, so there is no chain to follow.
+
+use crate::packet::Tag;
+use crate::signature::{Revoker, kind};
+use crate::verify::{Certified, KeySetup, Verdict, signatures};
+use crate::{Cert, Context, Fingerprint, Key, PacketRef, Signature};
+
+/// What a designated revoker said of a certificate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DesignatedRevocation {
+    /// The fingerprint of its primary key.
+    pub by: Fingerprint,
+    /// When it revoked, in seconds since 1970.
+    pub created: u32,
+    /// It holds for signatures of any time: the reason is not that the key is superseded or retired.
+    pub hard: bool,
+}
+
+/// What is known of a revoker.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum RevokerState {
+    /// Its certificate is not at hand: it may have revoked.
+    Unknown = 0,
+    /// Its certificate is at hand, and it has not revoked.
+    Silent = 1,
+    /// It has revoked the key.
+    Revoked = 2,
+}
+
+impl Cert {
+    /// The keys that good direct-key signatures made by `now` name as revokers, each once, ascending.
+    #[must_use]
+    pub fn revokers(&self, verdicts: &[Verdict], now: u32) -> Vec<Revoker> {
+        let mut revokers: Vec<Revoker> = self
+            .direct(verdicts)
+            .filter(|(signature, _, verdict)| {
+                *verdict == Verdict::Good
+                    && signature.created <= now
+                    && signature.understood(&Context::Certificate).is_ok()
+            })
+            .flat_map(|(signature, ..)| signature.revokers())
+            .collect();
+        revokers.sort_unstable();
+        revokers.dedup();
+        revokers
+    }
+
+    /// The fingerprints of all keys that a direct-key signature names as revokers, whether it is good or
+    /// not: those whose certificates can change what is said of this one.
+    #[must_use]
+    pub fn named_revokers(&self) -> Vec<Fingerprint> {
+        let named = self.direct(&[]).flat_map(|(signature, ..)| signature.revokers());
+        let mut named: Vec<Fingerprint> =
+            named.flat_map(|revoker| revoker.fingerprints()).collect();
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+
+    /// The revocations of the primary key by the key `by`, whose packet has this `body`, whenever they were
+    /// made; none if the packet is that of another key.
+    #[must_use]
+    pub fn revocations_by(&self, by: Fingerprint, body: &[u8]) -> Vec<DesignatedRevocation> {
+        let packet = PacketRef { tag: Tag::PUBLIC_KEY, body };
+        let (Some(mut certified), Ok(key)) = (Certified::new(self), Key::parse(packet)) else {
+            return Vec::new();
+        };
+        if key.fingerprint() != by {
+            return Vec::new();
+        }
+        let (id, setup) = (by.key_id(), KeySetup::default());
+        let Some(primary) = self.packets().next() else { return Vec::new() };
+        let mut made = |signature: &Signature<'_>, body: &[u8]| {
+            const MD5: u8 = 1;
+            signature.kind == kind::KEY_REVOCATION
+                && signature.created >= key.created
+                && signature.hash != MD5
+                && signature.issuers().iter().any(|&(issuer, _)| issuer == id)
+                && certified.by(&key, &setup, primary, body) == Verdict::Good
+        };
+        self.direct(&[])
+            .filter(|(signature, body, _)| made(signature, body))
+            .map(|(signature, ..)| DesignatedRevocation {
+                by,
+                created: signature.created,
+                hard: signature.is_hard(),
+            })
+            .collect()
+    }
+
+    /// The signatures on the primary key.
+    fn direct<'a>(
+        &'a self,
+        verdicts: &'a [Verdict],
+    ) -> impl Iterator<Item = (Signature<'a>, &'a [u8], Verdict)> {
+        let verdicts = verdicts.iter().copied().chain(std::iter::repeat(Verdict::Unchecked));
+        signatures(self)
+            .zip(verdicts)
+            .take_while(|((component, _), _)| is_primary(component))
+            .filter_map(|((_, body), verdict)| Some((Signature::parse(body)?, body, verdict)))
+    }
+}
+
+fn is_primary(component: &PacketRef<'_>) -> bool {
+    component.tag == Tag::PUBLIC_KEY
+}
+
+impl Signature<'_> {
+    /// Whether a revocation holds for all times, since it does not say that the key was superseded or
+    /// retired (RFC 9580, section 5.2.3.31).
+    #[must_use]
+    pub fn is_hard(&self) -> bool {
+        const SUPERSEDED: u8 = 1;
+        const RETIRED: u8 = 3;
+        !matches!(self.revocation_reason, Some((SUPERSEDED | RETIRED, _)))
+    }
+}

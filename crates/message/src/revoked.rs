@@ -1,0 +1,132 @@
+//! Whether a certificate may be used now, and revocations of keys that Sequoia does not judge: those by
+//! designated revokers, and those by the owner that insist on something unknown.
+
+use std::time::{Duration, SystemTime};
+
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::cert::ValidCert;
+use sequoia_openpgp::packet::Signature;
+use sequoia_openpgp::policy::{HashAlgoSecurity, Policy};
+use sequoia_openpgp::serialize::MarshalInto as _;
+use sequoia_openpgp::types::{HashAlgorithm, RevocationStatus, RevocationType, SignatureType};
+use talaria_cert::{Revoker, Verification};
+
+use crate::Issuer;
+use crate::error::{MessageError, Result};
+use crate::keys::not_valid;
+
+/// Finds certificates by one of their keys.
+pub type LookUp<'l> = &'l mut dyn FnMut(&Issuer) -> Vec<openpgp::Cert>;
+
+/// Revocations of the keys of a certificate beside those that Sequoia judges.
+#[derive(Debug, Default)]
+pub struct Revocations(Vec<Revocation>);
+
+#[derive(Debug)]
+struct Revocation {
+    /// The key that is revoked: the primary key for all of them.
+    key: openpgp::Fingerprint,
+    created: u32,
+    /// It holds for all times.
+    hard: bool,
+}
+
+impl Revocations {
+    /// Those of `cert` as of `now`, in seconds since 1970. `look_up` finds the designated revokers that it
+    /// names; what has become of them does not matter.
+    #[must_use]
+    pub fn of(cert: &openpgp::Cert, policy: &dyn Policy, look_up: LookUp<'_>, now: u32) -> Self {
+        let mut found = Vec::new();
+        // A revocation that the policy refuses for what it insists on counts all the same.
+        for key in cert.keys() {
+            let refused = key.self_revocations().filter(|revocation| {
+                revocation.hash_algo() != HashAlgorithm::MD5
+                    && policy
+                        .signature(revocation, HashAlgoSecurity::SecondPreImageResistance)
+                        .is_err()
+            });
+            found.extend(refused.map(|revocation| Revocation {
+                key: key.key().fingerprint(),
+                created: created(revocation),
+                hard: is_hard(revocation),
+            }));
+        }
+        let by_others = |signature: &Signature| signature.typ() == SignatureType::KeyRevocation;
+        if cert.primary_key().other_revocations().any(by_others) {
+            found.extend(designated(cert, look_up, now));
+        }
+        Self(found)
+    }
+
+    /// Whether one of them holds for what a key does at `time`, in seconds since 1970.
+    #[must_use]
+    pub fn hold(&self, key: &openpgp::Fingerprint, time: u32) -> bool {
+        let holds = |revocation: &Revocation| revocation.hard || revocation.created <= time;
+        self.0.iter().any(|revocation| revocation.key == *key && holds(revocation))
+    }
+
+    /// When they were made.
+    pub(crate) fn times(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|revocation| revocation.created)
+    }
+}
+
+/// The revocations by designated revokers. The arithmetic and the rules are those of listings.
+fn designated(cert: &openpgp::Cert, look_up: LookUp<'_>, now: u32) -> Vec<Revocation> {
+    let bytes = cert.to_vec().ok();
+    let Some(own) = bytes.and_then(|bytes| talaria_cert::Cert::parse(&bytes).ok()) else {
+        return Vec::new();
+    };
+    let verdicts = talaria_cert::verdicts(&[&own], Verification::Full);
+    let mut found = Vec::new();
+    let revokers = own.revokers(&verdicts[0], now);
+    for by in revokers.iter().flat_map(Revoker::fingerprints) {
+        let issuer = Issuer { key_id: by.key_id(), fingerprint: Some(by) };
+        let name = by.to_string();
+        let theirs = look_up(&issuer).into_iter().find(|cert| cert.fingerprint().to_hex() == name);
+        let Some(body) = theirs.and_then(|cert| cert.primary_key().key().to_vec().ok()) else {
+            continue;
+        };
+        let made = own.revocations_by(by, &body).into_iter();
+        found.extend(made.filter(|made| made.created <= now).map(|made| Revocation {
+            key: cert.fingerprint(),
+            created: made.created,
+            hard: made.hard,
+        }));
+    }
+    found
+}
+
+fn created(signature: &Signature) -> u32 {
+    let made = signature.signature_creation_time().unwrap_or(SystemTime::UNIX_EPOCH);
+    let since = made.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+}
+
+fn is_hard(signature: &Signature) -> bool {
+    let reason = signature.reason_for_revocation();
+    reason.is_none_or(|(reason, _)| reason.revocation_type() == RevocationType::Hard)
+}
+
+/// `cert` as it is at `now`, in seconds since 1970, if it may be used then: it is valid, not expired and not
+/// revoked. This is the only place that decides it for encrypting and signing.
+///
+/// # Errors
+///
+/// [`MessageError::Key`] with the reason.
+pub fn usable<'c>(
+    cert: &'c openpgp::Cert,
+    policy: &'c dyn Policy,
+    now: u32,
+    revocations: &Revocations,
+) -> Result<ValidCert<'c>> {
+    let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
+    let valid = cert.with_policy(policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
+    let by_owner = matches!(valid.revocation_status(), RevocationStatus::Revoked(_));
+    if by_owner || revocations.hold(&cert.fingerprint(), now) {
+        return Err(refused("is revoked".into()));
+    }
+    valid.alive().map_err(|error| refused(error.to_string()))?;
+    Ok(valid)
+}

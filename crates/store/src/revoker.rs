@@ -1,0 +1,166 @@
+//! Designated revokers within a store: a certificate that names one is looked at again when that one arrives
+//! or goes, in the same transaction.
+//!
+//! What a revoker said follows from the certificate and from the primary key of the revoker, which a
+//! fingerprint fixes: other changes of the revoker's certificate do not matter. The table `revoker` leads from
+//! a revoker to the certificates that name it.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary, Verdict};
+
+use crate::ingest::{BY_FINGERPRINT, ChangeKind, by_fingerprint, log};
+use crate::store::RawRow;
+use crate::{Store, StoreError, Stored};
+
+impl Store {
+    /// The numbers of the certificates that name the key with this fingerprint as a revoker: candidates.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn naming(&self, revoker: Fingerprint) -> Result<Vec<i64>, StoreError> {
+        self.run(|connection| naming(connection, [revoker])).map(|ids| ids.into_iter().collect())
+    }
+
+    /// The revocations by designated revokers that are in the store, of all times.
+    pub(crate) fn designated(
+        &self,
+        stored: &Stored,
+        now: u32,
+    ) -> Result<Vec<DesignatedRevocation>, StoreError> {
+        let mut found = Vec::new();
+        for revoker in stored.cert.revokers(&stored.verdicts, now) {
+            for by in revoker.fingerprints() {
+                if let Some(body) = self.run(|connection| primary_key(connection, by))? {
+                    found.extend(stored.cert.revocations_by(by, &body));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What the revokers in the store say of `cert` at `now`, in seconds since 1970, goes into its `summary`.
+pub(crate) fn ask(
+    connection: &Connection,
+    cert: &Cert,
+    summary: &mut Summary,
+    now: u32,
+) -> rusqlite::Result<()> {
+    if summary.revokers.is_empty() {
+        return Ok(());
+    }
+    let mut failure = None;
+    summary.ask_revokers(cert, now, |fingerprint| {
+        primary_key(connection, fingerprint).unwrap_or_else(|error| {
+            failure = Some(error);
+            None
+        })
+    });
+    failure.map_or(Ok(()), Err)
+}
+
+/// The body of the packet of a primary key in the store.
+fn primary_key(
+    connection: &Connection,
+    fingerprint: Fingerprint,
+) -> rusqlite::Result<Option<Vec<u8>>> {
+    let id: Option<i64> = connection
+        .prepare_cached(BY_FINGERPRINT)?
+        .query_row(by_fingerprint(fingerprint), |row| row.get(0))
+        .optional()?;
+    let Some(id) = id else { return Ok(None) };
+    let bytes: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT bytes FROM blob WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    Ok(bytes.and_then(|bytes| talaria_cert::first_packet(&bytes).map(|key| key.body.to_vec())))
+}
+
+/// Certificates that name one of these keys as a revoker, by a handle: candidates.
+pub(crate) fn naming(
+    connection: &Connection,
+    revokers: impl IntoIterator<Item = Fingerprint>,
+) -> rusqlite::Result<BTreeSet<i64>> {
+    let mut found = BTreeSet::new();
+    let mut select = connection.prepare_cached("SELECT cert FROM revoker WHERE handle = ?1")?;
+    for revoker in revokers {
+        let handle = Handle::of_fingerprint(revoker).0.cast_signed();
+        let mut rows = select.query([handle])?;
+        while let Some(row) = rows.next()? {
+            found.insert(row.get::<_, i64>(0)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The summaries of certificates, worked out again. Returns those that are revoked now and were not, or the
+/// other way round.
+pub(crate) fn renew(
+    connection: &Connection,
+    certs: impl IntoIterator<Item = i64>,
+    now: u32,
+) -> rusqlite::Result<Vec<i64>> {
+    let mut turned = Vec::new();
+    let mut select = connection.prepare_cached(
+        "SELECT cert.id, cert.fingerprint, cert.change, cert.summary, blob.verdicts, blob.bytes \
+         FROM cert JOIN blob ON blob.id = cert.id WHERE cert.id = ?1",
+    )?;
+    let mut update = connection.prepare_cached("UPDATE cert SET summary = ?2 WHERE id = ?1")?;
+    for id in certs {
+        let found: Option<(RawRow, Vec<u8>, Vec<u8>)> = select
+            .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?, row.get(5)?)))
+            .optional()?;
+        let Some((row, verdicts, bytes)) = found else { continue };
+        // What cannot be read is for a check to report.
+        let verdicts: Option<Vec<Verdict>> =
+            verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
+        let (Some(verdicts), Ok(cert)) = (verdicts, Cert::from_canonical(bytes)) else { continue };
+        let before = Summary::read(cert.fingerprint(), &row.summary);
+        let mut summary = Summary::evaluate(&cert, &verdicts, now);
+        ask(connection, &cert, &mut summary, now)?;
+        if before.as_ref() == Some(&summary) {
+            continue;
+        }
+        let mut stored = Vec::with_capacity(row.summary.len() + 8);
+        summary.write(&mut stored);
+        update.execute((id, stored))?;
+        let is_turned = |before: &Summary| before.primary.revoked != summary.primary.revoked;
+        if before.as_ref().is_none_or(is_turned) {
+            turned.push(id);
+        }
+    }
+    Ok(turned)
+}
+
+/// Looks again at all certificates that name a revoker.
+pub(crate) fn renew_all(connection: &Connection, now: u32) -> rusqlite::Result<()> {
+    let all: BTreeSet<i64> = connection
+        .prepare("SELECT DISTINCT cert FROM revoker")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    renew(connection, all, now).map(drop)
+}
+
+/// Says that certificates have come or gone: looks again at those that name them as revokers, and records
+/// those that turned, if they are not among `written`, which have their change already. Returns those that
+/// turned; `last` is the number of the last change.
+pub(crate) fn follow(
+    connection: &Connection,
+    revokers: impl IntoIterator<Item = Fingerprint>,
+    written: &[i64],
+    last: &mut i64,
+    now: u32,
+) -> rusqlite::Result<Vec<i64>> {
+    let turned = renew(connection, naming(connection, revokers)?, now)?;
+    let mut update = connection.prepare_cached("UPDATE cert SET change = ?2 WHERE id = ?1")?;
+    let written: BTreeSet<i64> = written.iter().copied().collect();
+    for id in turned.iter().filter(|id| !written.contains(id)) {
+        *last += 1;
+        log(connection, *last, now, *id, ChangeKind::Updated)?;
+        update.execute((id, *last))?;
+    }
+    Ok(turned)
+}
