@@ -2,6 +2,28 @@
 //! joined, verified once, summed up, and named by the terms they are found by.
 //!
 //! Nothing here opens a file, starts a socket or reads a clock: bytes and times are arguments.
+//!
+//! ```
+//! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Summary, Validity, Verification, verdicts};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Two certificates; Alice has certified that of Bob.
+//! let ring = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/alice-and-bob.asc"));
+//! let now = 1_800_000_000;
+//! let mut splitter = Splitter::new(Armor::new(&ring[..]), BATCH_BYTES);
+//! while let Some(batch) = splitter.next_batch()? {
+//!     for (_offset, raw) in batch.certs() {
+//!         let cert = Cert::parse(raw)?;
+//!         let good = verdicts(&[&cert], Verification::Full).remove(0);
+//!         let summary = Summary::evaluate(&cert, &good, now);
+//!         assert_eq!(summary.validity(now), Validity::Valid);
+//!         assert_eq!(cert.union(&cert.minimal(&good)), cert);
+//!         println!("{} has {} user IDs", cert.fingerprint(), summary.user_ids.len());
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod armor;
 mod cert;

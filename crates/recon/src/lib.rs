@@ -16,6 +16,42 @@
 //! ```
 //!
 //! `docs/formats/recon.md` describes the protocol byte by byte.
+//!
+//! ```
+//! use talaria_recon::{Decoder, Digest, Exchange, Outbox, Role, Settings, Tree};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // We have two certificates, the peer has three.
+//! let ours: Tree = [1, 2].map(|n| Digest([n; 16])).into_iter().collect();
+//! let theirs: Tree = [1, 2, 3].map(|n| Digest([n; 16])).into_iter().collect();
+//!
+//! /// One end of a connection: what comes in, the state, and what is to go out.
+//! struct End(Decoder, Option<Exchange>, Outbox);
+//! let end = |role| {
+//!     let mut outbox = Outbox::new();
+//!     let exchange = Exchange::start(role, Settings::default(), 7, &mut outbox);
+//!     End(Decoder::new(), Some(exchange), outbox)
+//! };
+//! let (mut here, mut there) = (end(Role::Acceptor), end(Role::Initiator));
+//!
+//! loop {
+//!     let (sent, answered) = (here.2.take_due(), there.2.take_due());
+//!     if sent.is_empty() && answered.is_empty() {
+//!         break;
+//!     }
+//!     for (end, bytes, tree) in [(&mut here, answered, &ours), (&mut there, sent, &theirs)] {
+//!         end.0.feed(&bytes);
+//!         while let Some(message) = end.0.next_message()? {
+//!             let Some(exchange) = end.1.take() else { break };
+//!             end.1 = Some(exchange.step(message, tree, &mut end.2)?);
+//!         }
+//!     }
+//! }
+//! let outcome = here.1.and_then(Exchange::into_outcome).ok_or("it came to an end")?;
+//! assert_eq!(outcome.wanted, [Digest([3; 16])]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod digest;
 mod exchange;

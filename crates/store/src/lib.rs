@@ -2,6 +2,39 @@
 //! from the certificates, and a log of changes.
 //!
 //! The engine is SQLite; the layout of the file is described in `docs/formats/store.md`.
+//!
+//! ```
+//! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Verification};
+//! use talaria_store::{Access, Outcome, Query, Store};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ring = include_bytes!(concat!(
+//!     env!("CARGO_MANIFEST_DIR"),
+//!     "/../cert/tests/fixtures/alice-and-bob.asc"
+//! ));
+//! let mut certs = Vec::new();
+//! let mut splitter = Splitter::new(Armor::new(&ring[..]), BATCH_BYTES);
+//! while let Some(batch) = splitter.next_batch()? {
+//!     for (_, raw) in batch.certs() {
+//!         certs.push(Cert::parse(raw)?);
+//!     }
+//! }
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("certs.db");
+//! let now = 1_800_000_000;
+//! let mut store = Store::open(&path, Access::Create)?;
+//! // All of them or none, with what is derived from them.
+//! let outcomes = store.ingest(certs, Verification::Full, now)?;
+//! assert_eq!(outcomes, [Outcome::New, Outcome::New]);
+//!
+//! let query: Query = "<bob@example.org>".parse()?;
+//! let found = store.select(&query, 10)?;
+//! assert_eq!(found.rows.len(), 1);
+//! assert_eq!(found.rows[0].summary.primary_user_id(), Some(&b"Bob <bob@example.org>"[..]));
+//! # Ok(())
+//! # }
+//! ```
 
 mod build;
 mod check;

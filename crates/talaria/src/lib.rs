@@ -29,6 +29,37 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Certificates taken in, and one of them named as `talaria certify` names it:
+//!
+//! ```
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use talaria::cert::Verification;
+//! use talaria::message::openpgp::policy::StandardPolicy;
+//! use talaria::store::Access;
+//! use talaria::{ImportOptions, Input, Monitor, Stores, import};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("certs.db");
+//! # let ring = concat!(env!("CARGO_MANIFEST_DIR"), "/../cert/tests/fixtures/alice-and-bob.asc");
+//! let now = 1_800_000_000;
+//! let mut stores = Stores::open(&[path], Access::Create, now)?;
+//! // A keyring, a dump, a GnuPG home, another store: what it is, its content says.
+//! let options = ImportOptions { verification: Verification::Full, now };
+//! let stop = AtomicBool::new(false);
+//! let monitor = &mut Monitor { report: &mut |_| {}, stop: &stop };
+//! import(stores.writable()?, &[Input::parse(ring)], options, monitor)?;
+//!
+//! // What `talaria certify bob@example.org` would certify: the user IDs that are exactly that.
+//! let policy = StandardPolicy::new();
+//! let bob = stores.certifiable("bob@example.org", &[], &policy, now)?;
+//! assert_eq!(bob.user_ids[0].value(), b"Bob <bob@example.org>");
+//! assert!(stores.certifiable("example.org", &[], &policy, now).is_err());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod agent;
 mod build;

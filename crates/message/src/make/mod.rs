@@ -5,6 +5,30 @@
 //!
 //! New signatures are dated `now`, or one second behind the one that they take the place of if that is later:
 //! of two with the same date, readers may follow either.
+//!
+//! ```
+//! use talaria_message::make::{self, Certification, GenerateOptions, Protection};
+//! use talaria_message::openpgp::policy::StandardPolicy;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (policy, now) = (StandardPolicy::new(), 1_800_000_000);
+//! let key = |name: &str| {
+//!     let options = GenerateOptions { user_ids: vec![name.to_owned()], ..Default::default() };
+//!     make::generate(&options, &Protection::Unprotected, now)
+//! };
+//! let (alice, bob) = (key("<alice@example.org>")?.cert, key("<bob@example.org>")?.cert);
+//!
+//! // Alice has compared Bob's fingerprint with him.
+//! let mut signer = make::certifier(&alice, &policy, now, &mut |_, _| None)?;
+//! for user_id in make::certifiable(&bob, &policy, now)? {
+//!     let says = Certification::default();
+//!     let certification = make::certify(&bob, &user_id, &mut signer, &says, now)?;
+//!     let bob = bob.clone().insert_packets([certification])?.0;
+//!     assert!(make::is_certified(&bob, &user_id, &alice, &says, &policy, now));
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod certify;
 mod generate;
