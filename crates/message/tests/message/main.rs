@@ -3,6 +3,7 @@
 mod common;
 mod counts;
 mod hostile;
+mod make;
 mod opening;
 mod reading;
 mod roundtrip;

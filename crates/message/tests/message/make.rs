@@ -1,0 +1,306 @@
+//! Keys that are made and changed: what was made holds, in Sequoia's eyes, and nobody else decides about it.
+
+use std::time::{Duration, SystemTime};
+
+use talaria_message::make::{
+    self, Certification, GenerateOptions, Introduction, KeyProfile, MakeError, Protection, Rank,
+    RenewOptions, RevocationReason, Revoked, SubkeyOptions, SubkeyUse,
+};
+use talaria_message::openpgp::Cert;
+use talaria_message::openpgp::cert::amalgamation::ValidAmalgamation as _;
+use talaria_message::openpgp::crypto::Password;
+use talaria_message::openpgp::packet::signature::SignatureBuilder;
+use talaria_message::openpgp::packet::signature::subpacket::{
+    Subpacket, SubpacketTag, SubpacketValue,
+};
+use talaria_message::openpgp::packet::{Key, UserID};
+use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::openpgp::types::{RevocationStatus, SignatureType};
+
+const NOW: u32 = 1_750_000_000;
+const DAY: u32 = 86400;
+const POLICY: &StandardPolicy<'static> = &StandardPolicy::new();
+const PROFILES: [KeyProfile; 2] = [KeyProfile::Rfc4880, KeyProfile::Rfc9580];
+
+fn at(time: u32) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(time.into())
+}
+
+fn open<P, R>(_: usize, _: &Key<P, R>) -> Option<Password>
+where
+    P: talaria_message::openpgp::packet::key::KeyParts,
+    R: talaria_message::openpgp::packet::key::KeyRole,
+{
+    None
+}
+
+fn key(name: &str, profile: KeyProfile) -> Cert {
+    let user_ids = vec![format!("{name} <{name}@example.org>")];
+    let options = GenerateOptions { user_ids, profile, ..GenerateOptions::default() };
+    make::generate(&options, &Protection::Unprotected, NOW).unwrap().cert
+}
+
+fn user_ids(cert: &Cert, time: u32) -> Vec<String> {
+    let found = make::certifiable(cert, POLICY, time).unwrap();
+    found.iter().map(|id| String::from_utf8_lossy(id.value()).into_owned()).collect()
+}
+
+/// Anybody can write signatures into the certificate of somebody else that claim to be ours, with any date.
+#[test]
+fn forged_certifications_neither_date_ours_nor_pass_for_them() {
+    let (alice, bob) = (key("alice", PROFILES[0]), key("bob", PROFILES[0]));
+    let mallory = key("mallory", PROFILES[0]);
+    let user_id = UserID::from("bob <bob@example.org>");
+    let mut signer = make::certifier(&mallory, POLICY, NOW, &mut open).unwrap();
+    let issuer = alice.fingerprint();
+    let forged = SignatureBuilder::new(SignatureType::GenericCertification)
+        .set_signature_creation_time(at(NOW + 9999 * DAY))
+        .unwrap()
+        .set_issuer_fingerprint(issuer.clone())
+        .unwrap()
+        .set_issuer(issuer.into())
+        .unwrap();
+    let forged = user_id.bind(&mut signer, &bob, forged).unwrap();
+    let bob = bob.insert_packets([forged]).unwrap().0;
+
+    let says = Certification::default();
+    assert!(!make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW + 9999 * DAY));
+    let mut signer = make::certifier(&alice, POLICY, NOW + 5, &mut open).unwrap();
+    let made = make::certify(&bob, &user_id, &mut signer, &says, NOW + 5).unwrap();
+    assert_eq!(made.signature_creation_time(), Some(at(NOW + 5)));
+    let bob = bob.insert_packets([made]).unwrap().0;
+    assert!(make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW + 5));
+    // One that says something else is another one, and the later one counts.
+    let local = Certification { local: true, ..says };
+    assert!(!make::is_certified(&bob, &user_id, &alice, &local, POLICY, NOW + 5));
+    let made = make::certify(&bob, &user_id, &mut signer, &local, NOW + 5).unwrap();
+    assert_eq!(made.signature_creation_time(), Some(at(NOW + 6)));
+}
+
+#[test]
+fn a_certification_says_what_it_was_told_to() {
+    for profile in PROFILES {
+        let (alice, bob) = (key("alice", profile), key("bob", profile));
+        let user_id = UserID::from("bob <bob@example.org>");
+        let mut signer = make::certifier(&alice, POLICY, NOW, &mut open).unwrap();
+        let introduction = Some(Introduction { depth: 2, amount: 60 });
+        let says = Certification { local: true, introduction, expires: Some(NOW + DAY) };
+        let made = make::certify(&bob, &user_id, &mut signer, &says, NOW).unwrap();
+        assert_eq!(made.exportable_certification(), Some(false));
+        assert_eq!(made.trust_signature(), Some((2, 60)));
+        assert_eq!(made.signature_expiration_time(), Some(at(NOW + DAY)));
+        // Who does not know that it is local passes it on: it has to be understood.
+        let local = made.subpacket(SubpacketTag::ExportableCertification);
+        assert!(local.is_some_and(Subpacket::critical));
+        let bob = bob.insert_packets([made]).unwrap().0;
+        assert!(make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW));
+        assert!(!make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW + DAY));
+        let says = Certification { expires: Some(NOW), ..says };
+        let refused = make::certify(&bob, &user_id, &mut signer, &says, NOW);
+        assert!(matches!(refused, Err(MakeError::EndsTooEarly)), "{refused:?}");
+    }
+}
+
+#[test]
+fn revoked_expired_and_unsigned_user_ids_are_not_certifiable() {
+    for profile in PROFILES {
+        let mut bob = key("bob", profile);
+        let add = |bob: Cert, text: &str, time| {
+            let made = make::add_user_id(&bob, text, Rank::Further, &mut open, POLICY, time);
+            bob.insert_packets(made.unwrap()).unwrap().0
+        };
+        bob = add(bob, "b@example.net", NOW + 1);
+        bob = bob.insert_packets([UserID::from("evil@example.net")]).unwrap().0;
+        assert_eq!(user_ids(&bob, NOW + 2), ["b@example.net", "bob <bob@example.org>"]);
+        let user_id = UserID::from("b@example.net");
+        let reason = RevocationReason::Retired;
+        let what = Revoked::UserId(&user_id);
+        // In the second in which it was bound, too.
+        let made = make::revoke(&bob, what, reason, "", &mut open, NOW + 1).unwrap();
+        let bob = bob.insert_packets([made]).unwrap().0;
+        assert_eq!(user_ids(&bob, NOW + 3), ["bob <bob@example.org>"]);
+        let back = add(bob.clone(), "b@example.net", NOW + 2);
+        assert_eq!(user_ids(&back, NOW + 4).len(), 2);
+
+        let ends = make::set_expiry(&bob, Some(NOW + DAY), &mut open, POLICY, NOW + 5).unwrap();
+        let ending = bob.clone().insert_packets(ends).unwrap().0;
+        let refused = make::certifiable(&ending, POLICY, NOW + DAY);
+        assert!(matches!(refused, Err(MakeError::NotAlive { .. })), "{refused:?}");
+        assert!(matches!(
+            make::may_certify(&ending, POLICY, NOW + DAY),
+            Err(MakeError::NotAlive { .. })
+        ));
+        let made = make::revoke(&bob, Revoked::Certificate, reason, "", &mut open, NOW).unwrap();
+        let revoked = bob.insert_packets([made]).unwrap().0;
+        let refused = make::certifiable(&revoked, POLICY, NOW + 9);
+        assert!(matches!(refused, Err(MakeError::Revoked { .. })), "{refused:?}");
+        assert!(make::may_certify(&revoked, POLICY, NOW + 9).is_err());
+    }
+}
+
+#[test]
+fn a_key_that_says_it_does_not_certify_does_not() {
+    let alice = key("alice", PROFILES[0]);
+    let mut signer = make::certifier(&alice, POLICY, NOW, &mut open).unwrap();
+    let flags = talaria_message::openpgp::types::KeyFlags::empty().set_signing();
+    let bound = SignatureBuilder::new(SignatureType::PositiveCertification)
+        .set_signature_creation_time(at(NOW + 1))
+        .unwrap()
+        .set_key_flags(flags.clone())
+        .unwrap()
+        .set_primary_userid(true)
+        .unwrap();
+    let user_id = UserID::from("alice <alice@example.org>");
+    let bound = user_id.bind(&mut signer, &alice, bound).unwrap();
+    let direct = SignatureBuilder::new(SignatureType::DirectKey)
+        .set_signature_creation_time(at(NOW + 1))
+        .unwrap()
+        .set_key_flags(flags)
+        .unwrap()
+        .sign_direct_key(&mut signer, Some(alice.primary_key().key()))
+        .unwrap();
+    let alice = alice.insert_packets([bound, direct]).unwrap().0;
+    let refused = make::may_certify(&alice, POLICY, NOW + 2);
+    assert!(matches!(refused, Err(MakeError::MayNotCertify { .. })), "{refused:?}");
+}
+
+#[test]
+fn new_subkeys_do_what_they_are_for_and_belong_to_the_key_alone() {
+    for profile in PROFILES {
+        let alice = key("alice", profile);
+        for (uses, signs, encrypts, authenticates) in [
+            (SubkeyUse::Encrypt, false, true, false),
+            (SubkeyUse::Sign, true, false, false),
+            (SubkeyUse::Authenticate, false, false, true),
+            (SubkeyUse::SignAndAuthenticate, true, false, true),
+        ] {
+            let options = SubkeyOptions { uses, validity_seconds: Some(DAY), ..Default::default() };
+            let made = make::add_subkey(&alice, &options, &mut open, POLICY, NOW + 9).unwrap();
+            let changed = alice.clone().insert_packets(made).unwrap().0;
+            let valid = changed.with_policy(POLICY, at(NOW + 9)).unwrap();
+            let subkey =
+                valid.keys().subkeys().find(|key| key.key().creation_time() == at(NOW + 9));
+            let subkey = subkey.unwrap();
+            assert_eq!(subkey.for_signing(), signs);
+            assert_eq!(subkey.for_transport_encryption(), encrypts);
+            assert_eq!(subkey.for_storage_encryption(), encrypts);
+            assert_eq!(subkey.for_authentication(), authenticates);
+            assert_eq!(subkey.key_expiration_time(), Some(at(NOW + 9 + DAY)));
+            assert!(subkey.key().has_unencrypted_secret());
+            let agreed = subkey.binding_signature().embedded_signatures().count();
+            assert_eq!(agreed, usize::from(!encrypts));
+        }
+    }
+}
+
+/// A subkey gets the passphrase of the primary key.
+#[test]
+fn new_subkeys_are_locked_with_the_passphrase_of_the_key() {
+    for profile in PROFILES {
+        let password = Password::from("correct horse");
+        let options = GenerateOptions { profile, ..GenerateOptions::default() };
+        let protection = Protection::Passphrase(password.clone());
+        let alice = make::generate(&options, &protection, NOW).unwrap().cert;
+        let add = |ask: &mut talaria_message::AskForKey<'_>| {
+            make::add_subkey(&alice, &SubkeyOptions::default(), ask, POLICY, NOW + 1)
+        };
+        assert!(matches!(add(&mut open), Err(MakeError::Locked(_))));
+        let mut wrong = |asked: usize, _: &_| (asked == 0).then(|| Password::from("wrong"));
+        assert!(matches!(add(&mut wrong), Err(MakeError::Locked(_))));
+        let mut right = |asked: usize, _: &_| match asked {
+            0 => Some(Password::from("wrong")),
+            1 => Some(password.clone()),
+            _ => None,
+        };
+        let made = add(&mut right).unwrap();
+        let changed = alice.clone().insert_packets(made).unwrap().0;
+        assert_eq!(changed.keys().secret().count(), 4);
+        assert_eq!(changed.keys().unencrypted_secret().count(), 0);
+        let opened =
+            make::unlocked(changed.clone(), &mut |asked, _| (asked == 0).then(|| password.clone()));
+        assert_eq!(opened.unwrap().keys().unencrypted_secret().count(), 4);
+        // Without the secret of the primary key nothing can be added.
+        let public = changed.strip_secret_key_material();
+        let refused =
+            make::add_subkey(&public, &SubkeyOptions::default(), &mut right, POLICY, NOW + 2);
+        assert!(matches!(refused, Err(MakeError::NoSecret { .. })));
+    }
+}
+
+#[test]
+fn a_revoked_subkey_is_revoked_and_the_others_are_not() {
+    for profile in PROFILES {
+        let alice = key("alice", profile);
+        let subkey = alice.keys().subkeys().next().unwrap().key().clone();
+        for reason in [RevocationReason::Superseded, RevocationReason::Compromised] {
+            let what = Revoked::Subkey(&subkey);
+            let made = make::revoke(&alice, what, reason, "lost", &mut open, NOW).unwrap();
+            assert_eq!(made.reason_for_revocation().unwrap().1, b"lost");
+            let changed = alice.clone().insert_packets([made]).unwrap().0;
+            let valid = changed.with_policy(POLICY, at(NOW + 9)).unwrap();
+            assert!(!matches!(valid.revocation_status(), RevocationStatus::Revoked(_)));
+            for key in valid.keys().subkeys() {
+                let is_revoked = matches!(key.revocation_status(), RevocationStatus::Revoked(_));
+                assert_eq!(is_revoked, key.key().fingerprint() == subkey.fingerprint());
+            }
+        }
+    }
+}
+
+/// What a new user ID says of the key is what the primary one says, and nothing that was said of that alone.
+#[test]
+fn a_new_user_id_takes_over_preferences_and_nothing_else() {
+    let alice = key("alice", PROFILES[0]);
+    let made =
+        make::add_user_id(&alice, "a@example.net", Rank::Further, &mut open, POLICY, NOW + 1);
+    let changed = alice.insert_packets(made.unwrap()).unwrap().0;
+    let valid = changed.with_policy(POLICY, at(NOW + 2)).unwrap();
+    assert_eq!(valid.primary_userid().unwrap().userid().value(), b"alice <alice@example.org>");
+    let signature = |text: &str| {
+        let mut ids = valid.userids();
+        ids.find(|id| id.userid().value() == text.as_bytes()).unwrap().binding_signature().clone()
+    };
+    let (old, new) = (signature("alice <alice@example.org>"), signature("a@example.net"));
+    assert_eq!(old.features(), new.features());
+    assert_eq!(old.key_flags(), new.key_flags());
+    assert_eq!(old.preferred_symmetric_algorithms(), new.preferred_symmetric_algorithms());
+    assert_eq!(new.primary_userid(), None);
+    let says = |value: &SubpacketValue| matches!(value, SubpacketValue::PrimaryUserID(_));
+    assert!(!new.hashed_area().iter().any(|subpacket| says(subpacket.value())));
+
+    let add =
+        |text: &str, rank| make::add_user_id(&changed, text, rank, &mut open, POLICY, NOW + 1);
+    assert!(matches!(add("a@example.net", Rank::Further), Err(MakeError::UserIdExists { .. })));
+    let first = changed.clone().insert_packets(add("b@example.net", Rank::Primary).unwrap());
+    let first = first.unwrap().0;
+    let valid = first.with_policy(POLICY, at(NOW + 9)).unwrap();
+    assert_eq!(valid.primary_userid().unwrap().userid().value(), b"b@example.net");
+    for bad in ["", " \t", "a\nb", "a\u{85}b", &"a".repeat(2049)] {
+        assert!(matches!(add(bad, Rank::Further), Err(MakeError::UserId(_))), "{bad:?}");
+    }
+}
+
+/// A key that has expired is given as long again, and gets what it lacks; one that is fine stays as it is.
+#[test]
+fn renewing_mends_what_is_old_and_touches_nothing_else() {
+    for profile in PROFILES {
+        let options = GenerateOptions {
+            user_ids: vec!["alice <alice@example.org>".into()],
+            profile,
+            uses: make::KeyUses::Sign,
+            validity_seconds: Some(10 * DAY),
+            ..GenerateOptions::default()
+        };
+        let alice = make::generate(&options, &Protection::Unprotected, NOW).unwrap().cert;
+        let renew = |cert: &Cert, options, time| {
+            make::renew(cert, options, &mut open, POLICY, time).unwrap()
+        };
+        assert!(renew(&alice, RenewOptions::Keep, NOW + DAY).is_empty());
+        let packets = renew(&alice, RenewOptions::Extend, NOW + 20 * DAY);
+        let renewed = alice.clone().insert_packets(packets).unwrap().0;
+        let valid = renewed.with_policy(POLICY, at(NOW + 25 * DAY)).unwrap();
+        assert!(valid.alive().is_ok());
+        assert_eq!(valid.keys().alive().for_transport_encryption().count(), 1);
+        assert!(renew(&renewed, RenewOptions::Extend, NOW + 21 * DAY).is_empty());
+    }
+}
