@@ -421,7 +421,9 @@ fn what_is_written_of_a_signed_text_is_what_was_signed() {
     site.sign("alice", &["--clearsign"], "doc", "clear");
     for white in ["   \t", " ", "\t\t", "\r", " \r"] {
         site.write("padded", site.text("clear").replace("euro", &format!("euro{white}")));
-        assert_eq!(site.gpg_ok(&["-d", "padded"]), TEXT.as_bytes(), "gpg, {white:?}");
+        // gpg keeps a carriage return as a part of the line end.
+        let theirs = String::from_utf8(site.gpg_ok(&["-d", "padded"])).unwrap();
+        assert_eq!(theirs.replace("\r\n", "\n"), TEXT, "gpg, {white:?}");
         let (ours, _) = site.status(&["verify", "-o", "-", "padded"], 0);
         assert_eq!(ours, SIGNED.as_bytes(), "{white:?}");
     }
