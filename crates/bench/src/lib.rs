@@ -11,6 +11,7 @@ pub mod keyserver;
 mod lookups;
 mod measure;
 pub mod messages;
+mod peers;
 mod plot;
 mod results;
 pub mod scale;
@@ -23,6 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use error::BenchError;
 pub use generate::{Generate, Generated, Profile, certs, generate, generate_files};
 pub use measure::{Cost, Run, daemon_cpu_s, in_process};
+pub use peers::peer;
 pub use plot::{Form, Plot, Scale};
 pub use table::{Cell, Table};
 

@@ -77,10 +77,10 @@ fn gnupg_finds_no_bad_signature() {
             .args(args)
             .output()
     };
-    let Ok(import) = gpg(&["--status-fd", "1", "--import", file.to_str().unwrap()]) else {
-        eprintln!("skipped: no gpg");
+    if talaria_bench::peer("gpg").is_none() {
         return;
-    };
+    }
+    let import = gpg(&["--status-fd", "1", "--import", file.to_str().unwrap()]).unwrap();
     let text = String::from_utf8_lossy(&import.stdout);
     assert!(text.contains("IMPORT_RES 200 0 200 "), "{text}");
     let list = gpg(&["--check-sigs", "--with-colons"]).unwrap();

@@ -556,8 +556,7 @@ fn of_secret_keys_only_the_public_part_is_stored() {
     let mut ground = Ground::new();
     let home = ground.path("home");
     fs::create_dir(&home).unwrap();
-    if Command::new("gpg").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("skipped: gpg is not installed");
+    if talaria_bench::peer("gpg").is_none() {
         return;
     }
     let gpg = |args: &[&str]| {

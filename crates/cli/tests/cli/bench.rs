@@ -64,7 +64,7 @@ fn gossip_is_measured() {
 #[test]
 fn trust_is_measured_beside_gpg() {
     let keyring = Path::new("/usr/share/keyrings/debian-keyring.gpg");
-    let has_gpg = std::process::Command::new("gpg").arg("--version").output().is_ok();
+    let has_gpg = talaria_bench::peer("gpg").is_some();
     if !keyring.exists() || !has_gpg {
         return;
     }

@@ -10,7 +10,7 @@ const RING: &str = "/usr/share/keyrings/debian-maintainers.gpg";
 
 /// A home directory of gpg, or `None` with a notice if there is no gpg or no keyring.
 fn home(program: &Program, name: &str) -> Option<String> {
-    if !Path::new(RING).exists() || Command::new("gpg").arg("--version").output().is_err() {
+    if !Path::new(RING).exists() || talaria_bench::peer("gpg").is_none() {
         eprintln!("skipped: needs gpg and debian-keyring");
         return None;
     }

@@ -17,11 +17,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("skipped: needs {program}");
-    }
-    found
+    talaria_bench::peer(program).is_some()
 }
 
 /// A home directory of gpg with its own daemons, which end with it.

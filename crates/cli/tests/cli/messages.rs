@@ -102,11 +102,7 @@ fn fails(command: &mut Command, status: i32) -> String {
 }
 
 fn is_there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
+    talaria_bench::peer(program).is_some()
 }
 
 fn octets(len: usize) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Both ways with other Stateless OpenPGP programs, each as maker and as reader.
 //!
 //! The table says what each has and where it differs; what it says nothing of holds for all alike. A peer that
-//! is not in `PATH` is skipped, by name. Debian has `sqop`; for the others, `go install
+//! is not in `PATH`, or in a version that is not known, is skipped by name. Debian has `sqop`; for the others, `go install
 //! github.com/ProtonMail/gosop@latest` and `cargo install rsop`.
 
 use std::collections::BTreeMap;
