@@ -6,13 +6,12 @@ use std::hint::black_box;
 
 use talaria_cert::{Cert, Span, Summary, Verification, verdicts};
 use talaria_trust::{
-    Introducer, Issuer, Level, Rules, Scope, Standing, Subject, certifiers, evaluate, issuers, tofu,
+    Introducer, Issuer, Level, Rules, Scope, Standing, Subject, certifiers, evaluate, issuers,
 };
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let scope = Scope::new(bytes);
     black_box((scope.has(b"Alice <alice@example.org>"), scope.has(bytes)));
-    black_box(tofu::address(bytes));
     let Ok(cert) = Cert::parse(bytes) else { return };
     let verdicts = verdicts(&[&cert], Verification::Full).concat();
     let named = issuers(&cert);

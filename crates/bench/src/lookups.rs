@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use talaria_cert::{Cert, Splitter, user_id};
+use talaria_cert::{Address, Cert, Splitter};
 use talaria_store::Query;
 
 use crate::BenchError;
@@ -40,7 +40,7 @@ pub(crate) fn of(cert: &Cert) -> Option<Vec<Lookup>> {
         let plain = text.is_ascii() && text.matches('<').count() == 1 && !text.contains('(');
         (plain && text.split_whitespace().count() == 3).then_some(text)
     })?;
-    let email = user_id::email(text.as_bytes())?;
+    let email = Address::of_user_id(text.as_bytes())?.to_string();
     let (local, _) = email.split_once('@')?;
     let mut names = text.split_whitespace();
     let (first, last) = (names.next()?, names.next()?);

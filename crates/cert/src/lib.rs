@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+pub mod address;
 mod armor;
 mod cert;
 mod critical;
@@ -48,6 +49,7 @@ pub mod user_id;
 mod verify;
 mod view;
 
+pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
 pub use critical::{Context, Incomprehensible};

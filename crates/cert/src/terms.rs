@@ -2,7 +2,7 @@
 
 use crate::hash::sha256;
 use crate::summary::Summary;
-use crate::{Cert, Fingerprint, user_id};
+use crate::{Addressee, Cert, Fingerprint, user_id};
 
 /// A name in a form that an index keeps: 32 bits of a digest, 63 of a fingerprint, all 64 of a key ID.
 /// It selects candidates and proves nothing.
@@ -10,19 +10,11 @@ use crate::{Cert, Fingerprint, user_id};
 pub struct Handle(pub u64);
 
 impl Handle {
-    /// The handle of an e-mail address (in lower case) or, for user IDs without one, of their text.
+    /// The handle under which user IDs are found exactly: by their e-mail address, or by all of their text if
+    /// they have none. What is not UTF-8 is replaced, as in [`user_id::text`].
     #[must_use]
-    pub fn of_text(text: &str) -> Self {
-        Self::first_octets(&sha256(&[text.as_bytes()]))
-    }
-
-    /// The handle under which a user ID is found exactly: that of its e-mail address, if it has one.
-    #[must_use]
-    pub fn of_address(user_id: &[u8]) -> Self {
-        match user_id::email(user_id) {
-            Some(email) => Self::of_text(&email),
-            None => Self::of_text(&user_id::text(user_id)),
-        }
+    pub fn of_addressee(addressee: &Addressee) -> Self {
+        Self::first_octets(&sha256(&[user_id::text(addressee.as_bytes()).as_bytes()]))
     }
 
     /// The handle of any bytes, given in parts.
@@ -55,7 +47,7 @@ pub struct Terms {
     pub keys: Vec<Handle>,
     /// First octets of the keygrips.
     pub keygrips: Vec<Handle>,
-    /// E-mail addresses, or texts of user IDs that have none.
+    /// Whom user IDs name: by e-mail address, or by their text if they have none.
     pub addresses: Vec<Handle>,
     /// The keys that it names as its revokers, whether they may be or not.
     pub revokers: Vec<Handle>,
@@ -75,7 +67,10 @@ impl Terms {
                 .filter_map(|key| key.keygrip())
                 .map(|grip| Handle::first_octets(&grip.0))
                 .collect(),
-            addresses: summary.texts().map(Handle::of_address).collect(),
+            addresses: summary
+                .texts()
+                .map(|text| Handle::of_addressee(&Addressee::of_user_id(text)))
+                .collect(),
             revokers: cert.named_revokers().into_iter().map(Handle::of_fingerprint).collect(),
             text: text(summary),
         };

@@ -206,7 +206,10 @@ impl CliError {
             },
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Operation(error) => match error {
-                E::Ambiguous { .. } | E::Inexact { .. } => "Name one of them by its fingerprint.",
+                E::Ambiguous { .. } => "Name one of them by its fingerprint.",
+                E::Inexact { .. } => {
+                    "If one of these is meant, name it by its fingerprint or by its whole address."
+                }
                 E::NoKey { .. } => {
                     "`talaria key list` names those that there are; `talaria key import FILE` takes one \
                      in, and --gpg-agent uses those of GnuPG."

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use talaria::cert::{
-    Capabilities, Gnupg, Key, KeyId, KeySummary, PacketRef, RevokerState, RevokerSummary,
+    Address, Capabilities, Gnupg, Key, KeyId, KeySummary, PacketRef, RevokerState, RevokerSummary,
     Signature, Summary, Tag, UserIdContent, UserIdSummary, Validity, Verdict, user_id,
 };
 use talaria::gnupg::{Colons, write_cert as write_colons, write_cert_with_signatures};
@@ -317,7 +317,9 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
                 };
                 UserIdJson {
                     text: text.map(|text| user_id::text(text).into_owned()),
-                    email: text.and_then(|text| user_id::email(text)),
+                    email: text
+                        .and_then(|text| Address::of_user_id(text))
+                        .map(|email| email.to_string()),
                     attribute_bytes: bytes,
                     primary: user_id.primary,
                     validity: word(user_id.validity(now)),

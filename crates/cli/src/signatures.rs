@@ -75,9 +75,8 @@ pub(crate) fn unfit(error: &CliError) -> Unfit {
         CliError::Operation(Error::NoKey { .. } | Error::NoSecret { .. }) | CliError::NoSigner => {
             Unfit::NoSecret
         }
-        CliError::Ambiguous { .. } | CliError::Operation(Error::Ambiguous { .. }) => {
-            Unfit::Ambiguous
-        }
+        CliError::Ambiguous { .. }
+        | CliError::Operation(Error::Ambiguous { .. } | Error::Inexact { .. }) => Unfit::Ambiguous,
         _ => Unfit::Other,
     }
 }

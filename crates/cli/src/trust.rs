@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use talaria::cert::UserIdContent;
+use talaria::cert::{Addressee, UserIdContent};
 use talaria::message::SignatureReport;
 use talaria::store::{Access, Event, Order, Query, Row, Store};
 use talaria::tofu::{Sight, observe, verified};
 use talaria::trust_models::Level;
-use talaria::trust_models::tofu::{Policy, address};
+use talaria::trust_models::tofu::Policy;
 use talaria::{Error, Judge, Judged, TrustModel};
 
 use crate::context::Context;
@@ -86,22 +86,32 @@ impl Belief {
 
 /// A certificate that was found, and the address that it is used for, if it says one.
 #[derive(Clone, Debug)]
-struct Named<'n> {
+pub(crate) struct Named<'n> {
     certificate: &'n str,
-    email: Option<Vec<u8>>,
+    addressee: Option<Addressee>,
 }
 
 impl<'n> Named<'n> {
     fn all(certificate: &'n str) -> Self {
-        Self { certificate, email: None }
+        Self { certificate, addressee: None }
+    }
+
+    /// A certificate that was chosen by the search `chosen_by`.
+    pub(crate) fn chosen(certificate: &'n str, chosen_by: &Query) -> Self {
+        let addressee = match chosen_by.exact() {
+            Some(Query::Email(address)) => Some(address.into()),
+            Some(Query::Exact(user_id)) => Some(Addressee::of_user_id(user_id.as_bytes())),
+            _ => None,
+        };
+        Self { certificate, addressee }
     }
 }
 
 /// What is believed of an address of a certificate.
-fn level_of(judged: &Judged, row: &Row, email: &[u8]) -> Level {
+fn level_of(judged: &Judged, row: &Row, addressee: &Addressee) -> Level {
     let user_ids = row.summary.user_ids.iter().zip(&judged.user_ids);
     let matching = user_ids.filter(|(user_id, _)| match &user_id.content {
-        UserIdContent::Text(text) => address(text) == email,
+        UserIdContent::Text(text) => Addressee::of_user_id(text) == *addressee,
         UserIdContent::Attribute { .. } => false,
     });
     matching.map(|(_, judged)| judged.level).max().unwrap_or_default()
@@ -120,8 +130,9 @@ impl TrustArgs {
             .map(|report| {
                 let signer = report.signer.as_ref().filter(|_| report.is_good())?;
                 // Who acts as one of their addresses is seen, and believed, for that one.
-                let email = report.signer_user_id.as_deref().filter(|_| self.model().is_tofu());
-                Some(Named { certificate: &signer.certificate, email: email.map(address) })
+                let user_id = report.signer_user_id.as_deref().filter(|_| self.model().is_tofu());
+                let addressee = user_id.map(Addressee::of_user_id);
+                Some(Named { certificate: &signer.certificate, addressee })
             })
             .collect();
         let signed = |report: &SignatureReport| {
@@ -133,14 +144,14 @@ impl TrustArgs {
         self.believe(&makers, cx)
     }
 
-    /// What is believed of certificates, for those who encrypt to them.
-    pub(crate) fn of_recipients(
+    /// What is believed of certificates, for those who encrypt to them: of the address by which one was chosen,
+    /// as somebody may have put the address of somebody else beside their own.
+    pub(crate) fn of_recipients<'n>(
         &self,
-        certificates: &[String],
+        chosen: impl IntoIterator<Item = Named<'n>>,
         cx: &Context,
     ) -> Result<Vec<Option<Belief>>, CliError> {
-        let names = certificates.iter().map(|name| Some(Named::all(name)));
-        self.believe(&names.collect::<Vec<_>>(), cx)
+        self.believe(&chosen.into_iter().map(Some).collect::<Vec<_>>(), cx)
     }
 
     /// Records that a message went to certificates, in a model that is about what was seen.
@@ -161,12 +172,12 @@ impl TrustArgs {
         }
         let mut stores = cx.stores(Access::Write)?;
         let mut seen = Vec::new();
-        for (Named { certificate, email }, event) in events {
+        for (Named { certificate, addressee }, event) in events {
             let query: Query = certificate.parse().map_err(Error::from)?;
             let found = super::commands::one_certificate(&stores, &query, cx.now);
             seen.extend(found.map(|row| {
                 let fingerprint = row.summary.fingerprint();
-                Sight { fingerprint, email, event }
+                Sight { fingerprint, addressee, event }
             }));
         }
         Ok(observe(stores.writable()?, seen, cx.now).map_err(Error::from)?)
@@ -193,13 +204,13 @@ impl TrustArgs {
         let mut beliefs = Vec::with_capacity(certificates.len());
         for name in certificates {
             let mut belief = None;
-            if let Some(Named { certificate, email }) = name {
+            if let Some(Named { certificate, addressee }) = name {
                 let query: Query = certificate.parse().map_err(Error::from)?;
                 let visited = stores.visit(&[query], Order::Insertion, cx.now, |opened, row| {
                     if judge.is_of(&opened.store) {
                         let judged = judge.judge(&row)?;
-                        let level = match email {
-                            Some(email) => level_of(&judged, &row, email),
+                        let level = match addressee {
+                            Some(addressee) => level_of(&judged, &row, addressee),
                             None => judged.level,
                         };
                         belief = Some(Belief { level, model });

@@ -1,6 +1,6 @@
 //! What is looked for, and what is found: the one way from a request to certificates.
 
-use talaria_cert::{Cert, Summary, Verdict, Verification, complete, kind, user_id};
+use talaria_cert::{Address, Cert, Summary, Verdict, Verification, complete, kind, user_id};
 use talaria_store::{Query, Row, Store};
 
 use crate::answer::Refusal;
@@ -62,9 +62,9 @@ impl Search {
             )));
         }
         if exact {
-            let query = match user_id::email(text.as_bytes()) {
-                Some(email) if text == email || text == format!("<{email}>") => Query::Email(email),
-                _ => Query::Exact(text.to_owned()),
+            let query = match text.parse() {
+                Ok(email) => Query::Email(email),
+                Err(_) => Query::Exact(text.to_owned()),
             };
             return Ok(Self::Exact(query));
         }
@@ -75,7 +75,7 @@ impl Search {
     pub(crate) fn is_wide(&self) -> bool {
         match self {
             Self::Exact(_) => false,
-            Self::Words(text) => user_id::email(text.as_bytes()).is_none(),
+            Self::Words(text) => Address::of_user_id(text.as_bytes()).is_none(),
         }
     }
 
@@ -87,7 +87,8 @@ impl Search {
         let selection = match self {
             Self::Exact(query) => store.select_within(query, limit, LOOKS_MAX)?,
             Self::Words(text) => {
-                let by_email = match user_id::email(text.as_bytes()).map(Query::Email).as_ref() {
+                let email = Address::of_user_id(text.as_bytes()).map(Query::Email);
+                let by_email = match email.as_ref() {
                     Some(query) => Some(store.select_within(query, limit, LOOKS_MAX)?),
                     None => None,
                 };
@@ -175,7 +176,7 @@ pub(crate) fn confirmed(store: &Store, cert: &Cert) -> Result<Cert, Refusal> {
     let own = cert.fingerprint().key_id();
     Ok(cert.retain(|_, packet| match packet.tag {
         talaria_cert::Tag::USER_ID => {
-            user_id::email(packet.body).is_some_and(|email| published.contains(&email))
+            Address::of_user_id(packet.body).is_some_and(|email| published.contains(&email))
         }
         talaria_cert::Tag::USER_ATTRIBUTE => false,
         talaria_cert::Tag::SIGNATURE => {

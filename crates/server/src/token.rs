@@ -7,7 +7,7 @@
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use talaria_cert::Fingerprint;
+use talaria_cert::{Address, Fingerprint};
 
 /// Goes first into every code: the secret of the store may come to be used for something else.
 const CONTEXT: &[u8] = b"talaria token 1\0";
@@ -24,7 +24,7 @@ pub(crate) enum Token {
     /// Whoever uploaded a certificate: may have mails sent to the addresses in it.
     Upload(Fingerprint),
     /// Whoever reads the mail of an address: may have the certificate found by it.
-    Confirm(Fingerprint, String),
+    Confirm(Fingerprint, Address),
     /// Whoever reads the mail of a confirmed address of a certificate: may take its addresses back.
     Manage(Fingerprint),
 }
@@ -44,14 +44,14 @@ impl Token {
     /// The token as text, which holds until `expires` (seconds since 1970).
     pub(crate) fn seal(&self, secret: &[u8], expires: u32) -> String {
         let (kind, fingerprint, email) = match self {
-            Self::Upload(fingerprint) => (b'u', fingerprint, ""),
-            Self::Confirm(fingerprint, email) => (b'c', fingerprint, email.as_str()),
-            Self::Manage(fingerprint) => (b'm', fingerprint, ""),
+            Self::Upload(fingerprint) => (b'u', fingerprint, &b""[..]),
+            Self::Confirm(fingerprint, email) => (b'c', fingerprint, email.as_bytes()),
+            Self::Manage(fingerprint) => (b'm', fingerprint, &b""[..]),
         };
         let mut bytes = vec![kind];
         bytes.extend(expires.to_be_bytes());
         bytes.extend(fingerprint.to_stored());
-        bytes.extend(email.as_bytes());
+        bytes.extend(email);
         let mut context = hmac::Context::with_key(&key(secret));
         context.update(CONTEXT);
         context.update(&bytes);
@@ -82,9 +82,9 @@ impl Token {
         }
         match kind {
             b'u' => Ok(Self::Upload(fingerprint)),
-            b'c' => String::from_utf8(email.to_vec())
+            b'c' => Address::of_mailbox(email)
                 .map(|email| Self::Confirm(fingerprint, email))
-                .map_err(|_| TokenError::Unknown),
+                .ok_or(TokenError::Unknown),
             b'm' => Ok(Self::Manage(fingerprint)),
             _ => Err(TokenError::Unknown),
         }
@@ -105,9 +105,9 @@ mod tests {
     fn all() -> [Token; 4] {
         [
             Token::Upload(FINGERPRINT),
-            Token::Confirm(FINGERPRINT, "alice@example.org".into()),
+            Token::Confirm(FINGERPRINT, "alice@example.org".parse().unwrap()),
             Token::Manage(FINGERPRINT),
-            Token::Confirm(Fingerprint::V6([9; 32]), "ü@example.org".into()),
+            Token::Confirm(Fingerprint::V6([9; 32]), "ü@example.org".parse().unwrap()),
         ]
     }
 

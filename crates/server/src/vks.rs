@@ -16,8 +16,8 @@ use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use talaria_cert::{
-    Cert, Fingerprint, KeyId, Serving, Summary, UserIdContent, Validity, Verdict, Verification,
-    complete, enarmor, user_id,
+    Address, Cert, Fingerprint, KeyId, Serving, Summary, UserIdContent, Validity, Verdict,
+    Verification, complete, enarmor,
 };
 use talaria_store::{Query, Row, Store, StoreError};
 
@@ -59,14 +59,14 @@ pub(crate) enum Status {
 }
 
 /// What is known of the addresses in a certificate.
-pub(crate) type Statuses = BTreeMap<String, Status>;
+pub(crate) type Statuses = BTreeMap<Address, Status>;
 
 /// What an upload and a request for mails are answered with.
 #[derive(Debug, Serialize)]
 struct Uploaded {
     token: String,
     key_fpr: String,
-    status: Statuses,
+    status: BTreeMap<String, Status>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -159,23 +159,31 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
     .await
 }
 
-/// An address as it is compared.
-fn address(text: &str) -> Result<String, Refusal> {
+/// An address that somebody typed, or pasted with the name before it.
+fn address(text: &str) -> Result<Address, Refusal> {
     let text = text.trim();
-    user_id::email(text.as_bytes())
-        .filter(|email| email.len() <= ADDRESS_BYTES_MAX)
+    let address = text.parse().ok().or_else(|| Address::of_user_id(text.as_bytes()));
+    address
+        .filter(is_mailable)
         .ok_or_else(|| Refusal::BadRequest("this is no e-mail address".into()))
+}
+
+/// Whether mail to the address goes nowhere else: what sends it may map a domain that is not in ASCII.
+fn is_mailable(address: &Address) -> bool {
+    address.as_bytes().len() <= ADDRESS_BYTES_MAX
+        && address.domain().is_ascii()
+        && address.to_str().is_some()
 }
 
 /// The certificate that is found by an address: the one that was confirmed for it, as long as the
 /// user ID is not revoked. Strangers may put the address into certificates of theirs; these are
 /// passed over, however many there are.
-pub(crate) fn holder(store: &Store, email: &str) -> Result<Option<Row>, Refusal> {
+pub(crate) fn holder(store: &Store, email: &Address) -> Result<Option<Row>, Refusal> {
     let mut found = None;
     let mut failure = None;
-    store.for_each_match(&Query::Email(email.to_owned()), |row| {
+    store.for_each_match(&Query::Email(email.clone()), |row| {
         match store.published(row.summary.fingerprint()) {
-            Ok(emails) if emails.iter().any(|published| published == email) => {
+            Ok(emails) if emails.contains(email) => {
                 found = Some(row);
                 ControlFlow::Break(())
             }
@@ -192,9 +200,8 @@ pub(crate) fn holder(store: &Store, email: &str) -> Result<Option<Row>, Refusal>
     let now = clock::now();
     let Some(row) = found else { return Ok(None) };
     let row = store.current(row, now)?;
-    let named = |text: &[u8]| user_id::email(text).as_deref() == Some(email);
     let valid = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
-        UserIdContent::Text(text) => named(text) && user_id.validity(now) == Validity::Valid,
+        UserIdContent::Text(text) => user_id.validity(now) == Validity::Valid && email.is_of(text),
         UserIdContent::Attribute { .. } => false,
     });
     Ok(valid.then_some(row))
@@ -214,12 +221,12 @@ fn given(store: &Store, row: &Row) -> Result<Option<Cert>, Refusal> {
 }
 
 /// What is known of the addresses in a certificate at `now`.
-fn statuses(summary: &Summary, published: &[String], now: u32) -> Statuses {
+fn statuses(summary: &Summary, published: &[Address], now: u32) -> Statuses {
     let mut statuses = Statuses::new();
     let revoked = summary.validity(now) == Validity::Revoked;
     for user_id in &summary.user_ids {
         let UserIdContent::Text(text) = &user_id.content else { continue };
-        let Some(email) = user_id::email(text) else { continue };
+        let Some(email) = Address::of_user_id(text).filter(is_mailable) else { continue };
         let status = match user_id.validity(now) {
             Validity::Revoked => Status::Revoked,
             Validity::Valid if revoked => Status::Revoked,
@@ -259,6 +266,7 @@ fn expiry(config: &Config) -> u32 {
 /// The answer to an upload or a request for mails.
 fn uploaded(state: &State, fingerprint: Fingerprint, status: Statuses) -> Answer {
     let token = Token::Upload(fingerprint).seal(&state.secret, expiry(&state.config.load()));
+    let status = status.into_iter().map(|(email, status)| (email.to_string(), status)).collect();
     json(&Uploaded { token, key_fpr: fingerprint.to_string(), status })
 }
 
@@ -364,7 +372,7 @@ async fn write_to(
     state: &State,
     purpose: Purpose,
     language: Language,
-    address: &str,
+    address: &Address,
     fingerprint: Fingerprint,
     token: &Token,
 ) -> Result<(), MailError> {
@@ -375,6 +383,7 @@ async fn write_to(
     };
     let sealed = token.seal(&state.secret, expiry(&config));
     let link = format!("{}/vks/{path}/{sealed}", config.vks.base_url.trim_end_matches('/'));
+    let address = &address.to_string();
     let letter = Letter { purpose, language, address, fingerprint, link: &link };
     mail::send(&state.mails, &config, &letter).await?;
     count(&state.metrics.mails, 1);
@@ -429,7 +438,7 @@ async fn confirm(
     state: &Arc<State>,
     request: &Request,
     fingerprint: Fingerprint,
-    email: String,
+    email: Address,
 ) -> Result<Answer, Refusal> {
     let wanted = email.clone();
     let status = state
@@ -493,9 +502,10 @@ mod tests {
 
     #[test]
     fn addresses_are_compared_in_lower_case_and_bounded() {
-        assert_eq!(address(" Alice@Example.ORG ").unwrap(), "alice@example.org");
-        assert_eq!(address("Alice <alice@example.org>").unwrap(), "alice@example.org");
-        for wrong in ["", "alice", "a b@example.org", "@example.org"] {
+        assert_eq!(address(" Alice@Example.ORG ").unwrap().to_string(), "alice@example.org");
+        assert_eq!(address("Alice <alice@example.org>").unwrap().to_string(), "alice@example.org");
+        for wrong in ["", "alice", "a b@example.org", "@example.org", "support@ban\u{212a}.example"]
+        {
             assert!(address(wrong).is_err(), "{wrong}");
         }
         assert!(address(&format!("{}@example.org", "x".repeat(400))).is_err());

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Method, header};
 use percent_encoding::percent_decode_str;
-use talaria_cert::{Cert, Tag, UserIdContent, Validity, user_id};
+use talaria_cert::address::{compared_domain, unicode_domain};
+use talaria_cert::{Address, Cert, Tag, UserIdContent, Validity, user_id};
 use talaria_store::{Query, Row, Store, StoreError, TextIndex};
 
 use crate::answer::{Answer, Refusal, media, ok, with};
@@ -81,9 +82,11 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
     let host = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let path = request.path().strip_prefix(ROOT).unwrap_or_default();
     let asked = Asked::parse(path, host).ok_or_else(nothing)?;
-    let hosted = |hosted: &&String| hosted.eq_ignore_ascii_case(asked.domain());
-    let domain = config.wkd.domains.iter().find(hosted).ok_or_else(nothing)?;
-    let domain = domain.to_lowercase();
+    let domain = compared_domain(asked.domain());
+    let hosted = |hosted: &String| compared_domain(hosted) == domain;
+    if !config.wkd.domains.iter().any(hosted) {
+        return Err(nothing());
+    }
     match asked {
         // All of its flags are off.
         Asked::Policy { .. } => Ok(open_to_all(ok(media::TEXT, ""))),
@@ -99,7 +102,7 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
                 let store = state.readers.get()?;
                 let address = match local {
                     Some(local) if user_id::web_key_hash(&local) != hash => None,
-                    Some(local) => Some(format!("{local}@{domain}").to_lowercase()),
+                    Some(local) => Address::of_mailbox(format!("{local}@{domain}").as_bytes()),
                     None => state.directories.address(&store, &domain, &hash)?,
                 };
                 find(&store, &address.ok_or_else(nothing)?, &config)
@@ -119,14 +122,14 @@ fn local_part(query: &str) -> Option<String> {
 }
 
 /// The certificates of an address, cut down to it.
-fn find(store: &Store, address: &str, config: &Config) -> Result<Answer, Refusal> {
+fn find(store: &Store, address: &Address, config: &Config) -> Result<Answer, Refusal> {
     let now = clock::now();
     let nothing = || Refusal::NotFound(format!("there is no certificate of {address}"));
     let confirmed = if config.vks.enabled { vks::holder(store, address)? } else { None };
     let mut rows = if let Some(row) = confirmed {
         vec![row]
     } else {
-        let query = Query::Email(address.to_owned());
+        let query = Query::Email(address.clone());
         let rows = store.select_within(&query, LOOKS_MAX, LOOKS_MAX)?.rows;
         rows.into_iter().map(|row| store.current(row, now)).collect::<Result<_, _>>()?
     };
@@ -155,18 +158,18 @@ fn find(store: &Store, address: &str, config: &Config) -> Result<Answer, Refusal
 }
 
 /// The state of the best user ID with an address.
-fn name_validity(row: &Row, address: &str, now: u32) -> Validity {
+fn name_validity(row: &Row, address: &Address, now: u32) -> Validity {
     let of_address = row.summary.user_ids.iter().filter(|user_id| match &user_id.content {
-        UserIdContent::Text(text) => user_id::email(text).as_deref() == Some(address),
+        UserIdContent::Text(text) => address.is_of(text),
         UserIdContent::Attribute { .. } => false,
     });
     of_address.map(|user_id| user_id.validity(now)).max().unwrap_or(Validity::Invalid)
 }
 
 /// A certificate with only the user IDs that have an address.
-fn only(cert: &Cert, address: &str) -> Cert {
+fn only(cert: &Cert, address: &Address) -> Cert {
     cert.retain(|_, packet| match packet.tag {
-        Tag::USER_ID => user_id::email(packet.body).as_deref() == Some(address),
+        Tag::USER_ID => address.is_of(packet.body),
         Tag::USER_ATTRIBUTE => false,
         _ => true,
     })
@@ -179,7 +182,7 @@ pub(crate) struct Directories(Mutex<HashMap<String, Directory>>);
 
 #[derive(Debug, Default)]
 struct Directory {
-    addresses: HashMap<String, String>,
+    addresses: HashMap<String, Address>,
     /// The number of the change up to which they are complete.
     reached: i64,
 }
@@ -191,7 +194,7 @@ impl Directories {
         store: &Store,
         domain: &str,
         hash: &str,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<Option<Address>, StoreError> {
         // Without the index, all certificates would have to be looked at.
         if !store.has_index(TextIndex::Trigrams)? {
             return Ok(None);
@@ -212,14 +215,17 @@ impl Directory {
     fn build(store: &Store, domain: &str) -> Result<Self, StoreError> {
         let reached = store.last_change()?;
         let mut directory = Self { addresses: HashMap::new(), reached };
-        store.for_each_match(&Query::EmailEnd(format!("@{domain}")), |row| {
-            directory.add(&row, domain);
-            if directory.addresses.len() < ADDRESSES_MAX {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        })?;
+        // User IDs have the domain in either form.
+        for written in std::iter::once(domain.to_owned()).chain(unicode_domain(domain)) {
+            store.for_each_match(&Query::EmailEnd(format!("@{written}")), |row| {
+                directory.add(&row, domain);
+                if directory.addresses.len() < ADDRESSES_MAX {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+        }
         Ok(directory)
     }
 
@@ -250,12 +256,9 @@ impl Directory {
     }
 
     fn add(&mut self, row: &Row, domain: &str) {
-        for email in row.summary.texts().filter_map(user_id::email) {
-            let local = email.rsplit_once('@').filter(|(_, of)| *of == domain).map(|(l, _)| l);
-            if let Some(local) = local
-                && self.addresses.len() < ADDRESSES_MAX
-            {
-                self.addresses.insert(user_id::web_key_hash(local), email);
+        for email in row.summary.texts().filter_map(Address::of_user_id) {
+            if email.domain() == domain.as_bytes() && self.addresses.len() < ADDRESSES_MAX {
+                self.addresses.insert(user_id::web_key_hash(email.local()), email);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use sop::Password;
 use sop::errors::Error;
 use sop::ops;
+use talaria_cert::Address;
 use talaria_message::make::{self, Certification};
 use talaria_message::openpgp::cert::amalgamation::UserIDAmalgamation;
 use talaria_message::openpgp::cert::amalgamation::ValidAmalgamation as _;
@@ -185,11 +186,9 @@ impl<'s> ops::ValidateUserID<'s, Talaria, Certs<'s>> for ValidateUserId<'s> {
     }
 
     fn email(self: Box<Self>, email: &str) -> Result<()> {
-        let normalized = |user_id: &UserID| user_id.email_normalized().ok().flatten();
-        let wanted = normalized(&UserID::from(email));
-        if wanted.is_none() {
+        let Ok(wanted) = email.parse::<Address>() else {
             return Err(error::because(Error::CertUseridNoMatch, "this is no e-mail address"));
-        }
-        self.validate(|known| normalized(known) == wanted)
+        };
+        self.validate(|known| wanted.is_of(known.value()))
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, PacketRef, Tag, Verification, View};
+use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
 use crate::{Store, StoreError, sums};
 
@@ -93,6 +93,45 @@ pub struct Unobtainable {
     pub time: u32,
 }
 
+/// Writes confirmed addresses as format 4 compares them. Of two that become one, the one confirmed last stays; what is
+/// no address any more goes. Rows that fail their checksum stay as they are.
+pub(crate) fn rename_published(connection: &Connection) -> rusqlite::Result<()> {
+    let mut confirmed: BTreeMap<String, Vec<(u32, Vec<u8>, String)>> = BTreeMap::new();
+    let mut delete =
+        connection.prepare("DELETE FROM published WHERE fingerprint = ?1 AND email = ?2")?;
+    let mut statement =
+        connection.prepare("SELECT fingerprint, email, time, sum FROM published")?;
+    let rows: Vec<(Vec<u8>, String, u32, i64)> = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (fingerprint, email, time, sum) in rows {
+        if sums::of_published(&fingerprint, &email, time) != sum {
+            continue;
+        }
+        match Address::of_mailbox(email.as_bytes()) {
+            Some(address) => {
+                let entry = (time, fingerprint, email);
+                confirmed.entry(address.to_string()).or_default().push(entry);
+            }
+            None => drop(delete.execute((fingerprint, email))?),
+        }
+    }
+    let mut insert = connection.prepare("INSERT INTO published VALUES (?1, ?2, ?3, ?4)")?;
+    for (address, entries) in confirmed {
+        if entries.iter().all(|(.., email)| *email == address) {
+            continue;
+        }
+        for (_, fingerprint, email) in &entries {
+            delete.execute((fingerprint, email))?;
+        }
+        if let Some((time, fingerprint, _)) = entries.into_iter().max() {
+            let sum = sums::of_published(&fingerprint, &address, time);
+            insert.execute((fingerprint, address, time, sum))?;
+        }
+    }
+    Ok(())
+}
+
 impl Store {
     /// The gossip peers, by name.
     ///
@@ -174,11 +213,11 @@ impl Store {
         })?;
         let here = self.get(fingerprint)?;
         let is_here = here.is_some();
-        let mut emails: Vec<String> = Vec::new();
+        let mut emails: Vec<Address> = Vec::new();
         if let Some(here) = here {
             // Joined with itself, it loses what is not to be kept.
             let redacted = self.redacted(&here.cert)?;
-            emails.extend(redacted.user_ids().filter_map(talaria_cert::user_id::email));
+            emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
             self.ingest(vec![redacted], Verification::Full, now)?;
         }
         for email in self.published(fingerprint)? {
@@ -237,14 +276,14 @@ impl Store {
     pub fn publish(
         &mut self,
         fingerprint: Fingerprint,
-        email: &str,
+        email: &Address,
         now: u32,
     ) -> Result<(), StoreError> {
-        let stored = fingerprint.to_stored();
-        let sum = sums::of_published(&stored, email, now);
+        let (stored, email) = (fingerprint.to_stored(), email.to_string());
+        let sum = sums::of_published(&stored, &email, now);
         self.transaction(|connection, _| {
             // An address leads to one certificate: the one confirmed last.
-            connection.execute("DELETE FROM published WHERE email = ?1", [email])?;
+            connection.execute("DELETE FROM published WHERE email = ?1", [&email])?;
             connection
                 .execute(
                     "INSERT OR REPLACE INTO published VALUES (?1, ?2, ?3, ?4)",
@@ -259,12 +298,16 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`] and what a write can meet.
-    pub fn unpublish(&mut self, fingerprint: Fingerprint, email: &str) -> Result<bool, StoreError> {
+    pub fn unpublish(
+        &mut self,
+        fingerprint: Fingerprint,
+        email: &Address,
+    ) -> Result<bool, StoreError> {
         self.transaction(|connection, _| {
             connection
                 .execute(
                     "DELETE FROM published WHERE fingerprint = ?1 AND email = ?2",
-                    (fingerprint.to_stored(), email),
+                    (fingerprint.to_stored(), email.to_string()),
                 )
                 .map(|rows| rows > 0)
         })
@@ -275,15 +318,20 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn published(&self, fingerprint: Fingerprint) -> Result<Vec<String>, StoreError> {
-        self.run(|connection| {
+    pub fn published(&self, fingerprint: Fingerprint) -> Result<Vec<Address>, StoreError> {
+        let texts: Vec<String> = self.run(|connection| {
             connection
                 .prepare_cached(
                     "SELECT email FROM published WHERE fingerprint = ?1 ORDER BY email",
                 )?
                 .query_map([fingerprint.to_stored()], |row| row.get(0))?
                 .collect()
-        })
+        })?;
+        let damaged = |text| self.damaged(format!("a row of table published, of {text}"));
+        texts
+            .iter()
+            .map(|text| Address::of_mailbox(text.as_bytes()).ok_or_else(|| damaged(text)))
+            .collect()
     }
 
     /// Remembers digests that a peer has and could not give, or gave as something else. `tries` is

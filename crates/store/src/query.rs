@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use talaria_cert::{Key, KeyId, user_id};
+use talaria_cert::{Address, Key, KeyId, address, user_id};
 
 /// A well-formed search.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,13 +19,18 @@ pub enum Query {
     /// `=text`: a whole user ID.
     Exact(String),
     /// `<mail@address>`: a whole e-mail address.
-    Email(String),
-    /// `@part`: a part of an e-mail address.
+    Email(Address),
+    /// `@part`: a part of an e-mail address as it stands in the user ID, in lower case.
+    ///
+    /// Here and in [`Self::EmailEnd`] only ASCII letters are folded, as in `GnuPG`.
     EmailPart(String),
     /// `.end`: the end of an e-mail address.
     EmailEnd(String),
-    /// `*text`, or anything else: a part of a user ID.
+    /// `*text`: a part of a user ID, in lower case.
     Substring(String),
+    /// Anything else, as it was typed. A search finds user IDs of which it is a part; for what has to be meant
+    /// exactly see [`Query::exact`].
+    Text(String),
     /// `+words`: user IDs in which all of the words occur.
     Words(Vec<String>),
 }
@@ -47,16 +52,38 @@ impl Query {
         let folded = || user_id::folded(&user_id::text(text));
         match self {
             Self::Exact(exact) => user_id::text(text) == exact.as_str(),
-            Self::Email(email) => user_id::email(text).as_ref() == Some(email),
-            Self::EmailPart(part) => user_id::email(text).is_some_and(|email| email.contains(part)),
-            Self::EmailEnd(end) => user_id::email(text).is_some_and(|email| email.ends_with(end)),
+            Self::Email(email) => email.is_of(text),
+            Self::EmailPart(part) => mailbox(text).is_some_and(|mailbox| {
+                mailbox.windows(part.len().max(1)).any(|window| window == part.as_bytes())
+            }),
+            Self::EmailEnd(end) => mailbox(text).is_some_and(|m| m.ends_with(end.as_bytes())),
             Self::Substring(part) => folded().contains(part),
+            Self::Text(part) => folded().contains(&user_id::folded(part)),
             Self::Words(wanted) => {
                 let text = folded();
                 let words: Vec<String> = user_id::words(&text).collect();
                 wanted.iter().all(|word| words.contains(word))
             }
             Self::Fingerprint(_) | Self::KeyId(_) | Self::ShortKeyId(_) | Self::Keygrip(_) => false,
+        }
+    }
+
+    /// The search for nothing but what was named, to choose by instead of finding: a key, a whole address or a
+    /// whole user ID. `None` of a search for a part.
+    #[must_use]
+    pub fn exact(&self) -> Option<Self> {
+        match self {
+            Self::Text(text) => Some(match text.parse() {
+                Ok(address) => Self::Email(address),
+                Err(_) => Self::Exact(text.clone()),
+            }),
+            Self::EmailPart(_) | Self::EmailEnd(_) | Self::Substring(_) | Self::Words(_) => None,
+            Self::Fingerprint(_)
+            | Self::KeyId(_)
+            | Self::ShortKeyId(_)
+            | Self::Keygrip(_)
+            | Self::Exact(_)
+            | Self::Email(_) => Some(self.clone()),
         }
     }
 
@@ -87,10 +114,13 @@ impl FromStr for Query {
             None => return Err(error("it is empty")),
             Some(b'=') => Self::Exact(rest()?),
             Some(b'<') => {
-                Self::Email(address(&rest()?).ok_or_else(|| error("nothing to look for"))?)
+                let inner = rest()?;
+                let inner = inner.trim_matches(|c: char| c == '>' || c.is_ascii_whitespace());
+                let address = Address::of_mailbox(inner.as_bytes());
+                Self::Email(address.ok_or_else(|| error("it is not an e-mail address"))?)
             }
-            Some(b'@') => Self::EmailPart(user_id::folded(&rest()?)),
-            Some(b'.') => Self::EmailEnd(user_id::folded(&rest()?)),
+            Some(b'@') => Self::EmailPart(rest()?.to_ascii_lowercase()),
+            Some(b'.') => Self::EmailEnd(rest()?.to_ascii_lowercase()),
             Some(b'*') => Self::Substring(user_id::folded(&rest()?)),
             Some(b'+') => {
                 let words: Vec<String> = user_id::words(&rest()?).collect();
@@ -108,16 +138,15 @@ impl FromStr for Query {
                 None if trimmed.starts_with("0x") && hex(&trimmed[2..]).is_some() => {
                     return Err(error("a key ID has 8 or 16 digits, a fingerprint 32, 40 or 64"));
                 }
-                None => Self::Substring(user_id::folded(trimmed)),
+                None => Self::Text(trimmed.to_owned()),
             },
         })
     }
 }
 
-/// What is between the angle brackets, in lower case; `None` if there is nothing.
-fn address(rest: &str) -> Option<String> {
-    let address = rest.trim_end_matches(|c: char| c == '>' || c.is_whitespace()).trim_start();
-    (!address.is_empty()).then(|| address.to_lowercase())
+/// The address in a user ID as it stands there, in lower case.
+fn mailbox(user_id: &[u8]) -> Option<Vec<u8>> {
+    address::mailbox(user_id).map(<[u8]>::to_ascii_lowercase)
 }
 
 /// A key ID or fingerprint, with or without `0x`, in groups of digits or not, `!` behind it or not.
@@ -171,6 +200,7 @@ impl fmt::Display for Query {
             Self::EmailPart(text) => write!(f, "@{text}"),
             Self::EmailEnd(text) => write!(f, ".{text}"),
             Self::Substring(text) => write!(f, "*{text}"),
+            Self::Text(text) => f.write_str(text),
             Self::Words(words) => write!(f, "+{}", words.join(" ")),
         }
     }
@@ -188,14 +218,14 @@ mod tests {
             ("0xdeadbeef", Query::ShortKeyId(0xdead_beef)),
             ("0x00000000DEADBEEF!", Query::KeyId(KeyId(0xdead_beef))),
             ("=Alice <a@b>", Query::Exact("Alice <a@b>".into())),
-            ("<A@B.org>", Query::Email("a@b.org".into())),
-            ("< a@b.org> >", Query::Email("a@b.org".into())),
+            ("<A@B.org>", Query::Email("a@b.org".parse().unwrap())),
+            ("< a@b.org> >", Query::Email("a@b.org".parse().unwrap())),
             ("@b.org", Query::EmailPart("b.org".into())),
             (".org", Query::EmailEnd("org".into())),
             ("*Ali", Query::Substring("ali".into())),
-            ("Alice", Query::Substring("alice".into())),
+            ("Alice", Query::Text("Alice".into())),
             ("+Alice smith", Query::Words(vec!["alice".into(), "smith".into()])),
-            ("beef cafe", Query::Substring("beef cafe".into())),
+            ("beef cafe", Query::Text("beef cafe".into())),
             ("+İz", Query::Words(vec!["i".into(), "z".into()])),
         ];
         for (text, expected) in cases {

@@ -9,7 +9,7 @@ use talaria_cert::{Handle, Terms, View};
 
 use crate::derive::Failure;
 use crate::remake::{Verdicts, remake};
-use crate::trust;
+use crate::{keyserver, tofu, trust};
 
 /// The format that this version writes (`PRAGMA user_version`).
 pub(crate) const FORMAT: i64 = 4;
@@ -190,8 +190,8 @@ pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Makes a store of an older format one of this format, within a transaction of the caller: everything derived
-/// is made again from the certificates, and signatures that this verifier may judge differently are
-/// computed. A certificate that cannot be read keeps its bytes and gets no rows; a check reports it.
+/// is made again from the certificates, signatures that this verifier may judge differently are
+/// computed, and addresses are compared as they are now. A certificate that cannot be read keeps its bytes and gets no rows; a check reports it.
 ///
 /// Memory is bounded; temporary files go to `folder`.
 pub(crate) fn migrate(
@@ -206,6 +206,8 @@ pub(crate) fn migrate(
     if from < 3 {
         connection.execute_batch(TOFU)?;
     }
+    tofu::join_decisions(connection)?;
+    keyserver::rename_published(connection)?;
     remake(connection, now, folder, Verdicts::Stored(FORMAT_3_VERIFIER), |_, _| Ok(()))?;
     if from < 3 {
         trust::adopt(connection, now)?;

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use rusqlite::OptionalExtension as _;
-use talaria_cert::{Fingerprint, Handle, KeyId, Summary};
+use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, Summary, user_id};
 
 use crate::schema::TextIndex;
 use crate::store::RawRow;
@@ -200,21 +200,22 @@ impl Store {
                 each(self.postings("keygrip", handle, handle)?)
             }
             Query::Email(email) => {
-                let handle = Handle::of_text(email).0;
+                let handle = Handle::of_addressee(&Addressee::from(email.clone())).0;
                 each(self.postings("address", handle, handle)?)
             }
             Query::Exact(text) => {
-                let handle = Handle::of_address(text.as_bytes()).0;
+                let handle = Handle::of_addressee(&Addressee::of_user_id(text.as_bytes())).0;
                 each(self.postings("address", handle, handle)?)
             }
-            Query::EmailPart(part) | Query::EmailEnd(part) | Query::Substring(part) => {
-                match self.trigrams(part)? {
-                    Some(terms) => {
-                        self.text_candidates(TextIndex::Trigrams, &terms.join(" AND "), candidate)
-                    }
-                    None => self.filter_all(query, looks, &mut exhausted, found),
+            Query::EmailPart(part)
+            | Query::EmailEnd(part)
+            | Query::Substring(part)
+            | Query::Text(part) => match self.trigrams(&user_id::folded(part))? {
+                Some(terms) => {
+                    self.text_candidates(TextIndex::Trigrams, &terms.join(" AND "), candidate)
                 }
-            }
+                None => self.filter_all(query, looks, &mut exhausted, found),
+            },
             Query::Words(words) if self.has_index(TextIndex::Words)? => {
                 let mut terms: Vec<String> =
                     words.iter().map(|word| format!("\"{word}\"")).collect();

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use rusqlite::Connection;
 use talaria_cert::{
-    Cert, Certified, Fingerprint, Handle, Key, KeyId, KeySetup, PacketRef, Signature, Tag, Verdict,
-    kind,
+    Addressee, Cert, Certified, Fingerprint, Handle, Key, KeyId, KeySetup, PacketRef, Signature,
+    Tag, Verdict, kind,
 };
-use talaria_trust::tofu::{self, History, Policy};
+use talaria_trust::tofu::{History, Policy, strictest};
 
 use crate::{Store, StoreError, sums};
 
@@ -16,7 +16,7 @@ use crate::{Store, StoreError, sums};
 pub struct Binding {
     /// The certificate, which need not be in the store.
     pub fingerprint: Fingerprint,
-    /// The address, as [`tofu::address`] makes it.
+    /// The address, as `GnuPG` names it ([`talaria_cert::address::gnupg_name`]).
     pub email: Vec<u8>,
     /// The user ID with the address.
     pub user_id: Vec<u8>,
@@ -138,14 +138,26 @@ impl Store {
             .collect()
     }
 
-    /// Records bindings, in the place of those that are there, all or nothing.
+    /// Records bindings, in the place of those that are there, all or nothing. What the user decided holds for
+    /// every name of the address that is recorded with the certificate.
     ///
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
     pub fn set_bindings(&mut self, bindings: &[Binding]) -> Result<(), StoreError> {
+        let mut all = Vec::new();
+        for binding in bindings {
+            let addressee = Addressee::of_gnupg_name(&binding.email);
+            let recorded = self.bindings_with(binding.fingerprint)?.into_iter();
+            let others = recorded.filter(|other| {
+                other.email != binding.email && Addressee::of_gnupg_name(&other.email) == addressee
+            });
+            all.extend(others.map(|other| Binding { policy: binding.policy, ..other }));
+        }
+        // What was given comes last, as it may be among the others.
+        all.extend_from_slice(bindings);
         self.transaction(|connection, _| {
-            bindings.iter().try_for_each(|binding| put(connection, binding, "OR REPLACE"))
+            all.iter().try_for_each(|binding| put(connection, binding, "OR REPLACE"))
         })
     }
 
@@ -258,16 +270,16 @@ impl Store {
         Ok((History::of(verified), History::of(encrypted)))
     }
 
-    /// The certificates with a user ID that has this handle ([`Handle::of_address`]).
+    /// The certificates with a user ID that may name `addressee`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn with_address(&self, address: Handle) -> Result<Vec<i64>, StoreError> {
+    pub fn with_addressee(&self, addressee: &Addressee) -> Result<Vec<i64>, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT cert FROM address WHERE handle = ?1")?
-                .query_map([address.0.cast_signed()], |row| row.get(0))?
+                .query_map([Handle::of_addressee(addressee).0.cast_signed()], |row| row.get(0))?
                 .collect()
         })
     }
@@ -286,7 +298,7 @@ impl Store {
         })
     }
 
-    /// The addresses that more than one certificate may have, in one pass over their index.
+    /// The handles of addressees that more than one certificate may have, in one pass over their index.
     ///
     /// # Errors
     ///
@@ -375,6 +387,43 @@ fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Resul
         .map(drop)
 }
 
+/// Makes one decision of what was decided under several names of one address, as format 4 compares them: the
+/// strictest holds for all of them. Rows that fail their checksum stay as they are.
+pub(crate) fn join_decisions(connection: &Connection) -> rusqlite::Result<()> {
+    type Raw = (Vec<u8>, Vec<u8>, Vec<u8>, i64, u8, u8, Option<Vec<u8>>, i64);
+    let mut rows: BTreeMap<(Vec<u8>, Addressee), Vec<Raw>> = BTreeMap::new();
+    let sum = |row: &Raw, policy: u8| {
+        let (email, fingerprint, user_id, time, _, effective, conflict, _) = row;
+        let conflict = conflict.as_deref().unwrap_or_default();
+        sums::of_binding((email, fingerprint, user_id), *time, (policy, *effective), conflict)
+    };
+    let mut statement = connection.prepare(
+        "SELECT email, fingerprint, user_id, time, policy, effective, conflict, sum FROM binding",
+    )?;
+    let all = statement.query_map([], |row| {
+        let (email, fingerprint, user_id) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (time, policy, effective) = (row.get(3)?, row.get(4)?, row.get(5)?);
+        Ok((email, fingerprint, user_id, time, policy, effective, row.get(6)?, row.get(7)?))
+    })?;
+    for row in all {
+        let row: Raw = row?;
+        if sum(&row, row.4) == row.7 {
+            rows.entry((row.1.clone(), Addressee::of_gnupg_name(&row.0))).or_default().push(row);
+        }
+    }
+    let mut update = connection.prepare(
+        "UPDATE binding SET policy = ?1, sum = ?2 WHERE email = ?3 AND fingerprint = ?4",
+    )?;
+    for names in rows.values().filter(|names| names.len() > 1) {
+        let policies = names.iter().filter_map(|row| Policy::from_number(row.4));
+        let policy = strictest(policies) as u8;
+        for row in names.iter().filter(|row| row.4 != policy) {
+            update.execute((policy, sum(row, policy), &row.0, &row.1))?;
+        }
+    }
+    Ok(())
+}
+
 /// A certificate that may have certified others, set up to check that.
 pub struct CertIssuer {
     cert: Cert,
@@ -407,14 +456,14 @@ impl CertIssuer {
         })
     }
 
-    /// Whether it certified the first user ID of `cert` with this address. Any certification counts, also one
+    /// Whether it certified the first user ID of `cert` that names `addressee`. Any certification counts, also one
     /// that was taken back since: `GnuPG` asks for no more, and does not even compute it.
     #[must_use]
-    pub fn has_certified(&self, cert: &Cert, email: &[u8]) -> bool {
+    pub fn has_certified(&self, cert: &Cert, addressee: &Addressee) -> bool {
         let Some(Ok(key)) = self.cert.packets().next().map(Key::parse) else { return false };
         let id = self.cert.fingerprint().key_id();
         let user_id = |packet: &PacketRef<'_>| {
-            packet.tag == Tag::USER_ID && tofu::address(packet.body) == email
+            packet.tag == Tag::USER_ID && Addressee::of_user_id(packet.body) == *addressee
         };
         let mut packets = cert.packets().skip_while(|packet| !user_id(packet));
         let Some(component) = packets.next() else { return false };

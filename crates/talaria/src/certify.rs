@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 use std::time::SystemTime;
 
-use talaria_cert::{UserIdContent, Validity, Verification, user_id};
+use talaria_cert::{Address, UserIdContent, Validity, Verification};
 use talaria_message::make::{self, Certification};
 use talaria_message::openpgp::crypto::Signer;
 use talaria_message::openpgp::packet::UserID;
@@ -66,7 +66,7 @@ enum Name {
 /// What names a user ID.
 enum Text {
     /// Its address.
-    Address(Query),
+    Address(Address),
     /// All of it.
     Whole(String),
 }
@@ -76,27 +76,19 @@ impl Text {
         if let Some(exact) = text.strip_prefix('=') {
             return Self::Whole(exact.to_owned());
         }
-        let trimmed = text.trim();
-        let alone = trimmed.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
-        let alone = alone.unwrap_or(trimmed);
-        match user_id::email(alone.as_bytes()) {
-            Some(_) => format!("<{alone}>")
-                .parse()
-                .map_or_else(|_| Self::Whole(text.to_owned()), Self::Address),
-            None => Self::Whole(text.to_owned()),
-        }
+        text.parse().map_or_else(|_| Self::Whole(text.to_owned()), Self::Address)
     }
 
     fn names(&self, user_id: &UserID) -> bool {
         match self {
-            Self::Address(query) => query.names_text(user_id.value()),
+            Self::Address(address) => address.is_of(user_id.value()),
             Self::Whole(text) => user_id.value() == text.as_bytes(),
         }
     }
 
     fn query(&self) -> Query {
         match self {
-            Self::Address(query) => query.clone(),
+            Self::Address(address) => Query::Email(address.clone()),
             Self::Whole(text) => Query::Exact(text.clone()),
         }
     }
@@ -215,9 +207,8 @@ impl Stores {
         match query {
             Query::Fingerprint(bytes) => return Ok(Name::Fingerprint(bytes)),
             Query::Exact(text) => return Ok(Name::Text(Text::Whole(text))),
-            Query::Email(_) => return Ok(Name::Text(Text::Address(query))),
-            // A mark in front of it says that it is a search.
-            Query::Substring(_) if !name.trim().starts_with('*') => {
+            Query::Email(address) => return Ok(Name::Text(Text::Address(address))),
+            Query::Text(_) => {
                 let text = Text::parse(name);
                 if self.rows(&text.query(), now)?.iter().any(|row| is_in(row, &text)) {
                     return Ok(Name::Text(text));

@@ -505,7 +505,7 @@ pub enum ErrorKind {
     TooLarge,
     /// There is no such store, or no such certificate in it.
     NotFound,
-    /// More than one certificate is called that.
+    /// More than one certificate is called that, or none is called exactly that.
     Ambiguous,
     /// A signature of the message is bad, or one that it must have is missing.
     NotAccepted,
@@ -539,7 +539,7 @@ impl From<&Error> for ErrorKind {
             | Error::NotFound { .. } => Self::NotFound,
             Error::Store(_) => Self::Store,
             Error::Bug => Self::Bug,
-            Error::Ambiguous { .. } => Self::Ambiguous,
+            Error::Ambiguous { .. } | Error::Inexact { .. } => Self::Ambiguous,
             Error::Query(_) => Self::Usage,
             Error::Unrecognised { .. } => Self::Malformed,
             _ => Self::Other,

@@ -103,7 +103,7 @@ pub enum Error {
         candidates: Vec<String>,
     },
     /// A name is only a part of what it has to be.
-    #[error("{query} is no fingerprint, no whole user ID and no whole address")]
+    #[error("{query} is no fingerprint, and no whole address or text of a valid user ID")]
     Inexact {
         /// What was given.
         query: String,

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use talaria_cert::{Summary, UserIdContent, Validity};
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::{self};
 use talaria_message::{
@@ -21,9 +22,21 @@ impl Stores {
     ///
     /// [`Error::NotFound`], or what reading can meet.
     pub fn parsed(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
+        self.parsed_if(query, now, |_| true)
+    }
+
+    /// Those of the certificates that `query` names for which `wanted` holds, as Sequoia has them.
+    fn parsed_if(
+        &self,
+        query: &Query,
+        now: u32,
+        wanted: impl Fn(&Summary) -> bool,
+    ) -> Result<Vec<openpgp::Cert>, Error> {
         let mut fingerprints = Vec::new();
         self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
-            fingerprints.push(row.summary.fingerprint());
+            if wanted(&row.summary) {
+                fingerprints.push(row.summary.fingerprint());
+            }
             let full = fingerprints.len() == CANDIDATES_MAX;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -38,19 +51,51 @@ impl Stores {
         Ok(certs)
     }
 
-    /// The certificate that `query` names; of several, the only one that can be encrypted to.
+    /// The certificates that `query` names exactly: by key, or by the whole address or text of a user ID that is
+    /// bound by its owner and not revoked.
+    fn named_exactly(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
+        let found = match query.exact() {
+            Some(exact @ (Query::Email(_) | Query::Exact(_))) => {
+                self.parsed_if(&exact, now, |summary| {
+                    summary.user_ids.iter().any(|user_id| match &user_id.content {
+                        UserIdContent::Text(text) => {
+                            let gone = [Validity::Invalid, Validity::Revoked];
+                            exact.names_text(text) && !gone.contains(&user_id.validity(now))
+                        }
+                        UserIdContent::Attribute { .. } => false,
+                    })
+                })
+            }
+            Some(exact) => self.parsed(&exact, now),
+            None => return Ok(Vec::new()),
+        };
+        match found {
+            Err(Error::NotFound { .. }) => Ok(Vec::new()),
+            found => found,
+        }
+    }
+
+    /// The certificate that `query` names exactly; of several, the only one that can be encrypted to. A search for
+    /// a part of a name chooses none: `alice` is in `malice@evil.example`, too.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Ambiguous`]; [`Error::Message`] with the reason if it cannot be
-    /// encrypted to.
+    /// [`Error::NotFound`]; [`Error::Inexact`] with what a search finds; [`Error::Ambiguous`]; [`Error::Message`]
+    /// with the reason if it cannot be encrypted to.
     pub fn recipient(
         &self,
         query: &Query,
         policy: &dyn Policy,
         now: u32,
     ) -> Result<openpgp::Cert, Error> {
-        let certs = self.parsed(query, now)?;
+        let certs = self.named_exactly(query, now)?;
+        if certs.is_empty() {
+            let candidates = self.parsed(query, now)?;
+            return Err(Error::Inexact {
+                query: query.to_string(),
+                candidates: candidates.iter().map(described).collect(),
+            });
+        }
         let mut usable = Vec::new();
         let mut refused = None;
         for cert in certs {

@@ -9,8 +9,8 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use talaria_cert::{
-    Armor, BATCH_BYTES, Batch, Fingerprint, Item, Reason, Reject, Signature, Splitter, Tag,
-    first_packet, kind,
+    Address, Armor, BATCH_BYTES, Batch, Fingerprint, Item, Reason, Reject, Signature, Splitter,
+    Tag, first_packet, kind,
 };
 use talaria_gnupg as gnupg;
 use talaria_store::{Access, Cursor, Order, Store};
@@ -78,11 +78,13 @@ impl Input {
     /// [`Error::Address`] if it is no mail address.
     pub fn wkd(address: &str) -> Result<[Self; 2], Error> {
         let error = || Error::Address { address: address.to_owned() };
-        let (local, domain) = address.rsplit_once('@').ok_or_else(error)?;
-        if local.is_empty() || domain.is_empty() {
-            return Err(error());
-        }
-        let domain = domain.to_lowercase();
+        // A domain that is not in ASCII even then could be mapped to another one on its way.
+        let read: Address = address.parse().map_err(|_| error())?;
+        let domain = std::str::from_utf8(read.domain()).ok().filter(|domain| domain.is_ascii());
+        let domain = domain.ok_or_else(error)?;
+        // The draft folds the local part for its hash only.
+        let (local, _) =
+            address.trim().trim_matches(['<', '>']).split_once('@').ok_or_else(error)?;
         let hash = talaria_cert::user_id::web_key_hash(local);
         let local = percent(local);
         Ok([

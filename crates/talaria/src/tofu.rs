@@ -2,20 +2,21 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use talaria_cert::{Fingerprint, UserIdContent, Validity};
+use talaria_cert::address::gnupg_name;
+use talaria_cert::{Addressee, Fingerprint, UserIdContent, Validity};
 use talaria_gnupg::{TofuBinding, TofuDatabase, TofuPolicy, TofuSignature};
 use talaria_store::{Binding, Event, Observation, Row, Store, StoreError};
 use talaria_trust::Level;
-use talaria_trust::tofu::{self, Policy};
+use talaria_trust::tofu::Policy;
 
-/// The bindings of a certificate: of each user ID that is not revoked, each address once. `now` is in seconds
+/// The bindings of a certificate: of each user ID that is not revoked, each name of an address once. `now` is in seconds
 /// since 1970.
 #[must_use]
 pub fn bindings_of(row: &Row, now: u32) -> Vec<Binding> {
     let mut bindings: Vec<Binding> = Vec::new();
     for user_id in &row.summary.user_ids {
         let UserIdContent::Text(text) = &user_id.content else { continue };
-        let email = tofu::address(text);
+        let email = gnupg_name(text);
         let known = bindings.iter().any(|binding| binding.email == email);
         if user_id.validity(now) == Validity::Revoked || known {
             continue;
@@ -44,8 +45,8 @@ pub fn verified(digest: &[u8], signed: i64, time: i64) -> Event {
 pub struct Sight {
     /// The certificate.
     pub fingerprint: Fingerprint,
-    /// The address that it was about, as [`tofu::address`] has it; `None` for all of the certificate.
-    pub email: Option<Vec<u8>>,
+    /// The address that it was about; `None` for all of the certificate.
+    pub addressee: Option<Addressee>,
     /// What happened.
     pub event: Event,
 }
@@ -62,12 +63,15 @@ pub fn observe(
     now: u32,
 ) -> Result<(), StoreError> {
     let mut observations = Vec::new();
-    for Sight { fingerprint, email, event } in seen {
+    for Sight { fingerprint, addressee, event } in seen {
         let Some(row) = store.row(fingerprint)? else { continue };
         let row = store.current(row, now)?;
         let bindings = bindings_of(&row, now).into_iter();
-        let bindings =
-            bindings.filter(|binding| email.as_ref().is_none_or(|e| *e == binding.email));
+        let bindings = bindings.filter(|binding| {
+            let is_of =
+                |addressee: &Addressee| *addressee == Addressee::of_gnupg_name(&binding.email);
+            addressee.as_ref().is_none_or(is_of)
+        });
         observations.extend(bindings.map(|binding| Observation { binding, event: event.clone() }));
     }
     if observations.is_empty() { Ok(()) } else { store.observe(&observations) }

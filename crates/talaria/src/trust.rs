@@ -6,7 +6,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::str::FromStr;
 
-use talaria_cert::{Fingerprint, Handle, KeyId, UserIdContent, Validity};
+use talaria_cert::address::gnupg_name;
+use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, UserIdContent, Validity};
 use talaria_gnupg::Seen;
 use talaria_store::{
     Binding, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError, TrustView,
@@ -135,10 +136,10 @@ pub struct Judge<'s> {
     default_policy: Policy,
     now: u32,
     web: TrustView,
-    /// Addresses that more than one certificate has, if all are going to be asked for.
+    /// Addressees that more than one certificate has, if all are going to be asked for.
     shared: Option<HashSet<Handle>>,
-    /// Recorded bindings, by address.
-    recorded: HashMap<Vec<u8>, Vec<Binding>>,
+    /// Recorded bindings, by whom they name.
+    recorded: HashMap<Addressee, Vec<Binding>>,
     own: OnceCell<Own>,
     mutual: RefCell<HashMap<Rivals, bool>>,
     network: RefCell<Certifications<'s>>,
@@ -147,8 +148,8 @@ pub struct Judge<'s> {
     issuers: RefCell<HashMap<Fingerprint, Option<Rc<CertIssuer>>>>,
 }
 
-/// Two certificates, and the address that both have.
-type Rivals = (Fingerprint, Fingerprint, Vec<u8>);
+/// Two certificates, and whom both name.
+type Rivals = (Fingerprint, Fingerprint, Addressee);
 
 /// The user's own certificates.
 #[derive(Default)]
@@ -179,10 +180,11 @@ impl<'s> Judge<'s> {
             _ => TrustView::default(),
         };
         let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
-        let mut recorded: HashMap<Vec<u8>, Vec<Binding>> = HashMap::new();
+        let mut recorded: HashMap<Addressee, Vec<Binding>> = HashMap::new();
         if model.is_tofu() {
             for binding in store.bindings()? {
-                recorded.entry(binding.email.clone()).or_default().push(binding);
+                let addressee = Addressee::of_gnupg_name(&binding.email);
+                recorded.entry(addressee).or_default().push(binding);
             }
         }
         Ok(Self {
@@ -223,7 +225,7 @@ impl<'s> Judge<'s> {
             .map(|(user_id, judged)| match (&user_id.content, &judged.tofu) {
                 (UserIdContent::Text(text), Some(decision)) => {
                     let (signatures, encryptions) =
-                        self.store.history(fingerprint, &tofu::address(text))?;
+                        self.store.history(fingerprint, &gnupg_name(text))?;
                     Ok(Some(Seen {
                         policy: decision.policy.name(),
                         ask: decision.policy == Policy::Ask,
@@ -354,27 +356,27 @@ impl<'s> Judge<'s> {
         user_id: &[u8],
         decision: &Decision,
     ) -> Result<Vec<Reason>, StoreError> {
-        let (fingerprint, email) = (row.summary.fingerprint(), tofu::address(user_id));
+        let fingerprint = row.summary.fingerprint();
         let mut reasons: Vec<Reason> =
             decision.conflicts.iter().copied().map(Reason::Conflict).collect();
-        match self.recorded_policy(fingerprint, &email) {
+        match self.recorded_policy(fingerprint, &Addressee::of_user_id(user_id)) {
             Policy::Auto if decision.own => reasons.push(Reason::Own),
             Policy::Auto if decision.policy == Policy::Good => reasons.push(Reason::CertifiedByOwn),
             Policy::Auto => {}
             decided => reasons.push(Reason::Decided(decided)),
         }
-        let (signatures, encryptions) = self.store.history(fingerprint, &email)?;
+        let (signatures, encryptions) = self.store.history(fingerprint, &gnupg_name(user_id))?;
         if !decision.own {
             reasons.push(Reason::Seen { signatures, encryptions });
         }
         Ok(reasons)
     }
 
-    /// What the user decided about a binding.
-    fn recorded_policy(&self, fingerprint: Fingerprint, email: &[u8]) -> Policy {
-        let recorded = self.recorded.get(email).map_or(&[][..], Vec::as_slice);
-        let found = recorded.iter().find(|binding| binding.fingerprint == fingerprint);
-        found.map_or(Policy::Auto, |binding| binding.policy)
+    /// What the user decided about a binding, under whatever name of its address.
+    fn recorded_policy(&self, fingerprint: Fingerprint, addressee: &Addressee) -> Policy {
+        let recorded = self.recorded.get(addressee).map_or(&[][..], Vec::as_slice);
+        let found = recorded.iter().filter(|binding| binding.fingerprint == fingerprint);
+        tofu::strictest(found.map(|binding| binding.policy))
     }
 
     /// What arrives at a certificate in the network of certifications.
@@ -418,23 +420,23 @@ impl<'s> Judge<'s> {
     /// What trust on first use says of a user ID of a certificate.
     fn binding(&self, row: &Row, user_id: &[u8]) -> Result<Decision, StoreError> {
         let fingerprint = row.summary.fingerprint();
-        let email = tofu::address(user_id);
+        let addressee = Addressee::of_user_id(user_id);
         let own = self.own()?;
         let mut known = Known { own: own.fingerprints.contains(&fingerprint), certified: false };
         if !known.own && own.named.contains(&row.id) {
-            known.certified = self.is_certified(fingerprint, &email, own)?;
+            known.certified = self.is_certified(fingerprint, &addressee, own)?;
         }
-        let recorded = self.recorded.get(&email).map_or(&[][..], Vec::as_slice);
-        let policy = self.recorded_policy(fingerprint, &email);
+        let recorded = self.recorded.get(&addressee).map_or(&[][..], Vec::as_slice);
+        let policy = self.recorded_policy(fingerprint, &addressee);
         let mut others: Vec<Fingerprint> = recorded
             .iter()
             .map(|binding| binding.fingerprint)
             .filter(|other| *other != fingerprint)
             .collect();
-        let handle = Handle::of_address(user_id);
+        let handle = Handle::of_addressee(&addressee);
         if self.shared.as_ref().is_none_or(|shared| shared.contains(&handle)) {
-            for id in self.store.with_address(handle)? {
-                others.extend(self.rival(row.id, id, &email)?);
+            for id in self.store.with_addressee(&addressee)? {
+                others.extend(self.rival(row.id, id, &addressee)?);
             }
         }
         others.sort_unstable();
@@ -443,7 +445,7 @@ impl<'s> Judge<'s> {
             std::iter::once(fingerprint).chain(others.iter().copied()).collect();
         let mut failed = None;
         let decision = tofu::decide(policy, known, &others, |one, other| {
-            self.are_mutual(all[one], all[other], &email).unwrap_or_else(|error| {
+            self.are_mutual(all[one], all[other], &addressee).unwrap_or_else(|error| {
                 failed = Some(error);
                 false
             })
@@ -451,9 +453,14 @@ impl<'s> Judge<'s> {
         failed.map_or(Ok(decision), Err)
     }
 
-    /// The fingerprint of another certificate, if one of its user IDs has this address, and is not revoked or
-    /// over. That the certificate itself is does not matter: somebody had it for the address.
-    fn rival(&self, ours: i64, id: i64, email: &[u8]) -> Result<Option<Fingerprint>, StoreError> {
+    /// The fingerprint of another certificate, if one of its user IDs names `addressee`, and is not revoked or
+    /// over. That the certificate itself is does not matter: somebody had it for that.
+    fn rival(
+        &self,
+        ours: i64,
+        id: i64,
+        addressee: &Addressee,
+    ) -> Result<Option<Fingerprint>, StoreError> {
         if id == ours {
             return Ok(None);
         }
@@ -467,7 +474,7 @@ impl<'s> Judge<'s> {
                     Validity::Expired => usable,
                     Validity::Invalid | Validity::Valid => true,
                 };
-                counts && tofu::address(text) == email
+                counts && Addressee::of_user_id(text) == *addressee
             }
             UserIdContent::Attribute { .. } => false,
         });
@@ -499,11 +506,11 @@ impl<'s> Judge<'s> {
     fn is_certified(
         &self,
         fingerprint: Fingerprint,
-        email: &[u8],
+        addressee: &Addressee,
         own: &Own,
     ) -> Result<bool, StoreError> {
         for &issuer in &own.fingerprints {
-            if self.has_certified(issuer, fingerprint, email)? {
+            if self.has_certified(issuer, fingerprint, addressee)? {
                 return Ok(true);
             }
         }
@@ -514,13 +521,13 @@ impl<'s> Judge<'s> {
         &self,
         issuer: Fingerprint,
         fingerprint: Fingerprint,
-        email: &[u8],
+        addressee: &Addressee,
     ) -> Result<bool, StoreError> {
         let (Some(issuer), Some(cert)) = (self.issuer(issuer)?, self.store.get(fingerprint)?)
         else {
             return Ok(false);
         };
-        Ok(issuer.has_certified(&cert.cert, email))
+        Ok(issuer.has_certified(&cert.cert, addressee))
     }
 
     fn issuer(&self, fingerprint: Fingerprint) -> Result<Option<Rc<CertIssuer>>, StoreError> {
@@ -537,14 +544,14 @@ impl<'s> Judge<'s> {
         &self,
         one: Fingerprint,
         other: Fingerprint,
-        email: &[u8],
+        addressee: &Addressee,
     ) -> Result<bool, StoreError> {
-        let name = (one.min(other), one.max(other), email.to_owned());
+        let name = (one.min(other), one.max(other), addressee.clone());
         if let Some(&mutual) = self.mutual.borrow().get(&name) {
             return Ok(mutual);
         }
-        let mutual =
-            self.has_certified(one, other, email)? && self.has_certified(other, one, email)?;
+        let mutual = self.has_certified(one, other, addressee)?
+            && self.has_certified(other, one, addressee)?;
         self.mutual.borrow_mut().insert(name, mutual);
         Ok(mutual)
     }

@@ -68,6 +68,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let user_id = String::from_utf8_lossy(cert.user_ids().next().unwrap_or(b"A <a@b.org>"));
         let (name, fingerprint) =
             (user_id.split(" <").next().unwrap_or_default(), cert.fingerprint());
+        seed("address", user_id.as_bytes())?;
+        seed("address", format!("{name} <{number}@bücher.xn--bcher-kva.example>").as_bytes())?;
         for search in [
             format!("0x{fingerprint}!"),
             format!("{}", fingerprint.key_id()),

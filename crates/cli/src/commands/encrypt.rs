@@ -18,7 +18,7 @@ use crate::files::{Source, Target, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::signatures::{StatusArgs, signers, unfit};
-use crate::trust::TrustArgs;
+use crate::trust::{Named, TrustArgs};
 
 /// Encrypt a file
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The file to encrypt [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Encrypt to a certificate; can be repeated
+    /// Encrypt to a certificate, named by its fingerprint, a key ID, or the whole address or text of a user ID; can be repeated
     #[arg(long, short, value_name = "CERT", value_parser = parse_query)]
     to: Vec<Query>,
     /// Encrypt only if the certificates are known to be those of their addresses
@@ -164,14 +164,13 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 Ok(cert)
             });
             let cert = report.on_error(cert, |error| {
-                // As it was typed, which need not be with the mark of a name.
-                let name = query.to_string();
-                status::invalid_recipient(unfit(error), name.trim_start_matches('*'))
+                status::invalid_recipient(unfit(error), &query.to_string())
             })?;
             names.push(cert.fingerprint().to_hex());
         }
         drop(stores);
-        for (name, belief) in names.iter().zip(args.trust.of_recipients(&names, cx)?) {
+        let chosen = names.iter().zip(&args.to).map(|(name, query)| Named::chosen(name, query));
+        for (name, belief) in names.iter().zip(args.trust.of_recipients(chosen, cx)?) {
             let why = match belief {
                 Some(belief) if belief.is_enough() => continue,
                 Some(belief) => belief.level.name(),

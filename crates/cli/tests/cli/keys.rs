@@ -121,11 +121,7 @@ impl Drop for User {
 }
 
 pub(crate) fn has_gpg() -> bool {
-    let there = Command::new("gpg").arg("--version").output().is_ok();
-    if !there {
-        eprintln!("skipped: needs gpg");
-    }
-    there
+    talaria_bench::peer("gpg").is_some()
 }
 
 fn mode(path: &Path) -> u32 {
@@ -234,7 +230,7 @@ fn after_a_change_only_the_new_passphrase_opens_any_of_the_keys() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--passphrase-file pw --profile {profile}"));
-        user.ok_at(THEN, "encrypt plain --to alice -o message");
+        user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
         let change = "key passphrase alice --new-passphrase-file other-pw --passphrase-file";
         assert!(user.fails(&format!("{change} other-pw"), 1).contains("no passphrase unlocks"));
         user.ok(&format!("{change} pw"));
@@ -272,7 +268,7 @@ fn nobody_encrypts_to_a_key_after_its_end_and_the_end_can_be_moved() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--passphrase-file pw --profile {profile} --expires 10d"));
-        let encrypt = "encrypt plain --to alice -o message";
+        let encrypt = "encrypt plain --to alice@example.org -o message";
         let sign = "sign plain --passphrase-file pw -o s";
         user.ok_at(THEN + 9 * DAY, encrypt);
         user.fails_at(THEN + 11 * DAY, encrypt, 1);
@@ -309,7 +305,7 @@ fn nobody_uses_a_revoked_key_but_old_messages_stay_readable() {
         let user = User::new();
         let options = format!("--passphrase-file pw --profile {profile}");
         let fingerprint = user.generate("alice", &options);
-        let encrypt = "encrypt plain --to alice -o message";
+        let encrypt = "encrypt plain --to alice@example.org -o message";
         let sign = "sign plain --with alice --passphrase-file pw -o s";
         user.ok_at(THEN, encrypt);
         let later = THEN + DAY;
@@ -336,10 +332,10 @@ fn a_revocation_of_long_ago_ends_a_key_when_it_is_imported() {
     let user = User::new();
     user.generate("alice", "--passphrase-file pw --revocation revocation");
     assert_eq!(mode(Path::new(&user.path("revocation"))), 0o600);
-    user.ok_at(THEN + DAY, "encrypt plain --to alice -o message");
+    user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o message");
     let report = user.ok_at(THEN + DAY, "import revocation");
     assert!(report.contains("1 updated"), "{report}");
-    user.fails_at(THEN + DAY, "encrypt plain --to alice -o message", 1);
+    user.fails_at(THEN + DAY, "encrypt plain --to alice@example.org -o message", 1);
     // The key store does not have it, but what signs looks into the store as well.
     let err = user.fails_at(THEN + DAY, "sign plain --with alice --passphrase-file pw -o s", 1);
     assert!(err.contains("revoked"), "{err}");
@@ -361,7 +357,7 @@ fn a_user_id_is_revoked_without_the_key() {
         id["validity"].as_str().unwrap().to_owned()
     };
     assert_eq!((validity("alice"), validity("bob")), ("valid".to_owned(), "revoked".to_owned()));
-    user.ok_at(later, "encrypt plain --to alice -o message");
+    user.ok_at(later, "encrypt plain --to alice@example.org -o message");
     // It stays so when the end of the key is moved.
     user.ok_at(later + DAY, "key expire alice 10d");
     assert_eq!(user.ok_at(later + DAY, "list").matches("[ revoked ]").count(), 1);
@@ -413,14 +409,14 @@ fn a_change_covers_what_the_store_knows_beyond_the_key() {
 fn a_deleted_key_opens_nothing_and_its_certificate_stays() {
     let user = User::new();
     let fingerprint = user.generate("alice", "--no-passphrase");
-    user.ok_at(THEN, "encrypt plain --to alice -o message");
+    user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
     assert!(user.fails("key delete alice", 2).contains("--yes"));
     assert!(user.file_of(&fingerprint).exists());
     user.ok("key delete alice --yes");
     assert!(!user.file_of(&fingerprint).exists());
     user.fails_at(THEN, "decrypt message", 1);
     user.fails("key delete alice --yes", 1);
-    user.ok_at(THEN, "encrypt plain --to alice -o message");
+    user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
 }
 
 #[test]
@@ -477,7 +473,7 @@ fn a_key_of_gpg_is_taken_in() {
     let own = User::new();
     own.write("zoe.asc", &exported);
     own.ok("key import zoe.asc");
-    own.ok("encrypt plain --to zoe -o message");
+    own.ok("encrypt plain --to zoe@example.org -o message");
     assert_eq!(own.ok("decrypt message --passphrase-file pw"), "attack at dawn\n");
     own.ok("sign plain --passphrase-file pw -o s");
     own.ok("verify plain --signature s");
@@ -502,7 +498,7 @@ fn gpg_takes_a_key_that_was_made_here() {
         user.generate(name, &format!("--passphrase-file pw --algorithm {algorithm}"));
         user.ok(&format!("key export {name} -o exported"));
         user.gpg_ok("--import exported");
-        user.ok_at(THEN, &format!("encrypt plain --to {name} -o message"));
+        user.ok_at(THEN, &format!("encrypt plain --to {name}@example.org -o message"));
         assert_eq!(user.gpg_ok("--decrypt message"), b"attack at dawn\n");
         user.gpg_ok(&format!("--yes -u {name} -o s --detach-sign plain"));
         user.ok("verify plain --signature s");
@@ -567,7 +563,7 @@ fn keys_in_the_agent_sign_and_decrypt() {
         user.ok(&format!("{sign} pw"));
         user.ok("verify plain --signature s");
         user.gpg_ok("--verify s plain");
-        user.ok(&format!("encrypt plain --to {name} -o message"));
+        user.ok(&format!("encrypt plain --to {name}@example.org -o message"));
         let decrypt = "decrypt message --gpg-agent --passphrase-file";
         assert_eq!(user.ok(&format!("{decrypt} pw")), "attack at dawn\n");
         // The agent remembers what it has seen; anew, it wants the right passphrase.

@@ -1,5 +1,6 @@
 //! The `talaria` program as people use it, beside the programs of others.
 
+mod address;
 mod architecture;
 mod bench;
 mod bindings;

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use crate::program::Program;
 use rusqlite::Connection;
 use talaria::cert::Fingerprint;
+use talaria::cert::address::gnupg_name;
 use talaria::trust_models::Level;
 use talaria::trust_models::tofu::{self, Known, Policy, decide};
 
@@ -24,7 +25,7 @@ struct Gpg {
 impl Gpg {
     /// `None` with a notice if there is no gpg.
     fn new(program: &Program, name: &str) -> Option<Self> {
-        Self::at("gpg".into(), program, name)
+        Self::at(talaria_bench::peer("gpg")?, program, name)
     }
 
     /// GnuPG 2.4, which `scripts/gnupg-2.4` puts beside the installed one.
@@ -124,7 +125,7 @@ fn parse(listing: &str) -> Listing {
             }
             kind @ ("uid" | "uat") => {
                 let text = fields[9].replace("\\x3a", ":");
-                let address = (kind == "uid").then(|| tofu::address(text.as_bytes()));
+                let address = (kind == "uid").then(|| gnupg_name(text.as_bytes()));
                 parsed.get_mut(current.as_ref().unwrap()).unwrap().user_ids.push(ListedId {
                     letter: fields[1].to_owned(),
                     hash: fields[7].to_owned(),
@@ -690,7 +691,7 @@ fn what_is_signed_as_one_address_is_seen_of_that_one_as_by_gpg() {
 }
 
 fn tofu_address(user_id: &str) -> String {
-    String::from_utf8(tofu::address(user_id.as_bytes())).unwrap()
+    String::from_utf8(gnupg_name(user_id.as_bytes())).unwrap()
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn machine_index(store: &Store, rows: &[Row], config: &Config) -> Result<Answer,
     }
     let body = machine::index(rows, clock::now(), |summary, text| {
         confirmed.get(&summary.fingerprint()).is_none_or(|emails| {
-            talaria_cert::user_id::email(text).is_some_and(|email| emails.contains(&email))
+            talaria_cert::Address::of_user_id(text).is_some_and(|email| emails.contains(&email))
         })
     });
     let answer = with(ok(media::TEXT, body), COUNT, &rows.len().to_string());

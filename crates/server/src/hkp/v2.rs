@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
-use talaria_cert::{Capabilities, KeyId, KeySummary, UserIdContent, Validity, user_id};
+use talaria_cert::{Address, Capabilities, KeyId, KeySummary, UserIdContent, Validity, user_id};
 use talaria_store::{Query, Row, Store};
 
 use super::submit;
@@ -154,7 +154,7 @@ fn by_key_id(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
 /// By a whole address or user ID, in any case.
 fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Vec<Row>, Refusal> {
     let limit = config.policy.results;
-    let query = match user_id::email(identity.as_bytes()) {
+    let query = match Address::of_user_id(identity.as_bytes()) {
         Some(email) => Query::Email(email),
         None => Query::Exact(identity.to_owned()),
     };
@@ -171,7 +171,7 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Vec<Row
             UserIdContent::Text(text) => {
                 user_id.created > 0
                     && match &query {
-                        Query::Email(email) => user_id::email(text).as_ref() == Some(email),
+                        Query::Email(email) => email.is_of(text),
                         _ => user_id::text(text).eq_ignore_ascii_case(identity),
                     }
             }
@@ -186,7 +186,7 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Vec<Row
 
 /// The certificates whose owner confirmed the address.
 fn canonical(store: &Store, identity: &str) -> Result<Vec<Row>, Refusal> {
-    let Some(email) = user_id::email(identity.as_bytes()) else { return Ok(Vec::new()) };
+    let Some(email) = Address::of_user_id(identity.as_bytes()) else { return Ok(Vec::new()) };
     let mut rows = Vec::new();
     for row in store.select(&Query::Email(email.clone()), 100)?.rows {
         if store.published(row.summary.fingerprint())?.contains(&email) {
@@ -342,7 +342,8 @@ pub(crate) fn entries(store: &Store, rows: &[Row], config: &Config) -> Result<Ve
         let user_ids = summary.user_ids.iter().filter(|user_id| user_id.created > 0);
         let user_ids = user_ids.filter_map(|user_id| {
             let UserIdContent::Text(text) = &user_id.content else { return None };
-            let is_confirmed = user_id::email(text).is_some_and(|email| confirmed.contains(&email));
+            let is_confirmed =
+                Address::of_user_id(text).is_some_and(|email| confirmed.contains(&email));
             (is_confirmed || !config.vks.only_confirmed).then(|| UserId {
                 uid_string: user_id::text(text).into_owned(),
                 is_revoked: user_id.revoked,

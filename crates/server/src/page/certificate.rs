@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use talaria_cert::{
-    Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature, Summary, Tag,
-    UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind, user_id,
+    Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature,
+    Summary, Tag, UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind, user_id,
 };
 use talaria_store::{Query, Row, Store};
 
@@ -312,9 +312,9 @@ impl View<'_> {
             }
             @if let UserIdContent::Text(text) = &user_id.content {
                 (rest(&user_id::text(text), texts))
-                @if let Some(address) = user_id::email(text) {
+                @if let Some(address) = Address::of_user_id(text) {
                     p.small {
-                        a href={ "/pks/lookup?op=index&search=" (encoded(&address)) } {
+                        a href={ "/pks/lookup?op=index&search=" (encoded(&address.to_string())) } {
                             (texts.same_address)
                         }
                     }

@@ -1,7 +1,7 @@
 //! The start page with its search form, and what a search found.
 
 use maud::{Markup, html};
-use talaria_cert::{KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};
+use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};
 use talaria_store::{Row, Store};
 
 use super::text::{day, fingerprint, foreign, grouped, path, rest};
@@ -140,7 +140,7 @@ pub(crate) fn names(
             UserIdContent::Text(text) => {
                 user_id.created > 0
                     && confirmed.as_ref().is_none_or(|confirmed| {
-                        user_id::email(text).is_some_and(|email| confirmed.contains(&email))
+                        Address::of_user_id(text).is_some_and(|email| confirmed.contains(&email))
                     })
             }
             UserIdContent::Attribute { .. } => false,

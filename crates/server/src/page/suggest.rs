@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header;
 use serde::Serialize;
-use talaria_cert::{Validity, user_id};
+use talaria_cert::{Address, Validity, user_id};
 use talaria_store::{Query, TextIndex};
 
 use super::Visit;
@@ -79,8 +79,8 @@ fn suggestions(visit: &Visit<'_>, typed: &str) -> Result<Vec<Suggestion>, Refusa
             continue;
         };
         let text = name(user_id);
-        let address = user_id::email(text.as_bytes());
-        let shown = match (&address, text.rsplit_once('<')) {
+        let address = Address::of_user_id(text.as_bytes()).map(|address| address.to_string());
+        let shown = match (&address, text.split_once('<')) {
             (Some(_), Some((before, _))) if !before.trim().is_empty() => before.trim(),
             _ => &text,
         };

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use talaria_cert::Fingerprint;
+use talaria_cert::{Address, Fingerprint};
 
 use super::Visit;
 use super::text::{fingerprint as grouped, foreign};
@@ -104,7 +104,7 @@ pub(crate) fn confirm(
     state: &State,
     request: &Request,
     fingerprint: Fingerprint,
-    email: &str,
+    email: &Address,
 ) -> Answer {
     page(
         state,
@@ -113,7 +113,7 @@ pub(crate) fn confirm(
         |words| {
             html! {
                 p { (words.confirm_question) }
-                p { strong { (foreign(email)) } }
+                p { strong { (foreign(&email.to_string())) } }
                 p { (grouped(fingerprint)) }
                 form method="post" { button type="submit" { (words.confirm_button) } }
                 p { (words.confirm_else) }
@@ -127,7 +127,7 @@ pub(crate) fn confirmed(
     state: &State,
     request: &Request,
     fingerprint: Fingerprint,
-    email: &str,
+    email: &Address,
 ) -> Answer {
     page(
         state,
@@ -136,7 +136,7 @@ pub(crate) fn confirmed(
         |words| {
             html! {
                 p { (words.confirmed) }
-                p { strong { (foreign(email)) } }
+                p { strong { (foreign(&email.to_string())) } }
                 p { (grouped(fingerprint)) }
                 p { a href="/vks/manage" { (words.confirmed_back) } }
             }
@@ -166,25 +166,25 @@ pub(crate) fn ask(state: &State, request: &Request) -> Answer {
 }
 
 /// Says that a link was sent.
-pub(crate) fn asked(state: &State, request: &Request, email: &str) -> Answer {
+pub(crate) fn asked(state: &State, request: &Request, email: &Address) -> Answer {
     page(
         state,
         request,
         |words| words.asked_title,
         |words| {
-            html! { p { (words.asked) " " strong { (foreign(email)) } "." } }
+            html! { p { (words.asked) " " strong { (foreign(&email.to_string())) } "." } }
         },
     )
 }
 
 /// Says that there is nothing to be managed.
-pub(crate) fn unknown(state: &State, request: &Request, email: &str) -> Answer {
+pub(crate) fn unknown(state: &State, request: &Request, email: &Address) -> Answer {
     let mut answer = page(
         state,
         request,
         |words| words.unknown_title,
         |words| {
-            html! { p { (words.unknown) " " strong { (foreign(email)) } "." } }
+            html! { p { (words.unknown) " " strong { (foreign(&email.to_string())) } "." } }
         },
     );
     *answer.status_mut() = StatusCode::NOT_FOUND;
@@ -198,10 +198,10 @@ pub(crate) fn addresses(
     fingerprint: Fingerprint,
     statuses: &Statuses,
 ) -> Answer {
-    let published: Vec<&str> = statuses
+    let published: Vec<&Address> = statuses
         .iter()
         .filter(|(_, status)| **status == Status::Published)
-        .map(|(email, _)| email.as_str())
+        .map(|(email, _)| email)
         .collect();
     page(
         state,
@@ -218,8 +218,8 @@ pub(crate) fn addresses(
                         @for email in &published {
                             li {
                                 form method="post" {
-                                    (foreign(email)) " "
-                                    input type="hidden" name="address" value=(email);
+                                    (foreign(&email.to_string())) " "
+                                    input type="hidden" name="address" value=(email.to_string());
                                     button type="submit" { (words.list_button) }
                                 }
                             }

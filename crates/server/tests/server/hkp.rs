@@ -90,7 +90,7 @@ fn certs(count: u64) -> Vec<Cert> {
 }
 
 fn email(cert: &Cert) -> String {
-    cert.user_ids().find_map(talaria_cert::user_id::email).unwrap()
+    cert.user_ids().find_map(talaria_cert::Address::of_user_id).unwrap().to_string()
 }
 
 #[test]

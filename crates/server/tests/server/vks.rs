@@ -437,3 +437,30 @@ fn hkp_and_the_web_key_directory_can_be_held_to_confirmed_addresses() {
     assert_eq!(got.len(), 1);
     assert_eq!(got[0].fingerprint(), alice.fingerprint());
 }
+
+#[test]
+fn whose_mail_confirms_a_user_id_is_the_first_address_in_it() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let attack = make(&[
+        "Bank <support@bank.example> <mallory@evil.example>",
+        "<support@ban\u{212a}.example>",
+        "<support@ba\u{ad}nk.example>",
+        "Idn <user@B\u{fc}cher.example>",
+    ]);
+    let uploaded = upload(&site, &attack);
+    // No mail goes to a domain that a mail server could map to another one.
+    let addresses: Vec<&String> = uploaded["status"].as_object().unwrap().keys().collect();
+    assert_eq!(addresses, ["support@bank.example", "user@xn--bcher-kva.example"]);
+    for refused in ["mallory@evil.example", "support@ban\u{212a}.example"] {
+        assert_eq!(request_verify(&site, &uploaded["token"], &[refused], &[]).status, 400);
+    }
+    assert!(mails.mails().is_empty());
+    publish(&site, &mails, &attack, "user@b\u{fc}cher.example");
+    assert!(mails.mails()[0].contains("user@xn--bcher-kva.example"));
+    for form in ["user@xn--bcher-kva.example", "user@b%C3%BCcher.example"] {
+        let got = by_email(&site, form);
+        assert_eq!(got.status, 200, "{form}");
+        assert_eq!(user_ids(&got.certs()[0]), ["Idn <user@B\u{fc}cher.example>"]);
+    }
+}

@@ -79,6 +79,49 @@ fn what_is_not_hosted_or_does_not_fit_is_not_found() {
     }
 }
 
+/// Each of them becomes the address that is asked for where characters are mapped, folded or dropped.
+#[test]
+fn a_look_alike_of_an_address_is_not_in_its_directory() {
+    let mut config = Config::default();
+    config.wkd.domains = vec!["bank.example".into()];
+    let site = Site::start(config);
+    site.upload(&make(&["<support@ban\u{212a}.example>", "<\u{17f}upport@bank.example>"]));
+    site.upload(&make(&["<support@ba\u{ad}nk.example>", "<support@bank\u{3002}example>"]));
+    site.upload(&make(&["Bank <mallory@evil.example> <support@bank.example>"]));
+    for named in [true, false] {
+        assert_eq!(advanced(&site, "bank.example", "support", named).status, 404);
+        assert_eq!(advanced(&site, "ban%E2%84%AA.example", "support", named).status, 404);
+    }
+    let get = "/pks/lookup?op=get&options=mr&exact=on&search=";
+    assert_eq!(site.get(&format!("{get}support@bank.example")).status, 404);
+    assert_eq!(site.get(&format!("{get}mallory@evil.example")).status, 200);
+    let real = make(&["<support@bank.example>"]);
+    site.upload(&real);
+    for named in [true, false] {
+        let found = advanced(&site, "bank.example", "support", named).certs();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].fingerprint(), real.fingerprint());
+    }
+}
+
+#[test]
+fn a_directory_has_both_forms_of_an_international_domain() {
+    for hosted in ["bücher.example", "XN--bcher-kva.example"] {
+        let mut config = Config::default();
+        config.wkd.domains = vec![hosted.into()];
+        let site = Site::start(config);
+        site.upload(&make(&["Joe <joe@bücher.example>"]));
+        site.upload(&make(&["Jane <jane@xn--bcher-kva.example>"]));
+        for local in ["joe", "jane"] {
+            for named in [true, false] {
+                let got = advanced(&site, "xn--bcher-kva.example", local, named);
+                assert_eq!(got.status, 200, "{hosted} {local} {named}");
+                assert_eq!(got.certs().len(), 1);
+            }
+        }
+    }
+}
+
 #[test]
 fn there_is_a_policy_file() {
     let site = site();

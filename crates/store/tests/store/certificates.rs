@@ -8,7 +8,7 @@ use std::thread;
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Cert, Fingerprint, Verification, View};
+use talaria_cert::{Address, Cert, Fingerprint, Verification, View};
 use talaria_store::{
     Access, BuildOptions, Builder, Cursor, Depth, Layout, Order, Outcome, Position, Query, Refusal,
     Return, Store, StoreError, TextIndex,
@@ -84,7 +84,7 @@ fn every_form_of_search_finds_exactly_what_it_names() {
             }
             for user_id in cert.user_ids() {
                 let text = std::str::from_utf8(user_id).unwrap();
-                let email = talaria_cert::user_id::email(user_id).unwrap();
+                let email = Address::of_user_id(user_id).unwrap().to_string();
                 let name = text.split(" <").next().unwrap();
                 searches.push(format!("={text}"));
                 searches.push(format!("<{email}>"));
@@ -121,8 +121,8 @@ fn named_by(query: &Query, cert: &Cert) -> bool {
     let keys = || cert.keys().map(|key| key.fingerprint());
     let text = |which: &dyn Fn(&str, Option<&str>) -> bool| {
         cert.user_ids().any(|user_id| {
-            let email = talaria_cert::user_id::email(user_id);
-            which(std::str::from_utf8(user_id).unwrap(), email.as_deref())
+            let email = Address::of_user_id(user_id);
+            which(std::str::from_utf8(user_id).unwrap(), email.as_ref().and_then(Address::to_str))
         })
     };
     match query {
@@ -131,9 +131,10 @@ fn named_by(query: &Query, cert: &Cert) -> bool {
         Query::ShortKeyId(id) => keys().any(|f| f.key_id().short() == *id),
         Query::Keygrip(grip) => cert.keys().any(|key| key.keygrip().is_some_and(|k| k.0 == *grip)),
         Query::Exact(exact) => text(&|text, _| text == exact),
-        Query::Email(email) => text(&|_, found| found == Some(email)),
+        Query::Email(email) => text(&|_, found| found == email.to_str()),
         Query::EmailPart(part) => text(&|_, found| found.is_some_and(|f| f.contains(part))),
         Query::EmailEnd(end) => text(&|_, found| found.is_some_and(|f| f.ends_with(end))),
+        Query::Text(part) => text(&|text, _| text.to_lowercase().contains(&part.to_lowercase())),
         Query::Substring(part) => text(&|text, _| text.to_lowercase().contains(part)),
         Query::Words(words) => text(&|text, _| {
             let all: Vec<_> = talaria_cert::user_id::words(text).collect();

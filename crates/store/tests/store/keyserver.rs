@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
+use talaria_cert::{Address, Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
 use talaria_store::{
     Access, BuildOptions, Builder, Depth, Layout, Outcome, Peer, Position, Query, Redaction,
     Refusal, Return, Store, StoreError, TextIndex, Unobtainable,
@@ -678,7 +678,7 @@ fn what_is_replaced_is_gone_from_every_index() {
     let folder = Folder::new();
     let cert = own(50).into_iter().find(|cert| cert.user_ids().count() > 1).unwrap();
     let gone = String::from_utf8(cert.user_ids().last().unwrap().to_vec()).unwrap();
-    let email = talaria_cert::user_id::email(gone.as_bytes()).unwrap();
+    let email = Address::of_user_id(gone.as_bytes()).unwrap().to_string();
     let smaller = cert.retain(|_, packet| packet.body != gone.as_bytes());
     let mut store = folder.filled(std::slice::from_ref(&cert));
     store.add_view(OTHER).unwrap();
@@ -716,7 +716,7 @@ fn a_redacted_user_id_is_gone_and_does_not_come_back() {
             .map(|user_id| String::from_utf8(user_id.to_vec()).unwrap())
             .collect();
         for user_id in before.user_ids() {
-            let email = talaria_cert::user_id::email(user_id).unwrap();
+            let email = Address::of_user_id(user_id).unwrap();
             store.publish(name, &email, NOW).unwrap();
         }
         let redaction = if all { Redaction::All } else { Redaction::of(gone[0].as_bytes()) };
@@ -729,7 +729,7 @@ fn a_redacted_user_id_is_gone_and_does_not_come_back() {
             assert_eq!(left.len(), before.user_ids().count() - gone.len());
             assert!(gone.iter().all(|gone| !left.contains(&gone.as_bytes())));
             for user_id in &gone {
-                let email = talaria_cert::user_id::email(user_id.as_bytes()).unwrap();
+                let email = Address::of_user_id(user_id.as_bytes()).unwrap();
                 for search in [format!("={user_id}"), format!("<{email}>"), format!("*{user_id}")] {
                     assert_eq!(found(store, &search), 0, "{search}");
                 }
@@ -834,12 +834,13 @@ fn what_a_keyserver_remembers_is_read_back() {
     assert_eq!(store.peers().unwrap(), peers()[1..]);
 
     let (a, b) = (all[0].fingerprint(), all[1].fingerprint());
-    store.publish(a, "x@example.org", NOW).unwrap();
-    store.publish(b, "x@example.org", NOW).unwrap();
-    assert_eq!(store.published(a).unwrap(), Vec::<String>::new());
-    assert_eq!(store.published(b).unwrap(), ["x@example.org"]);
-    assert!(store.unpublish(b, "x@example.org").unwrap());
-    assert!(!store.unpublish(b, "x@example.org").unwrap());
+    let address: Address = "x@example.org".parse().unwrap();
+    store.publish(a, &address, NOW).unwrap();
+    store.publish(b, &address, NOW).unwrap();
+    assert_eq!(store.published(a).unwrap(), []);
+    assert_eq!(store.published(b).unwrap(), std::slice::from_ref(&address));
+    assert!(store.unpublish(b, &address).unwrap());
+    assert!(!store.unpublish(b, &address).unwrap());
 
     store.mark_unobtainable(View::Sks, &[[1; 16], [2; 16]], 1, NOW).unwrap();
     store.mark_unobtainable(View::Sks, &[[1; 16]], 1, NOW + 1).unwrap();
@@ -951,7 +952,7 @@ fn a_flipped_byte_in_what_an_operator_decided_is_found() {
     let mut store = folder.filled(&all);
     store.add_view(OTHER).unwrap();
     peers().iter().for_each(|peer| store.add_peer(peer).unwrap());
-    store.publish(all[0].fingerprint(), "owner@example.org", NOW).unwrap();
+    store.publish(all[0].fingerprint(), &"owner@example.org".parse().unwrap(), NOW).unwrap();
     store.redact(all[1].fingerprint(), &Redaction::All, NOW).unwrap();
     store.redact(all[2].fingerprint(), &Redaction::of(b"somebody"), NOW).unwrap();
     store.compact(Some(4096)).unwrap();

@@ -1,5 +1,6 @@
 //! The store, on the real engine in temporary directories.
 
+mod address;
 mod certificates;
 mod common;
 mod keyserver;

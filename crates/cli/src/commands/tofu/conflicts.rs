@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::TrustModel;
-use talaria::cert::{Fingerprint, UserIdContent, user_id};
+use talaria::cert::{Addressee, Fingerprint, UserIdContent, user_id};
 use talaria::store::{Access, Order};
 
 use crate::context::Context;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::SUCCESS) };
     let judge = args.trust.judge_by(TrustModel::Tofu, &opened.store, true, cx.now)?;
-    let mut found: BTreeMap<Vec<u8>, BTreeSet<Fingerprint>> = BTreeMap::new();
+    let mut found: BTreeMap<Addressee, BTreeSet<Fingerprint>> = BTreeMap::new();
     stores.visit(&[], Order::Key, cx.now, |opened, row| {
         if !judge.is_of(&opened.store) {
             return Ok(ControlFlow::Continue(()));
@@ -44,8 +44,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             if let (UserIdContent::Text(text), Some(decision)) = (&user_id.content, judged.tofu)
                 && !decision.conflicts.is_empty()
             {
-                let email = talaria::trust_models::tofu::address(text);
-                let certificates = found.entry(email).or_default();
+                let certificates = found.entry(Addressee::of_user_id(text)).or_default();
                 certificates.insert(row.summary.fingerprint());
                 certificates.extend(decision.conflicts);
             }
@@ -53,15 +52,16 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(ControlFlow::Continue(()))
     })?;
     let mut out = std::io::stdout().lock();
-    for (email, certificates) in found {
+    for (addressee, certificates) in found {
+        let email = addressee.as_bytes();
         if cx.json {
-            let email = user_id::text(&email).into_owned();
+            let email = user_id::text(email).into_owned();
             let certificates = certificates.iter().map(ToString::to_string).collect();
             let json = Conflict { email, certificates };
             writeln!(out, "{}", serde_json::to_string(&json).map_err(std::io::Error::from)?)?;
             continue;
         }
-        writeln!(out, "{}", printable(&email))?;
+        writeln!(out, "{}", printable(email))?;
         for certificate in certificates {
             writeln!(out, "  {certificate}")?;
         }

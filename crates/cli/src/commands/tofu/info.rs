@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             else {
                 continue;
             };
-            let email = talaria::trust_models::tofu::address(text);
+            let email = talaria::cert::address::gnupg_name(text);
             let (signatures, encryptions) =
                 opened.store.history(row.summary.fingerprint(), &email)?;
             infos.push(Info {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use talaria::cert::{Address, Addressee};
 use talaria::store::{Access, Binding, Query};
 use talaria::tofu::bindings_of;
 use talaria::trust_models::tofu::Policy;
@@ -28,10 +29,17 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let row = one_certificate(&stores, &args.query, cx.now)?;
-    let wanted = args.email.as_ref().map(|email| email.to_ascii_lowercase());
+    // A binding without an address has the text of its user ID.
+    let wanted = args.email.as_ref().map(|email| match email.parse::<Address>() {
+        Ok(address) => address.into(),
+        Err(_) => Addressee::of_user_id(email.as_bytes()),
+    });
     let bindings: Vec<Binding> = bindings_of(&row, cx.now)
         .into_iter()
-        .filter(|binding| wanted.as_ref().is_none_or(|email| email.as_bytes() == binding.email))
+        .filter(|binding| {
+            let addressee = || Addressee::of_gnupg_name(&binding.email);
+            wanted.as_ref().is_none_or(|wanted| *wanted == addressee())
+        })
         .map(|binding| Binding { policy: args.policy, ..binding })
         .collect();
     let fingerprint = row.summary.fingerprint();
