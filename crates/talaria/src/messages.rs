@@ -90,11 +90,7 @@ impl Stores {
     ) -> Result<openpgp::Cert, Error> {
         let certs = self.named_exactly(query, now)?;
         if certs.is_empty() {
-            let candidates = self.parsed(query, now)?;
-            return Err(Error::Inexact {
-                query: query.to_string(),
-                candidates: candidates.iter().map(described).collect(),
-            });
+            return Err(self.inexact(query, now));
         }
         let mut usable = Vec::new();
         let mut refused = None;
@@ -146,20 +142,28 @@ impl Stores {
     ///
     /// [`Error::NotFound`]; [`Error::Inexact`] for a part of a name; [`Error::Ambiguous`]; what reading can meet.
     pub fn signer(&self, query: &Query, now: u32) -> Result<openpgp::Fingerprint, Error> {
-        let certs = self.parsed(query, now)?;
-        let is_exact = matches!(
-            query,
-            Query::Fingerprint(_) | Query::KeyId(_) | Query::Exact(_) | Query::Email(_)
-        );
-        let candidates = || certs.iter().map(described).collect();
+        // Anybody can make a key with the short ID of somebody else's.
+        let is_weak = matches!(query, Query::ShortKeyId(_));
+        let certs = if is_weak { Vec::new() } else { self.named_exactly(query, now)? };
         match &certs[..] {
-            [] => Err(Error::NotFound { query: query.to_string() }),
-            _ if !is_exact => {
-                Err(Error::Inexact { query: query.to_string(), candidates: candidates() })
-            }
+            [] => Err(self.inexact(query, now)),
             [cert] => Ok(cert.fingerprint()),
-            _ => Err(Error::Ambiguous { query: query.to_string(), candidates: candidates() }),
+            _ => Err(Error::Ambiguous {
+                query: query.to_string(),
+                candidates: certs.iter().map(described).collect(),
+            }),
         }
+    }
+
+    /// Why `query` chooses nothing: what it finds is not called exactly that, or there is nothing.
+    fn inexact(&self, query: &Query, now: u32) -> Error {
+        self.parsed(query, now).map_or_else(
+            |error| error,
+            |found| Error::Inexact {
+                query: query.to_string(),
+                candidates: found.iter().map(described).collect(),
+            },
+        )
     }
 
     /// Finds the certificates of issuers, for a [`talaria_message::Verifier`].
