@@ -43,7 +43,7 @@ class NotFoundError(Error):
     """There is no such store, or no such certificate in it."""
 
 class AmbiguousError(Error):
-    """More than one certificate is called that."""
+    """More than one certificate is called that, or none exactly."""
 
 class SignatureError(Error):
     """A signature of the message is bad, or one that it must have is missing."""
@@ -140,8 +140,8 @@ class Store:
         """
 
     def recipient(self, query: str) -> bytes:
-        """The only certificate that matches and can be encrypted to. Raises AmbiguousError if there are
-        more."""
+        """The only certificate that is named exactly and can be encrypted to: by its fingerprint, a key ID, or the
+        whole address or text of a user ID. Raises AmbiguousError if there are more, and for a part of a name."""
 
 @final
 class Verification:

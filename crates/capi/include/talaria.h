@@ -61,7 +61,7 @@ typedef enum {
      */
     TALARIA_STATUS_NOT_FOUND = 8,
     /**
-     * More than one certificate is called that.
+     * More than one certificate is called that, or none exactly.
      */
     TALARIA_STATUS_AMBIGUOUS = 9,
     /**
@@ -317,7 +317,8 @@ talaria_status talaria_store_lookup(const talaria_store *store,
                                     size_t *count);
 
 /**
- * Writes the only certificate that matches `query` and can be encrypted to.
+ * Writes the only certificate that `query` names exactly and that can be encrypted to: by its fingerprint, a key
+ * ID, or the whole address or text of a user ID. A part of a name chooses none.
  */
 talaria_status talaria_store_recipient(const talaria_store *store,
                                        const char *query,

@@ -31,7 +31,7 @@ pub enum talaria_status {
     TooLarge = 7,
     /// There is no such store, or no such certificate in it.
     NotFound = 8,
-    /// More than one certificate is called that.
+    /// More than one certificate is called that, or none exactly.
     Ambiguous = 9,
     /// The store cannot be read.
     Store = 10,

@@ -147,7 +147,8 @@ pub unsafe extern "C" fn talaria_store_lookup(
     })
 }
 
-/// Writes the only certificate that matches `query` and can be encrypted to.
+/// Writes the only certificate that `query` names exactly and that can be encrypted to: by its fingerprint, a key
+/// ID, or the whole address or text of a user ID. A part of a name chooses none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_store_recipient(
     store: Option<&talaria_store>,

@@ -44,7 +44,12 @@ create_exception!(
     Error,
     "There is no such store, or no such certificate in it."
 );
-create_exception!(talaria, AmbiguousError, Error, "More than one certificate is called that.");
+create_exception!(
+    talaria,
+    AmbiguousError,
+    Error,
+    "More than one certificate is called that, or none exactly."
+);
 create_exception!(
     talaria,
     SignatureError,

@@ -172,7 +172,13 @@ fn a_recipient_is_the_only_one_and_a_look_up_is_all() {
     let store = Certificates::open(&path).unwrap();
     let recipient = store.recipient("<alice@example.org>").unwrap();
     assert_eq!(recipient, store.lookup("alice").unwrap().concat());
+    assert_eq!(store.recipient("Alice@example.org").unwrap(), recipient);
     assert!(sealer(&NOBODY, &[recipient], None).is_ok());
+    // A part of a name is found, and chooses nobody: `alice` is in `malice`, too.
+    for part in ["alice", "lice@example.org", "*alice", "@example.org"] {
+        assert_eq!(store.lookup(part).unwrap().len(), 1);
+        assert_eq!(kind(store.recipient(part)), ErrorKind::Ambiguous, "{part}");
+    }
     add(&path, &other);
     assert_eq!(store.lookup("alice").unwrap().len(), 2);
     assert_eq!(kind(store.recipient("<alice@example.org>")), ErrorKind::Ambiguous);
