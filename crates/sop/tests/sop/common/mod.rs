@@ -1,6 +1,6 @@
 //! Programs run in a folder of their own, with files as a person would have them.
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub(crate) const SOP: &str = env!("CARGO_BIN_EXE_talaria-sop");
