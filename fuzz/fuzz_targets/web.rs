@@ -28,7 +28,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         .collect();
     for now in [0, 1_740_000_000, u32::MAX - 1] {
         let summary = Summary::evaluate(&cert, &verdicts, now);
-        let subject = Subject::of(&cert, &summary, now);
+        let subject = Subject::of(&cert, &summary, Rules::default().gnupg, now);
         assert_eq!(subject.user_ids.len(), summary.user_ids.len());
         let speaking = |id| match named.binary_search(&id) {
             Ok(at) => &introducers[at][..],

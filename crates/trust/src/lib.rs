@@ -25,7 +25,8 @@
 //!
 //! let now = 1_800_000_000;
 //! let summary = Summary::evaluate(bob, &verdicts(&[bob], Verification::Full)[0], now);
-//! let subject = Subject::of(bob, &summary, now);
+//! let rules = Rules::default();
+//! let subject = Subject::of(bob, &summary, rules.gnupg, now);
 //!
 //! // Alice's key is our own.
 //! let introducer = Introducer { depth: 0, level: Level::Ultimate, reach: 0, scope: None };
@@ -37,7 +38,7 @@
 //! let standing = evaluate(
 //!     &subject,
 //!     Level::Unknown,
-//!     Rules::default(),
+//!     rules,
 //!     now,
 //!     |id| if id == alice.fingerprint().key_id() { &own } else { &[] },
 //!     // Whether she has really made it.
