@@ -4,9 +4,9 @@ use openpgp::Packet;
 use openpgp::cert::ValidCert;
 use openpgp::cert::amalgamation::ValidAmalgamation as _;
 use openpgp::crypto::KeyPair;
+use openpgp::packet::UserID;
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::signature::subpacket::SubpacketTag;
-use openpgp::packet::{Signature, UserID};
 use openpgp::policy::Policy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use sequoia_openpgp as openpgp;
@@ -88,20 +88,21 @@ fn build(
     let cert = valid.cert();
     let first = valid.primary_userid().ok();
     // One that was revoked is bound anew by what is newer.
-    let before = cert.userids().find(|known| *known.userid() == user_id);
-    let before =
-        before.and_then(|known| newest(known.self_signatures().chain(known.self_revocations())));
+    let known = cert.userids().find(|known| *known.userid() == user_id);
+    let mut before =
+        known.and_then(|known| newest(known.self_signatures().chain(known.self_revocations())));
     let mut template = SignatureBuilder::new(SignatureType::PositiveCertification)
         .set_hash_algo(HashAlgorithm::SHA512);
-    let said = first.as_ref().map(|first| first.binding_signature());
-    for subpacket in said.iter().flat_map(|said: &&Signature| said.hashed_area().iter()) {
-        if SHARED.contains(&subpacket.tag()) {
-            template.hashed_area_mut().add(subpacket.clone())?;
+    if let Some(first) = &first {
+        for subpacket in first.binding_signature().hashed_area().iter() {
+            if SHARED.contains(&subpacket.tag()) {
+                template.hashed_area_mut().add(subpacket.clone())?;
+            }
         }
     }
     if template.key_flags().is_none() && cert.primary_key().key().version() < 6 {
-        let flags = valid.primary_key().key_flags();
-        if let Some(flags) = flags {
+        // Here it is the bindings of user IDs that say what the primary key may do.
+        if let Some(flags) = valid.primary_key().key_flags() {
             template = template.set_key_flags(flags)?;
         }
     }
@@ -119,11 +120,9 @@ fn build(
         }
         _ => None,
     };
-    let marked = first.as_ref().and_then(|first| newest(first.self_signatures()));
-    let mut before = before;
     if rank == Rank::Primary {
         // Of several that say so it is the newest.
-        before = before.max(marked);
+        before = before.max(first.as_ref().and_then(|first| newest(first.self_signatures())));
         template = template.set_primary_userid(true)?;
     }
     template = template.set_signature_creation_time(after(before, now))?;
