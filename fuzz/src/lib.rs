@@ -1,5 +1,6 @@
 //! What holds for any bytes: nothing panics, and what is written is read back.
 
+pub mod known;
 pub mod messages;
 
 use std::hint::black_box;

@@ -1,33 +1,27 @@
 //! What holds for any bytes as a message.
 
 use std::io::{BufReader, Read as _};
-use std::sync::OnceLock;
 
-use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{
-    Cipher, DecryptOptions, Input, Issuer, Limits, Message, MessageError, ReadOptions, Recognised,
-    Release, Secrets, Spool, Verifier, decrypt, detach, read_message, verify_cleartext,
-    verify_inline,
+    Cipher, DecryptOptions, Input, Limits, Message, MessageError, ReadOptions, Recognised, Release,
+    Secrets, Spool, decrypt, detach, read_message, verify_cleartext, verify_inline,
 };
 
+use crate::known::{DOCUMENT, secrets, stranger, verifier};
+
 /// A time behind that of the seeds.
-const NOW: u32 = 1_740_000_000;
+pub const NOW: u32 = 1_740_000_000;
 
 /// Content of one input.
 const LIMITS: Limits = Limits { expansion: 1100, expansion_free_bytes: 1 << 20, argon2_mib: 0 };
 
-fn verifier() -> Verifier<'static> {
-    static POLICY: OnceLock<StandardPolicy<'static>> = OnceLock::new();
-    let policy = POLICY.get_or_init(StandardPolicy::new);
-    Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy, NOW)
-}
-
-/// A message under the session key that its first 32 octets are. However it is read, the same comes out,
-/// or the same kind of nothing; and version 1 gives nothing away before all of it holds.
+/// A message under the session key that its first 32 octets are, or for keys that are known. However it is
+/// read, the same comes out, or the same kind of nothing; and version 1 gives nothing away before all holds.
 pub fn decrypted(bytes: &[u8]) {
     let Some((key, message)) = bytes.split_first_chunk::<32>() else { return };
     let open = |threads: usize, streamed: bool| -> (Vec<u8>, Result<bool, MessageError>) {
         let mut secrets = Secrets {
+            keys: secrets(),
             session_keys: vec![(Some(Cipher::Aes256), key.to_vec().into())],
             ..Secrets::default()
         };
@@ -68,8 +62,8 @@ pub fn verified(bytes: &[u8]) {
             let Ok(input) = Input::new(BufReader::new(rest)) else { return };
             let mut signatures = Vec::new();
             if input.take(1 << 16).read_to_end(&mut signatures).is_ok() {
-                let _ = verifier().detached(&signatures, &mut &b"a document"[..]);
-                let _ = verifier().one(&signatures, b"a document");
+                let _ = verifier().detached(&signatures, &mut &DOCUMENT[..]);
+                let _ = verifier().one(&signatures, DOCUMENT);
             }
         }
     }
@@ -85,6 +79,6 @@ fn recognised(bytes: &[u8]) {
     let options = ReadOptions { limits: LIMITS, threads: 1, ..ReadOptions::new(&spools) };
     let mut secrets = Secrets::default();
     let mut out = Vec::new();
-    let read = read_message(message, &mut out, &mut secrets, &verifier(), &options);
+    let read = read_message(message, &mut out, &mut secrets, &stranger(), &options);
     assert!(read.is_err_and(|_| out.is_empty()) || out.is_empty(), "nobody is known here");
 }

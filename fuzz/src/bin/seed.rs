@@ -239,22 +239,19 @@ mod coverage {
 
 /// Messages of every kind: under a session key that stands in front of them, and signed ones.
 fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
+    use talaria_fuzz::known::{keys, policy};
     use talaria_message::openpgp::crypto::Password;
-    use talaria_message::openpgp::policy::StandardPolicy;
     use talaria_message::{
         Aead, ChunkSize, Compression, EncryptOptions, Profile, Recipients, encrypt, pack,
         sign_cleartext, sign_detached, signing_key,
     };
-    let made = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
-    let (cert, _) = CertBuilder::general_purpose(Some("<seed@example.org>"))
-        .set_cipher_suite(CipherSuite::Cv25519)
-        .set_creation_time(made)
-        .generate()?;
-    let policy = StandardPolicy::new();
-    let mut signers = [signing_key(&cert, &policy, NOW, &mut |_, _| None)?];
+    let signer = |cert| signing_key(cert, policy(), NOW, &mut |_, _| None);
+    let mut signers = [signer(&keys()[0])?];
     let mut recipients = Recipients::default();
     recipients.add_password(Password::from("seed"));
+    for cert in keys().iter().take(2) {
+        recipients.add(cert, policy(), NOW)?;
+    }
     let text = b"a document\n- in lines \n";
     let mut number = 0;
     for compression in [Compression::None, Compression::Zlib(6), Compression::Bzip2(1)] {
@@ -284,11 +281,70 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         write(folder, "verify", number + 1, &[&[2], &message[..]].concat())?;
         number += 2;
     }
-    let mut signed = vec![1];
-    sign_cleartext(&mut &text[..], &mut signed, &mut signers, NOW)?;
-    write(folder, "verify", number, &signed)?;
-    let mut signature = vec![3];
-    sign_detached(&mut &b"a document"[..], &mut signature, &mut signers, false, NOW)?;
-    write(folder, "verify", number + 1, &signature)?;
+    for cert in keys() {
+        let mut signers = [signer(cert)?];
+        number += 8;
+        let mut signed = vec![1];
+        sign_cleartext(&mut &text[..], &mut signed, &mut signers, NOW)?;
+        write(folder, "verify", number, &signed)?;
+        let mut signature = vec![3];
+        sign_detached(&mut &b"a document"[..], &mut signature, &mut signers, false, NOW)?;
+        write(folder, "verify", number + 1, &signature)?;
+        judged(folder, number, cert, &signature[1..])?;
+        // For the key alone: nothing else opens it.
+        let mut recipients = Recipients::default();
+        recipients.add(cert, policy(), NOW)?;
+        let options = EncryptOptions::default();
+        let mut message = vec![0; 32];
+        encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
+        write(folder, "decrypt", number, &message)?;
+    }
+    Ok(())
+}
+
+/// A certificate as it was made and as it became, with a signature by it.
+fn judged(
+    folder: &Path,
+    number: usize,
+    cert: &talaria_message::openpgp::Cert,
+    signature: &[u8],
+) -> Result<(), Box<dyn std::error::Error>> {
+    use talaria_fuzz::known::{joined, keys, policy};
+    use talaria_message::make::{self, RevocationReason, Revoked};
+    use talaria_message::openpgp::Packet;
+    use talaria_message::openpgp::serialize::MarshalInto as _;
+    let ask = &mut |_: usize, _: &talaria_message::openpgp::packet::Key<_, _>| None;
+    let revoked = |what, reason| {
+        let made = make::revoke(cert, what, reason, "", &mut |_, _| None, NOW);
+        made.map(|signature| vec![Packet::from(signature)])
+    };
+    let subkey = cert.keys().subkeys().next().ok_or("it has subkeys")?;
+    let ends = make::set_expiry(cert, Some(NOW + 9), ask, policy(), NOW - 9)?;
+    let changes = [
+        Vec::new(),
+        ends.into_iter().map(Packet::from).collect(),
+        revoked(Revoked::Certificate, RevocationReason::Retired)?,
+        revoked(Revoked::Certificate, RevocationReason::Compromised)?,
+        revoked(Revoked::Subkey(subkey.key()), RevocationReason::Superseded)?,
+        make::add_user_id(cert, "<b@c.d>", make::Rank::Primary, ask, policy(), NOW)?,
+    ];
+    let mut certified = Vec::new();
+    for other in keys().iter().filter(|other| other.fingerprint() != cert.fingerprint()) {
+        let mut by = make::certifier(other, policy(), NOW, ask)?;
+        for user_id in make::certifiable(cert, policy(), NOW)? {
+            let says = make::Certification::default();
+            let made = make::certify(cert, &user_id, &mut by, &says, NOW)?;
+            certified.extend([Packet::from(user_id), made.into()]);
+        }
+    }
+    for (at, packets) in changes.into_iter().chain([certified]).enumerate() {
+        let changed = cert.clone().strip_secret_key_material().insert_packets(packets)?.0;
+        let bytes = changed.to_vec()?;
+        for choice in [1, 2] {
+            let input = joined(choice, &bytes, signature);
+            write(folder, "judged", number + at, &input)?;
+            write(folder, "stored", number + at, &input)?;
+        }
+    }
     Ok(())
 }

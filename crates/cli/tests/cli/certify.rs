@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::keys::{DAY, THEN, User, has_gpg};
+use crate::program::Serving;
 
 /// Alice with a key that is her own, in whose store the certificates of others are.
 struct Alice {
@@ -315,9 +316,23 @@ fn a_local_certification_counts_here_and_does_not_leave() {
         alice.user.gpg_ok("--import-options import-local-sigs --import all");
         let listed = alice.user.gpg_ok(&format!("--with-colons --check-sigs {fingerprint}"));
         let listed = String::from_utf8(listed).unwrap();
-        let by_alice = listed.lines().find(|line| line.contains(&alice.fingerprint[24..])).unwrap();
-        assert!(by_alice.starts_with("sig:!:") && by_alice.contains(":10l:"), "{listed}");
+        let local = |line: &&str| line.contains(&alice.fingerprint[24..]) && line.contains(":10l:");
+        assert!(listed.lines().find(local).unwrap().starts_with("sig:!:"), "{listed}");
     }
+    // A keyserver on the store gives out what may leave it.
+    let server = Serving::start(&alice.user.program, &[]);
+    let got = |user: &User| {
+        let path = format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}");
+        let (status, text) = server.get(&path);
+        assert_eq!(status, 200, "{text}");
+        user.write("got", text.as_bytes());
+        user.ok("import got");
+        user.ok(&format!("show {fingerprint} --json")).contains(&alice.fingerprint[24..])
+    };
+    assert!(!got(&User::new()));
+    alice.user.ok_at(THEN + 2 * DAY, &format!("certify {fingerprint}"));
+    assert!(got(&User::new()));
+    drop(server);
 }
 
 #[test]

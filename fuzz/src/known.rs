@@ -1,0 +1,170 @@
+//! Keys that the targets know: what is signed by them, and encrypted to them, gets past the arithmetic. And
+//! certificates of theirs that are changed around signatures that are good.
+
+use std::sync::OnceLock;
+
+use talaria::Stores;
+use talaria::cert::Verification;
+use talaria::store::{Access, Depth, Order, Outcome, Query};
+use talaria_message::openpgp::Cert;
+use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::{
+    Issuer, Recipients, SignatureReport, Verifier, decryption_keys, make, read_cert, read_certs,
+};
+
+use crate::messages::NOW;
+
+/// Secret keys without a passphrase, made by `talaria key generate` at 1,700,000,000.
+const KEYS: [&[u8]; 3] = [
+    include_bytes!("../keys/ed25519.pgp"),
+    include_bytes!("../keys/rsa.pgp"),
+    include_bytes!("../keys/v6.pgp"),
+];
+
+/// What the signatures here are of.
+pub const DOCUMENT: &[u8] = b"a document";
+
+/// Times at which certificates are judged: before they were made, when they are valid, later, the last.
+const TIMES: [u32; 4] = [1_600_000_000, NOW, NOW + 86400 * 9999, u32::MAX];
+
+/// The keys that are known.
+pub fn keys() -> &'static [Cert] {
+    static CERTS: OnceLock<Vec<Cert>> = OnceLock::new();
+    CERTS.get_or_init(|| KEYS.iter().map(|key| read_cert(key).expect("a key")).collect())
+}
+
+/// What counts.
+pub fn policy() -> &'static StandardPolicy<'static> {
+    static POLICY: OnceLock<StandardPolicy<'static>> = OnceLock::new();
+    POLICY.get_or_init(StandardPolicy::new)
+}
+
+/// The certificates among `certs` that have the key of an issuer.
+fn having(certs: &[Cert], issuer: &Issuer) -> Vec<Cert> {
+    let named = |cert: &&Cert| {
+        cert.keys()
+            .any(|key| u64::from_str_radix(&key.key().keyid().to_hex(), 16) == Ok(issuer.key_id.0))
+    };
+    certs.iter().filter(named).cloned().collect()
+}
+
+/// One who knows the certificates of all keys here.
+pub fn verifier() -> Verifier<'static> {
+    Verifier::new(Box::new(|issuer: &Issuer| having(keys(), issuer)), policy(), NOW)
+}
+
+/// One who knows no certificate.
+pub fn stranger() -> Verifier<'static> {
+    Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), NOW)
+}
+
+/// The secrets of all keys here.
+pub fn secrets() -> Vec<talaria_message::DecryptionKey> {
+    let ask = std::sync::Arc::new(std::sync::Mutex::new(
+        |_: usize, _: &talaria_message::openpgp::packet::Key<_, _>| None,
+    ));
+    keys().iter().flat_map(|cert| decryption_keys(cert, &ask)).collect()
+}
+
+/// The parts of an input: an octet that chooses, certificates with their length in front, and the rest.
+fn parts(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let ([choice, high, low], rest) = bytes.split_first_chunk::<3>()?;
+    let (certs, rest) = rest.split_at_checked(u16::from_be_bytes([*high, *low]).into())?;
+    Some((*choice, certs, rest))
+}
+
+/// An input of [`judged`] and [`stored`].
+pub fn joined(choice: u8, certs: &[u8], rest: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(certs.len()).expect("certificates here are short").to_be_bytes();
+    [&[choice][..], &length, certs, rest].concat()
+}
+
+/// Certificates that anybody may have changed, and signatures that they are to account for. However often and
+/// however it is asked, the answer is the same.
+pub fn judged(bytes: &[u8]) {
+    let Some((choice, certs, signatures)) = parts(bytes) else { return };
+    let Ok(certs) = read_certs(certs) else { return };
+    let certs: Vec<Cert> = certs.into_iter().filter_map(Result::ok).collect();
+    let now = TIMES[usize::from(choice) % TIMES.len()];
+    let verifier = || {
+        let certs = certs.clone();
+        Verifier::new(Box::new(move |issuer: &Issuer| having(&certs, issuer)), policy(), now)
+    };
+    let good = |reports: &[SignatureReport]| {
+        reports.iter().map(SignatureReport::is_good).collect::<Vec<_>>()
+    };
+    let known = verifier();
+    if let Ok(first) = known.detached(signatures, &mut &DOCUMENT[..]) {
+        let again = known.detached(signatures, &mut &DOCUMENT[..]).expect("it could be read");
+        let fresh = verifier().detached(signatures, &mut &DOCUMENT[..]).expect("it could be read");
+        assert_eq!(good(&first), good(&again));
+        assert_eq!(good(&first), good(&fresh));
+        if let [report] = &first[..] {
+            assert_eq!(report.is_good(), known.one(signatures, DOCUMENT).is_good());
+        }
+    }
+    let certifier = &keys()[0];
+    for cert in &certs {
+        let _ = Recipients::default().add(cert, policy(), now);
+        let Ok(user_ids) = make::certifiable(cert, policy(), now) else { continue };
+        for user_id in user_ids.iter().take(2) {
+            let says = make::Certification::default();
+            let Ok(mut signer) = make::certifier(certifier, policy(), now, &mut |_, _| None) else {
+                continue;
+            };
+            let signature = make::certify(cert, user_id, &mut signer, &says, now);
+            let _ = signature.map(|signature| {
+                let primary = cert.primary_key().key();
+                signature
+                    .verify_userid_binding(certifier.primary_key().key(), primary, user_id)
+                    .expect("what was signed is good");
+            });
+        }
+    }
+}
+
+/// Certificates that anybody may have changed, in a store: what is derived of them is what it should be, and
+/// whoever looks something up meets no surprise.
+pub fn stored(bytes: &[u8]) {
+    let Some((choice, certs, signatures)) = parts(bytes) else { return };
+    let mut splitter = talaria_cert::Splitter::new(certs, talaria_cert::BATCH_BYTES);
+    let mut taken = Vec::new();
+    while let Some(batch) = splitter.next_batch().expect("a slice can be read") {
+        taken.extend(batch.certs().filter_map(|(_, raw)| talaria_cert::Cert::parse(raw).ok()));
+    }
+    if taken.is_empty() {
+        return;
+    }
+    let now = TIMES[usize::from(choice) % TIMES.len()];
+    let memory = std::path::Path::new("/dev/shm");
+    let folder = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    let folder = folder.expect("a folder");
+    let path = folder.path().join("certs.db");
+    let mut stores = Stores::open(&[path], Access::Create, now).expect("a new store");
+    let store = stores.writable().expect("it is new");
+    let names: Vec<_> = taken.iter().map(talaria_cert::Cert::fingerprint).collect();
+    let outcomes = store.ingest(taken.clone(), Verification::Full, now).expect("there is room");
+    // What is there already changes nothing.
+    let again = store.ingest(taken, Verification::Full, now).expect("there is room");
+    for (first, again) in outcomes.iter().zip(again) {
+        assert!(matches!(again, Outcome::Unchanged) || matches!(first, Outcome::Refused(_)));
+    }
+    let report = store.check(Depth::Signatures, |_| {}).expect("it can be read");
+    assert_eq!(report.findings, []);
+    for name in names {
+        let query: Query = name.to_string().parse().expect("a fingerprint");
+        let _ = stores.recipient(&query, policy(), now);
+        let _ = stores.certifiable(&name.to_string(), &[], policy(), now);
+        let _ = stores.visit(&[query], Order::Insertion, now, |_, row| {
+            let user_id = row.summary.primary_user_id().map(String::from_utf8_lossy);
+            let _ = user_id.map(|text| stores.certifiable(&text, &[], policy(), now));
+            Ok(std::ops::ControlFlow::Continue(()))
+        });
+    }
+    let verifier = Verifier::new(stores.into_lookup(now), policy(), now);
+    let _ = verifier.one(signatures, DOCUMENT);
+    let _ = verifier.one(signatures, DOCUMENT);
+}
