@@ -31,9 +31,17 @@ fn gpg(home: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The release of the installed gpg, as talaria knows them.
+fn release() -> &'static str {
+    let output = Command::new("gpg").arg("--version").output().unwrap();
+    let is_2_2 = String::from_utf8_lossy(&output.stdout).starts_with("gpg (GnuPG) 2.2.");
+    if is_2_2 { "2.2" } else { "2.4" }
+}
+
 /// A listing by talaria. Not every user ID is UTF-8.
 fn list(program: &Program, args: &[&str]) -> String {
-    let output = program.run(&[&["list", "--with-colons"], args].concat());
+    // As the installed gpg writes it.
+    let output = program.run(&[&["list", "--with-colons", "--gnupg", release()], args].concat());
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
