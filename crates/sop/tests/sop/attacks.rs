@@ -33,11 +33,12 @@ fn a_header_that_looks_signed_is_refused() {
     let signed = signed(&desk);
     let head = signed.lines().nth(1).unwrap().to_owned();
     assert!(head.starts_with("Hash: "), "{signed}");
-    for header in ["Hash: PLEASE READ: pay 1000 euro", "Comment: pay 1000 euro"] {
+    let headers = ["Hash: PLEASE READ: pay 1000 euro", "Comment: pay 1000 euro"];
+    for (at, header) in headers.into_iter().enumerate() {
         let changed = signed.replace(&head, header);
         let ran = desk.sop("inline-verify a.cert", &changed).fails(41);
         assert!(ran.out.is_empty());
-        desk.sop("inline-detach --signatures-out=sigs", &changed).fails(41);
+        desk.sop(&format!("inline-detach --signatures-out=sigs-{at}"), &changed).fails(41);
     }
 }
 
