@@ -26,6 +26,7 @@
 //! ```
 
 pub mod address;
+mod arithmetic;
 mod armor;
 mod cert;
 mod critical;

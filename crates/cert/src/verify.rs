@@ -6,7 +6,7 @@
 //!
 //! The work is done where it is cheapest: a digest that differs in its first 16 bits ends it; RSA
 //! keys are set up once per certificate (AWS-LC); Ed25519 signatures of many certificates are checked
-//! as one batch, and one by one where the batch fails; all other algorithms go to Sequoia.
+//! as batches ([`crate::ed25519`]); [`crate::arithmetic`] has all else.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -15,13 +15,12 @@ use aws_lc_rs::digest;
 use aws_lc_rs::rsa::PublicKeyComponents;
 use aws_lc_rs::signature::{self, RsaParameters};
 use rayon::prelude::*;
-use sequoia_openpgp as openpgp;
-use sequoia_openpgp::parse::Parse as _;
 
+use crate::arithmetic;
 use crate::ed25519::{self, Job, ed25519_verdicts};
 use crate::hash::{Digest, Hasher};
 use crate::key::Material;
-use crate::packet::{self, PacketRef, Tag};
+use crate::packet::{PacketRef, Tag};
 use crate::signature::kind;
 use crate::{Cert, Curve, Key, Signature};
 
@@ -248,7 +247,7 @@ fn check(
                     if verification == Verification::Deferred && !known {
                         return Verdict::Unchecked;
                     }
-                    verifier.verify(component, body, &signature, |job| {
+                    verifier.verify(component, &signature, |job| {
                         batch.jobs.push(job);
                         batch.places.push((at, number));
                     })
@@ -295,15 +294,12 @@ impl<'a> Certified<'a> {
             Err(verdict) => return verdict,
         };
         let mut job = None;
-        match setup.verify(issuer, body, &signature, &digest, |deferred| job = Some(deferred)) {
+        match setup.verify(issuer, &signature, &digest, |deferred| job = Some(deferred)) {
             Verdict::Unchecked => job.map_or(Verdict::Bad, |job| job.verdict()),
             verdict => verdict,
         }
     }
 }
-
-type SlowKey =
-    openpgp::packet::Key<openpgp::packet::key::PublicParts, openpgp::packet::key::PrimaryRole>;
 
 /// Bytes that are hashed for the version 6 signatures of one certificate: 1 GiB. Signatures beyond that
 /// are [`Verdict::Unsupported`]; real certificates stay below by a factor of ten thousand.
@@ -323,7 +319,6 @@ impl<'a> Verifier<'a> {
     fn verify(
         &mut self,
         component: PacketRef<'a>,
-        body: &[u8],
         signature: &Signature<'_>,
         defer: impl FnOnce(Job),
     ) -> Verdict {
@@ -331,7 +326,7 @@ impl<'a> Verifier<'a> {
             Ok(digest) => digest,
             Err(verdict) => return verdict,
         };
-        self.setup.verify(&self.primary, body, signature, &digest, defer)
+        self.setup.verify(&self.primary, signature, &digest, defer)
     }
 
     /// The digest that a signature on `component` is about, whoever made it; `None` if it cannot be
@@ -415,19 +410,16 @@ pub struct KeySetup {
     rsa: [OnceLock<Option<signature::ParsedPublicKey>>; 11],
     /// An Ed25519 key, decompressed.
     ed25519: OnceLock<Option<Arc<ed25519::PublicKey>>>,
-    /// The key as Sequoia has it.
-    slow: OnceLock<Option<SlowKey>>,
 }
 
 impl KeySetup {
-    /// Whether `key` made `signature`, whose packet has this `body`, over what `digest` is of.
+    /// Whether `key` made `signature` over what `digest` is of.
     ///
     /// An Ed25519 signature may be handed to `defer` instead, to be checked with others; then the verdict
     /// is [`Verdict::Unchecked`].
     pub fn verify(
         &self,
         key: &Key<'_>,
-        body: &[u8],
         signature: &Signature<'_>,
         digest: &Digest,
         defer: impl FnOnce(Job),
@@ -442,7 +434,7 @@ impl KeySetup {
                 {
                     return rsa(rsa_key, n.len(), digest, signature.numbers);
                 }
-                self.verify_slowly(key, body, digest.as_bytes())
+                arithmetic::verdict(key, signature, digest.as_bytes())
             }
             (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
                 self.ed25519(point, ed25519_legacy(signature.numbers), digest, defer)
@@ -450,7 +442,7 @@ impl KeySetup {
             (Material::Native(point), 27) => {
                 self.ed25519(point, signature.numbers.try_into().ok(), digest, defer)
             }
-            _ => self.verify_slowly(key, body, digest.as_bytes()),
+            _ => arithmetic::verdict(key, signature, digest.as_bytes()),
         }
     }
 
@@ -494,36 +486,6 @@ impl KeySetup {
             })
             .as_ref()
     }
-
-    /// Everything that has no fast way: DSA, ECDSA, Ed448, unusual digests and sizes.
-    fn verify_slowly(&self, key: &Key<'_>, body: &[u8], digest: &[u8]) -> Verdict {
-        let key = self.slow.get_or_init(|| match parse_slowly(Tag::PUBLIC_KEY, key.body) {
-            Ok(openpgp::Packet::PublicKey(key)) => Some(key),
-            _ => None,
-        });
-        let verified = match (key, parse_slowly(Tag::SIGNATURE, body)) {
-            (Some(key), Ok(openpgp::Packet::Signature(signature))) => {
-                signature.verify_digest(key, digest)
-            }
-            _ => return Verdict::Unsupported,
-        };
-        match verified.as_ref().map_err(|error| error.downcast_ref::<openpgp::Error>()) {
-            Ok(()) => Verdict::Good,
-            Err(Some(openpgp::Error::BadSignature(_) | openpgp::Error::ManipulatedMessage)) => {
-                Verdict::Bad
-            }
-            Err(Some(openpgp::Error::MalformedPacket(_) | openpgp::Error::MalformedMPI(_))) => {
-                Verdict::Malformed
-            }
-            Err(_) => Verdict::Unsupported,
-        }
-    }
-}
-
-fn parse_slowly(tag: Tag, body: &[u8]) -> openpgp::Result<openpgp::Packet> {
-    let mut bytes = Vec::with_capacity(body.len() + 6);
-    packet::write(&mut bytes, tag, body);
-    openpgp::Packet::from_bytes(&bytes)
 }
 
 /// One RSA signature: an MPI, padded to the length of the modulus.

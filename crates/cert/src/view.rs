@@ -4,7 +4,6 @@
 //! the peer keeps: each kind of software has its own rules, so each has its own view of our store.
 //! The rules are written down in `docs/formats/views.md`.
 
-mod arithmetic;
 mod hockeypuck;
 
 use std::str::FromStr;

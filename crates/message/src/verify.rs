@@ -203,9 +203,8 @@ impl<'a> Verifier<'a> {
             let Ok(key) = Key::parse(packet) else { continue };
             let Some(digest) = signature.digest(hasher.inner.clone()) else { continue };
             let mut deferred = None;
-            let mut verdict = known
-                .setup
-                .verify(&key, &seen.body, &signature, &digest, |job| deferred = Some(job));
+            let mut verdict =
+                known.setup.verify(&key, &signature, &digest, |job| deferred = Some(job));
             if let Some(job) = deferred.take_if(|_| candidates.len() > 1) {
                 verdict = job.verdict();
             }

@@ -4,11 +4,11 @@
 //! takes for the owner's and we do not, digests whose first bits are wrong, signing subkeys that must
 //! sign back), the work is done here.
 
+use crate::arithmetic;
 use crate::fields::Fields;
 use crate::packet::{PacketRef, Tag};
 use crate::signature::{Subpacket, Subpackets, kind};
 use crate::verify::{Verdict, Verifier};
-use crate::view::arithmetic;
 use crate::{Cert, Curve, Key, Signature};
 
 /// Longer packets are passed over when a certificate is read.

@@ -1,0 +1,325 @@
+//! Ed25519 keys and signatures with components of small order, in certificates and on documents: the verdict is
+//! that of gpg, alone and among neighbours.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_lc_rs::digest;
+use curve25519_dalek::constants::EIGHT_TORSION;
+use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
+use curve25519_dalek::scalar::Scalar;
+use curve25519_dalek::traits::Identity as _;
+use talaria_bench::{Generate, Profile, certs};
+use talaria_cert::{Cert, Verdict, Verification, View, sha256};
+use talaria_message::openpgp::parse::Parse as _;
+use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::{Issuer, Outcome, Verifier, openpgp};
+use talaria_store::{Depth, Store};
+
+const NOW: u32 = 1_740_000_000;
+const CREATED: u32 = NOW - 86_400;
+
+/// A key that its owner gave a component of small order.
+struct Attacker {
+    secret: Scalar,
+    public: [u8; 32],
+}
+
+/// The body of a packet with the octets that make it one.
+fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut out = vec![0xc0 | tag, 255];
+    out.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+    out.extend(body);
+    out
+}
+
+fn mpi(octets: &[u8]) -> Vec<u8> {
+    let start = octets.iter().position(|&octet| octet != 0).unwrap_or(octets.len());
+    let octets = &octets[start..];
+    let bits = octets.first().map_or(0, |first| octets.len() * 8 - first.leading_zeros() as usize);
+    [&u16::try_from(bits).unwrap().to_be_bytes()[..], octets].concat()
+}
+
+impl Attacker {
+    fn new(secret: Scalar, component: EdwardsPoint) -> Self {
+        Self { secret, public: (EdwardsPoint::mul_base(&secret) + component).compress().0 }
+    }
+
+    fn numbered(number: usize, component: EdwardsPoint) -> Self {
+        Self::new(Scalar::from_bytes_mod_order(sha256(&[b"key", &number.to_be_bytes()])), component)
+    }
+
+    /// Signs so that the equation times eight holds. `wanted` is whether it shall hold as it is, which with
+    /// other nonces it does or does not.
+    fn sign(&self, message: &[u8], component: EdwardsPoint, wanted: bool) -> Option<[u8; 64]> {
+        for nonce in 0..200_u64 {
+            let nonce = Scalar::from_bytes_mod_order(sha256(&[message, &nonce.to_be_bytes()]));
+            let r = EdwardsPoint::mul_base(&nonce) + component;
+            let mut context = digest::Context::new(&digest::SHA512);
+            context.update(&r.compress().0);
+            context.update(&self.public);
+            context.update(message);
+            let hashed: [u8; 64] = context.finish().as_ref().try_into().unwrap();
+            let h = Scalar::from_bytes_mod_order_wide(&hashed);
+            let s = nonce + h * self.secret;
+            let public = CompressedEdwardsY(self.public);
+            let right = EdwardsPoint::mul_base(&s) - public.decompress().unwrap() * h;
+            if (right == r) == wanted {
+                return Some([r.compress().0, s.to_bytes()].concat().try_into().unwrap());
+            }
+        }
+        None
+    }
+
+    fn key(&self) -> Vec<u8> {
+        let mut body = vec![4];
+        body.extend(CREATED.to_be_bytes());
+        body.extend([22, 9, 0x2b, 6, 1, 4, 1, 0xda, 0x47, 0x0f, 1]);
+        body.extend(mpi(&[&[0x40][..], &self.public].concat()));
+        body
+    }
+
+    fn fingerprint(&self) -> Vec<u8> {
+        let key = self.key();
+        let len = u16::try_from(key.len()).unwrap().to_be_bytes();
+        let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+        [&[0x99][..], &len, &key].into_iter().for_each(|part| context.update(part));
+        context.finish().as_ref().to_vec()
+    }
+
+    /// A signature packet over what comes before it in the digest.
+    fn signature(
+        &self,
+        kind: u8,
+        before: &[u8],
+        component: EdwardsPoint,
+        wanted: bool,
+    ) -> Option<Vec<u8>> {
+        let fingerprint = self.fingerprint();
+        let mut hashed = vec![5, 2];
+        hashed.extend(CREATED.to_be_bytes());
+        hashed.extend([2, 27, 3, 22, 33, 4]);
+        hashed.extend(&fingerprint);
+        let mut body = vec![4, kind, 22, 8];
+        body.extend(u16::try_from(hashed.len()).unwrap().to_be_bytes());
+        body.extend(&hashed);
+        let trailer = u32::try_from(body.len()).unwrap().to_be_bytes();
+        let digest = sha256(&[before, &body, &[4, 0xff], &trailer]);
+        body.extend([0, 10, 9, 16]);
+        body.extend(&fingerprint[12..]);
+        body.extend(&digest[..2]);
+        let signed = self.sign(&digest, component, wanted)?;
+        body.extend(mpi(&signed[..32]));
+        body.extend(mpi(&signed[32..]));
+        Some(packet(2, &body))
+    }
+
+    /// A certificate whose self-signature has a component of small order in R.
+    fn certificate(&self, component: EdwardsPoint, wanted: bool) -> Option<Vec<u8>> {
+        let (key, user_id) = (self.key(), b"Mallory <mallory@evil.example>");
+        let mut before = vec![0x99];
+        before.extend(u16::try_from(key.len()).unwrap().to_be_bytes());
+        before.extend(&key);
+        before.push(0xb4);
+        before.extend(u32::try_from(user_id.len()).unwrap().to_be_bytes());
+        before.extend(user_id);
+        let signature = self.signature(0x13, &before, component, wanted)?;
+        Some([packet(6, &key), packet(13, user_id), signature].concat())
+    }
+}
+
+/// Certificates with every pair of components in A and R, good and bad where there are both, with the verdict
+/// that the rule gives.
+fn hostile() -> Vec<(Vec<u8>, bool)> {
+    let mut made = Vec::new();
+    for (i, a) in EIGHT_TORSION.into_iter().enumerate() {
+        for (j, r) in EIGHT_TORSION.into_iter().enumerate() {
+            for wanted in [false, true] {
+                let attacker = Attacker::numbered(100 * i + 2 * j + usize::from(wanted), a);
+                made.extend(attacker.certificate(r, wanted).map(|cert| (cert, wanted)));
+            }
+        }
+    }
+    made
+}
+
+fn store() -> Store {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = format!("small-order-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let mut store = Store::in_memory(name.as_ref()).unwrap();
+    store.add_view(View::Hockeypuck23).unwrap();
+    store
+}
+
+/// An attacker adds a component of small order to a key, so that a batch may find good what single
+/// verification refuses. Before, that depended on the other certificates in the file, and `check` called the
+/// store damaged.
+#[test]
+fn small_order_components_in_a_certificate_have_one_verdict_whatever_the_neighbours() {
+    let hostile = hostile();
+    assert!(hostile.iter().any(|(_, good)| *good) && hostile.len() > 100);
+    let parsed: Vec<Cert> = hostile.iter().map(|(raw, _)| Cert::parse(raw).unwrap()).collect();
+    let read = |store: &Store, cert: &Cert| {
+        let row = store.row(cert.fingerprint()).unwrap().unwrap();
+        (store.stored(row.id).unwrap().unwrap().verdicts, store.digests_of(row.id).unwrap())
+    };
+    let mut neighbours =
+        certs(&Generate { seed: 7, first: 0, count: 300, profile: Profile::ed25519() });
+    neighbours.extend(parsed.iter().cloned());
+    let mut together = store();
+    together.ingest(neighbours, Verification::Full, NOW).unwrap();
+    assert_eq!(together.check(Depth::Signatures, |_| {}).unwrap().findings, vec![]);
+    for (cert, (_, good)) in parsed.iter().zip(&hostile) {
+        let mut alone = store();
+        alone.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
+        assert_eq!(alone.check(Depth::Signatures, |_| {}).unwrap().findings, vec![]);
+        let expected = if *good { Verdict::Good } else { Verdict::Bad };
+        assert_eq!(read(&alone, cert).0, [expected]);
+        assert_eq!(read(&alone, cert), read(&together, cert));
+    }
+}
+
+/// What gpg calls the signatures of certificates with an Ed25519 key: `!` good, `-` bad.
+fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<Option<bool>>> {
+    let home = tempfile::tempdir().unwrap();
+    let gpg = |args: &[&str]| {
+        Command::new("gpg")
+            .args(["--batch", "--no-auto-check-trustdb", "--allow-non-selfsigned-uid", "--homedir"])
+            .arg(home.path())
+            .args(args)
+            .output()
+    };
+    let file = home.path().join("certs.pgp");
+    std::fs::write(&file, certificates.concat()).unwrap();
+    gpg(&["--import", file.to_str().unwrap()]).ok()?;
+    let list = gpg(&["--check-sigs", "--with-colons"]).unwrap();
+    let mut verdicts = std::collections::HashMap::new();
+    let mut name = String::new();
+    for line in String::from_utf8_lossy(&list.stdout).lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        match fields[0] {
+            "fpr" => name = fields[9].to_owned(),
+            "sig" => drop(verdicts.insert(name.clone(), fields[1] == "!")),
+            _ => {}
+        }
+    }
+    let name = |raw: &Vec<u8>| Cert::parse(raw).map(|cert| cert.fingerprint().to_string());
+    Some(certificates.iter().map(|raw| verdicts.get(&name(raw).ok()?).copied()).collect())
+}
+
+#[test]
+fn gpg_has_the_same_verdict_on_small_order_components() {
+    let hostile = hostile();
+    let raw: Vec<_> = hostile.iter().map(|(raw, _)| raw.clone()).collect();
+    let Some(gpg) = by_gpg(&raw) else {
+        eprintln!("skipped: no gpg");
+        return;
+    };
+    for ((_, good), gpg) in hostile.iter().zip(&gpg) {
+        assert_eq!(gpg.unwrap_or(false), *good);
+    }
+}
+
+/// Keys that are nothing but a point of small order, in every encoding that libraries read: whatever we call
+/// good, gpg calls good.
+#[test]
+fn what_gpg_calls_bad_is_never_good() {
+    let mut encodings = Vec::new();
+    for point in EIGHT_TORSION {
+        let octets = point.compress().0;
+        encodings.push(octets);
+        // y + p, and the other sign of x = 0.
+        if octets[0] < 19 && octets[1..31].iter().all(|&octet| octet == 0) {
+            let mut large = octets;
+            large[0] += 0xed;
+            large[1..31].fill(0xff);
+            large[31] |= 0x7f;
+            encodings.push(large);
+        }
+        let mut negative = octets;
+        negative[31] ^= 0x80;
+        encodings.push(negative);
+    }
+    encodings.sort_unstable();
+    encodings.dedup();
+    encodings.retain(|octets| CompressedEdwardsY(*octets).decompress().is_some());
+    assert!(encodings.len() > 10);
+    let mut good = 0;
+    for r in EIGHT_TORSION {
+        for wanted in [false, true] {
+            let certificates: Vec<_> = encodings
+                .iter()
+                .map(|&public| Attacker { secret: Scalar::ZERO, public })
+                .filter_map(|attacker| attacker.certificate(r, wanted))
+                .collect();
+            let parsed: Vec<Cert> =
+                certificates.iter().map(|raw| Cert::parse(raw).unwrap()).collect();
+            let ours =
+                talaria_cert::verdicts(&parsed.iter().collect::<Vec<_>>(), Verification::Full);
+            let Some(gpg) = by_gpg(&certificates) else {
+                eprintln!("skipped: no gpg");
+                return;
+            };
+            for (ours, gpg) in ours.iter().zip(gpg) {
+                if ours[0] == Verdict::Good {
+                    assert_eq!(gpg, Some(true));
+                    good += 1;
+                }
+            }
+        }
+    }
+    assert!(good > 0);
+}
+
+/// The same with documents: what is verified together has the verdicts of what is verified alone.
+#[test]
+fn verify_many_accepts_nothing_that_verify_refuses() {
+    let policy = StandardPolicy::new();
+    let honest = Attacker::numbered(1, EdwardsPoint::identity());
+    let mut keys = vec![honest];
+    keys.extend(EIGHT_TORSION.into_iter().enumerate().map(|(n, a)| Attacker::numbered(n + 2, a)));
+    let certs: Vec<openpgp::Cert> = keys
+        .iter()
+        .map(|key| {
+            let raw = EIGHT_TORSION.into_iter().find_map(|r| key.certificate(r, true)).unwrap();
+            openpgp::Cert::from_bytes(&raw).unwrap()
+        })
+        .collect();
+    let verifier = || {
+        let certs = certs.clone();
+        let lookup = move |issuer: &Issuer| {
+            let id = issuer.key_id.to_string();
+            certs.iter().filter(|cert| cert.keyid().to_hex() == id).cloned().collect()
+        };
+        Verifier::new(Box::new(lookup), &policy, NOW)
+    };
+    let mut items = Vec::new();
+    for (number, key) in keys.iter().enumerate() {
+        for (j, r) in EIGHT_TORSION.into_iter().enumerate() {
+            for wanted in [false, true] {
+                let document = format!("document {number} {j}").into_bytes();
+                let signed = key.signature(0, &document, r, wanted);
+                items.extend(signed.map(|signed| (signed, document, wanted)));
+            }
+        }
+        for more in 0..20 {
+            let document = format!("another document {number} {more}").into_bytes();
+            let signed = keys[0].signature(0, &document, EdwardsPoint::identity(), true).unwrap();
+            items.push((signed, document, true));
+        }
+    }
+    let pairs: Vec<(&[u8], &[u8])> =
+        items.iter().map(|(signed, document, _)| (&signed[..], &document[..])).collect();
+    let together = verifier().many(&pairs);
+    let alone = verifier();
+    let mut bad = 0;
+    for ((signed, document), (report, (_, _, wanted))) in
+        pairs.iter().zip(together.iter().zip(&items))
+    {
+        let expected = alone.one(signed, document);
+        assert_eq!(format!("{:?}", report.outcome), format!("{:?}", expected.outcome));
+        assert_eq!(matches!(report.outcome, Outcome::Good), *wanted, "{:?}", report.outcome);
+        bad += usize::from(!wanted);
+    }
+    assert!(bad > 50 && pairs.len() > 200);
+}
