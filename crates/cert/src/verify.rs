@@ -107,9 +107,9 @@ impl Earlier<'_> {
     }
 }
 
-/// How many certificates are verified as one unit of work: large enough for Ed25519 batches to pay,
-/// small enough to keep all cores busy.
-const UNIT_CERTS: usize = 128;
+/// How many certificates are verified as one unit of work: large enough for Ed25519 batches to pay, small
+/// enough to keep all cores busy.
+const UNIT_CERTS: std::ops::RangeInclusive<usize> = 256..=1024;
 
 /// Verdicts on all signatures of `certs`, one list per certificate in canonical packet order.
 /// Uses all cores.
@@ -127,8 +127,9 @@ pub fn verdicts(certs: &[&Cert], verification: Verification) -> Vec<Vec<Verdict>
 /// nevertheless.
 #[must_use]
 pub fn renewed(certs: &[(&Cert, Earlier<'_>)], verification: Verification) -> Vec<Vec<Verdict>> {
+    let unit = certs.len().div_ceil(2 * rayon::current_num_threads());
     certs
-        .par_chunks(UNIT_CERTS)
+        .par_chunks(unit.clamp(*UNIT_CERTS.start(), *UNIT_CERTS.end()))
         .flat_map_iter(|unit| {
             let mut batch = Batch::default();
             let mut out: Vec<Vec<Verdict>> = unit
