@@ -1,7 +1,6 @@
 //! Ed25519 keys and signatures with components of small order, in certificates and on documents: the verdict is
-//! that of gpg, alone and among neighbours.
+//! the same alone and among neighbours.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::digest;
@@ -177,98 +176,6 @@ fn small_order_components_in_a_certificate_have_one_verdict_whatever_the_neighbo
         assert_eq!(read(&alone, cert).0, [expected]);
         assert_eq!(read(&alone, cert), read(&together, cert));
     }
-}
-
-/// What gpg calls the signatures of certificates with an Ed25519 key: `!` good, `-` bad.
-fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<Option<bool>>> {
-    let home = tempfile::tempdir().unwrap();
-    let gpg = |args: &[&str]| {
-        Command::new("gpg")
-            .args(["--batch", "--no-auto-check-trustdb", "--allow-non-selfsigned-uid", "--homedir"])
-            .arg(home.path())
-            .args(args)
-            .output()
-    };
-    let file = home.path().join("certs.pgp");
-    std::fs::write(&file, certificates.concat()).unwrap();
-    gpg(&["--import", file.to_str().unwrap()]).ok()?;
-    let list = gpg(&["--check-sigs", "--with-colons"]).unwrap();
-    let mut verdicts = std::collections::HashMap::new();
-    let mut name = String::new();
-    for line in String::from_utf8_lossy(&list.stdout).lines() {
-        let fields: Vec<&str> = line.split(':').collect();
-        match fields[0] {
-            "fpr" => name = fields[9].to_owned(),
-            "sig" => drop(verdicts.insert(name.clone(), fields[1] == "!")),
-            _ => {}
-        }
-    }
-    let name = |raw: &Vec<u8>| Cert::parse(raw).map(|cert| cert.fingerprint().to_string());
-    Some(certificates.iter().map(|raw| verdicts.get(&name(raw).ok()?).copied()).collect())
-}
-
-#[test]
-fn gpg_has_the_same_verdict_on_small_order_components() {
-    let hostile = hostile();
-    let raw: Vec<_> = hostile.iter().map(|(raw, _)| raw.clone()).collect();
-    let Some(gpg) = by_gpg(&raw) else {
-        eprintln!("skipped: no gpg");
-        return;
-    };
-    for ((_, good), gpg) in hostile.iter().zip(&gpg) {
-        assert_eq!(gpg.unwrap_or(false), *good);
-    }
-}
-
-/// Keys that are nothing but a point of small order, in every encoding that libraries read: whatever we call
-/// good, gpg calls good.
-#[test]
-fn what_gpg_calls_bad_is_never_good() {
-    let mut encodings = Vec::new();
-    for point in EIGHT_TORSION {
-        let octets = point.compress().0;
-        encodings.push(octets);
-        // y + p, and the other sign of x = 0.
-        if octets[0] < 19 && octets[1..31].iter().all(|&octet| octet == 0) {
-            let mut large = octets;
-            large[0] += 0xed;
-            large[1..31].fill(0xff);
-            large[31] |= 0x7f;
-            encodings.push(large);
-        }
-        let mut negative = octets;
-        negative[31] ^= 0x80;
-        encodings.push(negative);
-    }
-    encodings.sort_unstable();
-    encodings.dedup();
-    encodings.retain(|octets| CompressedEdwardsY(*octets).decompress().is_some());
-    assert!(encodings.len() > 10);
-    let mut good = 0;
-    for r in EIGHT_TORSION {
-        for wanted in [false, true] {
-            let certificates: Vec<_> = encodings
-                .iter()
-                .map(|&public| Attacker { secret: Scalar::ZERO, public })
-                .filter_map(|attacker| attacker.certificate(r, wanted))
-                .collect();
-            let parsed: Vec<Cert> =
-                certificates.iter().map(|raw| Cert::parse(raw).unwrap()).collect();
-            let ours =
-                talaria_cert::verdicts(&parsed.iter().collect::<Vec<_>>(), Verification::Full);
-            let Some(gpg) = by_gpg(&certificates) else {
-                eprintln!("skipped: no gpg");
-                return;
-            };
-            for (ours, gpg) in ours.iter().zip(gpg) {
-                if ours[0] == Verdict::Good {
-                    assert_eq!(gpg, Some(true));
-                    good += 1;
-                }
-            }
-        }
-    }
-    assert!(good > 0);
 }
 
 /// The same with documents: what is verified together has the verdicts of what is verified alone.
