@@ -178,7 +178,7 @@ pub(crate) fn ask(prompt: &str) -> Option<Password> {
 pub(crate) fn ask_new(prompt: &str) -> Result<Password, CliError> {
     let missing = || {
         CliError::Usage(
-            "a passphrase that is not empty is needed: --passphrase-file, --passphrase-fd, --passphrase-env, or a \
+            "a passphrase is needed, and not an empty one: --passphrase-file, --passphrase-fd, --passphrase-env, or a \
              terminal"
                 .into(),
         )

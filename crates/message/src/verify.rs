@@ -223,8 +223,14 @@ impl<'a> Verifier<'a> {
                     }
                 }
                 Verdict::Unsupported | Verdict::Malformed => {
-                    let why = "its algorithm is not supported, or its numbers do not fit";
-                    tried.outcome = Outcome::Unchecked(why.to_owned());
+                    let what = key.curve().map_or_else(
+                        || format!("algorithm number {}", key.algorithm),
+                        |curve| format!("a key on {}", curve.name()),
+                    );
+                    let why = format!(
+                        "it was made with {what}, which is not supported, or its numbers do not fit"
+                    );
+                    tried.outcome = Outcome::Unchecked(why);
                 }
                 _ => tried.outcome = Outcome::Bad,
             }

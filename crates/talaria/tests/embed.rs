@@ -34,9 +34,13 @@ fn public(cert: &Cert) -> Vec<u8> {
 }
 
 fn add(store: &Path, cert: &Cert) {
+    add_bytes(store, &public(cert));
+}
+
+fn add_bytes(store: &Path, bytes: &[u8]) {
     let mut store = Store::open(store, Access::Create).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), public(cert)).unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let options =
         ImportOptions { verification: Verification::Full, now: u32::try_from(now).unwrap() };
@@ -222,4 +226,59 @@ fn a_message_is_opened_only_if_the_expected_signers_have_signed() {
     let checked = verifier.verify(&signature, b"data", Some(&expected)).unwrap();
     assert!(checked.decision.is_err() && checked.report.is_good(), "{checked:?}");
     assert!(verifier.verify(&signature, b"data", None).unwrap().decision.is_ok());
+}
+
+/// Whatever anybody has done to somebody's certificate, nothing that uses it panics: neither with the store that
+/// took it in, nor with the bytes themselves.
+#[test]
+fn changed_certificates_in_a_store_panic_nowhere() {
+    let alice = generate("<alice@example.org>");
+    let key = Key::from_bytes(&secret(&alice), None).unwrap();
+    let signature = key.sign(b"text").unwrap();
+    let name = alice.fingerprint().to_hex();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 8).unwrap() % below
+    };
+    let mut verified = 0;
+    for round in 0..48 {
+        let is_secret = round % 4 == 3;
+        let mut bytes = if is_secret { secret(&alice) } else { public(&alice) };
+        for _ in 0..random(6) {
+            let at = random(bytes.len());
+            match random(3) {
+                0 => bytes[at] ^= 1 << random(8),
+                1 => drop(bytes.splice(at..at, std::iter::repeat_n(7, random(300)))),
+                _ => drop(bytes.drain(at..(at + random(40)).min(bytes.len()))),
+            }
+        }
+        // An unbound subkey whose length cannot be hashed, of a known and of an unknown algorithm.
+        let mut body = vec![4, 0x60, 0, 0, 0, [1, 22, 99][random(3)]];
+        body.resize(65_000 + random(2000), 0x1f);
+        bytes.extend([0xce, 0xff]);
+        bytes.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        bytes.extend(body);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        add(&path, &alice);
+        add_bytes(&path, &bytes);
+        let store = Certificates::open(&path).unwrap();
+        let verifier = Verifier::with_store(&store).unwrap();
+        let report = verifier.verify(&signature, b"text").unwrap();
+        verified += usize::from(report.outcome == Outcome::Good);
+        let _ = verifier.verify_many(&[(&signature, b"text"), (&signature, b"test")]);
+        let recipient = store.recipient(&name);
+        for cert in store.lookup(&name).unwrap().into_iter().chain(recipient) {
+            let _ = sealer(&NOBODY, &[cert], None).map(|sealer| sealer.seal(b"text"));
+        }
+        let _ = sealer(&NOBODY, &[&bytes], None);
+        let _ = Opener::new(&NOBODY, &[&bytes], &NOBODY);
+        let _ = Key::from_bytes(&bytes, None);
+        let _ = Verifier::with_certs(&[&bytes]).map(|v| v.verify(&signature, b"text"));
+    }
+    // What Alice made stays in the store, whatever came to it.
+    assert!(verified > 40, "{verified}");
 }

@@ -30,8 +30,14 @@ impl Seen {
                 let text = signature.kind == TEXT;
                 DocumentHasher::new(signature.hash, text, signature.salt.to_vec()).ok()
             });
-        Self { body: body.to_vec(), hasher, problem: None }
+        Self { body: body.to_vec(), hasher, problem: is_version_5(body).then_some(VERSION_5) }
     }
+}
+
+const VERSION_5: &str = "it is of version 5 (LibrePGP), which is not supported";
+
+fn is_version_5(body: &[u8]) -> bool {
+    body.first() == Some(&5)
 }
 
 /// What a one-pass signature packet announces (RFC 9580, section 5.4).
@@ -66,7 +72,9 @@ impl Announced {
             (signature.version, signature.kind, signature.hash) == (version, self.kind, self.hash)
                 && self.hasher.as_ref().is_none_or(|hasher| hasher.salt == signature.salt)
         });
-        if fits {
+        if is_version_5(&body) {
+            Seen { body, hasher: None, problem: Some(VERSION_5) }
+        } else if fits {
             Seen { body, hasher: self.hasher, problem: None }
         } else {
             let problem = Some("it is not the one that was announced");

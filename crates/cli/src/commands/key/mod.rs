@@ -73,7 +73,13 @@ fn new_protection(
     if no_passphrase {
         return Ok(Protection::Unprotected);
     }
-    let password = match &given.given()?[..] {
+    let given = given.given().map_err(|error| match error {
+        CliError::Usage(why) if why.ends_with("is empty") => {
+            CliError::Usage(format!("{why}; if none is wanted, say --no-passphrase"))
+        }
+        error => error,
+    })?;
+    let password = match &given[..] {
         [] => ask_new(prompt)?,
         [password] => password.clone(),
         _ => return Err(CliError::Usage("a key has one passphrase, and several are given".into())),
