@@ -96,8 +96,9 @@ fn decrypt_secret(
     })
 }
 
-/// The secret of an Ed25519 or Cv25519 key that GnuPG 2.4 has locked. It writes that with a length of 256 bits
-/// whatever the uppermost are, where RFC 9580, section 3.2, has no leading zeros, and Sequoia refuses it.
+/// The secret of a key on an elliptic curve that GnuPG has locked. GnuPG 2.4 writes that of Ed25519 and Cv25519 with
+/// a length of 256 bits whatever the uppermost are, where RFC 9580, section 3.2, has no leading zeros, and Sequoia
+/// refuses it.
 fn with_leading_zeros(
     key: &Key<SecretParts, UnspecifiedRole>,
     password: &Password,
@@ -123,6 +124,7 @@ fn with_leading_zeros(
     match key.mpis() {
         mpi::PublicKey::EdDSA { .. } => Some(mpi::SecretKeyMaterial::EdDSA { scalar }),
         mpi::PublicKey::ECDH { .. } => Some(mpi::SecretKeyMaterial::ECDH { scalar }),
+        mpi::PublicKey::ECDSA { .. } => Some(mpi::SecretKeyMaterial::ECDSA { scalar }),
         _ => None,
     }
 }

@@ -267,9 +267,9 @@ fn changed_certificates_in_a_store_panic_nowhere() {
         add_bytes(&path, &bytes);
         let store = Certificates::open(&path).unwrap();
         let verifier = Verifier::with_store(&store).unwrap();
-        let report = verifier.verify(&signature, b"text").unwrap();
-        verified += usize::from(report.outcome == Outcome::Good);
-        let _ = verifier.verify_many(&[(&signature, b"text"), (&signature, b"test")]);
+        let report = verifier.verify(&signature, b"text", None).unwrap();
+        verified += usize::from(report.report.outcome == Outcome::Good);
+        let _ = verifier.verify_many(&[(&signature, b"text"), (&signature, b"test")], None);
         let recipient = store.recipient(&name);
         for cert in store.lookup(&name).unwrap().into_iter().chain(recipient) {
             let _ = sealer(&NOBODY, &[cert], None).map(|sealer| sealer.seal(b"text"));
@@ -277,7 +277,7 @@ fn changed_certificates_in_a_store_panic_nowhere() {
         let _ = sealer(&NOBODY, &[&bytes], None);
         let _ = Opener::new(&NOBODY, &[&bytes], &NOBODY);
         let _ = Key::from_bytes(&bytes, None);
-        let _ = Verifier::with_certs(&[&bytes]).map(|v| v.verify(&signature, b"text"));
+        let _ = Verifier::with_certs(&[&bytes]).map(|v| v.verify(&signature, b"text", None));
     }
     // What Alice made stays in the store, whatever came to it.
     assert!(verified > 40, "{verified}");
