@@ -148,7 +148,6 @@ impl<'a> Decryptor<'a> {
     /// # Errors
     ///
     /// [`MessageError::NotAccepted`]; what is wrong with the message, or with reading and writing.
-    #[expect(clippy::wrong_self_convention, reason = "what was built is used up")]
     pub fn to_writer(
         self,
         input: impl Read + Send,
@@ -214,6 +213,7 @@ impl<'a> Decryptor<'a> {
 }
 
 /// A file for those who have no place for files.
+#[expect(clippy::unnecessary_wraps, reason = "other places can fail")]
 fn in_memory() -> io::Result<Box<dyn Spool>> {
     Ok(Box::new(io::Cursor::new(Vec::new())))
 }

@@ -22,9 +22,9 @@ use crate::text;
 use crate::verify::Acceptance;
 
 /// The message in `data`, of which is known what it is.
-fn message<'d>(
-    data: &'d mut (dyn Read + Send + Sync),
-) -> Result<Message<BufReader<&'d mut (dyn Read + Send + Sync)>>> {
+fn message(
+    data: &mut (dyn Read + Send + Sync),
+) -> Result<Message<BufReader<&mut (dyn Read + Send + Sync)>>> {
     Message::new(BufReader::with_capacity(READ_BYTES, data)).map_err(error::of_message)
 }
 

@@ -363,7 +363,7 @@ impl Verifier {
             })
             .collect();
         let mut reports = current.many(&together).into_iter();
-        let of = |(packets, (_, data)): (&Result<Cow<'_, [u8]>, MessageError>, &(S, D))| {
+        let mut of = |packets: &Result<Cow<'_, [u8]>, MessageError>, data: &D| {
             let reports = match packets {
                 Ok(packets) if is_one_packet(packets) => {
                     vec![reports.next().expect("one report for each signature")]
@@ -373,7 +373,7 @@ impl Verifier {
             };
             Verification::of(reports, &acceptance)
         };
-        Ok(decoded.iter().zip(items).map(of).collect())
+        Ok(decoded.iter().zip(items).map(|(packets, (_, data))| of(packets, data)).collect())
     }
 
     /// The verifier as of now. No lock is held while it works.
