@@ -23,7 +23,6 @@ const SIGNAL_TAKES: Duration = Duration::from_secs(2);
 
 /// Where a passphrase comes from. Without any of these it is asked for on the terminal.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 pub(crate) struct PassphraseArgs {
     /// Read a passphrase from the first line of a file; can be repeated
     #[arg(long, value_name = "FILE")]
@@ -66,20 +65,20 @@ impl PassphraseArgs {
             let name = path.display().to_string();
             let failed = |source| Error::Io { action: "read", name: name.clone(), source };
             let line = first_line(descriptor::open(path).map_err(failed)?).map_err(failed)?;
-            passwords.push(passphrase(line, &name)?);
+            passwords.push(passphrase(&line, &name)?);
         }
         if let Some(number) = self.passphrase_fd {
             let name = format!("file descriptor {number}");
             let failed = |source| Error::Io { action: "read", name: name.clone(), source };
             let line = first_line(descriptor::duplicate(number).map_err(failed)?);
-            passwords.push(passphrase(line.map_err(failed)?, &name)?);
+            passwords.push(passphrase(&line.map_err(failed)?, &name)?);
         }
         if let Some(name) = &self.passphrase_env {
             keep_secrets_in_memory();
             let value = std::env::var(name)
                 .map_err(|_| CliError::Usage(format!("the environment has no {name}")))?;
             let value = Zeroizing::new(value.into_bytes());
-            passwords.push(passphrase(value, &format!("the environment variable {name}"))?);
+            passwords.push(passphrase(&value, &format!("the environment variable {name}"))?);
         }
         Ok(passwords)
     }
@@ -134,7 +133,7 @@ fn first_line(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
 
 /// A passphrase from `source`. An empty one protects nothing and comes of a mistake; one that is cut off would
 /// be another passphrase, which opens what the whole one does not.
-fn passphrase(octets: Zeroizing<Vec<u8>>, source: &str) -> Result<Password, CliError> {
+fn passphrase(octets: &[u8], source: &str) -> Result<Password, CliError> {
     if octets.is_empty() {
         return Err(CliError::Usage(format!("the passphrase from {source} is empty")));
     }
@@ -143,7 +142,7 @@ fn passphrase(octets: Zeroizing<Vec<u8>>, source: &str) -> Result<Password, CliE
             "the passphrase from {source} is longer than {PASSPHRASE_BYTES_MAX} bytes"
         )));
     }
-    Ok(Password::from(&octets[..]))
+    Ok(Password::from(octets))
 }
 
 /// Held while the user is asked, so that no progress is drawn over the question.

@@ -382,7 +382,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Writes gpg's machine format as this release does.
-    pub(crate) fn as_in(self, gnupg: Gnupg) -> Self {
+    pub(crate) fn following(self, gnupg: Gnupg) -> Self {
         Self { gnupg, ..self }
     }
 

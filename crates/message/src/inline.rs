@@ -97,11 +97,11 @@ impl Document for Splitter<'_> {
     }
 
     fn signature(&mut self, body: &[u8]) -> Result<()> {
-        if !self.literal {
+        if self.literal {
+            self.announced = self.announced.saturating_sub(1);
+        } else {
             let kind = Signature::parse(body).map(|signature| signature.kind);
             self.binary |= kind != Some(TEXT);
-        } else {
-            self.announced = self.announced.saturating_sub(1);
         }
         framing::write_packet(&mut self.signatures, tag::SIGNATURE, body)
     }

@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn nothing_of_the_input_is_lost() {
-        let data = packet(tag::LITERAL, &[7; 100_000]);
+        let data = packet(tag::LITERAL, &vec![7; 100_000]);
         let mut out = Vec::new();
         Message::new(&data[..]).unwrap().into_packets().unwrap().read_to_end(&mut out).unwrap();
         assert!(out == data);

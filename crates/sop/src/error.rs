@@ -33,6 +33,7 @@ pub(crate) fn of_decryption(error: MessageError) -> Error {
 }
 
 /// What went wrong with the making or changing of a key.
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives the value")]
 pub(crate) fn of_make(error: MakeError) -> Error {
     let number = match &error {
         MakeError::Invalid { .. } | MakeError::Revoked { .. } => Error::PrimaryKeyBad,

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         By::Changed => Order::Change,
     };
     let lines = render::Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
-    let mut lines = lines.as_in(args.gnupg.rules());
+    let mut lines = lines.following(args.gnupg.rules());
     // A listing for programs says what gpg's would; one for people says it where it is asked for.
     // Which certificates are listed when: those with conflicts, those without, or all.
     let mut passes: &[Option<bool>] = &[None];

@@ -109,12 +109,11 @@ fn ask_peers(cert: &Cert, signature: &[u8]) -> Peers {
     let (signature, document) = (file("doc.sig", signature), file("doc", DOCUMENT));
     let status = |command: &mut Command| {
         let command = command.env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::null());
-        match command.status() {
-            Ok(status) => Some(status.success()),
-            Err(_) => {
-                eprintln!("skipped: {} is not installed", command.get_program().display());
-                None
-            }
+        if let Ok(status) = command.status() {
+            Some(status.success())
+        } else {
+            eprintln!("skipped: {} is not installed", command.get_program().display());
+            None
         }
     };
     let home = folder.path();
@@ -168,9 +167,12 @@ fn notation(name: &str) -> Vec<u8> {
     body
 }
 
+/// A part, the hashed and unhashed parts that make it, and whether talaria, gpgv and sq accept the signature.
+type Row = (&'static str, Vec<Part>, Vec<Part>, [bool; 3]);
+
 /// What a critical part of a signature on a document does, one row for each type: ours, gpgv's (2.2.40) and
 /// sq's (0.27) answer. Where ours is another than gpgv's, the row says why.
-fn critical_parts(alice: &Cert) -> Vec<(&'static str, Vec<Part>, Vec<Part>, [bool; 3])> {
+fn critical_parts(alice: &Cert) -> Vec<Row> {
     let hashed =
         |name, tag, body: &[u8], says| (name, vec![(tag, true, body.to_vec())], Vec::new(), says);
     let primary = alice.fingerprint();

@@ -39,14 +39,14 @@ fn use_all(bytes: &[u8], signature: &[u8]) -> Vec<Cert> {
     certs
 }
 
-fn use_one(cert: &Cert, signature: &[u8]) -> Option<Outcome> {
+fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
     let _ = Recipients::default().add(cert, &POLICY, NOW);
     let _ = signing_key(cert, &POLICY, NOW, &mut |_, _| None);
     let _ = decryption_keys(cert, &Arc::new(Mutex::new(|_: usize, _: &_| None)));
     let known = cert.clone();
     let lookup = move |_: &Issuer| vec![known.clone()];
     let verifier = Verifier::new(Box::new(lookup), &POLICY, NOW);
-    Some(verifier.one(signature, b"text").outcome)
+    verifier.one(signature, b"text").outcome
 }
 
 /// gpg and sq verify with such a certificate; Sequoia itself panics.
@@ -63,12 +63,12 @@ fn an_appended_subkey_that_no_signature_can_cover_is_left_aside() {
             let hostile = [&public[..], &subkey(14, algorithm, bytes)].concat();
             let certs = use_all(&hostile, &signature);
             assert_eq!(certs.len(), 1, "{algorithm} {bytes}");
-            assert_eq!(use_one(&certs[0], &signature), Some(Outcome::Good));
+            assert_eq!(use_one(&certs[0], &signature), Outcome::Good);
             let kept = certs[0].keys().count() - before.keys().count();
             assert_eq!(kept, usize::from(bytes <= 65_535), "{algorithm} {bytes}");
             // A caller may have parsed it without us.
             let theirs = Cert::from_bytes(&hostile).unwrap();
-            assert_eq!(use_one(&theirs, &signature), Some(Outcome::Good));
+            assert_eq!(use_one(&theirs, &signature), Outcome::Good);
         }
     }
 }

@@ -235,10 +235,10 @@ fn reads_junk_in_a_process_of_its_own() {
         [&[3, 0, 0, 0, 0, 0, 0, 0, 0, 1][..], &bits, &vec![0xff; octets.into()]].concat()
     };
     let packet = match &*kind {
-        "version 9" => packet(1, &[9; 60_000]),
+        "version 9" => packet(1, &vec![9; 60_000]),
         "RSA" | "opener" => packet(1, &rsa(8000)),
-        "passphrase" => packet(3, &[[4, 9, 0, 8].as_slice(), &[7; 60_000]].concat()),
-        "marker" => packet(10, &[7; 60_000]),
+        "passphrase" => packet(3, &[[4, 9, 0, 8].as_slice(), &vec![7; 60_000]].concat()),
+        "marker" => packet(10, &vec![7; 60_000]),
         "small" => packet(1, &[9]),
         other => panic!("{other}"),
     };

@@ -36,7 +36,7 @@ fn open(sealed: &[u8], threads: usize) -> Result<Vec<u8>, talaria_message::Messa
     let mut plain = Vec::new();
     let options = DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads };
     let mut secrets = password_secrets("correct horse");
-    decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options)?;
+    decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options)?;
     Ok(plain)
 }
 
@@ -153,7 +153,7 @@ fn of_several_session_keys_the_right_one_is_found() {
                 threads: 2,
             };
             let mut input = Cursor::new(&sealed);
-            decrypt(&mut input, &mut opened, &mut secrets, &mut no_certs(), options).unwrap();
+            decrypt(&mut input, &mut opened, &mut secrets, &no_certs(), options).unwrap();
             assert!(opened == plain, "{profile:?} {aead:?} {size}");
         }
     }
@@ -255,7 +255,7 @@ fn many_documents_are_signed_wherever_the_key_is() {
 
 /// A version 4 certificate whose owner prefers these, as gpg's `setpref` writes them.
 fn preferring(
-    features: openpgp::types::Features,
+    features: &openpgp::types::Features,
     ciphers: &[SymmetricAlgorithm],
     digests: &[HashAlgorithm],
 ) -> Cert {
@@ -308,15 +308,15 @@ fn recipients_get_what_they_prefer_of_what_is_safe() {
     use openpgp::types::Features;
     let gnupg = || Features::empty().set_seipdv1().set(1);
     let both = [HashAlgorithm::SHA384, HashAlgorithm::SHA512];
-    let cert = preferring(gnupg(), &[SymmetricAlgorithm::AES192], &both);
+    let cert = preferring(&gnupg(), &[SymmetricAlgorithm::AES192], &both);
     assert_eq!(kind_of(&cert, None), (20, "AES192".to_owned(), vec![9]));
     assert_eq!(kind_of(&cert, Some("x")), (18, "AES192".to_owned(), vec![9]));
     let old = Features::empty().set_seipdv1();
     let weak = [SymmetricAlgorithm::Twofish, SymmetricAlgorithm::AES128];
-    let cert = preferring(old, &weak, &[HashAlgorithm::SHA1]);
+    let cert = preferring(&old, &weak, &[HashAlgorithm::SHA1]);
     // Nothing weak is used, whoever prefers it.
     assert_eq!(kind_of(&cert, None), (18, "AES128".to_owned(), vec![8]));
     let new = Features::empty().set_seipdv1().set(1).set_seipdv2();
-    let cert = preferring(new, &[SymmetricAlgorithm::AES256], &[HashAlgorithm::SHA512]);
+    let cert = preferring(&new, &[SymmetricAlgorithm::AES256], &[HashAlgorithm::SHA512]);
     assert_eq!(kind_of(&cert, None), (18, "AES256".to_owned(), vec![10]));
 }

@@ -38,8 +38,7 @@ fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
         threads: 2,
     };
     let mut secrets = Parties::new().secrets();
-    let done =
-        decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options);
+    let done = decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options);
     (plain, done.map(drop))
 }
 
@@ -177,7 +176,7 @@ fn forms_that_are_no_message() {
     let inline = |bytes: &[u8]| {
         let mut out = Vec::new();
         let done =
-            verify_inline(&mut &bytes[..], &mut out, &mut no_certs(), Limits::default()).map(drop);
+            verify_inline(&mut &bytes[..], &mut out, &no_certs(), Limits::default()).map(drop);
         (out, done)
     };
     let literal = b"\xcb\x07b\0\0\0\0\0x";
@@ -209,7 +208,7 @@ fn bombs_and_nesting() {
     };
     let inline = |bytes: &[u8], limits: Limits| {
         let mut out = std::io::sink();
-        verify_inline(&mut &bytes[..], &mut out, &mut no_certs(), limits).map(drop)
+        verify_inline(&mut &bytes[..], &mut out, &no_certs(), limits).map(drop)
     };
     let mut literal = b"\xcb\xff\x01\x00\x00\x06b\0\0\0\0\0".to_vec();
     literal.resize(literal.len() + (1 << 24), 0);

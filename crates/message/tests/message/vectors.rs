@@ -23,7 +23,7 @@ fn open(name: &str, secrets: &mut Secrets) -> (Vec<u8>, Decrypted) {
     let mut plain = Vec::new();
     let options =
         DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads: 2 };
-    let decrypted = decrypt(&mut input, &mut plain, secrets, &mut no_certs(), options).expect(name);
+    let decrypted = decrypt(&mut input, &mut plain, secrets, &no_certs(), options).expect(name);
     (plain, decrypted)
 }
 

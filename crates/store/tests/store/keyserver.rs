@@ -277,7 +277,11 @@ fn a_migration_computes_what_the_old_verifier_may_have_got_wrong() {
         assert_clean(&store);
         assert_digests(&store);
         let mut changed = BTreeSet::new();
-        store.for_each_change(last, |_, _, id, _| drop(changed.insert(id))).unwrap();
+        store
+            .for_each_change(last, |_, _, id, _| {
+                changed.insert(id);
+            })
+            .unwrap();
         assert_eq!(changed, expected);
         assert_eq!(expected.is_empty(), wrong == Verdict::Good);
     }

@@ -107,7 +107,7 @@ pub(crate) fn open_with(
     let mut plain = Vec::new();
     let options = DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads };
     let mut secrets = parties.secrets();
-    decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &mut no_certs(), options)?;
+    decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options)?;
     Ok(plain)
 }
 
