@@ -1,13 +1,15 @@
 //! Ed25519 keys and signatures with components of small order, in certificates and on documents: the verdict is
-//! the same alone and among neighbours.
+//! the same alone and among neighbours, and what gpg calls bad is never good.
 
+use std::collections::HashSet;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::digest;
 use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
-use curve25519_dalek::traits::Identity as _;
+use curve25519_dalek::traits::{Identity as _, IsIdentity as _};
 use talaria_bench::{Generate, Profile, certs};
 use talaria_cert::{Cert, Verdict, Verification, View, sha256};
 use talaria_message::openpgp::parse::Parse as _;
@@ -22,6 +24,8 @@ const CREATED: u32 = NOW - 86_400;
 struct Attacker {
     secret: Scalar,
     public: [u8; 32],
+    /// Whether the key has no component of small order after all.
+    honest: bool,
 }
 
 /// The body of a packet with the octets that make it one.
@@ -41,7 +45,8 @@ fn mpi(octets: &[u8]) -> Vec<u8> {
 
 impl Attacker {
     fn new(secret: Scalar, component: EdwardsPoint) -> Self {
-        Self { secret, public: (EdwardsPoint::mul_base(&secret) + component).compress().0 }
+        let public = (EdwardsPoint::mul_base(&secret) + component).compress().0;
+        Self { secret, public, honest: component.is_identity() }
     }
 
     fn numbered(number: usize, component: EdwardsPoint) -> Self {
@@ -127,15 +132,20 @@ impl Attacker {
     }
 }
 
-/// Certificates with every pair of components in A and R, good and bad where there are both, with the verdict
-/// that the rule gives.
-fn hostile() -> Vec<(Vec<u8>, bool)> {
+/// A certificate, whether its signature is good, and whether its key has no component of small order.
+type Made = (Vec<u8>, bool, bool);
+
+/// Certificates with every pair of components in A and R, with an equation that holds and with one that does
+/// not, where there are both.
+fn hostile() -> Vec<Made> {
     let mut made = Vec::new();
     for (i, a) in EIGHT_TORSION.into_iter().enumerate() {
         for (j, r) in EIGHT_TORSION.into_iter().enumerate() {
             for wanted in [false, true] {
                 let attacker = Attacker::numbered(100 * i + 2 * j + usize::from(wanted), a);
-                made.extend(attacker.certificate(r, wanted).map(|cert| (cert, wanted)));
+                let good = wanted && attacker.honest;
+                let cert = attacker.certificate(r, wanted);
+                made.extend(cert.map(|cert| (cert, good, attacker.honest)));
             }
         }
     }
@@ -156,8 +166,8 @@ fn store() -> Store {
 #[test]
 fn small_order_components_in_a_certificate_have_one_verdict_whatever_the_neighbours() {
     let hostile = hostile();
-    assert!(hostile.iter().any(|(_, good)| *good) && hostile.len() > 100);
-    let parsed: Vec<Cert> = hostile.iter().map(|(raw, _)| Cert::parse(raw).unwrap()).collect();
+    assert!(hostile.iter().any(|made| made.1) && hostile.len() > 100);
+    let parsed: Vec<Cert> = hostile.iter().map(|made| Cert::parse(&made.0).unwrap()).collect();
     let read = |store: &Store, cert: &Cert| {
         let row = store.row(cert.fingerprint()).unwrap().unwrap();
         (store.stored(row.id).unwrap().unwrap().verdicts, store.digests_of(row.id).unwrap())
@@ -168,7 +178,7 @@ fn small_order_components_in_a_certificate_have_one_verdict_whatever_the_neighbo
     let mut together = store();
     together.ingest(neighbours, Verification::Full, NOW).unwrap();
     assert_eq!(together.check(Depth::Signatures, |_| {}).unwrap().findings, vec![]);
-    for (cert, (_, good)) in parsed.iter().zip(&hostile) {
+    for (cert, (_, good, _)) in parsed.iter().zip(&hostile) {
         let mut alone = store();
         alone.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
         assert_eq!(alone.check(Depth::Signatures, |_| {}).unwrap().findings, vec![]);
@@ -176,6 +186,66 @@ fn small_order_components_in_a_certificate_have_one_verdict_whatever_the_neighbo
         assert_eq!(read(&alone, cert).0, [expected]);
         assert_eq!(read(&alone, cert), read(&together, cert));
     }
+}
+
+/// What gpg calls the signatures of certificates with an Ed25519 key: `!` good, all else bad.
+fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<bool>> {
+    let home = tempfile::tempdir().unwrap();
+    let gpg = |args: &[&str]| {
+        Command::new("gpg")
+            .args(["--batch", "--no-auto-check-trustdb", "--allow-non-selfsigned-uid", "--homedir"])
+            .arg(home.path())
+            .args(args)
+            .output()
+    };
+    let file = home.path().join("certs.pgp");
+    std::fs::write(&file, certificates.concat()).unwrap();
+    gpg(&["--import", file.to_str().unwrap()]).ok()?;
+    let list = gpg(&["--check-sigs", "--with-colons"]).unwrap();
+    let (mut good, mut name) = (HashSet::new(), String::new());
+    for line in String::from_utf8_lossy(&list.stdout).lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        match fields[..] {
+            ["fpr", ..] => fields[9].clone_into(&mut name),
+            ["sig", "!", ..] => drop(good.insert(name.clone())),
+            _ => {}
+        }
+    }
+    let is_good =
+        |raw: &Vec<u8>| good.contains(&Cert::parse(raw).unwrap().fingerprint().to_string());
+    Some(certificates.iter().map(is_good).collect())
+}
+
+/// With proper keys gpg's verdict is ours, whatever R is. With others it is good for other signatures than
+/// those for which the equation holds, and ours is bad.
+#[test]
+fn what_gpg_calls_bad_is_never_good() {
+    let hostile = hostile();
+    let raw: Vec<_> = hostile.iter().map(|made| made.0.clone()).collect();
+    let Some(gpg) = by_gpg(&raw) else {
+        eprintln!("skipped: no gpg");
+        return;
+    };
+    assert!(gpg.contains(&true) && gpg.contains(&false));
+    for ((_, good, honest), gpg) in hostile.iter().zip(gpg) {
+        assert!(gpg || !good);
+        assert!(!honest || gpg == *good);
+    }
+}
+
+/// A key that is nothing but a point of small order, zero among them: anybody can make signatures for which the
+/// equation holds. gpg ends with a fatal error.
+#[test]
+fn a_key_of_small_order_has_no_good_signature() {
+    let made = EIGHT_TORSION.into_iter().flat_map(|a| {
+        let attacker = Attacker::new(Scalar::ZERO, a);
+        EIGHT_TORSION.into_iter().filter_map(move |r| attacker.certificate(r, true))
+    });
+    let made: Vec<Cert> = made.map(|raw| Cert::parse(&raw).unwrap()).collect();
+    assert!(made.len() > 20);
+    let made: Vec<&Cert> = made.iter().cycle().take(200).collect();
+    let verdicts = talaria_cert::verdicts(&made, Verification::Full);
+    assert!(verdicts.iter().all(|verdicts| *verdicts == [Verdict::Bad]));
 }
 
 /// The same with documents: what is verified together has the verdicts of what is verified alone.
@@ -206,7 +276,8 @@ fn verify_many_accepts_nothing_that_verify_refuses() {
             for wanted in [false, true] {
                 let document = format!("document {number} {j}").into_bytes();
                 let signed = key.signature(0, &document, r, wanted);
-                items.extend(signed.map(|signed| (signed, document, wanted)));
+                let good = wanted && key.honest;
+                items.extend(signed.map(|signed| (signed, document, good)));
             }
         }
         for more in 0..20 {

@@ -180,9 +180,10 @@ fn ecdsa(curve: Curve, point: &[u8], digest: &[u8], numbers: &[u8]) -> Right {
     Ok(signed.verify(digest, &key).unwrap_or(false))
 }
 
+/// As Go has it, for the views of Hockeypuck. Verdicts are made by [`crate::ed25519`].
 fn ed25519(point: &[u8], digest: &[u8], signed: &[u8]) -> bool {
     let (Ok(point), Ok(signed)) = (point.try_into(), signed.try_into()) else { return false };
-    PublicKey::read(point).is_some_and(|key| key.verifies(digest, signed))
+    PublicKey::read(point).is_some_and(|key| key.satisfies(digest, signed))
 }
 
 fn ed448(point: &[u8], digest: &[u8], signed: &[u8]) -> Right {

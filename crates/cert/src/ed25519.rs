@@ -1,7 +1,8 @@
 //! Ed25519 (RFC 8032, section 5.1): one rule for one signature and for many.
 //!
 //! A signature is good if A and R are canonical encodings of points, S is below the order of the base point,
-//! and `[S]B - [h]A` has the octets of R. That is the rule of libgcrypt, and so of gpg, without a cofactor.
+//! `[S]B - [h]A` has the octets of R, and A has no component of small order. The equation is that of libgcrypt,
+//! and so of gpg, without a cofactor; for other A, libgcrypt differs from everybody else, see decision record 0003.
 //!
 //! Batches come to the same verdict for every input, and are only faster. The sum of many equations, each times
 //! a random number, holds for points with a component of small order even where one of the equations does
@@ -39,20 +40,27 @@ const GROUP: usize = 5;
 /// An Ed25519 key, decompressed.
 pub(crate) struct PublicKey {
     key: VerifyingKey,
-    /// Set once the point is known to have no component of small order.
-    torsion_free: OnceLock<()>,
+    /// Whether the point is in the group of the base point and not its zero, once that is known.
+    is_sound: OnceLock<bool>,
 }
 
 impl PublicKey {
     /// Reads a key; `None` if it is no point, or not encoded in the one canonical way.
     pub(crate) fn read(octets: &[u8; 32]) -> Option<Self> {
         let key = VerifyingKey::from_bytes(octets).ok().filter(|_| is_canonical(octets))?;
-        Some(Self { key, torsion_free: OnceLock::new() })
+        let is_sound = if key.is_weak() { OnceLock::from(false) } else { OnceLock::new() };
+        Some(Self { key, is_sound })
     }
 
     /// Whether the key made the signature `signed` of the octets `message`. Everything that says whether an
     /// Ed25519 signature is good asks here.
     pub(crate) fn verifies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
+        self.satisfies(message, signed)
+            && *self.is_sound.get_or_init(|| self.key.to_edwards().is_torsion_free())
+    }
+
+    /// Whether the equation holds, whatever the key: what Go verifies, and so Hockeypuck.
+    pub(crate) fn satisfies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
         self.key.verify(message, &Signature::from_bytes(signed)).is_ok()
     }
 }
@@ -79,8 +87,11 @@ impl Job {
         }
     }
 
-    /// The parts of the equation; `None` if they are not canonical.
+    /// The parts of the equation; `None` if they are not canonical, or the key is known to be bad.
     fn equation(&self, place: usize) -> Option<Equation<'_>> {
+        if self.key.is_sound.get() == Some(&false) {
+            return None;
+        }
         let (r, s) = self.signed.split_first_chunk::<32>()?;
         let s = Option::from(Scalar::from_canonical_bytes(s.try_into().ok()?))?;
         let point = is_canonical(r).then(|| CompressedEdwardsY(*r).decompress()).flatten()?;
@@ -153,7 +164,7 @@ fn holds(batch: &[Equation<'_>]) -> Option<bool> {
             keys.push((equation.key, Scalar::ZERO));
         }
         keys[place].1 += factor * equation.h;
-        if equation.key.torsion_free.get().is_some() {
+        if equation.key.is_sound.get().is_some() {
             keys[place].0 = equation.key;
         }
     }
@@ -166,7 +177,7 @@ fn holds(batch: &[Equation<'_>]) -> Option<bool> {
     if !sum.mul_by_cofactor().is_identity() {
         return Some(false);
     }
-    let unknown = || keys.iter().filter(|(key, _)| key.torsion_free.get().is_none());
+    let unknown = || keys.iter().filter(|(key, _)| key.is_sound.get().is_none());
     let points: Vec<EdwardsPoint> = batch
         .iter()
         .map(|equation| equation.r)
@@ -175,7 +186,7 @@ fn holds(batch: &[Equation<'_>]) -> Option<bool> {
     let holds = are_torsion_free(&points)?;
     if holds {
         unknown().for_each(|(key, _)| {
-            let _ = key.torsion_free.set(());
+            let _ = key.is_sound.set(true);
         });
     }
     Some(holds)
@@ -279,6 +290,7 @@ mod tests {
     }
 
     /// The rule, written down once more: what is compared are octets, and nothing is multiplied by eight.
+    /// Keys have no component of small order.
     fn by_the_rule((a, signed, digest): &([u8; 32], [u8; 64], Digest)) -> bool {
         let (r, s) = (signed[..32].try_into().unwrap(), signed[32..].try_into().unwrap());
         let canonical = |octets: &[u8; 32]| {
@@ -287,7 +299,9 @@ mod tests {
         let s: Option<Scalar> = Scalar::from_canonical_bytes(s).into();
         let (Some(s), true, true) = (s, canonical(a), canonical(&r)) else { return false };
         let point = CompressedEdwardsY(*a).decompress().unwrap();
-        (EdwardsPoint::mul_base(&s) - point * challenge(&r, a, digest)).compress().0 == r
+        point.is_torsion_free()
+            && !point.is_identity()
+            && (EdwardsPoint::mul_base(&s) - point * challenge(&r, a, digest)).compress().0 == r
     }
 
     fn verdict(good: bool) -> Verdict {
@@ -354,7 +368,7 @@ mod tests {
                 let alone: Vec<_> = jobs.iter().map(Job::verdict).collect();
                 assert_eq!(ed25519_verdicts(&jobs), alone);
                 assert_eq!(alone.contains(&Verdict::Bad), !is_free);
-                assert_eq!(key.torsion_free.get().is_some(), is_free);
+                assert_eq!(key.is_sound.get(), Some(&is_free));
             }
         }
     }
