@@ -90,7 +90,11 @@ impl Stores {
     ) -> Result<openpgp::Cert, Error> {
         let certs = self.named_exactly(query, now)?;
         if certs.is_empty() {
-            return Err(self.inexact(query, now));
+            // What signatures say of a key that is not supported cannot be known, so no user ID of it is valid.
+            return Err(match query.exact().map(|exact| self.unsupported(&exact, now)) {
+                Some(named @ Error::Message(_)) => named,
+                _ => self.inexact(query, now),
+            });
         }
         let mut usable = Vec::new();
         let mut refused = None;

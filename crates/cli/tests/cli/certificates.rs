@@ -73,7 +73,7 @@ fn errors_name_the_object_and_what_to_do() {
     assert!(missing.contains("no store at") && missing.contains("talaria import"), "{missing}");
     let ring = program.ring("ring.pgp", &corpus(3));
     program.ok(&["import", ring.to_str().unwrap()]);
-    assert!(program.fails(&["list", "nobody"], 1).contains("nothing found for *nobody"));
+    assert!(program.fails(&["list", "nobody"], 1).contains("nothing found for nobody"));
     assert!(program.fails(&["list", "0x123"], 1).contains("nothing found"));
     assert!(program.fails(&["list", "0x123456"], 2).contains("a key ID has 8 or 16 digits"));
     assert!(program.fails(&["frobnicate"], 2).contains("unrecognized subcommand"));

@@ -162,6 +162,7 @@ fn a_key_revoked_by_a_designated_revoker_is_revoked_as_in_gpg() {
 
     // Rita's certificate arrives.
     let token = program.ok(&["changes"]);
+    let token = token.trim().strip_prefix("token ").unwrap();
     program.ok(&["import", &rita]);
     let theirs = home.ok(&["--with-colons", "-k", alice]);
     assert!(letters(&theirs).iter().all(|(_, letter)| letter == "r"), "{theirs}");
@@ -177,7 +178,7 @@ fn a_key_revoked_by_a_designated_revoker_is_revoked_as_in_gpg() {
     let output = home.run(&["--status-fd", "1", "--verify", &format!("{document}.sig"), &document]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("REVKEYSIG"), "{output:?}");
     // Those who follow the log learn of it.
-    let log = program.ok(&["changes", "--since", token.trim()]);
+    let log = program.ok(&["changes", "--since", token]);
     assert!(log.contains(alice.as_str()) && log.contains(&home.rita), "{log}");
     program.assert_clean();
     program.ok(&["check", "--rebuild"]);

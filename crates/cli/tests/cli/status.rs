@@ -305,7 +305,10 @@ fn what_is_made_is_reported_as_gpg_does() {
     let lines = alike(&["-r", "bob", "-e"], &["encrypt", "--to", "bob@example.org"]);
     assert_eq!(lines, ["BEGIN_ENCRYPTION 2 9", "END_ENCRYPTION"]);
     let both = ["encrypt", "--to", "bob@example.org", "--sign-with", "alice"];
-    let lines = alike(&["-r", "bob", "-u", "alice", "-s", "-e"], &both);
+    // The digest that bob prefers.
+    let preferred = ["--digest-algo", "SHA512"];
+    let gpg = [&preferred[..], &["-r", "bob", "-u", "alice", "-s", "-e"]].concat();
+    let lines = alike(&gpg, &both);
     assert_eq!(
         keywords(&lines),
         ["BEGIN_SIGNING", "SIG_CREATED", "BEGIN_ENCRYPTION", "END_ENCRYPTION"]

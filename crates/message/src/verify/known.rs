@@ -161,10 +161,18 @@ impl KnownKey {
     }
 
     /// Whether something that the primary key says of itself was in force at `time`: a direct-key signature,
-    /// or a user ID that was not revoked. Of a user ID the newest signature speaks, as in listings.
+    /// or a user ID that was not revoked. Of a user ID the newest signature speaks that had not expired: a
+    /// revocation can be for a time.
     fn has_said_something(&self, time: u32) -> bool {
         let made = |signature: &Signature| signature.signature_creation_time().map(seconds);
-        let by_then = |signature: &&Signature| made(signature).is_some_and(|made| made <= time);
+        let by_then = |signature: &&Signature| {
+            let ends = |made: u32| {
+                signature
+                    .signature_validity_period()
+                    .map_or(u32::MAX, |validity| made.saturating_add(period(validity)))
+            };
+            made(signature).is_some_and(|made| made <= time && time < ends(made))
+        };
         let mut direct = self.cert.primary_key().self_signatures();
         direct.any(|signature| signature.typ() == SignatureType::DirectKey && by_then(&signature))
             || self.cert.userids().any(|id| {

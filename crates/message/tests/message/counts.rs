@@ -589,7 +589,8 @@ fn signatures_made_while_all_user_ids_were_revoked_do_not_count() {
         // Both let the revoked user ID bind the key all the same.
         let Peers { gpgv, sq } = ask_peers(&cert, &octets(&signature));
         assert!(gpgv.is_none_or(|good| good) && sq.is_none_or(|good| good), "day {day}");
-    } // A direct-key signature binds the key whatever becomes of its user IDs.
+    }
+    // A direct-key signature binds the key whatever becomes of its user IDs.
     let with_direct = generated.clone().insert_packets(packets).unwrap().0;
     let signature = signed(&generated, document_at(MADE + 15 * DAY));
     assert_eq!(outcome(&with_direct, &signature), Outcome::Good);
@@ -599,10 +600,25 @@ fn signatures_made_while_all_user_ids_were_revoked_do_not_count() {
         .unwrap()
         .sign_userid_binding(&mut pair, None, &user_id)
         .unwrap();
-    let left = without_direct.insert_packets([Packet::from(user_id), revocation.into()]).unwrap().0;
+    let packets = [Packet::from(user_id.clone()), revocation.into()];
+    let left = without_direct.clone().insert_packets(packets).unwrap().0;
     for (day, counts) in [(5, true), (15, false)] {
         let signature = signed(&generated, document_at(MADE + day * DAY));
         assert_eq!(outcome(&left, &signature) == Outcome::Good, counts, "day {day}");
+    }
+    // A revocation that expires is one for a time.
+    let revocation = SignatureBuilder::new(SignatureType::CertificationRevocation)
+        .set_signature_creation_time(at(MADE + 10 * DAY))
+        .unwrap()
+        .set_signature_validity_period(days(10))
+        .unwrap()
+        .sign_userid_binding(&mut pair, None, &user_id)
+        .unwrap();
+    let packets = [Packet::from(user_id), revocation.into()];
+    let suspended = without_direct.insert_packets(packets).unwrap().0;
+    for (day, counts) in [(5, true), (15, false), (25, true)] {
+        let signature = signed(&generated, document_at(MADE + day * DAY));
+        assert_eq!(outcome(&suspended, &signature) == Outcome::Good, counts, "day {day}");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::common::{Folder, assert_clean, contents};
 use crate::people::{CREATED, Own, Person, Says};
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Cert, Fingerprint, Verification};
+use talaria_cert::{Cert, Fingerprint, Gnupg, Verification};
 use talaria_store::{Access, Binding, Depth, Event, Observation, Return, Store};
 use talaria_trust::tofu::Policy;
 use talaria_trust::{Introducer, Level, Rules};
@@ -240,18 +240,24 @@ fn nobody_is_valid_whose_key_or_user_id_is_revoked() {
 #[test]
 fn what_can_be_forged_or_was_not_verified_does_not_count() {
     const SHA1_ENDS: u32 = CREATED + 1000;
+    let (full, unknown) = (Level::Full, Level::Unknown);
+    // By the rules of GnuPG 2.2, and by those of 2.4, which take no SHA-1 whatever its date.
     for (says, expected) in [
-        (Says { sha1: true, created: SHA1_ENDS, ..Says::default() }, Level::Full),
-        (Says { sha1: true, created: SHA1_ENDS + 1, ..Says::default() }, Level::Unknown),
-        (Says { created: SHA1_ENDS + 1, ..Says::default() }, Level::Full),
-        (Says { kind: 0x11, ..Says::default() }, Level::Unknown),
-        (Says { kind: 0x12, ..Says::default() }, Level::Full),
-        (Says { kind: 0x13, ..Says::default() }, Level::Full),
+        (Says { sha1: true, created: SHA1_ENDS, ..Says::default() }, [full, unknown]),
+        (Says { sha1: true, created: SHA1_ENDS + 1, ..Says::default() }, [unknown, unknown]),
+        (Says { created: SHA1_ENDS + 1, ..Says::default() }, [full, full]),
+        (Says { kind: 0x11, ..Says::default() }, [unknown, unknown]),
+        (Says { kind: 0x12, ..Says::default() }, [full, full]),
+        (Says { kind: 0x13, ..Says::default() }, [full, full]),
     ] {
         let mut world = World::of(2);
         world.certifies(0, 1, &says);
-        assert_eq!(world.level(1), expected, "{says:?}");
-        assert_clean(&world.store);
+        assert_eq!(world.level(1), expected[1], "{says:?}");
+        for (gnupg, expected) in [Gnupg::V2_2, Gnupg::V2_4].into_iter().zip(expected) {
+            world.store.set_trust_rules(Rules { gnupg, ..Rules::default() }, NOW).unwrap();
+            assert_eq!(world.level(1), expected, "{gnupg:?}: {says:?}");
+            assert_clean(&world.store);
+        }
     }
 }
 
