@@ -147,10 +147,13 @@ pub fn stored(bytes: &[u8]) {
     let store = stores.writable().expect("it is new");
     let names: Vec<_> = taken.iter().map(talaria_cert::Cert::fingerprint).collect();
     let outcomes = store.ingest(taken.clone(), Verification::Full, now).expect("there is room");
-    // What is there already changes nothing.
+    // What is there already changes nothing: no row is added to the change log.
+    let before = store.last_change().expect("it can be read");
     let again = store.ingest(taken, Verification::Full, now).expect("there is room");
+    assert_eq!(store.last_change().expect("it can be read"), before);
     for (first, again) in outcomes.iter().zip(again) {
-        assert!(matches!(again, Outcome::Unchanged) || matches!(first, Outcome::Refused(_)));
+        assert_ne!(again, Outcome::New);
+        assert_eq!(matches!(first, Outcome::Refused(_)), matches!(again, Outcome::Refused(_)));
     }
     let report = store.check(Depth::Signatures, |_| {}).expect("it can be read");
     assert_eq!(report.findings, []);

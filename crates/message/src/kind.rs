@@ -4,10 +4,10 @@
 //! data are looked into, since what signs a message mostly compresses it, too.
 
 use std::fmt;
-use std::io::{BufRead, Chain, Cursor, Read};
+use std::io::{BufRead, BufReader, Chain, Cursor, Read};
 
-use bzip2::read::BzDecoder;
-use flate2::read::{DeflateDecoder, ZlibDecoder};
+use bzip2::bufread::BzDecoder;
+use flate2::bufread::{DeflateDecoder, ZlibDecoder};
 
 use crate::armor::{ArmorReader, Input, framed};
 use crate::cleartext::CLEARTEXT_HEAD;
@@ -188,11 +188,14 @@ fn compressed(
     }
     let mut inner = Vec::new();
     let limit = INNER_BYTES as u64;
+    // Octet by octet: of a longer piece that is damaged a decoder gives nothing, not even what is in front of the
+    // damage, and the answer would depend on how the message arrived.
+    let octets = BufReader::with_capacity(1, data);
     let read = match algorithm {
-        0 => data.take(limit).read_to_end(&mut inner),
-        1 => DeflateDecoder::new(data).take(limit).read_to_end(&mut inner),
-        2 => ZlibDecoder::new(data).take(limit).read_to_end(&mut inner),
-        3 => BzDecoder::new(data).take(limit).read_to_end(&mut inner),
+        0 => octets.take(limit).read_to_end(&mut inner),
+        1 => DeflateDecoder::new(octets).take(limit).read_to_end(&mut inner),
+        2 => ZlibDecoder::new(octets).take(limit).read_to_end(&mut inner),
+        3 => BzDecoder::new(octets).take(limit).read_to_end(&mut inner),
         _ => return Some(MessageKind::Other),
     };
     let full = inner.len() == INNER_BYTES;
@@ -300,8 +303,6 @@ impl<R: BufRead> Message<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::BufReader;
-
     use super::*;
     use crate::armor::{ArmorWriter, Label};
     use std::io::Write as _;
