@@ -111,7 +111,7 @@ impl Skesk {
         self.cipher.key_bytes()
     }
 
-    /// Stretches a passphrase: some 40 ms.
+    /// Stretches a passphrase: some 40 ms if it is iterated, as long as its parameters say with Argon2.
     pub(crate) fn stretch(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>> {
         let key = self.s2k.derive_key(password, self.cipher.key_bytes());
         let key = key.map_err(|_| MessageError::Unsupported(format!("the S2K {:?}", self.s2k)))?;
