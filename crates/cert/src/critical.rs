@@ -41,8 +41,27 @@ pub enum Incomprehensible {
     Cut,
 }
 
-/// Notations that GnuPG understands of itself.
-const NOTATIONS: [&[u8]; 2] = [b"preferred-email-encoding@pgp.com", b"pka-address@gnupg.org"];
+/// Notations that are understood wherever they are, as in GnuPG.
+pub const KNOWN_NOTATIONS: [&str; 2] =
+    ["preferred-email-encoding@pgp.com", "pka-address@gnupg.org"];
+
+/// Whether a critical subpacket of this type is understood, whatever it contains.
+#[must_use]
+pub fn is_known_subpacket(kind: u8) -> bool {
+    matches!(
+        kind,
+        // Times, expiry, exportable, trust, its expression, revocable, key expiry.
+        2..=7 | 9
+        // Preferred ciphers, revoker, issuer.
+        | 11 | 12 | 16
+        // Preferred digests, compression, keyserver; primary user ID, policy, key flags.
+        | 21 | 22 | 24..=27
+        // Signer's user ID, reason for revocation, features, embedded signature, issuer, AEAD.
+        | 28..=30 | 32..=34
+        // Attested certifications.
+        | 37
+    )
+}
 
 impl Signature<'_> {
     /// Whether the reader understands all critical parts of the signature.
@@ -90,18 +109,9 @@ impl Signature<'_> {
 
     fn is_known(&self, kind: u8, body: &[u8], context: &Context<'_>) -> bool {
         match kind {
-            // Times, expiry, exportable, trust, its expression, revocable, key expiry.
-            2..=7 | 9
-            // Preferred ciphers, revoker, issuer.
-            | 11 | 12 | 16
-            // Preferred digests, compression, keyserver; primary user ID, policy, key flags.
-            | 21 | 22 | 24..=27
-            // Signer's user ID, reason for revocation, features, embedded signature, issuer, AEAD.
-            | 28..=30 | 32..=34
-            // Attested certifications.
-            | 37 => true,
+            _ if is_known_subpacket(kind) => true,
             NOTATION => notation(body).is_some_and(|name| {
-                NOTATIONS.contains(&name)
+                KNOWN_NOTATIONS.iter().any(|known| known.as_bytes() == name)
                     || matches!(context, Context::Document { notations, .. }
                         if notations.iter().any(|known| known.as_bytes() == name))
             }),

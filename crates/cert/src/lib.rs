@@ -46,6 +46,7 @@ mod split;
 mod stored;
 mod summary;
 mod terms;
+mod unhashed;
 pub mod user_id;
 mod verify;
 mod view;
@@ -53,7 +54,7 @@ mod view;
 pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
-pub use critical::{Context, Incomprehensible};
+pub use critical::{Context, Incomprehensible, KNOWN_NOTATIONS, is_known_subpacket};
 pub use ed25519::{Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
@@ -71,6 +72,7 @@ pub use summary::{
 };
 pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
+pub use unhashed::plain_signature;
 pub use verify::{
     Certified, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over, complete, renew,
     renewed, verdicts,

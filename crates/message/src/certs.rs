@@ -100,7 +100,7 @@ impl Packets<'_> {
         }
         Some(parser.next().map(|(packet, rest)| {
             self.rest = Some(rest);
-            packet
+            readable(packet)
         }))
     }
 
@@ -122,6 +122,18 @@ impl Packets<'_> {
         };
         self.leaving != Leaving::Nothing
     }
+}
+
+/// `packet`, or what Sequoia can read of it: it takes no signature with something malformed in its unhashed
+/// area, where anybody may write.
+fn readable(packet: Packet) -> Packet {
+    let Packet::Unknown(unknown) = &packet else { return packet };
+    if unknown.tag() != Tag::Signature {
+        return packet;
+    }
+    let plain = talaria_cert::plain_signature(unknown.body());
+    let signature = plain.and_then(|body| openpgp::packet::Signature::from_bytes(&body).ok());
+    signature.map_or(packet, Packet::from)
 }
 
 impl Iterator for Packets<'_> {
