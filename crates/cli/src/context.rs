@@ -70,8 +70,7 @@ impl Context {
     /// What makes a key or a signature too weak to count.
     #[expect(clippy::unused_self, reason = "a choice of the user's, once there is one")]
     pub(crate) fn policy(&self) -> &'static StandardPolicy<'static> {
-        static POLICY: StandardPolicy<'static> = StandardPolicy::new();
-        &POLICY
+        talaria::message::policy()
     }
 
     /// Waits until `time` if that is a matter of seconds, and time passes.

@@ -213,13 +213,16 @@ pub(crate) fn decrypt_with(
         .read_to_end(&mut start)
         .map_err(MessageError::read)?;
     let version_1 = matches!(sealed, Sealed::Version1);
+    // What the session key that is taken opens with.
+    let mut keys = None;
     let found = secrets.find(remembered, wrapped, limits.argon2_mib, |candidate| {
         let key = &candidate.session_key;
-        Ok(match (sealed.keys(key.cipher, &key.key)?, &candidate.by) {
+        keys = sealed.keys(key.cipher, &key.key)?;
+        Ok(match (&keys, &candidate.by) {
             // What a single key has unwrapped is taken as it is: the two octets that are there twice would
             // tell a sender about the plaintext (RFC 9580, section 5.13.1).
             (Some((_, None)), OpenedBy::Key(_)) if for_keys == 1 => true,
-            (Some((cipher, None)), _) => cfb::fits(&key.key, cipher, &start)?,
+            (Some((cipher, None)), _) => cfb::fits(&key.key, *cipher, &start)?,
             (Some((_, Some(chunks))), by) => {
                 let proven = match by {
                     OpenedBy::SessionKey => !several,
@@ -233,7 +236,7 @@ pub(crate) fn decrypt_with(
         })
     })?;
     let session_key = found.session_key.key;
-    let Some((cipher, chunks)) = sealed.keys(found.session_key.cipher, &session_key)? else {
+    let Some((cipher, chunks)) = keys else {
         return Err(MessageError::Malformed("the session key does not fit the message"));
     };
     // What a key has opened and does not hold is the same as what it did not open.

@@ -7,7 +7,7 @@ use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::Password;
 use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
-use sequoia_openpgp::policy::{Policy, StandardPolicy};
+use sequoia_openpgp::policy::Policy;
 
 use crate::decrypt::Spool;
 use crate::error::{MessageError, Result};
@@ -15,11 +15,10 @@ use crate::held::{Held, HeldReader};
 use crate::keys::decryption_keys;
 use crate::kind::Message;
 use crate::packets::Limits;
+use crate::policy::policy;
 use crate::read::{ReadOptions, Received, read_message};
 use crate::secrets::Secrets;
 use crate::verify::{Issuer, Lookup, Verifier};
-
-static POLICY: StandardPolicy<'static> = StandardPolicy::new();
 
 /// Reads messages: encrypted ones, signed ones, texts with a cleartext signature; armored or not.
 ///
@@ -69,7 +68,7 @@ impl<'a> Decryptor<'a> {
     pub fn new(now: u32) -> Self {
         Self {
             now,
-            policy: &POLICY,
+            policy: policy(),
             keys: Vec::new(),
             passwords: Vec::new(),
             certs: Vec::new(),

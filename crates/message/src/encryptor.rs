@@ -4,15 +4,14 @@ use std::io::{Read, Write};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::Password;
-use sequoia_openpgp::policy::{Policy, StandardPolicy};
+use sequoia_openpgp::policy::Policy;
 
 use crate::armor::{ArmorWriter, Label};
 use crate::encrypt::{EncryptOptions, Encrypted, Recipients, encrypt};
 use crate::error::Result;
 use crate::keys::signing_key;
+use crate::policy::policy;
 use crate::sign::SigningKey;
-
-static POLICY: StandardPolicy<'static> = StandardPolicy::new();
 
 /// Encrypts to certificates and passphrases, signed if there are signers.
 ///
@@ -44,7 +43,7 @@ impl<'a> Encryptor<'a> {
     pub fn new(now: u32) -> Self {
         Self {
             now,
-            policy: &POLICY,
+            policy: policy(),
             recipients: Recipients::default(),
             signers: Vec::new(),
             options: EncryptOptions::default(),

@@ -52,6 +52,7 @@ mod memory;
 mod packets;
 mod password;
 mod pipeline;
+mod policy;
 mod preferences;
 mod random;
 mod read;
@@ -79,6 +80,7 @@ pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
 pub use kind::{Message, MessageKind, Recognised};
 pub use memory::keep_secrets_in_memory;
 pub use packets::Limits;
+pub use policy::policy;
 pub use read::{
     Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
 };

@@ -65,6 +65,12 @@ impl Revocations {
         self.0.iter().any(|revocation| revocation.key == *key && holds(revocation))
     }
 
+    /// Whether `cert` is revoked at its time, by one of them or in a way that Sequoia judges.
+    pub(crate) fn end(&self, cert: &ValidCert<'_>) -> bool {
+        matches!(cert.revocation_status(), RevocationStatus::Revoked(_))
+            || self.hold(&cert.fingerprint(), seconds(cert.time()))
+    }
+
     /// When they were made.
     pub(crate) fn times(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(|revocation| revocation.created)
@@ -98,8 +104,11 @@ fn designated(cert: &openpgp::Cert, look_up: LookUp<'_>, now: u32) -> Vec<Revoca
 }
 
 fn created(signature: &Signature) -> u32 {
-    let made = signature.signature_creation_time().unwrap_or(SystemTime::UNIX_EPOCH);
-    let since = made.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    signature.signature_creation_time().map_or(0, seconds)
+}
+
+fn seconds(time: SystemTime) -> u32 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
@@ -123,8 +132,7 @@ pub fn usable<'c>(
     let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
     let valid = cert.with_policy(policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
-    let by_owner = matches!(valid.revocation_status(), RevocationStatus::Revoked(_));
-    if by_owner || revocations.hold(&cert.fingerprint(), now) {
+    if revocations.end(&valid) {
         return Err(refused("is revoked".into()));
     }
     valid.alive().map_err(|error| refused(error.to_string()))?;

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
+use aws_lc_rs::digest;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::{Decryptor, Password, mpi};
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::packet::{Key, PKESK};
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use talaria_cert::{Fingerprint, Hasher};
+use talaria_cert::Fingerprint;
 use zeroize::Zeroizing;
 
 use crate::algorithm::Cipher;
@@ -113,7 +114,7 @@ pub(crate) struct Wrapped {
     count: usize,
     bytes: usize,
     /// The digest of all of them, to recognise them again.
-    seen: Hasher,
+    seen: digest::Context,
     /// Why one could not be read, if none could.
     unreadable: Option<MessageError>,
 }
@@ -125,14 +126,11 @@ impl Default for Wrapped {
             passwords: Vec::new(),
             count: 0,
             bytes: 0,
-            seen: Hasher::new(SHA256).expect("every build has SHA2-256"),
+            seen: digest::Context::new(&digest::SHA256),
             unreadable: None,
         }
     }
 }
-
-/// The number of SHA2-256 (RFC 9580, section 9.5).
-const SHA256: u8 = 8;
 
 impl Wrapped {
     /// Adds a packet.
@@ -147,21 +145,31 @@ impl Wrapped {
             let limit = WRAPPED_BYTES_MAX as u64;
             return Err(MessageError::TooLarge { what: "octets of wrapped session keys", limit });
         }
-        let mut packet = Vec::with_capacity(body.len() + 6);
-        crate::framing::write_packet(&mut packet, tag, body)?;
-        self.seen.update(&packet);
+        // Whatever the form of its header is.
+        self.seen.update(&[tag]);
+        self.seen.update(&(body.len() as u64).to_be_bytes());
+        self.seen.update(body);
         if tag == crate::framing::tag::SKESK {
             match Skesk::parse(body) {
                 Ok(skesk) => self.passwords.push(skesk),
                 Err(error) => self.unreadable = Some(error),
             }
         } else {
+            let mut packet = Vec::with_capacity(body.len() + 6);
+            crate::framing::write_packet(&mut packet, tag, body)?;
             match openpgp::Packet::from_bytes(&packet) {
                 Ok(openpgp::Packet::PKESK(pkesk)) => self.keys.push(pkesk),
                 _ => self.unreadable = Some(unreadable_key(body)),
             }
         }
         Ok(())
+    }
+
+    /// The digest of all of them.
+    fn seen(&self) -> [u8; 32] {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(self.seen.clone().finish().as_ref());
+        digest
     }
 
     /// How many of them are for keys.
@@ -254,9 +262,7 @@ impl Secrets {
                 return Ok(candidate);
             }
         }
-        let seen = wrapped.seen.clone().finish().ok_or(MessageError::Malformed("no digest"))?;
-        let seen = <[u8; 32]>::try_from(seen.as_bytes())
-            .map_err(|_| MessageError::Malformed("no digest"))?;
+        let seen = wrapped.seen();
         if let Some(known) = remembered.sessions.get(&seen) {
             let (session_key, by) = (known.session_key.copy(), known.by.clone());
             let recipient = known.recipient;

@@ -47,7 +47,7 @@ impl<'s> CertifyUserId<'s> {
     fn certified(&self, cert: &Cert, signers: &mut [KeyPair]) -> Result<Cert> {
         let mut packets = Vec::new();
         let own = if self.require_self_sig {
-            make::certifiable(cert, &self.sop.policy, self.sop.now).unwrap_or_default()
+            make::certifiable(cert, self.sop.policy, self.sop.now).unwrap_or_default()
         } else {
             self.user_ids.clone()
         };
@@ -95,7 +95,7 @@ impl<'s> ops::CertifyUserID<'s, Talaria, Certs<'s>, Keys<'s>> for CertifyUserId<
         }
         let certifier = |cert| {
             let ask = &mut self.passwords.asked();
-            make::certifier(cert, &self.sop.policy, self.sop.now, ask).map_err(error::of_make)
+            make::certifier(cert, self.sop.policy, self.sop.now, ask).map_err(error::of_make)
         };
         let mut signers = self.keys.iter().map(certifier).collect::<Result<Vec<_>>>()?;
         let certified = certs.certs.iter().map(|cert| self.certified(cert, &mut signers));
@@ -130,7 +130,7 @@ impl<'s> ValidateUserId<'s> {
     }
 
     fn is_valid(&self, target: &Cert, is_wanted: &impl Fn(&UserID) -> bool) -> bool {
-        let Ok(valid) = target.with_policy(&self.sop.policy, self.at) else { return false };
+        let Ok(valid) = target.with_policy(self.sop.policy, self.at) else { return false };
         if is_revoked(&valid.revocation_status()) || valid.alive().is_err() {
             return false;
         }
@@ -147,7 +147,7 @@ impl<'s> ValidateUserId<'s> {
     }
 
     fn has_certified(&self, authority: &Cert, user_id: &UserIDAmalgamation<'_>) -> bool {
-        let policy = &self.sop.policy;
+        let policy = self.sop.policy;
         let Ok(valid) = authority.with_policy(policy, self.at) else { return false };
         if is_revoked(&valid.revocation_status()) || valid.alive().is_err() {
             return false;

@@ -46,7 +46,7 @@ impl<'s> Encrypt<'s> {
 
     fn add(&mut self, cert: &Cert) -> Result<()> {
         self.recipients
-            .add(cert, &self.sop.policy, self.sop.now)
+            .add(cert, self.sop.policy, self.sop.now)
             .map_err(|why| error::because(Error::CertCannotEncrypt, why))
     }
 }

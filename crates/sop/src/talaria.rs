@@ -23,14 +23,14 @@ use crate::verify::Verify;
 /// The interface: what operations share.
 pub(crate) struct Talaria {
     /// What counts.
-    pub(crate) policy: StandardPolicy<'static>,
+    pub(crate) policy: &'static StandardPolicy<'static>,
     /// Seconds since 1970.
     pub(crate) now: u32,
 }
 
 impl Talaria {
     pub(crate) fn new(now: u32) -> Self {
-        Self { policy: StandardPolicy::new(), now }
+        Self { policy: talaria_message::policy(), now }
     }
 
     pub(crate) fn time(&self) -> SystemTime {

@@ -14,8 +14,8 @@ use std::time::SystemTime;
 
 use talaria_cert::first_packet;
 use talaria_message::openpgp::crypto::Password;
-use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::openpgp::{Cert, Fingerprint};
+use talaria_message::policy;
 use talaria_message::{
     Acceptance, EncryptOptions, Facts, Issuer, Lookup, MessageError, MessageKind, NotAccepted,
     Profile, Recipients, Recognised, Sealer, SignatureReport, SigningKey, Unsigned,
@@ -24,8 +24,6 @@ use talaria_message::{
 use talaria_store::{Access, Order, Query, StoreError};
 
 use crate::{Error, Stores};
-
-static POLICY: StandardPolicy<'static> = StandardPolicy::new();
 
 /// Seconds since 1970.
 fn now() -> u32 {
@@ -51,7 +49,7 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
 ) -> Result<Sealer, Error> {
     let mut recipients = Recipients::default();
     for cert in parse_all(certs)? {
-        recipients.add(&cert, &POLICY, now())?;
+        recipients.add(&cert, policy(), now())?;
     }
     passwords(passphrases).into_iter().for_each(|password| recipients.add_password(password));
     let options = EncryptOptions { profile, threads: 1, ..EncryptOptions::default() };
@@ -91,7 +89,7 @@ impl Opener {
     /// [`Error::Message`]; nothing of the message is returned.
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let nobody = Box::new(|_: &Issuer| Vec::new());
-        let verifier = talaria_message::Verifier::new(nobody, &POLICY, now());
+        let verifier = talaria_message::Verifier::new(nobody, policy(), now());
         Ok(lock(&self.0).open(&encrypted(sealed)?, &verifier)?.0)
     }
 
@@ -179,7 +177,7 @@ impl Key {
             return Err(MessageError::Usage("a key to sign with is one, not several").into());
         };
         let mut ask = |asked: usize, _: &_| passphrase.filter(|_| asked == 0).map(Password::from);
-        let signing = Mutex::new(signing_key(cert, &POLICY, now(), &mut ask)?);
+        let signing = Mutex::new(signing_key(cert, policy(), now(), &mut ask)?);
         Ok(Self { signing, certificate: cert.fingerprint().to_hex() })
     }
 
@@ -242,7 +240,7 @@ impl Certificates {
     pub fn recipient(&self, query: &str) -> Result<Vec<u8>, Error> {
         let stores = lock(&self.0);
         let query: Query = query.parse()?;
-        let name = stores.recipient(&query, &POLICY, now())?.fingerprint().to_hex();
+        let name = stores.recipient(&query, policy(), now())?.fingerprint().to_hex();
         // Another certificate may have its key as a subkey.
         let mut found = find(&stores, &name.parse()?)?;
         found.retain(|cert| cert.fingerprint().to_string() == name);
@@ -312,7 +310,7 @@ impl Verifier {
 
     fn new(source: Source) -> Result<Self, Error> {
         let moment = source.moment()?;
-        let verifier = talaria_message::Verifier::new(source.lookup(), &POLICY, moment.now);
+        let verifier = talaria_message::Verifier::new(source.lookup(), policy(), moment.now);
         let current = Current { verifier: Arc::new(verifier), moment };
         Ok(Self { current: Mutex::new(current), source })
     }
@@ -384,7 +382,7 @@ impl Verifier {
             // What it knows of certificates may have changed: a key may be revoked now.
             let lookup = self.source.lookup();
             current.verifier =
-                Arc::new(talaria_message::Verifier::new(lookup, &POLICY, moment.now));
+                Arc::new(talaria_message::Verifier::new(lookup, policy(), moment.now));
         }
         if current.moment != moment {
             current.verifier.set_now(moment.now);

@@ -36,7 +36,6 @@
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use talaria::cert::Verification;
-//! use talaria::message::openpgp::policy::StandardPolicy;
 //! use talaria::store::Access;
 //! use talaria::{ImportOptions, Input, Monitor, Stores, import};
 //!
@@ -53,10 +52,10 @@
 //! import(stores.writable()?, &[Input::parse(ring)], options, monitor)?;
 //!
 //! // What `talaria certify bob@example.org` would certify: the user IDs that are exactly that.
-//! let policy = StandardPolicy::new();
-//! let bob = stores.certifiable("bob@example.org", &[], &policy, now)?;
+//! let policy = talaria::message::policy();
+//! let bob = stores.certifiable("bob@example.org", &[], policy, now)?;
 //! assert_eq!(bob.user_ids[0].value(), b"Bob <bob@example.org>");
-//! assert!(stores.certifiable("example.org", &[], &policy, now).is_err());
+//! assert!(stores.certifiable("example.org", &[], policy, now).is_err());
 //! # Ok(())
 //! # }
 //! ```

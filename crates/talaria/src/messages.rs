@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use talaria_cert::{Summary, UserIdContent, Validity};
+use talaria_message::openpgp;
 use talaria_message::openpgp::policy::Policy;
-use talaria_message::openpgp::{self};
 use talaria_message::{
-    Decryptor, Issuer, Lookup, MessageError, Recipients, read_cert, unsupported_cert,
+    Decryptor, Issuer, Lookup, MessageError, Recipients, Revocations, read_cert, unsupported_cert,
 };
 use talaria_store::{Order, Query};
 
@@ -168,6 +168,26 @@ impl Stores {
                 candidates: found.iter().map(described).collect(),
             },
         )
+    }
+
+    /// Makes sure that no key which the stores have has revoked `cert` as a designated revoker.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if one has.
+    pub fn refuse_revoked(
+        &self,
+        cert: &openpgp::Cert,
+        policy: &dyn Policy,
+        now: u32,
+    ) -> Result<(), Error> {
+        let mut look_up = |issuer: &Issuer| self.having(issuer, now);
+        let name = cert.fingerprint();
+        if Revocations::of(cert, policy, &mut look_up, now).hold(&name, now) {
+            let why = "is revoked".to_owned();
+            return Err(MessageError::Key { name: name.to_hex(), why }.into());
+        }
+        Ok(())
     }
 
     /// Finds the certificates of issuers, for a [`talaria_message::Verifier`].

@@ -8,10 +8,9 @@
 //!
 //! ```
 //! use talaria_message::make::{self, Certification, GenerateOptions, Protection};
-//! use talaria_message::openpgp::policy::StandardPolicy;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let (policy, now) = (StandardPolicy::new(), 1_800_000_000);
+//! let (policy, now) = (talaria_message::policy(), 1_800_000_000);
 //! let key = |name: &str| {
 //!     let options = GenerateOptions { user_ids: vec![name.to_owned()], ..Default::default() };
 //!     make::generate(&options, &Protection::Unprotected, now)
@@ -19,12 +18,12 @@
 //! let (alice, bob) = (key("<alice@example.org>")?.cert, key("<bob@example.org>")?.cert);
 //!
 //! // Alice has compared Bob's fingerprint with him.
-//! let mut signer = make::certifier(&alice, &policy, now, &mut |_, _| None)?;
-//! for user_id in make::certifiable(&bob, &policy, now)? {
+//! let mut signer = make::certifier(&alice, policy, now, &mut |_, _| None)?;
+//! for user_id in make::certifiable(&bob, policy, now)? {
 //!     let says = Certification::default();
 //!     let certification = make::certify(&bob, &user_id, &mut signer, &says, now)?;
 //!     let bob = bob.clone().insert_packets([certification])?.0;
-//!     assert!(make::is_certified(&bob, &user_id, &alice, &says, &policy, now));
+//!     assert!(make::is_certified(&bob, &user_id, &alice, &says, policy, now));
 //! }
 //! # Ok(())
 //! # }
@@ -45,7 +44,6 @@ use openpgp::crypto::{KeyPair, Password};
 use openpgp::packet::Key;
 use openpgp::packet::key::{PublicParts, SecretParts, UnspecifiedRole};
 use openpgp::policy::Policy;
-use openpgp::types::RevocationStatus;
 use sequoia_openpgp as openpgp;
 
 pub use certify::{
@@ -60,6 +58,7 @@ pub use user_id::{Rank, add_user_id};
 
 use crate::error::MessageError;
 use crate::keys::{AskForKey, unlock};
+use crate::revoked::Revocations;
 
 /// Why a key could not be made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -143,10 +142,8 @@ fn valid<'c>(cert: &'c openpgp::Cert, policy: &'c dyn Policy, now: u32) -> Resul
     let valid = cert
         .with_policy(policy, at(now))
         .map_err(|source| MakeError::Invalid { name: name(), source })?;
-    match valid.revocation_status() {
-        RevocationStatus::Revoked(_) => Err(MakeError::Revoked { name: name() }),
-        _ => Ok(valid),
-    }
+    let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
+    if revocations.end(&valid) { Err(MakeError::Revoked { name: name() }) } else { Ok(valid) }
 }
 
 /// The primary key of `cert`, unlocked, and the passphrase that it is locked with.

@@ -4,8 +4,10 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::common::{NOW, POLICY, key_of};
-use talaria_message::openpgp::cert::{CertBuilder, CipherSuite, SubkeyRevocationBuilder};
+use crate::common::{NOW, key_of};
+use talaria_message::openpgp::cert::{
+    CertBuilder, CertRevocationBuilder, CipherSuite, SubkeyRevocationBuilder,
+};
 use talaria_message::openpgp::crypto::KeyPair;
 use talaria_message::openpgp::packet::signature::SignatureBuilder;
 use talaria_message::openpgp::packet::signature::subpacket::{
@@ -20,6 +22,7 @@ use talaria_message::openpgp::types::{
     HashAlgorithm, KeyFlags, ReasonForRevocation, SignatureType,
 };
 use talaria_message::openpgp::{self, Cert};
+use talaria_message::policy;
 use talaria_message::{
     DecryptOptions, Discount, Issuer, Limits, Outcome, Release, Secrets, SignatureReport, Verifier,
     decrypt, decryption_keys,
@@ -81,7 +84,7 @@ fn verifier(certs: &[Cert]) -> Verifier<'static> {
         let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
         certs.iter().filter(has).cloned().collect()
     };
-    Verifier::new(Box::new(lookup), &POLICY, NOW)
+    Verifier::new(Box::new(lookup), policy(), NOW)
 }
 
 fn checked(certs: &[Cert], signature: &Signature) -> SignatureReport {
@@ -265,7 +268,7 @@ fn sealed(alice: &Cert, to: &[&Cert], intended: &Cert) -> Vec<u8> {
     builder.hashed_area_mut().add(Subpacket::new(recipient, true).unwrap()).unwrap();
     let mut out = Vec::new();
     let keys = to.iter().flat_map(|cert| {
-        cert.keys().with_policy(&POLICY, at(NOW)).for_transport_encryption().collect::<Vec<_>>()
+        cert.keys().with_policy(policy(), at(NOW)).for_transport_encryption().collect::<Vec<_>>()
     });
     let message = Message::new(&mut out);
     let recipients: Vec<Recipient<'_>> = keys.map(Into::into).collect();
@@ -421,7 +424,7 @@ fn a_revocation_counts_whatever_it_insists_on() {
     // Both of them let the maker of the revocation lose it.
     let peers = ask_peers(&revoked, &octets(&signature));
     assert!(peers.gpgv.is_none_or(|good| good) && peers.sq.is_none_or(|good| good));
-    let refused = talaria_message::Recipients::default().add(&revoked, &POLICY, NOW);
+    let refused = talaria_message::Recipients::default().add(&revoked, policy(), NOW);
     assert!(refused.unwrap_err().to_string().contains("revoked"));
 }
 
@@ -693,9 +696,9 @@ fn designated_revokers_revoke_what_is_signed() {
             all.into_iter().filter(|cert| cert.keyid().to_hex() == id).collect()
         };
         let mut to = talaria_message::Recipients::default();
-        let refused = to.add_unless_revoked(&lost, &POLICY, &mut look_up, NOW).unwrap_err();
+        let refused = to.add_unless_revoked(&lost, policy(), &mut look_up, NOW).unwrap_err();
         assert!(refused.to_string().contains("is revoked"), "{refused}");
-        to.add(&lost, &POLICY, NOW).unwrap();
+        to.add(&lost, policy(), NOW).unwrap();
     }
     // Sensitive ones count; those without the bit that says so do not, nor who is not named.
     let sensitive = with_revokers(0xc0, &[&rita], &[(&rita, LOST)]);
@@ -708,4 +711,145 @@ fn designated_revokers_revoke_what_is_signed() {
     let theirs = others.primary_key().other_revocations().next().unwrap().clone();
     let victim = with_revokers(0x80, &[&rita], &[]).insert_packets(theirs).unwrap().0;
     check(&victim, &[&rita], good());
+}
+
+/// What a critical part of a self-signature does, one row for each type: whether the user ID is valid to our
+/// listings and to our messages, to gpg (2.2.40) and to sq (0.27).
+fn critical_parts_of_certificates() -> Vec<Row> {
+    let hashed =
+        |name, tag, body: &[u8], says| (name, vec![(tag, true, body.to_vec())], Vec::new(), says);
+    let unknown = "unknown@example.org";
+    vec![
+        hashed("trust", 5, &[1, 60], [true, true, true]),
+        hashed("placeholder", 10, &[1], [false, false, false]),
+        hashed("preferred ciphers", 11, &[9], [true, true, true]),
+        hashed("unknown notation", 20, &notation(unknown), [false, false, false]),
+        hashed("gpg's notation", 20, &notation("pka-address@gnupg.org"), [true, true, false]),
+        hashed("preferred digests", 21, &[10], [true, true, true]),
+        hashed("keyserver preferences", 23, &[0x80], [false, false, true]),
+        hashed("preferred keyserver", 24, b"hkp://example.org", [true, true, true]),
+        hashed("policy", 26, b"https://example.org", [true, true, true]),
+        hashed("signer's user ID", 28, b"alice@example.org", [true, false, true]),
+        hashed("features", 30, &[1], [true, true, true]),
+        hashed("target", 31, &[8, 10], [false, false, false]),
+        hashed("AEAD preferences", 34, &[2], [true, false, true]),
+        hashed("unknown type", 60, &[1], [false, false, false]),
+        ("not critical", vec![(60, false, vec![1])], Vec::new(), [true, true, true]),
+        // Anybody can have put it there; gpg loses the user ID by it.
+        ("unhashed unknown", Vec::new(), vec![(60, true, vec![1])], [true, false, true]),
+        ("unhashed notation", Vec::new(), vec![(20, true, notation(unknown))], [true, false, true]),
+    ]
+}
+
+/// A certificate with nothing but a primary key that signs, and a user ID bound with these parts.
+fn bound_with(hashed: &[Part], unhashed: &[Part]) -> Cert {
+    let suite = CertBuilder::new()
+        .set_profile(openpgp::Profile::RFC4880)
+        .unwrap()
+        .set_cipher_suite(CipherSuite::Cv25519)
+        .set_creation_time(at(MADE))
+        .set_primary_key_flags(KeyFlags::empty().set_certification().set_signing());
+    let (bare, _) = suite.generate().unwrap();
+    let user_id = UserID::from("Alice <alice@example.org>");
+    let mut builder = SignatureBuilder::new(SignatureType::PositiveCertification)
+        .set_hash_algo(HashAlgorithm::SHA512)
+        .set_signature_creation_time(at(MADE))
+        .unwrap()
+        .set_key_flags(KeyFlags::empty().set_certification().set_signing())
+        .unwrap();
+    for one in hashed {
+        builder.hashed_area_mut().add(part(one)).unwrap();
+    }
+    for one in unhashed {
+        builder.unhashed_area_mut().add(part(one)).unwrap();
+    }
+    let binding = user_id.bind(&mut primary(&bare), &bare, builder).unwrap();
+    // Without the direct-key signature, which would bind the key by itself.
+    let key = bare.primary_key().key().clone();
+    let packets: [Packet; 3] = [key.into(), user_id.into(), binding.into()];
+    Cert::from_packets(packets.into_iter()).unwrap()
+}
+
+#[test]
+fn critical_parts_of_certificates_count_as_in_gpg() {
+    let mut wrong = Vec::new();
+    for (name, hashed, unhashed, [ours, gpgv, sq]) in critical_parts_of_certificates() {
+        let cert = bound_with(&hashed, &unhashed);
+        let public = cert.clone().strip_secret_key_material().to_vec().unwrap();
+        let listed = talaria_cert::Cert::parse(&public).unwrap();
+        let verdicts = talaria_cert::verdicts(&[&listed], talaria_cert::Verification::Full);
+        let summary = talaria_cert::Summary::evaluate(&listed, &verdicts[0], NOW);
+        let listed = summary.user_ids[0].validity(NOW) == talaria_cert::Validity::Valid;
+        let known = talaria_message::read_cert(&public).unwrap();
+        let mut key = primary(&cert);
+        let signature = document_at(NOW - DAY).sign_message(&mut key, DOCUMENT).unwrap();
+        let counts = outcome(&known, &signature) == Outcome::Good;
+        let gpg = gpg_lists(&public);
+        let peers = ask_peers(&known, &octets(&signature));
+        if (listed, counts) != (ours, ours)
+            || gpg.is_some_and(|says| says != gpgv)
+            || peers.sq.is_some_and(|says| says != sq)
+        {
+            wrong.push(format!(
+                "{name}: listed {listed}, counts {counts}, gpg {gpg:?}, sq {:?}",
+                peers.sq
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Whether gpg imports a certificate with a valid user ID; `None` where it is not installed.
+fn gpg_lists(cert: &[u8]) -> Option<bool> {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("cert.pgp");
+    std::fs::write(&file, cert).unwrap();
+    let run = |args: &[&str]| {
+        let mut gpg = Command::new("gpg");
+        gpg.env("LC_ALL", "C").args(["--batch", "--no-autostart", "--homedir"]).arg(home.path());
+        gpg.args(args).stdin(Stdio::null()).output().ok()
+    };
+    run(&["--import", file.to_str().unwrap()])?;
+    let listing = run(&["--with-colons", "-k"])?.stdout;
+    Some(String::from_utf8_lossy(&listing).lines().any(|line| line.starts_with("uid:")))
+}
+
+/// Anybody can write into the unhashed area of a revocation what Sequoia takes for malformed.
+#[test]
+fn a_revocation_with_something_malformed_in_its_unhashed_area_counts() {
+    let alice = alice();
+    let revocation = CertRevocationBuilder::new()
+        .set_signature_creation_time(at(NOW - DAY))
+        .unwrap()
+        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"stolen")
+        .unwrap()
+        .build(&mut primary(&alice), &alice, None)
+        .unwrap();
+    let mut public = alice.clone().strip_secret_key_material().to_vec().unwrap();
+    let packet = Packet::from(revocation).to_vec().unwrap();
+    let body = talaria_cert::first_packet(&packet).unwrap().body.to_vec();
+    let hashed = usize::from(u16::from_be_bytes([body[4], body[5]]));
+    let unhashed = usize::from(u16::from_be_bytes([body[6 + hashed], body[7 + hashed]]));
+    let begin = 8 + hashed;
+    let rest = &body[begin + unhashed..];
+    // An issuer fingerprint of version 6 with 34 octets, an issuer of 7, a notation without a name, a length beyond
+    // the area.
+    let mut junk = vec![36, 33, 6];
+    junk.extend([0xaa; 34]);
+    junk.extend([8, 16, 1, 2, 3, 4, 5, 6, 7, 2, 20, 0x80, 99, 1, 1]);
+    let area = [&body[begin..begin + unhashed], &junk].concat();
+    let length = u16::try_from(area.len()).unwrap().to_be_bytes();
+    let body = [&body[..begin - 2], &length, &area, rest].concat();
+    // Behind the primary key.
+    let key = talaria_cert::first_packet(&public).unwrap().body.len();
+    let behind = key + 2;
+    let length = [192, u8::try_from(body.len() - 192).unwrap()];
+    public.splice(behind..behind, [&[0xc2][..], &length, &body].concat());
+    let listed = talaria_cert::Cert::parse(&public).unwrap();
+    let verdicts = talaria_cert::verdicts(&[&listed], talaria_cert::Verification::Full);
+    let summary = talaria_cert::Summary::evaluate(&listed, &verdicts[0], NOW);
+    assert_eq!(summary.validity(NOW), talaria_cert::Validity::Revoked);
+    let read = talaria_message::read_cert(&public).unwrap();
+    let found = outcome(&read, &signed(&alice, document_at(NOW - DAY)));
+    assert_eq!(found, Outcome::Discounted(Discount::Revoked));
 }

@@ -6,11 +6,12 @@ use proptest::prelude::*;
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::openpgp::serialize::MarshalInto as _;
+use talaria_message::policy;
 use talaria_message::{
     Issuer, Outcome, Recipients, Verifier, decryption_keys, read_cert, read_certs, signing_key,
 };
 
-use crate::common::{NOW, POLICY, Parties};
+use crate::common::{NOW, Parties};
 
 /// A version 4 key with `bytes` octets, of the algorithm that it is said to be of: RSA with numbers as long as
 /// they can be, then as one that nobody knows.
@@ -40,12 +41,12 @@ fn use_all(bytes: &[u8], signature: &[u8]) -> Vec<Cert> {
 }
 
 fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
-    let _ = Recipients::default().add(cert, &POLICY, NOW);
-    let _ = signing_key(cert, &POLICY, NOW, &mut |_, _| None);
+    let _ = Recipients::default().add(cert, policy(), NOW);
+    let _ = signing_key(cert, policy(), NOW, &mut |_, _| None);
     let _ = decryption_keys(cert, &Arc::new(Mutex::new(|_: usize, _: &_| None)));
     let known = cert.clone();
     let lookup = move |_: &Issuer| vec![known.clone()];
-    let verifier = Verifier::new(Box::new(lookup), &POLICY, NOW);
+    let verifier = Verifier::new(Box::new(lookup), policy(), NOW);
     verifier.one(signature, b"text").outcome
 }
 
@@ -54,7 +55,7 @@ fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
 fn an_appended_subkey_that_no_signature_can_cover_is_left_aside() {
     let parties = Parties::new();
     for cert in &parties.certs {
-        let mut signer = signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap();
+        let mut signer = signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
         let signature = signer.sign(b"text", NOW).unwrap();
         let public = cert.to_vec().unwrap();
         let before = read_cert(&public).unwrap();
@@ -97,7 +98,7 @@ proptest! {
         secret: bool,
     ) {
         let cert = &Parties::new().certs[party];
-        let mut signer = signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap();
+        let mut signer = signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
         let signature = signer.sign(b"text", NOW).unwrap();
         let mut bytes =
             if secret { cert.as_tsk().to_vec().unwrap() } else { cert.to_vec().unwrap() };

@@ -14,12 +14,11 @@ use talaria_message::openpgp::packet::signature::subpacket::{
     Subpacket, SubpacketTag, SubpacketValue,
 };
 use talaria_message::openpgp::packet::{Key, UserID};
-use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::openpgp::types::{RevocationStatus, SignatureType};
+use talaria_message::policy;
 
 const NOW: u32 = 1_750_000_000;
 const DAY: u32 = 86400;
-const POLICY: &StandardPolicy<'static> = &StandardPolicy::new();
 const PROFILES: [KeyProfile; 2] = [KeyProfile::Rfc4880, KeyProfile::Rfc9580];
 
 fn at(time: u32) -> SystemTime {
@@ -41,7 +40,7 @@ fn key(name: &str, profile: KeyProfile) -> Cert {
 }
 
 fn user_ids(cert: &Cert, time: u32) -> Vec<String> {
-    let found = make::certifiable(cert, POLICY, time).unwrap();
+    let found = make::certifiable(cert, policy(), time).unwrap();
     found.iter().map(|id| String::from_utf8_lossy(id.value()).into_owned()).collect()
 }
 
@@ -51,7 +50,7 @@ fn forged_certifications_neither_date_ours_nor_pass_for_them() {
     let (alice, bob) = (key("alice", PROFILES[0]), key("bob", PROFILES[0]));
     let mallory = key("mallory", PROFILES[0]);
     let user_id = UserID::from("bob <bob@example.org>");
-    let mut signer = make::certifier(&mallory, POLICY, NOW, &mut open).unwrap();
+    let mut signer = make::certifier(&mallory, policy(), NOW, &mut open).unwrap();
     let issuer = alice.fingerprint();
     let forged = SignatureBuilder::new(SignatureType::GenericCertification)
         .set_signature_creation_time(at(NOW + 9999 * DAY))
@@ -64,15 +63,15 @@ fn forged_certifications_neither_date_ours_nor_pass_for_them() {
     let bob = bob.insert_packets([forged]).unwrap().0;
 
     let says = Certification::default();
-    assert!(!make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW + 9999 * DAY));
-    let mut signer = make::certifier(&alice, POLICY, NOW + 5, &mut open).unwrap();
+    assert!(!make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 9999 * DAY));
+    let mut signer = make::certifier(&alice, policy(), NOW + 5, &mut open).unwrap();
     let made = make::certify(&bob, &user_id, &mut signer, &says, NOW + 5).unwrap();
     assert_eq!(made.signature_creation_time(), Some(at(NOW + 5)));
     let bob = bob.insert_packets([made]).unwrap().0;
-    assert!(make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW + 5));
+    assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 5));
     // One that says something else is another one, and the later one counts.
     let local = Certification { local: true, ..says };
-    assert!(!make::is_certified(&bob, &user_id, &alice, &local, POLICY, NOW + 5));
+    assert!(!make::is_certified(&bob, &user_id, &alice, &local, policy(), NOW + 5));
     let made = make::certify(&bob, &user_id, &mut signer, &local, NOW + 5).unwrap();
     assert_eq!(made.signature_creation_time(), Some(at(NOW + 6)));
 }
@@ -82,7 +81,7 @@ fn a_certification_says_what_it_was_told_to() {
     for profile in PROFILES {
         let (alice, bob) = (key("alice", profile), key("bob", profile));
         let user_id = UserID::from("bob <bob@example.org>");
-        let mut signer = make::certifier(&alice, POLICY, NOW, &mut open).unwrap();
+        let mut signer = make::certifier(&alice, policy(), NOW, &mut open).unwrap();
         let introduction = Some(Introduction { depth: 2, amount: 60 });
         let says = Certification { local: true, introduction, expires: Some(NOW + DAY) };
         let made = make::certify(&bob, &user_id, &mut signer, &says, NOW).unwrap();
@@ -93,8 +92,8 @@ fn a_certification_says_what_it_was_told_to() {
         let local = made.subpacket(SubpacketTag::ExportableCertification);
         assert!(local.is_some_and(Subpacket::critical));
         let bob = bob.insert_packets([made]).unwrap().0;
-        assert!(make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW));
-        assert!(!make::is_certified(&bob, &user_id, &alice, &says, POLICY, NOW + DAY));
+        assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW));
+        assert!(!make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + DAY));
         let says = Certification { expires: Some(NOW), ..says };
         let refused = make::certify(&bob, &user_id, &mut signer, &says, NOW);
         assert!(matches!(refused, Err(MakeError::EndsTooEarly)), "{refused:?}");
@@ -106,7 +105,7 @@ fn revoked_expired_and_unsigned_user_ids_are_not_certifiable() {
     for profile in PROFILES {
         let mut bob = key("bob", profile);
         let add = |bob: Cert, text: &str, time| {
-            let made = make::add_user_id(&bob, text, Rank::Further, &mut open, POLICY, time);
+            let made = make::add_user_id(&bob, text, Rank::Further, &mut open, policy(), time);
             bob.insert_packets(made.unwrap()).unwrap().0
         };
         bob = add(bob, "b@example.net", NOW + 1);
@@ -122,26 +121,26 @@ fn revoked_expired_and_unsigned_user_ids_are_not_certifiable() {
         let back = add(bob.clone(), "b@example.net", NOW + 2);
         assert_eq!(user_ids(&back, NOW + 4).len(), 2);
 
-        let ends = make::set_expiry(&bob, Some(NOW + DAY), &mut open, POLICY, NOW + 5).unwrap();
+        let ends = make::set_expiry(&bob, Some(NOW + DAY), &mut open, policy(), NOW + 5).unwrap();
         let ending = bob.clone().insert_packets(ends).unwrap().0;
-        let refused = make::certifiable(&ending, POLICY, NOW + DAY);
+        let refused = make::certifiable(&ending, policy(), NOW + DAY);
         assert!(matches!(refused, Err(MakeError::NotAlive { .. })), "{refused:?}");
         assert!(matches!(
-            make::may_certify(&ending, POLICY, NOW + DAY),
+            make::may_certify(&ending, policy(), NOW + DAY),
             Err(MakeError::NotAlive { .. })
         ));
         let made = make::revoke(&bob, Revoked::Certificate, reason, "", &mut open, NOW).unwrap();
         let revoked = bob.insert_packets([made]).unwrap().0;
-        let refused = make::certifiable(&revoked, POLICY, NOW + 9);
+        let refused = make::certifiable(&revoked, policy(), NOW + 9);
         assert!(matches!(refused, Err(MakeError::Revoked { .. })), "{refused:?}");
-        assert!(make::may_certify(&revoked, POLICY, NOW + 9).is_err());
+        assert!(make::may_certify(&revoked, policy(), NOW + 9).is_err());
     }
 }
 
 #[test]
 fn a_key_that_says_it_does_not_certify_does_not() {
     let alice = key("alice", PROFILES[0]);
-    let mut signer = make::certifier(&alice, POLICY, NOW, &mut open).unwrap();
+    let mut signer = make::certifier(&alice, policy(), NOW, &mut open).unwrap();
     let flags = talaria_message::openpgp::types::KeyFlags::empty().set_signing();
     let bound = SignatureBuilder::new(SignatureType::PositiveCertification)
         .set_signature_creation_time(at(NOW + 1))
@@ -160,7 +159,7 @@ fn a_key_that_says_it_does_not_certify_does_not() {
         .sign_direct_key(&mut signer, Some(alice.primary_key().key()))
         .unwrap();
     let alice = alice.insert_packets([bound, direct]).unwrap().0;
-    let refused = make::may_certify(&alice, POLICY, NOW + 2);
+    let refused = make::may_certify(&alice, policy(), NOW + 2);
     assert!(matches!(refused, Err(MakeError::MayNotCertify { .. })), "{refused:?}");
 }
 
@@ -175,9 +174,9 @@ fn new_subkeys_do_what_they_are_for_and_belong_to_the_key_alone() {
             (SubkeyUse::SignAndAuthenticate, true, false, true),
         ] {
             let options = SubkeyOptions { uses, validity_seconds: Some(DAY), ..Default::default() };
-            let made = make::add_subkey(&alice, &options, &mut open, POLICY, NOW + 9).unwrap();
+            let made = make::add_subkey(&alice, &options, &mut open, policy(), NOW + 9).unwrap();
             let changed = alice.clone().insert_packets(made).unwrap().0;
-            let valid = changed.with_policy(POLICY, at(NOW + 9)).unwrap();
+            let valid = changed.with_policy(policy(), at(NOW + 9)).unwrap();
             let subkey =
                 valid.keys().subkeys().find(|key| key.key().creation_time() == at(NOW + 9));
             let subkey = subkey.unwrap();
@@ -202,7 +201,7 @@ fn new_subkeys_are_locked_with_the_passphrase_of_the_key() {
         let protection = Protection::Passphrase(password.clone());
         let alice = make::generate(&options, &protection, NOW).unwrap().cert;
         let add = |ask: &mut talaria_message::AskForKey<'_>| {
-            make::add_subkey(&alice, &SubkeyOptions::default(), ask, POLICY, NOW + 1)
+            make::add_subkey(&alice, &SubkeyOptions::default(), ask, policy(), NOW + 1)
         };
         assert!(matches!(add(&mut open), Err(MakeError::Locked(_))));
         let mut wrong = |asked: usize, _: &_| (asked == 0).then(|| Password::from("wrong"));
@@ -222,7 +221,7 @@ fn new_subkeys_are_locked_with_the_passphrase_of_the_key() {
         // Without the secret of the primary key nothing can be added.
         let public = changed.strip_secret_key_material();
         let refused =
-            make::add_subkey(&public, &SubkeyOptions::default(), &mut right, POLICY, NOW + 2);
+            make::add_subkey(&public, &SubkeyOptions::default(), &mut right, policy(), NOW + 2);
         assert!(matches!(refused, Err(MakeError::NoSecret { .. })));
     }
 }
@@ -237,7 +236,7 @@ fn a_revoked_subkey_is_revoked_and_the_others_are_not() {
             let made = make::revoke(&alice, what, reason, "lost", &mut open, NOW).unwrap();
             assert_eq!(made.reason_for_revocation().unwrap().1, b"lost");
             let changed = alice.clone().insert_packets([made]).unwrap().0;
-            let valid = changed.with_policy(POLICY, at(NOW + 9)).unwrap();
+            let valid = changed.with_policy(policy(), at(NOW + 9)).unwrap();
             assert!(!matches!(valid.revocation_status(), RevocationStatus::Revoked(_)));
             for key in valid.keys().subkeys() {
                 let is_revoked = matches!(key.revocation_status(), RevocationStatus::Revoked(_));
@@ -252,9 +251,9 @@ fn a_revoked_subkey_is_revoked_and_the_others_are_not() {
 fn a_new_user_id_takes_over_preferences_and_nothing_else() {
     let alice = key("alice", PROFILES[0]);
     let made =
-        make::add_user_id(&alice, "a@example.net", Rank::Further, &mut open, POLICY, NOW + 1);
+        make::add_user_id(&alice, "a@example.net", Rank::Further, &mut open, policy(), NOW + 1);
     let changed = alice.insert_packets(made.unwrap()).unwrap().0;
-    let valid = changed.with_policy(POLICY, at(NOW + 2)).unwrap();
+    let valid = changed.with_policy(policy(), at(NOW + 2)).unwrap();
     assert_eq!(valid.primary_userid().unwrap().userid().value(), b"alice <alice@example.org>");
     let signature = |text: &str| {
         let mut ids = valid.userids();
@@ -269,11 +268,11 @@ fn a_new_user_id_takes_over_preferences_and_nothing_else() {
     assert!(!new.hashed_area().iter().any(|subpacket| says(subpacket.value())));
 
     let add =
-        |text: &str, rank| make::add_user_id(&changed, text, rank, &mut open, POLICY, NOW + 1);
+        |text: &str, rank| make::add_user_id(&changed, text, rank, &mut open, policy(), NOW + 1);
     assert!(matches!(add("a@example.net", Rank::Further), Err(MakeError::UserIdExists { .. })));
     let first = changed.clone().insert_packets(add("b@example.net", Rank::Primary).unwrap());
     let first = first.unwrap().0;
-    let valid = first.with_policy(POLICY, at(NOW + 9)).unwrap();
+    let valid = first.with_policy(policy(), at(NOW + 9)).unwrap();
     assert_eq!(valid.primary_userid().unwrap().userid().value(), b"b@example.net");
     for bad in ["", " \t", "a\nb", "a\u{85}b", &"a".repeat(2049)] {
         assert!(matches!(add(bad, Rank::Further), Err(MakeError::UserId(_))), "{bad:?}");
@@ -293,12 +292,12 @@ fn renewing_mends_what_is_old_and_touches_nothing_else() {
         };
         let alice = make::generate(&options, &Protection::Unprotected, NOW).unwrap().cert;
         let renew = |cert: &Cert, options, time| {
-            make::renew(cert, options, &mut open, POLICY, time).unwrap()
+            make::renew(cert, options, &mut open, policy(), time).unwrap()
         };
         assert!(renew(&alice, RenewOptions::Keep, NOW + DAY).is_empty());
         let packets = renew(&alice, RenewOptions::Extend, NOW + 20 * DAY);
         let renewed = alice.clone().insert_packets(packets).unwrap().0;
-        let valid = renewed.with_policy(POLICY, at(NOW + 25 * DAY)).unwrap();
+        let valid = renewed.with_policy(policy(), at(NOW + 25 * DAY)).unwrap();
         assert!(valid.alive().is_ok());
         assert_eq!(valid.keys().alive().for_transport_encryption().count(), 1);
         assert!(renew(&renewed, RenewOptions::Extend, NOW + 21 * DAY).is_empty());

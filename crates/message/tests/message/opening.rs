@@ -8,12 +8,13 @@ use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::cert::CipherSuite;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{self};
+use talaria_message::policy;
 use talaria_message::{
     DecryptOptions, EncryptOptions, Limits, MessageError, OpenedBy, Opener, Profile, Recipients,
     Release, Secrets, decrypt, encrypt,
 };
 
-use crate::common::{NOW, POLICY, Parties, generate, no_certs, password_secrets};
+use crate::common::{NOW, Parties, generate, no_certs, password_secrets};
 
 const PLAIN: &[u8] = b"attack at dawn, and bring the ladders";
 
@@ -156,7 +157,7 @@ fn what_a_key_does_not_open_has_one_answer() {
     for cert in &parties.certs {
         for profile in [Profile::Rfc4880, Profile::Rfc9580] {
             let mut recipients = Recipients::default();
-            recipients.add(cert, &POLICY, NOW).unwrap();
+            recipients.add(cert, policy(), NOW).unwrap();
             let message = seal(&recipients, profile);
             let wrapped = usize::from(message[1]) + 2;
             let wrapped = if message[1] < 192 {

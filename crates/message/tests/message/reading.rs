@@ -7,20 +7,21 @@ use sequoia_openpgp::Cert;
 use sequoia_openpgp::cert::CipherSuite;
 use sequoia_openpgp::serialize::stream;
 use talaria_message::openpgp as sequoia_openpgp;
+use talaria_message::policy;
 use talaria_message::{
     ArmorWriter, Decryptor, EncryptOptions, Encryptor, Label, Message, MessageError, MessageKind,
     NotAccepted, ReadOptions, SigningKey, Spool, pack, read_signatures, sign_cleartext,
     sign_detached, split_cleartext, verify_message,
 };
 
-use crate::common::{NOW, POLICY, Parties, generate, no_certs};
+use crate::common::{NOW, Parties, generate, no_certs};
 
 fn mallory() -> Cert {
     generate("<mallory@evil.example>", sequoia_openpgp::Profile::RFC4880, CipherSuite::Cv25519)
 }
 
 fn signer(cert: &Cert) -> SigningKey {
-    talaria_message::signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap()
+    talaria_message::signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()
 }
 
 /// A message for a certificate, signed or not.

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
 use talaria_message::openpgp::crypto::Password;
-use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::openpgp::{self, Cert};
+use talaria_message::policy;
 use talaria_message::{
     DecryptOptions, EncryptOptions, Issuer, Limits, MessageError, Recipients, Release, Secrets,
     SigningKey, Verifier, decrypt, decryption_keys, encrypt, signing_key,
@@ -14,8 +14,6 @@ use talaria_message::{
 
 /// Now, in seconds since 1970.
 pub(crate) const NOW: u32 = 1_795_000_000;
-
-pub(crate) static POLICY: StandardPolicy<'static> = StandardPolicy::new();
 
 /// Two certificates with secret keys: version 4 and version 6.
 pub(crate) struct Parties {
@@ -50,13 +48,13 @@ impl Parties {
     pub(crate) fn recipients(&self) -> Recipients {
         let mut recipients = Recipients::default();
         for cert in &self.certs {
-            recipients.add(cert, &POLICY, NOW).unwrap();
+            recipients.add(cert, policy(), NOW).unwrap();
         }
         recipients
     }
 
     pub(crate) fn signers(&self) -> Vec<SigningKey> {
-        let sign = |cert| signing_key(cert, &POLICY, NOW, &mut |_, _| None).unwrap();
+        let sign = |cert| signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
         self.certs.iter().map(sign).collect()
     }
 
@@ -73,13 +71,13 @@ impl Parties {
             let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
             certs.iter().filter(has).cloned().collect()
         };
-        Verifier::new(Box::new(lookup), &POLICY, NOW)
+        Verifier::new(Box::new(lookup), policy(), NOW)
     }
 }
 
 /// A verifier that knows nobody.
 pub(crate) fn no_certs() -> Verifier<'static> {
-    Verifier::new(Box::new(|_: &Issuer| Vec::new()), &POLICY, NOW)
+    Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), NOW)
 }
 
 pub(crate) fn password_secrets(password: &str) -> Secrets {
@@ -93,7 +91,7 @@ pub(crate) fn with_session_key(
 ) -> (Vec<u8>, &'static Parties) {
     let parties = Parties::new();
     let mut recipients = Recipients::default();
-    recipients.add(&parties.certs[0], &POLICY, NOW).unwrap();
+    recipients.add(&parties.certs[0], policy(), NOW).unwrap();
     let mut sealed = Vec::new();
     encrypt(Cursor::new(plain.to_vec()), &mut sealed, &recipients, &mut [], options, NOW).unwrap();
     (sealed, parties)
