@@ -83,7 +83,10 @@ impl KeyArgs {
                 [cert] if self.gpg_agent && !can_sign(cert, cx.policy(), cx.now) => {
                     self.in_agent(&query, given.to_vec(), cx)?
                 }
-                [cert] => signing_key(cert, cx.policy(), cx.now, &mut ask)?,
+                [cert] => {
+                    refuse_revoked(cert, cx)?;
+                    signing_key(cert, cx.policy(), cx.now, &mut ask)?
+                }
                 _ => return Err(ambiguous(name, &matching)),
             });
         }
@@ -99,7 +102,10 @@ impl KeyArgs {
         let certs = refreshed(self.certs(cx)?, cx)?;
         let usable = certs.iter().filter(|cert| can_sign(cert, cx.policy(), cx.now));
         match usable.collect::<Vec<_>>()[..] {
-            [cert] => Ok(signing_key(cert, cx.policy(), cx.now, &mut unlocker(given))?),
+            [cert] => {
+                refuse_revoked(cert, cx)?;
+                Ok(signing_key(cert, cx.policy(), cx.now, &mut unlocker(given))?)
+            }
             [] => Err(CliError::NoSigner),
             ref many => Err(CliError::WhichSigner {
                 candidates: many.iter().map(|cert| described(cert)).collect(),
@@ -124,6 +130,7 @@ impl KeyArgs {
         }
         match (&matching[..], &query) {
             ([cert], _) if usable(cert) || !self.gpg_agent => {
+                refuse_revoked(cert, cx)?;
                 let (cert, now, policy) = ((*cert).clone(), cx.now, cx.policy());
                 let of = cert.clone();
                 let unlock = Box::new(move || certifier(&of, policy, now, &mut unlocker(given)));
@@ -165,6 +172,7 @@ impl KeyArgs {
         }
         match (found.pop(), &found[..]) {
             (Some((cert, signer)), []) => {
+                refuse_revoked(&cert, cx)?;
                 Ok(Certifier { cert, unlock: Box::new(move || Ok(signer)) })
             }
             (None, _) => Err(missing()),
@@ -229,7 +237,11 @@ impl KeyArgs {
         match (found.len(), refused) {
             (0, Some(error)) => Err(error.into()),
             (0, None) => Err(missing().into()),
-            (1, _) => Ok(found.remove(0).1),
+            (1, _) => {
+                let (cert, key) = found.remove(0);
+                refuse_revoked(cert, cx)?;
+                Ok(key)
+            }
             _ => {
                 let certs: Vec<&Cert> = found.iter().map(|(cert, _)| *cert).collect();
                 Err(ambiguous(&query.to_string(), &certs))
@@ -249,6 +261,12 @@ pub(crate) struct Certifier {
 fn refreshed(certs: Vec<Cert>, cx: &Context) -> Result<Vec<Cert>, CliError> {
     let Ok(stores) = cx.stores(Access::Read) else { return Ok(certs) };
     certs.into_iter().map(|cert| Ok(stores.refreshed(cert, cx.now)?)).collect()
+}
+
+/// Makes sure that no designated revoker has revoked `cert`, as far as the stores know them.
+fn refuse_revoked(cert: &Cert, cx: &Context) -> Result<(), CliError> {
+    let Ok(stores) = cx.stores(Access::Read) else { return Ok(()) };
+    Ok(stores.refuse_revoked(cert, cx.policy(), cx.now)?)
 }
 
 fn ambiguous(name: &str, certs: &[&Cert]) -> CliError {

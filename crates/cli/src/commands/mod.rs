@@ -31,9 +31,13 @@ pub(crate) mod tune;
 pub(crate) mod unpack;
 pub(crate) mod verify;
 
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+
+use talaria::Stores;
+use talaria::store::{Order, Query, Row};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -115,34 +119,39 @@ pub(crate) fn parse_query(text: &str) -> Result<talaria::store::Query, String> {
 /// Certificates that are looked at to say that a query names too many.
 const CANDIDATES_MAX: usize = 10;
 
-/// The one certificate that a query names.
-pub(crate) fn one_certificate(
-    stores: &talaria::Stores,
-    query: &talaria::store::Query,
-    now: u32,
-) -> Result<talaria::store::Row, CliError> {
-    let mut found: Vec<talaria::store::Row> = Vec::new();
-    let order = talaria::store::Order::Insertion;
-    stores.visit(std::slice::from_ref(query), order, now, |_, row| {
-        found.push(row);
-        let enough = found.len() > CANDIDATES_MAX;
-        Ok(if enough {
-            std::ops::ControlFlow::Break(())
-        } else {
-            std::ops::ControlFlow::Continue(())
-        })
-    })?;
+/// The one certificate that a query names exactly: by key, or by a whole address or user ID. A part of a name
+/// chooses none: `alice` is in `malice@evil.example`, too.
+pub(crate) fn one_certificate(stores: &Stores, query: &Query, now: u32) -> Result<Row, CliError> {
+    let mut found = match query.exact().map(|exact| rows(stores, &exact, now)) {
+        None | Some(Err(talaria::Error::NotFound { .. })) => Vec::new(),
+        Some(found) => found?,
+    };
     match found.len() {
         1 => Ok(found.remove(0)),
-        _ => Err(CliError::Operation(talaria::Error::Ambiguous {
+        0 => Err(talaria::Error::Inexact {
+            query: query.to_string(),
+            candidates: rows(stores, query, now)?.iter().map(named).collect(),
+        })?,
+        _ => Err(talaria::Error::Ambiguous {
             query: query.to_string(),
             candidates: found.iter().map(named).collect(),
-        })),
+        })?,
     }
 }
 
+/// Certificates that a query finds, at most as many as are shown.
+fn rows(stores: &Stores, query: &Query, now: u32) -> Result<Vec<Row>, talaria::Error> {
+    let mut found = Vec::new();
+    stores.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
+        found.push(row);
+        let enough = found.len() > CANDIDATES_MAX;
+        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(found)
+}
+
 /// A certificate in a list of candidates.
-fn named(row: &talaria::store::Row) -> String {
+fn named(row: &Row) -> String {
     let name = row.summary.primary_user_id().map(crate::render::printable).unwrap_or_default();
     format!("{} {name}", row.summary.fingerprint())
 }
