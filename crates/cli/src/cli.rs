@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser};
 
 use crate::commands::Command;
+use crate::terminal::ColorWhen;
 
 /// OpenPGP at the speed of the disk and the CPU
 ///
@@ -45,6 +46,9 @@ pub(crate) struct Global {
     /// Say nothing but results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub(crate) color: ColorWhen,
     /// The time to take for now, in seconds since 1970
     #[arg(long, global = true, value_name = "SECONDS", hide = true)]
     pub(crate) faked_time: Option<u32>,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use talaria::keys::KeyStore;
 use talaria::message::keep_secrets_in_memory;
@@ -17,6 +16,7 @@ use talaria::{Monitor, Progress, Stores};
 
 use crate::cli::Global;
 use crate::error::CliError;
+use crate::progress::{self, Shown, Stopping};
 
 /// Signals that ask to stop: an interrupt, the end of a service, and a terminal that is closed, unless `nohup`
 /// says otherwise.
@@ -120,30 +120,49 @@ impl Context {
     /// Says something that is not a result.
     pub(crate) fn status(&self, message: fmt::Arguments<'_>) {
         if !self.quiet {
+            let _alone = progress::terminal();
             let _ = writeln!(io::stderr(), "{message}");
         }
     }
 
-    /// Runs long work with a progress display; the first interrupt asks it to stop, the second ends
-    /// the process.
+    /// Runs long work and shows its progress; the first interrupt asks it to stop, the second ends the
+    /// process.
     pub(crate) fn long<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+        self.long_at(self.visible(false), work)
+    }
+
+    /// The same of work whose output goes to standard output meanwhile.
+    pub(crate) fn long_writing<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+        let is_terminal = io::stdout().is_terminal();
+        self.long_at(if is_terminal { Shown::Never } else { self.visible(false) }, work)
+    }
+
+    /// The same of work that says in a log what it is at.
+    pub(crate) fn long_in_steps<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+        self.long_at(self.visible(true), work)
+    }
+
+    fn long_at<T>(&self, shown: Shown, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
         for signal in stopping() {
             let stop = Arc::clone(&self.stop);
             let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop);
         }
         self.stop_on_signals();
-        self.shown(|report| work(&mut Monitor { report, stop: &self.stop }))
+        let stop = &self.stop;
+        progress::shown(shown, Stopping::Asked, stop, |report| work(&mut Monitor { report, stop }))
     }
 
-    /// Runs long work that may ask the user, with a progress display that is drawn only when it reports; an
+    /// Runs long work that may ask the user, and shows its progress unless its output goes to a terminal; an
     /// interrupt asks it to stop.
-    pub(crate) fn asking<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+    pub(crate) fn asking<T>(
+        &self,
+        to_terminal: bool,
+        work: impl FnOnce(&mut Monitor<'_>) -> T,
+    ) -> T {
         self.stop_on_signals();
-        let mut display = Display::new(self.quiet);
-        let report = &mut |progress| display.show(progress);
-        let result = work(&mut Monitor { report, stop: &self.stop });
-        display.bar.finish_and_clear();
-        result
+        let shown = if to_terminal { Shown::Never } else { self.visible(false) };
+        let stop = &self.stop;
+        progress::shown(shown, Stopping::Asked, stop, |report| work(&mut Monitor { report, stop }))
     }
 
     fn stop_on_signals(&self) {
@@ -152,57 +171,21 @@ impl Context {
         }
     }
 
-    /// Runs long work with a progress display; an interrupt ends the process.
+    /// Runs long work and shows its progress; an interrupt ends the process.
     pub(crate) fn shown<T>(&self, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
-        let mut display = Display::new(self.quiet);
-        display.bar.enable_steady_tick(Duration::from_millis(250));
-        let result = work(&mut |progress| display.show(progress));
-        display.bar.finish_and_clear();
-        result
-    }
-}
-
-/// A bar on a terminal, nothing in a pipe.
-struct Display {
-    bar: ProgressBar,
-    started: SystemTime,
-}
-
-impl Display {
-    fn new(quiet: bool) -> Self {
-        let target = if quiet || !io::stderr().is_terminal() {
-            ProgressDrawTarget::hidden()
-        } else {
-            ProgressDrawTarget::stderr_with_hz(10)
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        Self { bar, started: SystemTime::now() }
+        self.stop_on_signals();
+        progress::shown(self.visible(true), Stopping::Ended, &self.stop, work)
     }
 
-    fn show(&mut self, progress: Progress) {
-        if self.bar.is_hidden() {
-            return;
+    /// Where progress is shown; `steps` says that a log names each step.
+    fn visible(&self, steps: bool) -> Shown {
+        match Shown::on_stderr(steps) {
+            // Programs that read JSON are not told in words.
+            Shown::Log { .. } if self.json => Shown::Never,
+            _ if self.quiet => Shown::Never,
+            shown => shown,
         }
-        let seconds = self.started.elapsed().unwrap_or_default().as_secs_f64().max(0.001);
-        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-        let rate = progress.certs as f64 / seconds;
-        let what = progress.step.unwrap_or("reading");
-        if progress.bytes_total > 0 {
-            self.bar.set_length(progress.bytes_total);
-            self.bar.set_style(style("{bar:30} {bytes}/{total_bytes}  {msg}  {eta} left"));
-        } else {
-            self.bar.set_style(style("{spinner} {bytes}  {msg}"));
-        }
-        self.bar.set_position(progress.bytes);
-        self.bar.set_message(match progress.certs {
-            0 => what.to_owned(),
-            certs => format!("{what}: {certs} certificates, {rate:.0}/s"),
-        });
     }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Where store and keys of a user are who names no other place.

@@ -152,7 +152,11 @@ impl CliError {
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
                 E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
-                E::Query(_) | E::Address { .. } | E::Keyring { .. } | E::Token { .. } => 2,
+                E::Query(_)
+                | E::Address { .. }
+                | E::Keyring { .. }
+                | E::Token { .. }
+                | E::Bookmark => 2,
                 E::Unrecognised { .. } | E::Dump { .. } => 3,
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
@@ -264,6 +268,9 @@ impl CliError {
                 }
                 E::Store(StoreError::Io { action: "build", .. }) => {
                     "It exists already. Build to another path, or add to it with `talaria import`."
+                }
+                E::Bookmark => {
+                    "Start again without --after, or name the same store and certificates."
                 }
                 E::Dump { .. } => "A dump of all certificates, without --incremental, starts anew.",
                 E::Interrupted => {

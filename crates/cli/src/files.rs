@@ -13,7 +13,7 @@ use talaria::{Error, Monitor, Progress};
 
 use crate::descriptor;
 use crate::error::CliError;
-use crate::passphrase::TERMINAL;
+use crate::progress;
 
 /// Octets that are read at once where lines and lengths are looked at. What reads more at a time, as the
 /// bulk of a binary message, goes past the buffer.
@@ -105,15 +105,15 @@ impl Read for Watched {
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Runs `work` on a thread and shows how far it has come. An interrupt ends it, wherever it is: it may wait
-/// for a pipe, or the user for a passphrase. Then `unfinished` is removed.
+/// for a pipe, or the user for a passphrase. Then what there is of `output` is removed.
 pub(crate) fn watched<T: Send>(
     cx: &crate::context::Context,
     size: Option<u64>,
-    unfinished: Option<&Path>,
+    output: &Unfinished,
     work: impl FnOnce(&Watch) -> Result<T, CliError> + Send,
 ) -> Result<T, CliError> {
     let watch = Watch { read: Arc::default(), stop: Arc::default() };
-    cx.asking(|monitor: &mut Monitor<'_>| {
+    cx.asking(output.to_terminal, |monitor: &mut Monitor<'_>| {
         std::thread::scope(|scope| {
             let (done, ended) = mpsc::channel();
             let watch = &watch;
@@ -129,16 +129,14 @@ pub(crate) fn watched<T: Send>(
                 if monitor.stop.load(Ordering::Relaxed) {
                     watch.stop.store(true, Ordering::Relaxed);
                     if stopped.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                        end(unfinished);
+                        end(output.path.as_deref());
                     }
                 }
-                if let Ok(_alone) = TERMINAL.try_lock() {
-                    (monitor.report)(Progress {
-                        bytes: watch.read.load(Ordering::Relaxed),
-                        bytes_total: size.unwrap_or(0),
-                        ..Progress::default()
-                    });
-                }
+                (monitor.report)(Progress {
+                    bytes: watch.read.load(Ordering::Relaxed),
+                    bytes_total: size.unwrap_or(0),
+                    ..Progress::default()
+                });
             }
         })
     })
@@ -149,14 +147,20 @@ fn end(unfinished: Option<&Path>) -> ! {
     if let Some(path) = unfinished {
         let _ = std::fs::remove_file(path);
     }
-    if io::stderr().is_terminal() {
-        // Over what is shown there.
-        eprint!("\r\x1b[K");
-    }
+    progress::leave();
     let error = CliError::Stopped;
     error.report();
     // Not `std::process::exit`: what it runs at the end does not expect that threads still work.
     signal_hook::low_level::exit(error.status().into())
+}
+
+/// An output that is being written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unfinished {
+    /// The file that has no name of its own yet.
+    path: Option<PathBuf>,
+    /// It goes to a terminal, where progress would stand between its lines.
+    to_terminal: bool,
 }
 
 /// An output: a file that is there when it is complete; or standard output, a pipe, a device.
@@ -196,11 +200,13 @@ impl Target {
         Ok(Self::File { temporary, path: path.to_owned() })
     }
 
-    /// Where the file is as long as it has no name.
-    pub(crate) fn unfinished(&self) -> Option<PathBuf> {
+    /// What there is of it while it is written.
+    pub(crate) fn unfinished(&self) -> Unfinished {
         match self {
-            Self::Stream(_) => None,
-            Self::File { temporary, .. } => Some(temporary.path().to_owned()),
+            Self::Stream(file) => Unfinished { path: None, to_terminal: file.is_terminal() },
+            Self::File { temporary, .. } => {
+                Unfinished { path: Some(temporary.path().to_owned()), to_terminal: false }
+            }
         }
     }
 

@@ -1,14 +1,15 @@
 //! Secret keys for commands: from the key store, from files, in GnuPG's agent.
 
 use std::path::PathBuf;
+use std::slice;
 use std::sync::{Arc, Mutex};
 
 use talaria::agent::{Agent, Start};
 use talaria::keys::{can_certify, can_sign, certifier, names, read_keys};
-use talaria::message::openpgp::Cert;
 use talaria::message::openpgp::crypto::{Password, Signer};
 use talaria::message::openpgp::packet::Key;
 use talaria::message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::message::{
     DecryptionKey, Elsewhere, MessageError, SigningKey, decryption_keys, signing_key,
 };
@@ -19,6 +20,7 @@ use crate::context::Context;
 use crate::descriptor;
 use crate::error::CliError;
 use crate::passphrase;
+use crate::render::printable;
 
 /// Where secret keys come from, besides the key store.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -64,7 +66,7 @@ impl KeyArgs {
             return Ok(Vec::new());
         }
         let certs = refreshed(self.certs(cx)?, cx)?;
-        let mut ask = unlocker(given.to_vec());
+        let mut ask = unlocker(given.to_vec(), &certs);
         let mut signers = Vec::with_capacity(wanted.len());
         for name in wanted {
             let query: Query = name.parse().map_err(Error::from)?;
@@ -104,7 +106,8 @@ impl KeyArgs {
         match usable.collect::<Vec<_>>()[..] {
             [cert] => {
                 refuse_revoked(cert, cx)?;
-                Ok(signing_key(cert, cx.policy(), cx.now, &mut unlocker(given))?)
+                let mut ask = unlocker(given, slice::from_ref(cert));
+                Ok(signing_key(cert, cx.policy(), cx.now, &mut ask)?)
             }
             [] => Err(CliError::NoSigner),
             ref many => Err(CliError::WhichSigner {
@@ -133,7 +136,9 @@ impl KeyArgs {
                 refuse_revoked(cert, cx)?;
                 let (cert, now, policy) = ((*cert).clone(), cx.now, cx.policy());
                 let of = cert.clone();
-                let unlock = Box::new(move || certifier(&of, policy, now, &mut unlocker(given)));
+                let unlock = Box::new(move || {
+                    certifier(&of, policy, now, &mut unlocker(given, slice::from_ref(&of)))
+                });
                 Ok(Certifier { cert, unlock })
             }
             ([] | [_], Some(query)) => self.certifier_in_agent(query, given, cx),
@@ -189,8 +194,8 @@ impl KeyArgs {
         given: &[Password],
         cx: &Context,
     ) -> Result<(Vec<DecryptionKey>, Option<Elsewhere>), CliError> {
-        let ask = Arc::new(Mutex::new(unlocker(given.to_vec())));
         let certs = self.certs(cx)?;
+        let ask = Arc::new(Mutex::new(unlocker(given.to_vec(), &certs)));
         let keys = certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
         if !self.gpg_agent {
             return Ok((keys, None));
@@ -269,6 +274,12 @@ fn refuse_revoked(cert: &Cert, cx: &Context) -> Result<(), CliError> {
     Ok(stores.refuse_revoked(cert, cx.policy(), cx.now)?)
 }
 
+/// The keys of a certificate, and its name on a terminal.
+fn owned(cert: &Cert) -> Option<(Vec<Fingerprint>, String)> {
+    let name = cert.userids().next().map(|id| printable(id.userid().value()))?;
+    Some((cert.keys().map(|key| key.key().fingerprint()).collect(), name))
+}
+
 fn ambiguous(name: &str, certs: &[&Cert]) -> CliError {
     CliError::Ambiguous {
         query: name.to_owned(),
@@ -279,10 +290,13 @@ fn ambiguous(name: &str, certs: &[&Cert]) -> CliError {
 
 /// Gives the passphrases that were given, then those of the user; what he said for one key is tried on the
 /// next before he is asked again.
+/// The keys are called by the names on their `certs`.
 pub(crate) fn unlocker(
     given: Vec<Password>,
-) -> impl FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'static {
+    certs: &[Cert],
+) -> impl FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + use<> {
     const TRIES: usize = 3;
+    let owners: Vec<(Vec<Fingerprint>, String)> = certs.iter().filter_map(owned).collect();
     let mut known = given;
     let mut known_before = known.len();
     move |asked, key| {
@@ -295,9 +309,12 @@ pub(crate) fn unlocker(
         if asked >= known_before + TRIES {
             return None;
         }
-        let again = if asked > known_before { " (that was not it)" } else { "" };
-        let password =
-            passphrase::ask(&format!("Passphrase of key {}{again}", key.keyid().to_hex()))?;
+        let again = if asked > known_before { "Wrong passphrase. " } else { "" };
+        let fingerprint = key.fingerprint();
+        let owner = owners.iter().find(|(keys, _)| keys.contains(&fingerprint));
+        let owner = owner.map(|(_, name)| format!("{name}, ")).unwrap_or_default();
+        let id = key.keyid().to_hex();
+        let password = passphrase::ask(&format!("{again}Passphrase of {owner}key {id}"))?;
         known.push(password.clone());
         Some(password)
     }

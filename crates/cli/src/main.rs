@@ -11,8 +11,10 @@ mod files;
 mod gnupg;
 mod keys;
 mod passphrase;
+mod progress;
 mod render;
 mod signatures;
+mod terminal;
 mod trust;
 
 use std::process::ExitCode;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
+    cli.global.color.apply();
     let mut context = context::Context::new(&cli.global);
     match commands::run(&cli.command, &mut context) {
         Ok(code) => code,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::descriptor;
 use crate::error::CliError;
+use crate::progress;
 
 /// Octets of a passphrase, without the end of its line.
 const PASSPHRASE_BYTES_MAX: usize = 4096;
@@ -145,20 +146,13 @@ fn passphrase(octets: &[u8], source: &str) -> Result<Password, CliError> {
     Ok(Password::from(octets))
 }
 
-/// Held while the user is asked, so that no progress is drawn over the question.
-pub(crate) static TERMINAL: Mutex<()> = Mutex::new(());
-
 /// Asks for a passphrase on the terminal; `None` without a terminal, or if the user gives none.
 pub(crate) fn ask(prompt: &str) -> Option<Password> {
     if !io::stderr().is_terminal() && File::open("/dev/tty").is_err() {
         return None;
     }
     keep_secrets_in_memory();
-    let _alone = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner);
-    if io::stderr().is_terminal() {
-        // Progress that was drawn before.
-        eprint!("\r\x1b[K");
-    }
+    let _alone = progress::terminal();
     match rpassword::prompt_password(format!("{prompt}: ")) {
         Ok(text) => Some(Zeroizing::new(text))
             .filter(|text| !text.is_empty())

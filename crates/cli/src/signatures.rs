@@ -8,13 +8,15 @@ use talaria::message::openpgp::crypto::Password;
 use talaria::message::{Facts, NotAccepted, Outcome, SignatureReport, SigningKey};
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
-use talaria::{Error, date};
+use talaria::trust_models::Level;
+use talaria::{Error, TrustModel};
 
 use crate::context::Context;
 use crate::descriptor;
 use crate::error::CliError;
 use crate::keys::KeyArgs;
-use crate::render::printable;
+use crate::render::{day, printable};
+use crate::terminal::{Paint, Painted};
 use crate::trust::Belief;
 
 /// Where status lines go.
@@ -104,17 +106,14 @@ pub(crate) fn report(
     if cx.json {
         return;
     }
+    let paint = Paint::stderr();
     for (signature, belief) in signatures.iter().zip(beliefs) {
-        let sentence = sentence(signature);
-        match belief {
-            Some(Belief { level, .. }) => {
-                cx.status(format_args!("{sentence}; that it is theirs: {}", level.name()));
-            }
-            None => cx.status(format_args!("{sentence}")),
+        for line in lines(signature, *belief, paint) {
+            cx.status(format_args!("{line}"));
         }
     }
     if let Err(why) = decision {
-        cx.status(format_args!("Not accepted: {why}"));
+        cx.status(format_args!("{}: {why}", paint.bad("Not accepted")));
     }
 }
 
@@ -122,7 +121,8 @@ pub(crate) fn report(
 pub(crate) fn report_apart(octets: u64, cx: &Context) {
     if octets > 0 {
         cx.status(format_args!(
-            "There are {octets} bytes of text around the message. They are not signed and not written."
+            "{}: {octets} bytes of text around the message are not signed and were not written.",
+            Paint::stderr().doubtful("Warning")
         ));
     }
 }
@@ -178,37 +178,90 @@ pub(crate) fn json_decision(decision: &Result<Facts, NotAccepted>) -> serde_json
     })
 }
 
-/// One signature in words.
-pub(crate) fn sentence(report: &SignatureReport) -> String {
+/// One signature in words: what came out, and what more there is to know.
+pub(crate) fn lines(report: &SignatureReport, belief: Option<Belief>, paint: Paint) -> Vec<String> {
+    let name = report.signer.as_ref().and_then(|signer| signer.user_id.as_deref());
+    let name = name.map(|name| printable(name.as_bytes())).filter(|name| !name.is_empty());
     let key = match (&report.signer, &report.issuer) {
-        (Some(signer), _) => {
-            let name = signer
-                .user_id
-                .as_deref()
-                .map(|name| printable(name.as_bytes()))
-                .unwrap_or_default();
-            format!("{name} {}", signer.certificate).trim().to_owned()
-        }
-        (None, Some(issuer)) => issuer
-            .fingerprint
-            .map_or_else(|| issuer.key_id.to_string(), |fingerprint| fingerprint.to_string()),
-        (None, None) => "nobody".to_owned(),
+        (Some(signer), _) => Some(signer.certificate.clone()),
+        (None, Some(issuer)) => Some(
+            issuer
+                .fingerprint
+                .map_or_else(|| issuer.key_id.to_string(), |fingerprint| fingerprint.to_string()),
+        ),
+        (None, None) => None,
     };
-    let (year, month, day) = date(report.created);
-    let when = format!("{year:04}-{month:02}-{day:02}");
-    match (&report.outcome, &report.since) {
-        (Outcome::Good, None) => format!("Good signature by {key}, made {when}"),
-        (Outcome::Good, Some(since)) => {
-            format!("Good signature by {key}, made {when}; since then: {since}")
+    let who = name.clone().or_else(|| key.clone()).unwrap_or_else(|| "an unnamed key".to_owned());
+    let who = paint.strong(who);
+    let made = match (&key, &name) {
+        (Some(key), Some(_)) => format!("  made on {} by {key}", day(report.created)),
+        _ => format!("  made on {}", day(report.created)),
+    };
+    match &report.outcome {
+        Outcome::Good => {
+            let good = paint.good("Good signature");
+            let mut lines = vec![format!("{good} from {who} ({})", identity(belief, paint)), made];
+            if let Some(since) = &report.since {
+                lines.push(format!("  {}: since then, {since}", paint.doubtful("warning")));
+            }
+            lines
         }
-        (Outcome::Bad, _) => format!("BAD signature by {key}"),
-        (Outcome::NoKey, _) => {
-            format!("Signature by {key}, made {when}, whose certificate is not here")
+        Outcome::Bad => {
+            let bad = paint.bad("BAD signature");
+            vec![format!("{bad} from {who}: the document or the signature was changed"), made]
         }
-        (Outcome::Discounted(why), _) => {
-            format!("Signature by {key}, made {when}, does not count: {why}")
+        Outcome::NoKey => {
+            let cannot = paint.doubtful("Cannot check");
+            let first =
+                format!("{cannot} the signature from {who}: its certificate is not in the store");
+            let get = key.map(|key| {
+                format!("  To get it: talaria import --keyserver hkps://keys.openpgp.org {key}")
+            });
+            [first, made].into_iter().chain(get).collect()
         }
-        (Outcome::Unchecked(why), _) => format!("Signature by {key} cannot be checked: {why}"),
+        Outcome::Discounted(why) => {
+            let invalid = paint.bad("does not count");
+            vec![format!("The signature from {who} {invalid}: {why}"), made]
+        }
+        Outcome::Unchecked(why) => {
+            let cannot = paint.doubtful("Cannot check");
+            vec![format!("{cannot} the signature from {who}: {why}")]
+        }
+    }
+}
+
+/// What is known of the identity of a signer, in words: that the signature is good says nothing of that.
+fn identity(belief: Option<Belief>, paint: Paint) -> Painted<&'static str> {
+    let Some(Belief { level, model }) = belief else {
+        return paint.doubtful("identity not confirmed: the store has no trust root");
+    };
+    match level {
+        _ if model == TrustModel::Always => {
+            paint.doubtful("identity not checked: the trust model is `always`")
+        }
+        Level::Ultimate => paint.good("your own key"),
+        Level::Full => paint.good("identity confirmed"),
+        Level::Marginal if model.is_tofu() => {
+            paint.doubtful("identity plausible: the address has no other certificate")
+        }
+        Level::Marginal => {
+            paint.doubtful("identity partly confirmed: not enough certifications that you trust")
+        }
+        Level::Never => {
+            paint.bad("DO NOT RELY ON IT: you marked this certificate as not to be trusted")
+        }
+        Level::Expired => {
+            paint.doubtful("identity no longer confirmed: the confirmation has expired")
+        }
+        Level::Undefined if model.is_tofu() => {
+            paint.bad("identity in doubt: see `talaria tofu conflicts`")
+        }
+        Level::Unknown | Level::Undefined if model == TrustModel::Direct => {
+            paint.doubtful("identity not confirmed: you have not said that you trust it")
+        }
+        Level::Unknown | Level::Undefined => {
+            paint.doubtful("identity not confirmed: nobody you trust certified this key")
+        }
     }
 }
 

@@ -217,6 +217,17 @@ fn replace(
     attempt().map_err(GnupgError::io("write", path))
 }
 
+/// How many secret keys the agent of the home directory at `path` has in files of its own.
+#[must_use]
+pub fn secret_keys(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path.join("private-keys-v1.d")) else { return 0 };
+    let is_key = |entry: &fs::DirEntry| {
+        let path = entry.path();
+        path.extension().is_some_and(|extension| extension == "key")
+    };
+    entries.flatten().filter(is_key).count() as u64
+}
+
 /// What a home directory has already.
 #[derive(Default)]
 struct Present {

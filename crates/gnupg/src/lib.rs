@@ -22,7 +22,7 @@ pub use colons::{
     Colons, NO_USER_ID, Seen, write_cert, write_cert_with_signatures, write_signature,
 };
 pub use error::{GnupgError, LeftOut, LeftOutReason};
-pub use home::{Home, Source};
+pub use home::{Home, Source, secret_keys};
 pub use keybox::{BLOB_BYTES_MAX, GNUPG_BLOB_BYTES_MAX, Keybox, is_keybox, write_keybox};
 pub use keyboxd::{is_keyboxd, read_keyboxd};
 pub use ownertrust::{is_ownertrust, read_ownertrust, write_ownertrust};

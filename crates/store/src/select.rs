@@ -68,6 +68,40 @@ impl Cursor {
             Order::Change => Self::Change(0),
         }
     }
+
+    /// Behind the certificate of `row`.
+    #[must_use]
+    pub fn behind(order: Order, row: &Row) -> Self {
+        match order {
+            Order::Insertion => Self::Insertion(row.id),
+            Order::Key => {
+                let handle = Handle::of_fingerprint(row.summary.fingerprint());
+                Self::Key(handle.0.cast_signed(), row.id)
+            }
+            Order::Change => Self::Change(row.change),
+        }
+    }
+
+    /// The order in which it is a place.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        match self {
+            Self::Insertion(_) => Order::Insertion,
+            Self::Key(..) => Order::Key,
+            Self::Change(_) => Order::Change,
+        }
+    }
+
+    /// Whether `other`, of the same order, comes later.
+    #[must_use]
+    pub fn is_before(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Insertion(ours), Self::Insertion(theirs))
+            | (Self::Change(ours), Self::Change(theirs)) => ours < theirs,
+            (Self::Key(ours, id), Self::Key(theirs, other)) => (ours, id) < (theirs, other),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Cursor {

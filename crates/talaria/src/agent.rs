@@ -8,6 +8,7 @@ mod assuan;
 mod expression;
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::{fmt, io};
@@ -19,11 +20,11 @@ use openpgp::packet::Key;
 use openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use openpgp::policy::Policy;
 use openpgp::types::HashAlgorithm;
-use talaria_cert::Keygrip;
+use talaria_cert::{Fingerprint, Keygrip, Summary};
 use talaria_message::{
     DecryptionKey, MessageError, Revocations, SigningKey, make, openpgp, usable,
 };
-use talaria_store::Query;
+use talaria_store::{Order, Query};
 
 use self::assuan::{Connection, Inquiry};
 use self::expression::Expression;
@@ -89,6 +90,15 @@ impl fmt::Display for Refusal {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Passed(#[source] AgentError);
+
+/// A certificate of which an agent has secrets.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// What is said of the certificate.
+    pub summary: Summary,
+    /// The keys of it whose secrets the agent has.
+    pub secrets: Vec<Fingerprint>,
+}
 
 /// Whether to start an agent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -166,6 +176,44 @@ impl Agent {
             }
         })?;
         Ok(keygrips)
+    }
+
+    /// The certificates in `stores` of which the agent has secrets, and how many of its secrets belong to none
+    /// of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Agent`], or what reading can meet.
+    pub fn held(&self, stores: &Stores, now: u32) -> Result<(Vec<Held>, usize), Error> {
+        let keygrips = self.keygrips()?;
+        let mut held: Vec<Held> = Vec::new();
+        let mut unknown = 0;
+        for grip in &keygrips {
+            let query = [Query::Keygrip(grip.0)];
+            let mut found = Vec::new();
+            let visited = stores.visit(&query, Order::Insertion, now, |_, row| {
+                found.push(row.summary);
+                Ok(ControlFlow::Continue(()))
+            });
+            match visited {
+                Ok(()) => {}
+                Err(Error::NotFound { .. }) => unknown += 1,
+                Err(error) => return Err(error),
+            }
+            for summary in found {
+                let fingerprint = summary.fingerprint();
+                if held.iter().any(|held| held.summary.fingerprint() == fingerprint) {
+                    continue;
+                }
+                let Some(cert) = stores.cert(fingerprint)? else { continue };
+                let has = |key: &talaria_cert::Key<'_>| {
+                    key.keygrip().is_some_and(|keygrip| keygrips.contains(&keygrip))
+                };
+                let secrets = cert.keys().filter(has).map(|key| key.fingerprint()).collect();
+                held.push(Held { summary, secrets });
+            }
+        }
+        Ok((held, unknown))
     }
 
     /// The newest key of `cert` that may sign at `now`, in seconds since 1970, and that the agent has.

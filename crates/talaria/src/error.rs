@@ -83,6 +83,9 @@ pub enum Error {
         /// The store.
         path: PathBuf,
     },
+    /// A place in a listing is one of other stores or of another search.
+    #[error("the token comes from a listing of another store, or with other arguments")]
+    Bookmark,
     /// A folder cannot be dumped to.
     #[error("{}: {what}", folder.display())]
     Dump {

@@ -40,6 +40,8 @@ pub struct FileReport {
     pub read: u64,
     /// Secret keys among them, of which only the certificates were taken.
     pub secret_keys: u64,
+    /// Secret keys in a GnuPG home directory, which stay there: gpg-agent has them.
+    pub secret_keys_left: u64,
     /// Certificates that were not in the store before.
     pub new: u64,
     /// Certificates to which something was added.
@@ -74,6 +76,7 @@ impl FileReport {
             kind: None,
             read: 0,
             secret_keys: 0,
+            secret_keys_left: 0,
             new: 0,
             updated: 0,
             unchanged: 0,
@@ -136,7 +139,12 @@ pub fn import(
         before += source::size(input);
         let report = work.reports.last_mut().expect("pushed above");
         match result {
-            Ok(kind) => report.kind = Some(kind),
+            Ok(kind) => {
+                report.kind = Some(kind);
+                if let (Kind::Home, Input::Path(path)) = (kind, input) {
+                    report.secret_keys_left = talaria_gnupg::secret_keys(path);
+                }
+            }
             Err(error @ (Error::Store(_) | Error::Interrupted)) => return Err(error),
             Err(error) => report.error = Some(describe(&error)),
         }

@@ -87,7 +87,7 @@ pub use import::{FileReport, ImportOptions, Rejected, import};
 pub use messages::{decryptor, described};
 pub use source::{Input, Kind, Place};
 pub use stats::{Statistics, algorithm, date, statistics};
-pub use stores::{Opened, Stores};
+pub use stores::{Bookmark, BookmarkError, Opened, Stores};
 pub use token::{Token, TokenError};
 pub use trust::{Judge, Judged, JudgedId, Reason, TrustModel};
 

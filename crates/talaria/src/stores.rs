@@ -3,11 +3,14 @@
 //! A plain keyring file is a store too: it is read into memory when it is opened, by the same way as
 //! any import, and never written.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use talaria_cert::{Cert, Fingerprint, Verification};
@@ -24,6 +27,52 @@ pub struct Opened {
     pub path: PathBuf,
     /// It is a keyring file.
     pub keyring: bool,
+}
+
+impl Opened {
+    /// What a place in it calls it: a keyring file has no name that lasts.
+    fn name(&self) -> Result<String, Error> {
+        Ok(if self.keyring { "keyring".to_owned() } else { self.store.name()? })
+    }
+}
+
+/// A place in a visit of stores, to go on from: in another process, later.
+///
+/// Its text form is `STORE/NAME/QUERY/CURSOR`: the number and the name of a store, the number of a query, both
+/// from 0, and a [`Cursor`] in that store.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Bookmark {
+    store: usize,
+    name: String,
+    query: usize,
+    cursor: Cursor,
+}
+
+impl fmt::Display for Bookmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}/{}", self.store, self.name, self.query, self.cursor)
+    }
+}
+
+/// Why a text is no place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("not a token of a listing (STORE/NAME/QUERY/CURSOR)")]
+pub struct BookmarkError;
+
+impl FromStr for Bookmark {
+    type Err = BookmarkError;
+
+    fn from_str(text: &str) -> Result<Self, BookmarkError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let [store, name, query, cursor] = parts[..] else { return Err(BookmarkError) };
+        let number = |text: &str| text.parse().map_err(|_| BookmarkError);
+        Ok(Self {
+            store: number(store)?,
+            name: name.to_owned(),
+            query: number(query)?,
+            cursor: cursor.parse().map_err(|_| BookmarkError)?,
+        })
+    }
 }
 
 /// The stores that a command works on.
@@ -73,22 +122,65 @@ impl Stores {
         queries: &[Query],
         order: Order,
         now: u32,
-        mut visit: impl FnMut(&Opened, Row) -> Result<ControlFlow<()>, Error>,
+        visit: impl FnMut(&Opened, Row) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
+        self.visit_after(None, queries, order, now, visit).map(drop)
+    }
+
+    /// As [`Self::visit`], with what is behind `after`, which an earlier visit with the same queries has
+    /// returned; the order is then that of the earlier visit. Returns, if `visit` broke off, the place
+    /// before the certificate at which it did.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::visit`]; [`Error::Bookmark`] if `after` is not a place in these stores and queries.
+    pub fn visit_after(
+        &self,
+        after: Option<&Bookmark>,
+        queries: &[Query],
+        order: Order,
+        now: u32,
+        mut visit: impl FnMut(&Opened, Row) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<Option<Bookmark>, Error> {
+        let order = after.map_or(order, |after| after.cursor.order());
+        if let Some(after) = after {
+            self.check(after, queries)?;
+        }
         // One store without a query cannot name a certificate twice.
         let mut seen = (self.0.len() > 1 || queries.len() > 1).then(HashSet::new);
         let mut missing = None;
         let mut failed = None;
         let mut done = false;
-        let mut each = |opened: &Opened, row: Row, done: &mut bool| -> ControlFlow<()> {
+        let mut last = after.cloned();
+        let mut broken_off = None;
+        let mut each = |at: (usize, usize), row: Row, done: &mut bool| -> ControlFlow<()> {
+            let (query, store) = at;
+            let opened = &self.0[store];
             let fingerprint = row.summary.fingerprint();
-            if seen.as_mut().is_some_and(|seen| !seen.insert(fingerprint)) {
+            let is_repeated = seen.as_mut().is_some_and(|seen| !seen.insert(fingerprint));
+            let cursor = Cursor::behind(order, &row);
+            // What was visited before: it must be known where a later query names it again.
+            let is_behind = after.is_none_or(|after| match at.cmp(&(after.query, after.store)) {
+                Ordering::Less => false,
+                Ordering::Equal => after.cursor.is_before(&cursor),
+                Ordering::Greater => true,
+            });
+            if is_repeated || !is_behind {
                 return ControlFlow::Continue(());
             }
             let result = opened.store.current(row, now).map_err(Error::from);
             match result.and_then(|row| visit(opened, row)) {
-                Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+                Ok(ControlFlow::Continue(())) => {
+                    last = Some(Bookmark { query, store, name: String::new(), cursor });
+                    ControlFlow::Continue(())
+                }
                 Ok(ControlFlow::Break(())) => {
+                    broken_off = Some(last.take().unwrap_or(Bookmark {
+                        query,
+                        store,
+                        name: String::new(),
+                        cursor: Cursor::start(order),
+                    }));
                     *done = true;
                     ControlFlow::Break(())
                 }
@@ -100,23 +192,31 @@ impl Stores {
             }
         };
         if queries.is_empty() {
-            for opened in &self.0 {
-                opened.store.walk(&mut Cursor::start(order), |row| each(opened, row, &mut done))?;
+            for (at, opened) in self.0.iter().enumerate() {
+                // With several stores the certificates before the place must be known.
+                let mut cursor = match after {
+                    Some(after) if self.0.len() == 1 => after.cursor.clone(),
+                    _ => Cursor::start(order),
+                };
+                opened.store.walk(&mut cursor, |row| each((0, at), row, &mut done))?;
                 if done {
                     break;
                 }
             }
         }
-        for query in queries {
+        for (number, query) in queries.iter().enumerate() {
             let mut found = false;
-            for opened in &self.0 {
+            for (at, opened) in self.0.iter().enumerate() {
                 opened.store.for_each_match(query, |row| {
                     found = true;
-                    each(opened, row, &mut done)
+                    each((number, at), row, &mut done)
                 })?;
                 if done {
                     break;
                 }
+            }
+            if done {
+                break;
             }
             if !found {
                 missing.get_or_insert(query);
@@ -125,8 +225,22 @@ impl Stores {
         match (failed, missing) {
             (Some(error), _) => Err(error),
             (None, Some(query)) => Err(Error::NotFound { query: query.to_string() }),
-            (None, None) => Ok(()),
+            (None, None) => broken_off.map(|place| self.with_store_name(place)).transpose(),
         }
+    }
+
+    /// A place with the name of its store.
+    fn with_store_name(&self, place: Bookmark) -> Result<Bookmark, Error> {
+        Ok(Bookmark { name: self.0[place.store].name()?, ..place })
+    }
+
+    /// Whether a place is one in these stores and queries.
+    fn check(&self, place: &Bookmark, queries: &[Query]) -> Result<(), Error> {
+        let opened = self.0.get(place.store).ok_or(Error::Bookmark)?;
+        let fits = place.query < queries.len().max(1)
+            && (queries.is_empty() || place.cursor.order() == Order::Insertion)
+            && opened.name()? == place.name;
+        if fits { Ok(()) } else { Err(Error::Bookmark) }
     }
 
     /// The union of all copies of a certificate in the stores.

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         now: cx.now,
     };
     let target = cx.path().clone();
-    let report = cx.long(|monitor| build(&target, &inputs, &options, monitor))?;
+    let report = cx.long_in_steps(|monitor| build(&target, &inputs, &options, monitor))?;
     let mut out = std::io::stdout().lock();
     if cx.json {
         let rejects: Vec<_> = report
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         writeln!(
             out,
-            "{}: {} certificates, {} came more than once and were joined, {} rejected",
+            "{}: {} certificates, {} duplicates merged, {} rejected",
             target.display(),
             report.built.certs,
             report.built.joined,

@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let best = levels.iter().copied().max().unwrap_or_default();
     if best < Level::Marginal && is_untrusted(&stores, &report.certified_by, cx.now)? {
         cx.status(format_args!(
-            "Nobody is believed to be yours yet: `talaria trust set {} ultimate` says that this key is.",
+            "There is no trust root yet. If this key is yours: talaria trust set {} ultimate",
             report.certified_by
         ));
     }
@@ -156,14 +156,14 @@ fn announce(what: &Certifiable, says: &Certification, by: &str, cx: &Context) {
     }
     if let Some(Introduction { depth, amount }) = says.introduction {
         cx.status(format_args!(
-            "Its holder is trusted to certify others: {amount} of 120, depth {depth}."
+            "Its holder may introduce others: trust amount {amount} of 120, depth {depth}."
         ));
     }
     if says.local {
-        cx.status(format_args!("The certification is local: it is not exported."));
+        cx.status(format_args!("The certification is local and is not exported."));
     }
     if let Some(end) = says.expires {
-        cx.status(format_args!("It holds until {}.", day(end)));
+        cx.status(format_args!("It expires on {}.", day(end)));
     }
 }
 

@@ -9,6 +9,7 @@ use talaria::store::{Access, Depth};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Read the whole store again and verify it
 ///
@@ -35,7 +36,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(access)?;
     if args.verify {
         let verified = stores.writable()?.verify_unchecked(VERIFY_BATCH, cx.now)?;
-        cx.status(format_args!("Computed the self-signatures of {verified} certificates."));
+        let certificates = counted(verified, "certificate");
+        cx.status(format_args!("Verified the self-signatures of {certificates}."));
     }
     let mut damaged = false;
     if args.rebuild {
@@ -91,12 +93,12 @@ fn print(
     if !report.is_clean() {
         if report.findings.iter().all(|finding| finding.derived) {
             cx.status(format_args!(
-                "All of it follows from the certificates: `talaria check --rebuild` makes it again."
+                "Only derived data are damaged. To rebuild them from the certificates: talaria check --rebuild"
             ));
         } else {
             cx.status(format_args!(
-                "Restore the store from a backup, or save what can be read: `talaria export \
-                 --output ring.pgp`, then `talaria build` a new one from it."
+                "Restore the store from a backup; or export what can be read (`talaria export \
+                 --output ring.pgp`) and build a new store from it (`talaria build ring.pgp`)."
             ));
         }
     }

@@ -73,8 +73,8 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         elsewhere,
         passwords: given,
         ask: Some(Box::new(|tried| {
-            let again = if tried > 0 { " (that was not it)" } else { "" };
-            passphrase::ask(&format!("Passphrase of the message{again}"))
+            let again = if tried > 0 { "Wrong passphrase. " } else { "" };
+            passphrase::ask(&format!("{again}Passphrase of the message"))
         })),
         ..Secrets::default()
     };
@@ -99,7 +99,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let unfinished = target.unfinished();
     let mut start = None;
-    let received = watched(cx, size, unfinished.as_deref(), |watch| {
+    let received = watched(cx, size, &unfinished, |watch| {
         let message = Message::new(source.buffered(watch))?;
         start = message.start();
         Ok(read_message(message, &mut target, &mut secrets, &verifier, &options)?)

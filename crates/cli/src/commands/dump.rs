@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         dumped.files.len()
     )?;
     for fingerprint in &dumped.deleted {
-        cx.status(format_args!("Deleted since then: {fingerprint}"));
+        cx.status(format_args!("Deleted since the last dump: {fingerprint}"));
     }
     cx.status(format_args!("Next token: {}", dumped.token));
     Ok(ExitCode::SUCCESS)

@@ -18,6 +18,7 @@ use crate::files::{Source, Target, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::signatures::{StatusArgs, signers, unfit};
+use crate::terminal::Paint;
 use crate::trust::{Named, TrustArgs};
 
 /// Encrypt a file
@@ -170,21 +171,26 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         drop(stores);
         let chosen = names.iter().zip(&args.to).map(|(name, query)| Named::chosen(name, query));
-        for (name, belief) in names.iter().zip(args.trust.of_recipients(chosen, cx)?) {
+        let beliefs = args.trust.of_recipients(chosen, cx)?;
+        for ((name, query), belief) in names.iter().zip(&args.to).zip(beliefs) {
             let why = match belief {
                 Some(belief) if belief.is_enough() => continue,
-                Some(belief) => belief.level.name(),
-                None => "nobody is trusted",
+                Some(belief) => format!("validity: {}", belief.level.name()),
+                None => "the store has no trust root".to_owned(),
             };
             if args.trusted_only {
                 report.lines(&status::invalid_recipient(Unfit::Untrusted, name))?;
                 return Err(CliError::Missing(format!(
-                    "{name}: nothing says that it is that of its address ({why}); \
-                     `talaria trust path` and `talaria tofu info` say more"
+                    "cannot confirm that {name} belongs to {query} ({why}); `talaria trust path {name}` \
+                     and `talaria tofu info {name}` say more"
                 )));
             }
             if belief.is_some() {
-                cx.status(format_args!("Nothing says that {name} is that of its address ({why})."));
+                let warning = Paint::stderr().doubtful("Warning").to_string();
+                cx.status(format_args!(
+                    "{warning}: cannot confirm that {name} belongs to {query} ({why}).\n  Compare the \
+                     fingerprint with them, then run: talaria certify {name}"
+                ));
             }
         }
     }
@@ -218,7 +224,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let mut target = Target::open(args.output.as_deref(), !args.armor)?;
     let unfinished = target.unfinished();
-    let encrypted = watched(cx, source.size, unfinished.as_deref(), |watch| {
+    let encrypted = watched(cx, source.size, &unfinished, |watch| {
         let input = source.watched(watch);
         if args.armor {
             let mut armor = ArmorWriter::new(&mut target, Label::Message)?;

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::store::{Access, Query};
-use talaria::{ExportOptions, Format, Signatures, Token, export};
+use talaria::{ExportOptions, Format, Monitor, Signatures, Token, export};
 
 use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Write certificates from the store
 ///
@@ -92,7 +93,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         now: cx.now,
     };
     let next = stores.iter().next().map(|opened| Token::now(&opened.store)).transpose()?;
-    let work = |out: &mut dyn Write| cx.long(|monitor| export(&stores, &options, out, monitor));
+    let work = |out: &mut dyn Write| {
+        let work = |monitor: &mut Monitor<'_>| export(&stores, &options, out, monitor);
+        if args.output.is_some() { cx.long(work) } else { cx.long_writing(work) }
+    };
     let exported = match &args.output {
         Some(path) => {
             let named = |source| talaria::Error::Io {
@@ -126,12 +130,13 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         writeln!(io::stdout(), "{json}")?;
     } else {
         cx.status(format_args!(
-            "Exported {} certificates ({} bytes).",
-            exported.certs, exported.bytes
+            "Exported {} ({} bytes).",
+            counted(exported.certs, "certificate"),
+            exported.bytes
         ));
         if args.changed_since.is_some() {
             for fingerprint in &exported.deleted {
-                cx.status(format_args!("Deleted since then: {fingerprint}"));
+                cx.status(format_args!("Deleted since the token: {fingerprint}"));
             }
             cx.status(format_args!("Next token: {next}"));
         }

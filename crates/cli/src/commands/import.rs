@@ -10,6 +10,7 @@ use talaria::{FileReport, ImportOptions, Input, import};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Add certificates to the store
 ///
@@ -40,6 +41,8 @@ struct ReportJson<'a> {
     read: u64,
     /// Secret keys, of which only the certificates were taken.
     secret_keys: u64,
+    /// Secret keys that stay in a GnuPG home directory.
+    secret_keys_left: u64,
     new: u64,
     updated: u64,
     unchanged: u64,
@@ -96,6 +99,7 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
             kind,
             read: report.read,
             secret_keys: report.secret_keys,
+            secret_keys_left: report.secret_keys_left,
             new: report.new,
             updated: report.updated,
             unchanged: report.unchanged,
@@ -122,11 +126,11 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
         eprintln!("talaria: {input}: {error}");
     }
     if report.secret_keys > 0 {
-        eprintln!(
-            "talaria: {input}: {} of what was read are secret keys, of which only the certificates \
-             were taken; `talaria key import` takes the secrets",
-            report.secret_keys
-        );
+        cx.status(format_args!(
+            "{input}: {} in it; only the certificates were imported. To import the secrets:\n  talaria \
+             key import {input}",
+            are(report.secret_keys)
+        ));
     }
     let Some(kind) = kind else { return Ok(()) };
     let mut line = format!(
@@ -134,8 +138,22 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
         report.read, report.new, report.updated, report.unchanged, report.rejected_count
     );
     if report.ownertrusts > 0 {
-        line.push_str(&format!(", {} ownertrust values", report.ownertrusts));
+        let values = counted(report.ownertrusts, "owner trust value");
+        line.push_str(&format!(", {values}"));
     }
     writeln!(std::io::stdout(), "{line}")?;
+    if report.secret_keys_left > 0 {
+        cx.status(format_args!(
+            "{input}: {} in it, left with gpg-agent. To use gpg-agent's keys, give --gpg-agent, or \
+             put `gpg-agent = true` into the configuration file.\n  To copy one to talaria: \
+             gpg --homedir {input} --export-secret-keys KEY | talaria key import -",
+            are(report.secret_keys_left)
+        ));
+    }
     Ok(())
+}
+
+fn are(secret_keys: u64) -> String {
+    let verb = if secret_keys == 1 { "is" } else { "are" };
+    format!("there {verb} {}", counted(secret_keys, "secret key"))
 }

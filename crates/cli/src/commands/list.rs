@@ -1,28 +1,43 @@
 //! `talaria list`
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use talaria::Bookmark;
 use talaria::store::{Access, Order, Query};
 
 use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::gnupg::Release;
-use crate::render;
+use crate::render::{Counts, Lines};
+use crate::terminal::{PagerArgs, Paint, columns};
 use crate::trust::TrustArgs;
 
 /// List certificates
 ///
-/// All of them, or those that any of the searches names. A line is printed as soon as it is known,
-/// however many follow.
+/// All of them, or those that any of the searches names. On a terminal each has one line: its validity, when
+/// its primary key was made, the algorithm, the user ID, and how many more user IDs it has. --long says more,
+/// and is what is written to a file or a pipe. A line is printed as soon as it is known, however many follow.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificates to list [default: all]
     #[arg(value_name = "QUERY", value_parser = parse_query)]
     queries: Vec<Query>,
+    /// How to list them [default: short on a terminal, otherwise long]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "with_colons"])]
+    format: Option<Format>,
+    /// Print keys, fingerprints and all user IDs: the same as --format long
+    #[arg(long, short, conflicts_with_all = ["format", "json", "with_colons"])]
+    long: bool,
+    /// List no more than this many, and print the token to go on with
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Go on behind the certificate at which --limit has ended a listing
+    #[arg(long, value_name = "TOKEN", conflicts_with = "order")]
+    after: Option<Bookmark>,
     /// Print gpg's machine format (GnuPG, doc/DETAILS)
     #[arg(long, conflicts_with = "json")]
     with_colons: bool,
@@ -47,6 +62,8 @@ pub(crate) struct Args {
     /// The order to list in, if there is no search
     #[arg(long, value_enum, default_value_t = By::Added)]
     order: By,
+    #[command(flatten)]
+    pager: PagerArgs,
 }
 
 /// The order of a listing.
@@ -60,8 +77,37 @@ enum By {
     Changed,
 }
 
+/// How certificates are listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Format {
+    /// One line each
+    Short,
+    /// Keys, fingerprints and all user IDs
+    Long,
+    /// One JSON object per line: the same as --json
+    Json,
+    /// gpg's machine format: the same as --with-colons
+    Colons,
+}
+
 /// Output is written when this much is there, and after the first certificate.
 const BUFFER_BYTES: usize = 1 << 16;
+
+/// Columns of a short line that goes to no terminal.
+const WIDE: usize = 200;
+
+impl Args {
+    fn format(&self, json: bool, is_terminal: bool) -> Format {
+        let wants_more = self.with_sigs || self.with_keygrip || self.with_trust;
+        match self.format {
+            _ if json => Format::Json,
+            Some(format) => format,
+            None if self.with_colons => Format::Colons,
+            None if self.long || wants_more || !is_terminal => Format::Long,
+            None => Format::Short,
+        }
+    }
+}
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
@@ -70,56 +116,80 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         By::Key => Order::Key,
         By::Changed => Order::Change,
     };
-    let lines = render::Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
+    let is_terminal = io::stdout().is_terminal();
+    let format = args.format(cx.json, is_terminal);
+    let for_people = matches!(format, Format::Short | Format::Long);
+    let columns = if is_terminal { columns() } else { WIDE };
+    let lines = Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
     let mut lines = lines.following(args.gnupg.rules());
-    // A listing for programs says what gpg's would; one for people says it where it is asked for.
     // Which certificates are listed when: those with conflicts, those without, or all.
     let mut passes: &[Option<bool>] = &[None];
-    let judged = args.with_trust || args.with_colons || args.trust.trust_model.is_some();
+    // A listing for programs says what gpg's would; one for people says it where it is asked for.
+    let judged = args.with_trust || format == Format::Colons || args.trust.trust_model.is_some();
     if judged && let Some(opened) = stores.iter().next() {
         let judge = args.trust.judge(&opened.store, args.queries.is_empty(), cx.now)?;
-        let conflicts = args.with_trust && judge.model().is_tofu() && !args.with_colons && !cx.json;
+        let conflicts = args.with_trust && judge.model().is_tofu() && for_people;
+        let in_parts = args.limit.is_some() || args.after.is_some();
         lines =
             lines.judged(judge).with_reasons(args.with_trust).with_tofu_info(args.with_tofu_info);
-        passes = if conflicts { &[Some(true), Some(false)] } else { passes };
+        passes = if conflicts && !in_parts { &[Some(true), Some(false)] } else { passes };
     }
-    let mut out = io::stdout().lock();
+    let mut out = args.pager.open(for_people);
     let mut buffer = Vec::with_capacity(2 * BUFFER_BYTES);
     let mut flush_at = 0;
     let mut failed = None;
-    let mut result = Ok(());
+    let mut result = Ok(None);
+    let mut counts = Counts::default();
+    let mut left = args.limit;
     for &pass in passes {
-        result = stores.visit(&args.queries, order, cx.now, |opened, row| {
-            if let Some(wanted) = pass
-                && lines.has_conflict(opened, &row)? != wanted
-            {
-                return Ok(ControlFlow::Continue(()));
-            }
-            if args.with_colons {
-                lines.colons(&mut buffer, opened, &row)?;
-            } else if cx.json {
-                lines.json(&mut buffer, opened, &row)?;
-            } else {
-                lines.text(&mut buffer, opened, &row)?;
-            }
-            if buffer.len() > flush_at {
-                flush_at = BUFFER_BYTES;
-                let written = out.write_all(&buffer).and_then(|()| out.flush());
-                buffer.clear();
-                if let Err(error) = written {
-                    failed = Some(error);
-                    return Ok(ControlFlow::Break(()));
+        result =
+            stores.visit_after(args.after.as_ref(), &args.queries, order, cx.now, |opened, row| {
+                if let Some(wanted) = pass
+                    && lines.has_conflict(opened, &row)? != wanted
+                {
+                    return Ok(ControlFlow::Continue(()));
                 }
-            }
-            Ok(ControlFlow::Continue(()))
-        });
+                match &mut left {
+                    Some(0) => return Ok(ControlFlow::Break(())),
+                    Some(left) => *left -= 1,
+                    None => {}
+                }
+                counts.add(&row.summary, cx.now);
+                match format {
+                    Format::Colons => lines.colons(&mut buffer, opened, &row)?,
+                    Format::Json => lines.json(&mut buffer, opened, &row)?,
+                    Format::Long => lines.text(&mut buffer, opened, &row)?,
+                    Format::Short => lines.short(&mut buffer, opened, &row, columns)?,
+                }
+                if buffer.len() > flush_at {
+                    flush_at = BUFFER_BYTES;
+                    let written = out.write_all(&buffer).and_then(|()| out.flush());
+                    buffer.clear();
+                    if let Err(error) = written {
+                        failed = Some(error);
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            });
         if failed.is_some() || result.is_err() {
             break;
         }
     }
     failed.map_or(Ok(()), Err)?;
+    if is_terminal && for_people && result.is_ok() {
+        writeln!(buffer, "{}", counts.text(Paint::stdout()))?;
+    }
     out.write_all(&buffer)?;
+    if let (Ok(Some(next)), Format::Json) = (&result, format) {
+        writeln!(out, "{}", serde_json::json!({ "next": next.to_string() }))?;
+    }
     out.flush()?;
-    result?;
+    drop(out);
+    if let Some(next) = result?
+        && format != Format::Json
+    {
+        cx.status(format_args!("There are more: --after {next} goes on."));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut target = Target::open(args.output.as_deref(), !args.armor)?;
     let now = cx.now;
     let unfinished = target.unfinished();
-    watched(cx, size, unfinished.as_deref(), |watch| {
+    watched(cx, size, &unfinished, |watch| {
         let input = source.watched(watch);
         if args.armor {
             let mut armor = ArmorWriter::new(&mut target, Label::Message)?;

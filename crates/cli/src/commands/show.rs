@@ -10,15 +10,22 @@ use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render;
+use crate::terminal::PagerArgs;
 
 /// Show all that is known about one certificate
 ///
-/// Its keys with their keygrips, its user IDs, and every signature with its maker, date and verdict.
+/// Its keys with their keygrips, its user IDs, and under each of them its signatures with date and verdict.
+/// Signatures that others made are only counted, unless --with-sigs lists them; --json has them all.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The certificate
     #[arg(value_name = "CERT", value_parser = parse_query)]
     query: Query,
+    /// List the signatures that others made, too, with the names of their makers
+    #[arg(long)]
+    with_sigs: bool,
+    #[command(flatten)]
+    pager: PagerArgs,
 }
 
 /// Candidates that are named when a search is ambiguous.
@@ -60,8 +67,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if cx.json {
         lines.json(&mut out, opened, &row)?;
     } else {
-        lines.details(&mut out, opened, &row)?;
+        lines.details(&mut out, opened, &row, args.with_sigs)?;
     }
-    std::io::stdout().lock().write_all(&out)?;
+    args.pager.open(!cx.json).write_all(&out)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut target = Target::open(args.output.as_deref(), !args.armor && !args.cleartext)?;
     let now = cx.now;
     let unfinished = target.unfinished();
-    watched(cx, size, unfinished.as_deref(), |watch| {
+    watched(cx, size, &unfinished, |watch| {
         let mut input = BufReader::new(source.watched(watch));
         if args.cleartext {
             sign_cleartext(&mut input, &mut target, &mut signers, now)?;

@@ -12,6 +12,8 @@ use talaria_bench::Plot;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::progress::{grouped, size};
+use crate::terminal::Paint;
 
 /// Count what the store holds
 ///
@@ -39,38 +41,58 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         serde_json::to_writer(&mut out, &counts).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        out.write_all(text(&counts).as_bytes())?;
+        out.write_all(text(&counts, Paint::stdout()).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(counts: &Statistics) -> String {
-    let mut out = format!(
-        "certificates {:>12}\nuser IDs     {:>12}\nattributes   {:>12}\nsubkeys      {:>12}\n\
-         signatures   {:>12}\nbytes        {:>12}\non disk      {:>12}\n",
-        counts.certificates,
-        counts.user_ids,
-        counts.attributes,
-        counts.subkeys,
-        counts.signatures,
-        counts.bytes,
-        counts.bytes_on_disk,
-    );
-    section(&mut out, "validity", &counts.by_validity);
-    section(&mut out, "primary key", &counts.by_algorithm);
-    section(&mut out, "subkey", &counts.by_subkey_algorithm);
-    section(&mut out, "version", &counts.by_version);
-    section(&mut out, "year", &counts.by_year);
-    section(&mut out, "bytes below", &counts.by_bytes);
+fn text(counts: &Statistics, paint: Paint) -> String {
+    let totals = [
+        ("certificates", grouped(counts.certificates)),
+        ("user IDs", grouped(counts.user_ids)),
+        ("attributes", grouped(counts.attributes)),
+        ("subkeys", grouped(counts.subkeys)),
+        ("signatures", grouped(counts.signatures)),
+        ("size", size(counts.bytes)),
+        ("on disk", size(counts.bytes_on_disk)),
+    ];
+    let mut out = String::new();
+    for (name, total) in totals {
+        out.push_str(&format!("{name:<13}{total:>13}\n"));
+    }
+    let named = |counts: &BTreeMap<String, u64>| by_count(counts.clone());
+    let validity = counts.by_validity.iter().map(|(name, count)| ((*name).to_owned(), *count));
+    section(&mut out, "validity", &by_count(validity.collect()), paint);
+    section(&mut out, "primary keys by algorithm", &named(&counts.by_algorithm), paint);
+    section(&mut out, "subkeys by algorithm", &named(&counts.by_subkey_algorithm), paint);
+    let texts = |name: String, count: &u64| (name, *count);
+    let version = counts.by_version.iter().map(|(name, count)| texts(name.to_string(), count));
+    section(&mut out, "primary keys by version", &version.collect::<Vec<_>>(), paint);
+    let year = counts.by_year.iter().map(|(name, count)| texts(name.to_string(), count));
+    section(&mut out, "primary keys by year", &year.collect::<Vec<_>>(), paint);
+    let bytes =
+        counts.by_bytes.iter().map(|(name, count)| texts(format!("< {}", size(*name)), count));
+    section(&mut out, "certificates by size", &bytes.collect::<Vec<_>>(), paint);
     out
 }
 
-fn section<K: Display>(out: &mut String, title: &str, counts: &BTreeMap<K, u64>) {
-    let most = counts.values().copied().max().unwrap_or(1).max(1);
-    out.push_str(&format!("\n{title}\n"));
+/// Counts, the largest first.
+fn by_count(counts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+fn section(out: &mut String, title: &str, counts: &[(String, u64)], paint: Paint) {
+    const BAR: u64 = 40;
+    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
+    let all = counts.iter().map(|(_, count)| *count).sum::<u64>().max(1);
+    out.push_str(&format!("\n{}\n", paint.strong(title)));
     for (name, count) in counts {
-        let bar = "#".repeat(usize::try_from(count * 40 / most).unwrap_or(0));
-        let line = format!("  {name:<18} {count:>8}  {bar}");
+        let bar = "▇".repeat(usize::try_from(count * BAR / most).unwrap_or(0));
+        let percent = format!("{} %", (count * 100 + all / 2) / all);
+        let line =
+            format!("  {name:<18} {:>11} {percent:>5}  {}", grouped(*count), paint.handle(bar));
         out.push_str(line.trim_end());
         out.push('\n');
     }

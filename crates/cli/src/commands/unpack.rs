@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
     let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
     let unfinished = target.unfinished();
-    let signatures = watched(cx, size, unfinished.as_deref(), |watch| {
+    let signatures = watched(cx, size, &unfinished, |watch| {
         let message = Message::new(source.buffered(watch))?;
         let found = message.kind();
         if !matches!(found, MessageKind::Packed | MessageKind::Signed | MessageKind::Other) {
@@ -45,8 +45,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     target.keep(false)?;
     match signatures.len() {
         0 => {}
-        1 => cx.status(format_args!("It has a signature, which was not checked.")),
-        count => cx.status(format_args!("It has {count} signatures, which were not checked.")),
+        1 => cx.status(format_args!("The message has a signature that was not checked.")),
+        count => {
+            cx.status(format_args!("The message has {count} signatures that were not checked."));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -69,9 +69,9 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let signature = args.signature.as_deref().map(|path| Source::open(Some(path))).transpose()?;
     let mut target =
         args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
-    let unfinished = target.as_ref().and_then(Target::unfinished);
+    let unfinished = target.as_ref().map(Target::unfinished).unwrap_or_default();
     let mut start = None;
-    let checked = watched(cx, size, unfinished.as_deref(), |watch| {
+    let checked = watched(cx, size, &unfinished, |watch| {
         let detached = |signatures: &[u8], document: Source, assumed: Option<PathBuf>| {
             let signatures = verifier.detached(signatures, &mut document.watched(watch))?;
             let acceptance = match &expected {
@@ -126,7 +126,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     };
     if let Some(file) = &checked.assumed {
-        cx.status(format_args!("The signature is checked on {}.", file.display()));
+        cx.status(format_args!("Assuming that {} is the signed file.", file.display()));
     }
     let accepted = say(&checked, expected.as_deref(), &args.trust, &mut report, cx)?;
     if let (true, Some(target)) = (accepted, target) {

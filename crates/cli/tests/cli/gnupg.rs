@@ -167,7 +167,7 @@ fn ownertrust_comes_along() {
     let text = program.path("ownertrust.txt");
     fs::write(&text, format!("# a comment\n{name}:5:\n")).unwrap();
     let report = program.ok(&["import", text.to_str().unwrap()]);
-    assert!(report.contains("(ownertrust)") && report.contains("1 ownertrust values"), "{report}");
+    assert!(report.contains("(ownertrust)") && report.contains("1 owner trust value"), "{report}");
     let line = list(&program, &[name]);
     assert_eq!(line.lines().next().unwrap().split(':').nth(8), Some("f"));
     // From gpg's own trust database as well.

@@ -259,7 +259,7 @@ fn nothing_is_drawn_over_the_question_for_a_passphrase_which_can_be_interrupted(
         return;
     }
     let program = site();
-    let question = "\r\x1b[KPassphrase of the message: \r\n";
+    let question = "Passphrase of the message: \r\n";
     let (shown, status) = on_terminal(&program, "decrypt -o out/file aead", b"correct horse\n");
     assert!(shown.starts_with(question), "{shown:?}");
     assert_eq!((status, names(&program.path("out"))), (Some(0), vec!["file".to_owned()]));

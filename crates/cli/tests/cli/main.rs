@@ -21,4 +21,5 @@ mod revokers;
 mod secrets;
 mod status;
 mod surroundings;
+mod terminal;
 mod trust;

@@ -399,7 +399,7 @@ fn what_a_message_is_made_of() {
         String::from_utf8(shown.stdout).unwrap()
     };
     let shown = encrypt(&["--symmetric", "--profile", "rfc9580"]);
-    assert!(shown.contains(r#""aead":"GCM""#) && shown.contains(r#""version":"6""#), "{shown}");
+    assert!(shown.contains(r#""aead":"GCM""#) && shown.contains(r#""version":6"#), "{shown}");
     let shown = encrypt(&["--to", "a@example.org", "--armor"]);
     assert!(shown.contains("recipient") && shown.contains(r#""type":18"#), "{shown}");
     fails(site.talaria().arg("inspect").arg(site.at("pw")), 3);
@@ -448,7 +448,7 @@ fn packed_messages_are_unpacked() {
     done(site.gpg().arg("-o").arg(site.at("signed")).arg("--sign").arg(site.at("in")));
     assert_eq!(unpack("ours"), "");
     assert_eq!(unpack("theirs"), "");
-    assert_eq!(unpack("signed"), "It has a signature, which was not checked.\n");
+    assert_eq!(unpack("signed"), "The message has a signature that was not checked.\n");
     let cut = fs::read(site.at("theirs")).unwrap();
     fs::write(site.at("cut"), &cut[..cut.len() / 2]).unwrap();
     let mut unpack = site.talaria();

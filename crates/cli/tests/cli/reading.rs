@@ -191,7 +191,7 @@ fn a_detached_signature_is_checked_on_the_file_beside_it() {
         // In batch mode gpg does not guess.
         site.gpg_ok(&["--no-batch", "--verify", signature]);
         let (_, said) = site.status(&["verify", signature], 0);
-        assert!(said.contains("checked on doc."), "{said}");
+        assert!(said.contains("Assuming that doc is the signed file"), "{said}");
         assert!(said.contains("Good signature"), "{said}");
     }
     site.write("doc", "pay mallory 10 euro\n");
@@ -225,7 +225,7 @@ fn a_bad_signature_behind_a_good_one_is_seen_armored_or_not() {
             let theirs = site.gpg(&["--verify", &name, "doc"]);
             assert_eq!(theirs.status.code(), Some(status), "gpg, {name}");
             let (_, said) = site.status(&["verify", "--signature", &name, "doc"], status);
-            let signatures = said.lines().filter(|line| line.contains("signature by")).count();
+            let signatures = said.lines().filter(|line| line.contains("signature from")).count();
             assert_eq!(signatures, 2, "{name}: {said}");
         }
         // Whoever expects Alice has her good signature, and is told of the bad one.
@@ -255,8 +255,8 @@ fn an_invalid_signature_beside_a_good_one_is_reported_alike_everywhere() {
     site.seal_packets(&both, "sealed");
     assert_eq!(site.gpg(&["--verify", "both"]).status.code(), Some(1));
     let bad = |said: &str| {
-        assert!(said.contains("Good signature by alice@example.org"), "{said}");
-        assert!(said.contains("BAD signature by mallory@evil.example"), "{said}");
+        assert!(said.contains("Good signature from alice@example.org"), "{said}");
+        assert!(said.contains("BAD signature from mallory@evil.example"), "{said}");
         assert!(said.contains("Not accepted: a signature is bad (signatures: 1 good, 1 bad)"));
     };
     let (out, said) = site.status(&["verify", "-o", "-", "both"], 1);
@@ -447,7 +447,7 @@ fn text_around_a_signed_text_is_kept_apart_and_a_second_one_refused() {
         assert_eq!(site.gpg_ok(&["-d", "around"]), TEXT.as_bytes());
         let (ours, said) = site.status(&["verify", "-o", "-", "around"], 0);
         assert_eq!(ours, if name == "clear" { SIGNED } else { TEXT }.as_bytes());
-        assert!(said.contains("There are 23 bytes of text around"), "{said}");
+        assert!(said.contains("23 bytes of text around the message are not signed"), "{said}");
         for (second, what) in [(site.text("second"), "good"), (forged, "forged")] {
             site.write("two", format!("{text}\n{second}"));
             let (ours, said) = site.status(&["verify", "-o", "-", "two"], 3);

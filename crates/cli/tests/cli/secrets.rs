@@ -386,7 +386,7 @@ fn a_secret_key_given_to_import_is_named() {
     let output = site.command("import key").output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("1 of what was read are secret keys"), "{said}");
+    assert!(said.contains("there is 1 secret key in it"), "{said}");
     assert!(said.contains("talaria key import"), "{said}");
 }
 

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             && !here.cert.user_ids().any(|user_id| user_id == body)
         {
             cx.status(format_args!(
-                "{fingerprint} has no user ID {:?} now; it is refused if it comes.",
+                "{fingerprint} has no user ID {:?} now; it will be refused if it arrives.",
                 text.to_string_lossy()
             ));
         }

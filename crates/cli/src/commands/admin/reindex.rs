@@ -22,7 +22,7 @@ pub(super) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let store = stores.writable()?;
     let now = cx.now;
     let report = cx.shown(|report| {
-        report(Progress { step: Some("making indexes again"), ..Progress::default() });
+        report(Progress { step: Some("rebuilding indexes"), ..Progress::default() });
         store.rebuild(now)
     })?;
     let mut out = std::io::stdout().lock();
@@ -41,7 +41,7 @@ pub(super) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             writeln!(out, "{}: {}", finding.object, finding.what)?;
         }
         let path = store.path().display();
-        writeln!(out, "{path}: indexes made again from {} certificates", report.certs)?;
+        writeln!(out, "{path}: rebuilt the indexes of {} certificates", report.certs)?;
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(4) })
 }

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         validity_seconds: args.expires.seconds(cx.now)?,
     };
     let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
-    let mut ask = unlocker(args.passphrase.given()?);
+    let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let added = keys.add_subkey(&cert, &mut ask, &options, cx.policy(), cx.now)?;
     publish_change(&added.cert, &mut stores, cx)?;
     write_changed_key(&mut std::io::stdout().lock(), &added.cert, Some(&added.subkey), cx)?;

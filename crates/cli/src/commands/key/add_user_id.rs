@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = writable(cx)?;
     let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
     let rank = if args.primary { Rank::Primary } else { Rank::Further };
-    let mut ask = unlocker(args.passphrase.given()?);
+    let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let cert = keys.add_user_id(&cert, &mut ask, &args.user_id, rank, cx.policy(), cx.now)?;
     publish_change(&cert, &mut stores, cx)?;
     write_key(&mut std::io::stdout().lock(), &cert, cx)?;

@@ -34,13 +34,13 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = writable(cx)?;
     let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
     let end = args.when.at(cx.now);
-    let mut ask = unlocker(args.passphrase.given()?);
+    let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let cert = keys.set_expiry(&cert, &mut ask, end, cx.policy(), cx.now)?;
     publish_change(&cert, &mut stores, cx)?;
     let fingerprint = cert.fingerprint().to_hex();
     match end {
-        Some(end) => cx.status(format_args!("{fingerprint} is valid until {}.", day(end))),
-        None => cx.status(format_args!("{fingerprint} is valid for ever.")),
+        Some(end) => cx.status(format_args!("{fingerprint} now expires on {}.", day(end))),
+        None => cx.status(format_args!("{fingerprint} does not expire.")),
     }
     if cx.json {
         write_key(&mut std::io::stdout().lock(), &cert, cx)?;

@@ -2,21 +2,43 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
 use talaria::Error;
+use talaria::agent::{Agent, Held, Start};
+use talaria::cert::Fingerprint;
 use talaria::keys::names;
-use talaria::store::Query;
+use talaria::store::{Access, Query, StoreError};
 
 use super::super::parse_query;
 use super::write_key;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::{CertJson, cert_json, counted, write_cert};
+use crate::terminal::Paint;
 
 /// List secret keys
+///
+/// Those in the key store, and then those of gpg-agent whose certificates are in the store of certificates, if an
+/// agent is running. Commands use the agent's keys with --gpg-agent.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Keys to list [default: all]
     #[arg(value_name = "KEY", value_parser = parse_query)]
     queries: Vec<Query>,
+    /// Start gpg-agent to list its keys, if it is not running
+    #[arg(long)]
+    gpg_agent: bool,
+}
+
+/// What there is in gpg-agent, as JSON.
+#[derive(Serialize)]
+struct HeldJson {
+    #[serde(flatten)]
+    cert: CertJson,
+    /// Fingerprints of the keys of which the agent has the secret.
+    secrets: Vec<String>,
+    /// It is not in the key store, but in GnuPG's agent.
+    agent: bool,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -27,9 +49,97 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             write_key(&mut out, cert, cx)?;
         }
     }
-    let missing = args.queries.iter().find(|query| !keys.iter().any(|cert| names(query, cert)));
+    let (mut held, unknown) = in_agent(args, cx)?;
+    held.retain(|held| {
+        let fingerprint = held.summary.fingerprint().to_string();
+        keys.iter().all(|cert| cert.fingerprint().to_hex() != fingerprint)
+    });
+    let is_named = |query: &Query, held: &Held| {
+        held.summary.texts().any(|text| query.names_text(text))
+            || held.summary.keys().any(|key| names_fingerprint(query, key.fingerprint))
+    };
+    let wanted = |held: &&Held| {
+        args.queries.is_empty() || args.queries.iter().any(|query| is_named(query, held))
+    };
+    write_held(&mut out, held.iter().filter(wanted), cx)?;
+    if unknown > 0 && args.queries.is_empty() {
+        cx.status(format_args!(
+            "gpg-agent has {} whose certificate is not in the store. To import the certificates: \
+             talaria import ~/.gnupg",
+            counted(unknown, "more secret key")
+        ));
+    }
+    if keys.is_empty() && held.is_empty() && unknown == 0 && args.queries.is_empty() {
+        cx.status(format_args!(
+            "There are no secret keys. To make one: talaria key generate \"NAME <ADDRESS>\""
+        ));
+    }
+    let missing = args.queries.iter().find(|query| {
+        !keys.iter().any(|cert| names(query, cert))
+            && !held.iter().any(|held| is_named(query, held))
+    });
     match missing {
         Some(query) => Err(Error::NoKey { query: query.to_string() }.into()),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What gpg-agent has, if there is one and a store of certificates.
+fn in_agent(args: &Args, cx: &Context) -> Result<(Vec<Held>, usize), CliError> {
+    let start = if args.gpg_agent { Start::IfAbsent } else { Start::Never };
+    let agent = match Agent::find(start, Vec::new()) {
+        Ok(agent) => agent,
+        Err(error) if args.gpg_agent => return Err(Error::from(error).into()),
+        // It was not asked for.
+        Err(_) => return Ok((Vec::new(), 0)),
+    };
+    match cx.stores(Access::Read) {
+        Ok(stores) => match agent.held(&stores, cx.now) {
+            Err(Error::Agent(_)) if !args.gpg_agent => Ok((Vec::new(), 0)),
+            held => Ok(held?),
+        },
+        Err(CliError::Operation(Error::Store(StoreError::Missing { .. }))) => {
+            Ok((Vec::new(), agent.keygrips().map_or(0, |keygrips| keygrips.len())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn write_held<'h>(
+    out: &mut impl std::io::Write,
+    held: impl Iterator<Item = &'h Held>,
+    cx: &Context,
+) -> Result<(), CliError> {
+    let paint = Paint::stdout();
+    let mut is_first = true;
+    for Held { summary, secrets } in held {
+        let secrets: Vec<String> = secrets.iter().map(ToString::to_string).collect();
+        if cx.json {
+            let json = HeldJson { cert: cert_json(summary, cx.now), secrets, agent: true };
+            writeln!(out, "{}", serde_json::to_string(&json).map_err(std::io::Error::from)?)?;
+            continue;
+        }
+        if std::mem::take(&mut is_first) {
+            writeln!(out, "{}", paint.strong("In gpg-agent (used with --gpg-agent):"))?;
+        }
+        let mut text = Vec::new();
+        write_cert(&mut text, summary, None, &[], cx.now, paint);
+        text.pop();
+        out.write_all(&text)?;
+        if secrets.len() < summary.subkeys.len() + 1 {
+            writeln!(out, "secret parts: {}", secrets.join(", "))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Whether a query names a key by what it is.
+fn names_fingerprint(query: &Query, fingerprint: Fingerprint) -> bool {
+    match query {
+        Query::Fingerprint(bytes) => fingerprint.as_bytes() == bytes.as_slice(),
+        Query::KeyId(id) => fingerprint.key_id() == *id,
+        Query::ShortKeyId(id) => fingerprint.key_id().short() == *id,
+        _ => false,
     }
 }

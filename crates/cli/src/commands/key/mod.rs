@@ -24,6 +24,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::passphrase::{PassphraseArgs, ask_new};
 use crate::render::{CertJson, cert_json, write_cert};
+use crate::terminal::Paint;
 
 /// Keep secret keys
 ///
@@ -97,7 +98,7 @@ fn writable(cx: &Context) -> Result<Stores, CliError> {
 /// Puts the public part of a key into the store.
 fn publish(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), CliError> {
     if let Outcome::Refused(why) = stores.add_public(cert, cx.now)? {
-        cx.status(format_args!("The store does not take the certificate: {why}."));
+        cx.status(format_args!("The store refuses the public certificate: {why}."));
     }
     Ok(())
 }
@@ -156,12 +157,12 @@ fn write_changed_key(
         return Ok(());
     }
     let mut text = Vec::new();
-    write_cert(&mut text, &summary, None, &[], cx.now);
+    write_cert(&mut text, &summary, None, &[], cx.now, Paint::stdout());
     // The blank line belongs behind what is said here.
     text.pop();
     out.write_all(&text)?;
     if secrets.len() < cert.keys().count() {
-        writeln!(out, "has the secrets of {}", secrets.join(", "))?;
+        writeln!(out, "secret parts: {}", secrets.join(", "))?;
     }
     if !protected {
         writeln!(out, "NOT PROTECTED by a passphrase")?;

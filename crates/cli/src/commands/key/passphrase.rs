@@ -33,7 +33,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
     let cert = keys.one(&args.query)?;
     let fingerprint = cert.fingerprint().to_hex();
-    let unlocked = unlocked(cert, &mut unlocker(args.passphrase.given()?))?;
+    let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
+    let unlocked = unlocked(cert, &mut ask)?;
     let protection =
         new_protection(&args.new.clone().into(), args.no_passphrase, "New passphrase of the key")?;
     keys.protect(unlocked, &protection)?;

@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         },
         message: args.message.clone(),
     };
-    let mut ask = unlocker(args.passphrase.given()?);
+    let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let made = revocation(&cert, &mut ask, &wanted, cx.now)?;
     let Some(stores) = &mut stores else {
         let packets = match wanted.what {

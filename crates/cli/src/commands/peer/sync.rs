@@ -34,7 +34,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let peer = named(&args.peer, args.view, &config, cx.path())?;
     if args.again {
         let forgotten = Store::open(cx.path(), Access::Create)?.forget_unobtainable()?;
-        cx.status(format_args!("Asking again for {forgotten} that could not be had."));
+        cx.status(format_args!(
+            "Retrying {forgotten} certificates that could not be fetched before."
+        ));
     }
     let synced = talaria_server::sync(cx.path(), config, &peer)?;
     let mut out = std::io::stdout().lock();
@@ -58,7 +60,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     )?;
     if synced.given_up > 0 {
         cx.status(format_args!(
-            "{} were not asked for, since that was in vain before; --again does.",
+            "{} were skipped because fetching them failed before; --again retries them.",
             synced.given_up
         ));
     }

@@ -6,13 +6,16 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use talaria::TrustModel;
+use talaria::cert::address::gnupg_name;
 use talaria::cert::{Addressee, Fingerprint, UserIdContent, user_id};
-use talaria::store::{Access, Order};
+use talaria::store::{Access, Order, Row};
+use talaria::{Opened, TrustModel};
 
+use super::info::Times;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::printable;
+use crate::render::{day, printable, seen, word};
+use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 
 /// List the addresses that more than one certificate claims, and about which nothing was decided
@@ -28,7 +31,54 @@ pub(super) struct Args {
 struct Conflict {
     email: String,
     certificates: Vec<String>,
+    /// The same certificates, with what tells them apart.
+    claims: Vec<Claim>,
 }
+
+/// A certificate that claims the address.
+#[derive(Serialize)]
+struct Claim {
+    fingerprint: String,
+    /// The user ID with the address.
+    user_id: String,
+    created: u32,
+    validity: &'static str,
+    signatures: Times,
+    encryptions: Times,
+    #[serde(skip)]
+    seen: String,
+}
+
+/// What there is to know of a certificate that claims an address.
+fn claim(
+    opened: &Opened,
+    fingerprint: Fingerprint,
+    addressee: &Addressee,
+    now: u32,
+) -> Result<Option<Claim>, CliError> {
+    let query = fingerprint.to_string().parse().map_err(talaria::Error::from)?;
+    let found = opened.store.select(&query, ROWS_MAX).map_err(talaria::Error::from)?.rows;
+    let is_it = |row: &Row| row.summary.fingerprint() == fingerprint;
+    let Some(row) = found.into_iter().find(is_it) else { return Ok(None) };
+    let row = opened.store.current(row, now).map_err(talaria::Error::from)?;
+    let summary = &row.summary;
+    let is_named = |text: &&[u8]| Addressee::of_user_id(text) == *addressee;
+    let text = summary.texts().find(is_named).or(summary.primary_user_id()).unwrap_or_default();
+    let (signatures, encryptions) =
+        opened.store.history(fingerprint, &gnupg_name(text)).map_err(talaria::Error::from)?;
+    Ok(Some(Claim {
+        fingerprint: fingerprint.to_string(),
+        user_id: user_id::text(text).into_owned(),
+        created: summary.primary.created,
+        validity: word(summary.validity(now)),
+        seen: seen(&signatures, &encryptions),
+        signatures: signatures.into(),
+        encryptions: encryptions.into(),
+    }))
+}
+
+/// Certificates that may have a key with the fingerprint of another one.
+const ROWS_MAX: usize = 20;
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
@@ -52,19 +102,34 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(ControlFlow::Continue(()))
     })?;
     let mut out = std::io::stdout().lock();
+    let paint = Paint::stdout();
+    let is_none = found.is_empty();
     for (addressee, certificates) in found {
         let email = addressee.as_bytes();
+        let mut claims = Vec::with_capacity(certificates.len());
+        for &certificate in &certificates {
+            claims.extend(claim(opened, certificate, &addressee, cx.now)?);
+        }
         if cx.json {
             let email = user_id::text(email).into_owned();
             let certificates = certificates.iter().map(ToString::to_string).collect();
-            let json = Conflict { email, certificates };
+            let json = Conflict { email, certificates, claims };
             writeln!(out, "{}", serde_json::to_string(&json).map_err(std::io::Error::from)?)?;
             continue;
         }
-        writeln!(out, "{}", printable(email))?;
-        for certificate in certificates {
-            writeln!(out, "  {certificate}")?;
+        writeln!(out, "{}", paint.strong(printable(email)))?;
+        for Claim { fingerprint, user_id, created, validity, seen, .. } in claims {
+            let name = printable(user_id.as_bytes());
+            writeln!(out, "  {}", paint.handle(fingerprint))?;
+            writeln!(out, "      {name}")?;
+            writeln!(out, "      {validity}, made on {}; {seen}", day(created))?;
         }
+    }
+    if !is_none && !cx.json {
+        cx.status(format_args!(
+            "Find out which certificate is the right one, then run: talaria tofu policy FINGERPRINT good\n\
+             and for the others: talaria tofu policy FINGERPRINT bad"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

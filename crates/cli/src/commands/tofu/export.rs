@@ -9,6 +9,7 @@ use talaria::tofu::export_tofu;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Write what is recorded as a tofu.db, which gpg reads
 #[derive(Debug, clap::Args)]
@@ -32,6 +33,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     for left_out in &left_out {
         cx.status(format_args!("Left out: {left_out}"));
     }
-    cx.status(format_args!("{} bindings written.", database.bindings.len() - left_out.len()));
+    let written = database.bindings.len() - left_out.len();
+    cx.status(format_args!("Exported {}.", counted(written, "binding")));
     Ok(ExitCode::SUCCESS)
 }

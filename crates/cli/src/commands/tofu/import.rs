@@ -9,6 +9,7 @@ use talaria::tofu::import_tofu;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Take in what gpg recorded: a tofu.db, or the folder tofu.d of GnuPG 2.1.10 to 2.1.14
 ///
@@ -27,6 +28,6 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     })?;
     let mut stores = cx.stores(Access::Create)?;
     let count = import_tofu(stores.writable()?, database).map_err(talaria::Error::from)?;
-    cx.status(format_args!("{count} bindings taken in."));
+    cx.status(format_args!("Imported {}.", counted(count, "binding")));
     Ok(ExitCode::SUCCESS)
 }

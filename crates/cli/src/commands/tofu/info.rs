@@ -37,8 +37,9 @@ struct Info {
     encryptions: Times,
 }
 
+/// How often something was seen, and when.
 #[derive(Serialize)]
-struct Times {
+pub(super) struct Times {
     count: u64,
     first: Option<u32>,
     last: Option<u32>,

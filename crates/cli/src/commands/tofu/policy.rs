@@ -10,6 +10,7 @@ use talaria::trust_models::tofu::Policy;
 use super::super::{one_certificate, parse_query};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 use crate::trust::policy_parser;
 
 /// Decide about the addresses of a certificate
@@ -52,9 +53,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     stores.writable()?.set_bindings(&bindings).map_err(talaria::Error::from)?;
     cx.status(format_args!(
-        "{} of {} addresses of {fingerprint}.",
+        "Set the policy {} for {} of {fingerprint}.",
         args.policy.name(),
-        bindings.len()
+        counted(bindings.len(), "address")
     ));
     Ok(ExitCode::SUCCESS)
 }

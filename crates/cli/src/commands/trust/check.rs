@@ -7,6 +7,7 @@ use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Bring the web of trust up to date
 ///
@@ -38,11 +39,14 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     } else if is_on {
         let Report { evaluated, computed, changed } = report;
         cx.status(format_args!(
-            "{evaluated} certificates looked at, {computed} certifications computed, {changed} changed."
+            "{} evaluated, {} verified, {} changed.",
+            counted(evaluated, "certificate"),
+            counted(computed, "certification"),
+            counted(changed, "validity")
         ));
     } else {
         cx.status(format_args!(
-            "Nobody is trusted yet: `talaria trust set KEY ultimate` says which key is yours."
+            "There is no trust root yet. Name your own key: talaria trust set KEY ultimate"
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -9,6 +9,7 @@ use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Read whom you trust: a list of gpg --export-ownertrust, or a trustdb.gpg
 ///
@@ -47,6 +48,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Create)?;
     let report =
         stores.writable()?.set_ownertrust(&entries, cx.now).map_err(talaria::Error::from)?;
-    cx.status(format_args!("{} owners, {} certificates changed.", entries.len(), report.changed));
+    cx.status(format_args!(
+        "Imported {}; {} changed.",
+        counted(entries.len(), "owner trust value"),
+        counted(report.changed, "validity")
+    ));
     Ok(ExitCode::SUCCESS)
 }

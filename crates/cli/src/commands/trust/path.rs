@@ -102,7 +102,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         writeln!(out)?;
     }
     if paths.is_empty() {
-        cx.status(format_args!("Nothing leads to {}.", row.summary.fingerprint()));
+        cx.status(format_args!(
+            "No authentication path leads from your trust roots to {}.",
+            row.summary.fingerprint()
+        ));
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

@@ -9,6 +9,7 @@ use talaria::trust_models::Level;
 use super::super::{one_certificate, parse_query};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::counted;
 
 /// Say how much you trust the owner of a certificate to certify others
 ///
@@ -59,9 +60,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         .set_ownertrust(&[(fingerprint, level as u8 | flags)], cx.now)
         .map_err(talaria::Error::from)?;
     cx.status(format_args!(
-        "{fingerprint} is trusted: {}. {} certificates changed.",
+        "Set the owner trust of {fingerprint} to {}; {} changed.",
         level.name(),
-        report.changed
+        counted(report.changed, "validity")
     ));
     Ok(ExitCode::SUCCESS)
 }

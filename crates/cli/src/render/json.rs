@@ -1,0 +1,297 @@
+//! Certificates as JSON.
+
+use serde::Serialize;
+use talaria::cert::{
+    Address, Key, KeySummary, PacketRef, RevokerState, RevokerSummary, Signature, Summary, Tag,
+    UserIdContent, Verdict, user_id,
+};
+use talaria::store::{Row, Stored};
+use talaria::{Judged, Opened, algorithm};
+
+use super::text::sentence;
+use super::{Lines, letters, printable, word};
+
+/// A certificate in JSON.
+#[derive(Serialize)]
+pub(crate) struct CertJson {
+    fingerprint: String,
+    version: u8,
+    key_id: String,
+    validity: &'static str,
+    checked: bool,
+    #[serde(flatten)]
+    primary: KeyJson,
+    usable: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust: Option<&'static str>,
+    user_ids: Vec<UserIdJson>,
+    subkeys: Vec<SubkeyJson>,
+    /// Designated revokers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    revokers: Vec<RevokerJson>,
+    signatures: u32,
+    /// Of the primary key and the subkeys, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keygrips: Vec<Option<String>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    certifications: Vec<SignatureJson>,
+}
+
+#[derive(Serialize)]
+struct RevokerJson {
+    fingerprint: String,
+    /// Whether it has revoked: `unknown` as long as its certificate is not in the store.
+    state: &'static str,
+}
+
+#[derive(Serialize)]
+struct KeyJson {
+    algorithm: String,
+    algorithm_id: u8,
+    bits: u16,
+    created: u32,
+    expires: Option<u32>,
+    capabilities: String,
+}
+
+#[derive(Serialize)]
+struct SubkeyJson {
+    fingerprint: String,
+    key_id: String,
+    validity: &'static str,
+    #[serde(flatten)]
+    key: KeyJson,
+}
+
+#[derive(Serialize)]
+struct UserIdJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attribute_bytes: Option<u32>,
+    primary: bool,
+    validity: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust: Option<&'static str>,
+    /// The policy of trust on first use that is in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tofu_policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conflicts: Vec<String>,
+    /// Why it is believed or not, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<String>,
+    created: Option<u32>,
+    expires: Option<u32>,
+}
+
+impl CertJson {
+    /// Adds what is believed.
+    fn believe(&mut self, judged: &Judged) {
+        self.trust = Some(judged.level.name());
+        for (json, believed) in self.user_ids.iter_mut().zip(&judged.user_ids) {
+            json.trust = Some(believed.level.name());
+            if let Some(decision) = &believed.tofu {
+                json.tofu_policy = Some(decision.policy.name());
+                json.conflicts = decision.conflicts.iter().map(ToString::to_string).collect();
+            }
+        }
+    }
+}
+
+fn some(time: u32) -> Option<u32> {
+    (time != 0).then_some(time)
+}
+
+fn key_json(key: &KeySummary) -> KeyJson {
+    KeyJson {
+        algorithm: algorithm(key),
+        algorithm_id: key.algorithm,
+        bits: key.bits,
+        created: key.created,
+        expires: some(key.expires),
+        capabilities: letters(key.capabilities),
+    }
+}
+
+fn revoker_json(revoker: &RevokerSummary) -> RevokerJson {
+    RevokerJson {
+        fingerprint: revoker.revoker.fingerprint.to_string(),
+        state: match revoker.state {
+            RevokerState::Unknown => "unknown",
+            RevokerState::Silent => "not_revoked",
+            RevokerState::Revoked => "revoked",
+        },
+    }
+}
+
+/// A certificate as JSON shows it.
+pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
+    CertJson {
+        fingerprint: summary.fingerprint().to_string(),
+        version: summary.fingerprint().version(),
+        key_id: summary.fingerprint().key_id().to_string(),
+        validity: word(summary.validity(now)),
+        checked: summary.checked,
+        primary: key_json(&summary.primary),
+        usable: letters(summary.usable(now)),
+        trust: None,
+        user_ids: summary
+            .user_ids
+            .iter()
+            .map(|user_id| {
+                let (text, bytes) = match &user_id.content {
+                    UserIdContent::Text(text) => (Some(text), None),
+                    UserIdContent::Attribute { bytes, .. } => (None, Some(*bytes)),
+                };
+                UserIdJson {
+                    text: text.map(|text| user_id::text(text).into_owned()),
+                    email: text
+                        .and_then(|text| Address::of_user_id(text))
+                        .map(|email| email.to_string()),
+                    attribute_bytes: bytes,
+                    primary: user_id.primary,
+                    validity: word(user_id.validity(now)),
+                    trust: None,
+                    tofu_policy: None,
+                    conflicts: Vec::new(),
+                    reasons: Vec::new(),
+                    created: some(user_id.created),
+                    expires: some(user_id.expires),
+                }
+            })
+            .collect(),
+        subkeys: summary
+            .subkeys
+            .iter()
+            .map(|subkey| SubkeyJson {
+                fingerprint: subkey.fingerprint.to_string(),
+                key_id: subkey.fingerprint.key_id().to_string(),
+                validity: word(summary.key_validity(subkey, now)),
+                key: key_json(subkey),
+            })
+            .collect(),
+        revokers: summary.revokers.iter().map(revoker_json).collect(),
+        signatures: summary.signatures,
+        keygrips: Vec::new(),
+        certifications: Vec::new(),
+    }
+}
+
+impl Lines<'_> {
+    /// One JSON object and a line feed.
+    pub(crate) fn json(
+        &mut self,
+        out: &mut Vec<u8>,
+        opened: &Opened,
+        row: &Row,
+    ) -> Result<(), talaria::Error> {
+        let mut json = cert_json(&row.summary, self.now);
+        if let Some(judged) = self.judge(opened, row)? {
+            json.believe(&judged);
+            let reasons = self.reasons(row, Some(&judged))?;
+            for (json, reasons) in json.user_ids.iter_mut().zip(&reasons) {
+                json.reasons = reasons.iter().map(sentence).collect();
+            }
+        }
+        if let Some(stored) = self.stored(opened, row)? {
+            if self.keygrips {
+                json.keygrips =
+                    stored.cert.keys().map(|key| key.keygrip().map(|k| k.to_string())).collect();
+            }
+            if self.signatures {
+                json.certifications = self.signature_list(&stored)?;
+            }
+        }
+        serde_json::to_writer(&mut *out, &json).map_err(|source| talaria::Error::Io {
+            action: "write",
+            name: "JSON".into(),
+            source: source.into(),
+        })?;
+        out.push(b'\n');
+        Ok(())
+    }
+
+    /// All signatures, in the order of their components.
+    pub(super) fn signature_list(
+        &mut self,
+        stored: &Stored,
+    ) -> Result<Vec<SignatureJson>, talaria::Error> {
+        let mut list = Vec::new();
+        let mut component = String::new();
+        let mut verdicts = stored.verdicts.iter();
+        for packet in stored.cert.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                component = component_name(packet);
+                continue;
+            }
+            let verdict = verdicts.next().copied().unwrap_or(Verdict::Unchecked);
+            let Some(signature) = Signature::parse(packet.body) else {
+                continue;
+            };
+            let maker = match signature.issuer {
+                Some(id) => self.maker(id)?,
+                None => None,
+            };
+            list.push(SignatureJson {
+                on: component.clone(),
+                kind: signature.kind,
+                issuer: signature.issuer.map(|id| id.to_string()),
+                issuer_fingerprint: signature.issuer_fingerprint.map(|f| f.to_string()),
+                issuer_user_id: maker.map(|text| user_id::text(&text).into_owned()),
+                created: signature.created,
+                expires: some(signature.expires),
+                algorithm_id: signature.algorithm,
+                hash_id: signature.hash,
+                exportable: signature.exportable,
+                verdict: verdict_word(verdict),
+            });
+        }
+        Ok(list)
+    }
+}
+
+/// What a component is called in a list of signatures.
+fn component_name(packet: PacketRef<'_>) -> String {
+    match packet.tag {
+        Tag::PUBLIC_KEY => "the primary key".to_owned(),
+        Tag::USER_ID => printable(packet.body),
+        Tag::USER_ATTRIBUTE => "a user attribute".to_owned(),
+        Tag::PUBLIC_SUBKEY => match Key::parse(packet) {
+            Ok(key) => key.fingerprint().to_string(),
+            Err(_) => "a subkey".to_owned(),
+        },
+        Tag(other) => format!("a packet of type {other}"),
+    }
+}
+
+fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Unchecked => "unchecked",
+        Verdict::Good => "good",
+        Verdict::Bad => "bad",
+        Verdict::Unsupported => "unsupported",
+        Verdict::Weak => "weak",
+        Verdict::Malformed => "malformed",
+        Verdict::Foreign => "foreign",
+        Verdict::Misplaced => "misplaced",
+    }
+}
+
+/// A signature in JSON.
+#[derive(Serialize)]
+pub(crate) struct SignatureJson {
+    pub(super) on: String,
+    pub(super) kind: u8,
+    pub(super) issuer: Option<String>,
+    pub(super) issuer_fingerprint: Option<String>,
+    pub(super) issuer_user_id: Option<String>,
+    pub(super) created: u32,
+    pub(super) expires: Option<u32>,
+    pub(super) algorithm_id: u8,
+    pub(super) hash_id: u8,
+    pub(super) exportable: bool,
+    pub(super) verdict: &'static str,
+}

@@ -1,0 +1,265 @@
+//! Certificates as a listing for people shows them: a few lines each.
+
+use std::io::Write as _;
+
+use talaria::cert::{KeySummary, Summary, UserIdContent, UserIdSummary, Validity};
+use talaria::store::{Row, Stored};
+use talaria::trust_models::Level;
+use talaria::trust_models::tofu::History;
+use talaria::{Judged, Opened, Reason, algorithm};
+
+use super::json::SignatureJson;
+use super::{Lines, day, letters, printable, word};
+use crate::terminal::{Paint, Painted};
+
+/// Appends a certificate as the human listing shows it, with what is believed if that is given,
+/// and why.
+pub(crate) fn write_cert(
+    out: &mut Vec<u8>,
+    summary: &Summary,
+    judged: Option<&Judged>,
+    reasons: &[Vec<Reason>],
+    now: u32,
+    paint: Paint,
+) {
+    write_key(out, "pub", &summary.primary, summary, now, paint);
+    let conflicts = |at: usize| {
+        let belief = judged.and_then(|judged| judged.user_ids.get(at));
+        let decision = belief.and_then(|id| id.tofu.as_ref());
+        decision.map_or(&[][..], |decision| &decision.conflicts[..])
+    };
+    let mut user_ids = sorted_user_ids(summary, now);
+    user_ids.sort_by_key(|(at, _)| conflicts(*at).is_empty());
+    for (at, user_id) in user_ids {
+        let level = judged.and_then(|judged| judged.user_ids.get(at)).map(|belief| belief.level);
+        let is_valid = write_user_id(out, user_id, summary, level, now, paint);
+        match reasons.get(at) {
+            // Of what is over nothing is believed, whatever speaks for it.
+            Some(_) if !is_valid => {}
+            Some(reasons) => {
+                for reason in reasons {
+                    let _ = writeln!(out, "      {}", paint.faint(sentence(reason)));
+                }
+            }
+            None => {
+                for &other in conflicts(at) {
+                    let reason = sentence(&Reason::Conflict(other));
+                    let _ = writeln!(out, "      {}", paint.doubtful(reason));
+                }
+            }
+        }
+    }
+    for subkey in &summary.subkeys {
+        write_key(out, "sub", subkey, summary, now, paint);
+    }
+    out.push(b'\n');
+}
+
+/// The user IDs with their places: the primary one first, then those that are valid.
+pub(super) fn sorted_user_ids(summary: &Summary, now: u32) -> Vec<(usize, &UserIdSummary)> {
+    let mut user_ids: Vec<(usize, &UserIdSummary)> = summary.user_ids.iter().enumerate().collect();
+    user_ids
+        .sort_by_key(|(_, user_id)| (!user_id.primary, user_id.validity(now) != Validity::Valid));
+    user_ids
+}
+
+/// Appends the line of a user ID. Returns whether it and its key are valid.
+pub(super) fn write_user_id(
+    out: &mut Vec<u8>,
+    user_id: &UserIdSummary,
+    summary: &Summary,
+    level: Option<Level>,
+    now: u32,
+    paint: Paint,
+) -> bool {
+    let validity = (user_id.validity(now), summary.validity(now));
+    let is_valid = validity == (Validity::Valid, Validity::Valid);
+    let state = match (validity, level) {
+        _ if !summary.checked => paint.doubtful("unchecked"),
+        // A user ID is never better than its key.
+        ((Validity::Valid, Validity::Valid), Some(level)) => painted_level(level, paint),
+        ((Validity::Valid, other) | (other, _), _) => painted(other, paint),
+    };
+    let text = match &user_id.content {
+        UserIdContent::Text(text) => printable(text),
+        UserIdContent::Attribute { bytes, .. } => format!("(user attribute, {bytes} bytes)"),
+    };
+    let text = if is_valid { paint.strong(text) } else { paint.faint(text) };
+    let _ = writeln!(out, "uid   [{state:^9}] {text}");
+    is_valid
+}
+
+/// A validity in its colour.
+fn painted(validity: Validity, paint: Paint) -> Painted<&'static str> {
+    match validity {
+        Validity::Valid => paint.good(word(validity)),
+        Validity::Expired => paint.doubtful(word(validity)),
+        Validity::Revoked | Validity::Invalid => paint.bad(word(validity)),
+    }
+}
+
+/// How much is believed, in its colour.
+pub(super) fn painted_level(level: Level, paint: Paint) -> Painted<&'static str> {
+    match level {
+        Level::Ultimate | Level::Full => paint.good(level.name()),
+        Level::Never => paint.bad(level.name()),
+        _ => paint.doubtful(level.name()),
+    }
+}
+
+/// A reason in words.
+pub(super) fn sentence(reason: &Reason) -> String {
+    match reason {
+        Reason::Own => "your own".to_owned(),
+        Reason::Owner(level) => format!("you trust its owner: {}", level.name()),
+        Reason::Certified { by, name, trust, created } => {
+            let name = name.as_deref().map(printable).unwrap_or_default();
+            let (who, day, trust) = (format!("{by} {name}"), day(*created), trust.name());
+            format!("certified by {} [{trust}] on {day}", who.trim_end())
+        }
+        Reason::Flow(amount) => format!("{amount} of 120 flows to it"),
+        Reason::Decided(policy) => format!("you decided: {}", policy.name()),
+        Reason::CertifiedByOwn => "certified by a key of yours".to_owned(),
+        Reason::Seen { signatures, encryptions } => seen(signatures, encryptions),
+        Reason::Conflict(other) => format!("conflict: the same address is in {other}"),
+    }
+}
+
+/// What was seen of a certificate in use, in words.
+pub(crate) fn seen(signatures: &History, encryptions: &History) -> String {
+    match (signatures.count, encryptions.count) {
+        (0, 0) => "not seen in use".to_owned(),
+        (_, 0) => format!("seen: {}", times(signatures, "signature")),
+        (0, _) => format!("seen: {}", times(encryptions, "message to it")),
+        _ => format!(
+            "seen: {}; {}",
+            times(signatures, "signature"),
+            times(encryptions, "message to it")
+        ),
+    }
+}
+
+/// How often something was seen.
+fn times(history: &History, what: &str) -> String {
+    let History { count, first, last, days } = *history;
+    let what = match (count, what.split_once(' ')) {
+        (1, _) => what.to_owned(),
+        (_, None) => format!("{what}s"),
+        (_, Some((noun, rest))) => format!("{noun}s {rest}"),
+    };
+    match days {
+        0 | 1 => format!("{count} {what} on {}", day(last)),
+        _ => format!("{count} {what} on {days} days from {} to {}", day(first), day(last)),
+    }
+}
+
+/// Appends the lines of a key.
+pub(super) fn write_key(
+    out: &mut Vec<u8>,
+    kind: &str,
+    key: &KeySummary,
+    summary: &Summary,
+    now: u32,
+    paint: Paint,
+) {
+    let _ = write!(
+        out,
+        "{kind}   {} {} [{}]",
+        algorithm(key),
+        day(key.created),
+        letters(key.capabilities)
+    );
+    let state = match summary.key_validity(key, now) {
+        _ if !summary.checked => Some(paint.doubtful("unchecked".to_owned())),
+        Validity::Revoked => Some(paint.bad("revoked".to_owned())),
+        Validity::Invalid => Some(paint.bad("invalid: no good self-signature".to_owned())),
+        Validity::Expired if key.expires != 0 && key.expires < now => {
+            Some(paint.doubtful(format!("expired: {}", day(key.expires))))
+        }
+        Validity::Expired => Some(paint.doubtful("expired with its primary key".to_owned())),
+        Validity::Valid if key.expires != 0 => {
+            Some(paint.good(format!("expires: {}", day(key.expires))))
+        }
+        Validity::Valid => None,
+    };
+    if let Some(state) = state {
+        let _ = write!(out, " [{state}]");
+    }
+    let fingerprint = key.fingerprint.to_string();
+    let fingerprint =
+        if kind == "pub" { paint.handle(fingerprint) } else { paint.faint(fingerprint) };
+    let _ = writeln!(out, "\n      {fingerprint}");
+}
+
+impl Lines<'_> {
+    /// The human listing, one line per signature below its component if they are asked for.
+    pub(crate) fn text(
+        &mut self,
+        out: &mut Vec<u8>,
+        opened: &Opened,
+        row: &Row,
+    ) -> Result<(), talaria::Error> {
+        let judged = self.judge(opened, row)?;
+        let reasons = self.reasons(row, judged.as_ref())?;
+        write_cert(out, &row.summary, judged.as_ref(), &reasons, self.now, self.paint);
+        let Some(stored) = self.stored(opened, row)? else { return Ok(()) };
+        // The blank line belongs behind the signatures.
+        out.pop();
+        if self.keygrips {
+            for key in stored.cert.keys() {
+                if let Some(keygrip) = key.keygrip() {
+                    let _ = writeln!(out, "grip  {keygrip} of {}", key.fingerprint());
+                }
+            }
+        }
+        if self.signatures {
+            self.write_signatures(out, &stored)?;
+        }
+        out.push(b'\n');
+        Ok(())
+    }
+
+    fn write_signatures(
+        &mut self,
+        out: &mut Vec<u8>,
+        stored: &Stored,
+    ) -> Result<(), talaria::Error> {
+        for signature in self.signature_list(stored)? {
+            let _ = write!(
+                out,
+                "sig   {:^11} {} {} {} {}",
+                signature.verdict,
+                day(signature.created),
+                signature.issuer.as_deref().unwrap_or("(no issuer)     "),
+                verb(signature.kind),
+                signature.on,
+            );
+            self.write_end(out, &signature);
+        }
+        Ok(())
+    }
+
+    /// Appends when a signature expires, and the name of its maker.
+    pub(super) fn write_end(&self, out: &mut Vec<u8>, signature: &SignatureJson) {
+        if let Some(expires) = signature.expires {
+            let verb = if expires <= self.now { "expired" } else { "expires" };
+            let _ = write!(out, " [{verb}: {}]", day(expires));
+        }
+        let name = signature.issuer_user_id.as_deref().map(|t| printable(t.as_bytes()));
+        let _ = match name {
+            Some(name) => writeln!(out, " — {name}"),
+            None => writeln!(out),
+        };
+    }
+}
+
+/// What a signature of a type does (RFC 9580, section 5.2.1).
+pub(super) fn verb(kind: u8) -> &'static str {
+    match kind {
+        0x10..=0x13 => "certifies",
+        0x18 => "binds",
+        0x1f => "speaks for",
+        0x20 | 0x28 | 0x30 => "revokes",
+        _ => "signs",
+    }
+}

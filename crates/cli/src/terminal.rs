@@ -1,0 +1,248 @@
+//! The terminal: how wide it is, whether its text has colour, and the pager in front of it.
+
+use std::ffi::OsString;
+use std::fmt::{self, Display};
+use std::io::{self, IsTerminal as _, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
+
+/// When output has colour.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl ColorWhen {
+    /// Makes it the choice of the whole process.
+    pub(crate) fn apply(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// Gives text its colour and weight by what it means; as it is where there is to be no colour.
+///
+/// Only the 16 colours that a terminal's theme defines are used, so that dark and light backgrounds work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// For standard output.
+    pub(crate) fn stdout() -> Self {
+        Self { on: AutoStream::choice(&io::stdout()) != ColorChoice::Never }
+    }
+
+    /// For standard error.
+    pub(crate) fn stderr() -> Self {
+        Self { on: AutoStream::choice(&io::stderr()) != ColorChoice::Never }
+    }
+
+    /// Without colour.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { on: false }
+    }
+
+    /// What may be relied on.
+    pub(crate) fn good<T: Display>(self, text: T) -> Painted<T> {
+        self.with(AnsiColor::Green.on_default(), text)
+    }
+
+    /// What wants a second look.
+    pub(crate) fn doubtful<T: Display>(self, text: T) -> Painted<T> {
+        self.with(AnsiColor::Yellow.on_default(), text)
+    }
+
+    /// What must not be relied on.
+    pub(crate) fn bad<T: Display>(self, text: T) -> Painted<T> {
+        self.with(AnsiColor::Red.on_default().bold(), text)
+    }
+
+    /// What the eye looks for first.
+    pub(crate) fn strong<T: Display>(self, text: T) -> Painted<T> {
+        self.with(Style::new().bold(), text)
+    }
+
+    /// A name that can be typed.
+    pub(crate) fn handle<T: Display>(self, text: T) -> Painted<T> {
+        self.with(AnsiColor::Cyan.on_default(), text)
+    }
+
+    /// What is only there to be complete.
+    pub(crate) fn faint<T: Display>(self, text: T) -> Painted<T> {
+        self.with(Style::new().dimmed(), text)
+    }
+
+    fn with<T: Display>(self, style: Style, text: T) -> Painted<T> {
+        Painted { style: if self.on { style } else { Style::new() }, text }
+    }
+}
+
+/// A text with its colour. Width and alignment apply to the text alone.
+pub(crate) struct Painted<T> {
+    style: Style,
+    text: T,
+}
+
+impl<T: Display> Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.style)?;
+        self.text.fmt(f)?;
+        write!(f, "{:#}", self.style)
+    }
+}
+
+/// Columns of the terminal that standard output or standard error is.
+pub(crate) fn columns() -> usize {
+    let asked = rustix::termios::tcgetwinsize(io::stdout())
+        .or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
+    match asked.map_or(0, |size| usize::from(size.ws_col)) {
+        0 => COLUMNS,
+        columns => columns,
+    }
+}
+
+/// Columns that a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// A text in no more than `columns`, with an ellipsis where it was cut.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let mut out = String::new();
+    for c in text.chars() {
+        let width = c.width().unwrap_or(0);
+        if width > left {
+            break;
+        }
+        left -= width;
+        out.push(c);
+    }
+    if columns > 0 {
+        out.push('…');
+    }
+    out
+}
+
+/// Whether to show long output in a pager.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct PagerArgs {
+    /// Do not start a pager, even if `TALARIA_PAGER` or `PAGER` is set
+    #[arg(long)]
+    no_pager: bool,
+}
+
+/// Standard output, through the user's pager if there is one and the output is a terminal.
+pub(crate) enum Output {
+    Stdout(io::StdoutLock<'static>),
+    Pager(Child),
+}
+
+impl PagerArgs {
+    /// Opens the output. `text` says whether it is for people.
+    pub(crate) fn open(self, text: bool) -> Output {
+        let stdout = io::stdout();
+        let wanted = text && !self.no_pager && stdout.is_terminal();
+        let pager = wanted.then(pager).flatten().and_then(|pager| start(&pager).ok());
+        pager.map_or_else(|| Output::Stdout(stdout.lock()), Output::Pager)
+    }
+}
+
+/// The command that the user has chosen as a pager.
+fn pager() -> Option<OsString> {
+    let set = |name| std::env::var_os(name);
+    let pager = set("TALARIA_PAGER").or_else(|| set("PAGER"))?;
+    (!pager.is_empty() && pager != "cat").then_some(pager)
+}
+
+fn start(pager: &OsString) -> io::Result<Child> {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(pager).stdin(Stdio::piped());
+    // Colours as they are, what fits the screen at once, and the screen left as it is: what git sets.
+    for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
+    let child = command.spawn()?;
+    // An interrupt is for the pager, which must not be left alone with the terminal.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::<AtomicBool>::default());
+    Ok(child)
+}
+
+impl Write for Output {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(data),
+            Self::Pager(child) => match &mut child.stdin {
+                Some(stdin) => stdin.write(data),
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::Pager(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Self::Pager(child) = self {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_by_columns_not_by_characters() {
+        assert_eq!(cut("Ωmega", 5), "Ωmega");
+        assert_eq!(cut("Ωmega <o@example.org>", 6), "Ωmega…");
+        // Each of these takes two columns.
+        assert_eq!(cut("東京都庁", 5), "東京…");
+        assert_eq!(width(&cut("東京都庁", 4)), 3);
+        assert_eq!(cut("x", 0), "");
+    }
+
+    #[test]
+    fn padding_is_that_of_the_text() {
+        let painted = Paint { on: true }.good("valid").to_string();
+        assert!(painted.starts_with("\x1b[") && painted.ends_with("valid\x1b[0m"), "{painted:?}");
+        let padded = format!("{:^9}", Paint { on: true }.good("valid"));
+        assert!(padded.contains("  valid  "), "{padded:?}");
+        assert_eq!(format!("{:^9}", Paint::plain().bad("valid")), "  valid  ");
+    }
+}

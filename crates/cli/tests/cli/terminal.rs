@@ -1,0 +1,330 @@
+//! What people see: output on a terminal and in a pipe, its colour, and the progress of long work.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::keys::User;
+use crate::program::{Program, corpus};
+
+/// Runs a shell command on a terminal of its own with so many columns, where `$T` is the program with its store.
+/// Returns what the terminal was sent, or `None` where there is no program to make one.
+fn on_terminal(program: &Program, columns: usize, command: &str) -> Option<String> {
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("skipped: needs script");
+        return None;
+    }
+    let mut script = Command::new("script");
+    script.args(["-qefc", &format!("stty cols {columns} rows 24; {command}"), "/dev/null"]);
+    script.current_dir(program.path("")).stdin(Stdio::null());
+    script.env("T", env!("CARGO_BIN_EXE_talaria")).env("TALARIA_STORE", program.store());
+    script.env("TALARIA_KEYS", program.path("keys")).env("TALARIA_CONFIG", "").env("TERM", "xterm");
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PAGER", "TALARIA_PAGER"] {
+        script.env_remove(name);
+    }
+    let output = script.output().unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Text without its escape sequences of colour.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let mut out = parts.next().unwrap().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+        out.push_str(&part[end + 1..]);
+    }
+    out
+}
+
+fn filled(count: u64) -> Program {
+    let program = Program::new();
+    let ring = program.ring("ring.pgp", &corpus(count));
+    program.ok(&["import", ring.to_str().unwrap()]);
+    program
+}
+
+/// A program with a message of one line without an end, encrypted with a passphrase.
+fn with_message() -> Program {
+    let program = Program::new();
+    fs::write(program.path("pw"), "correct horse\n").unwrap();
+    fs::write(program.path("plain"), "The code is 4711").unwrap();
+    let at = |name| program.path(name).to_str().unwrap().to_owned();
+    let pw = at("pw");
+    let file = ["--passphrase-file", &pw, "-o", &at("sealed"), &at("plain")];
+    program.ok(&[&["encrypt", "--symmetric"][..], &file].concat());
+    program
+}
+
+/// Gives the program its input in two parts, with a pause between them that is long enough for progress.
+const SLOWLY: &str =
+    "(head -c 30 sealed; sleep 1.6; tail -c +31 sealed) | $T decrypt --passphrase-file pw";
+
+#[test]
+fn a_message_on_a_terminal_is_seen_to_its_end() {
+    let program = with_message();
+    for command in ["$T decrypt --passphrase-file pw sealed", SLOWLY] {
+        let Some(shown) = on_terminal(&program, 80, command) else { return };
+        // No line of progress on the way, and nothing that erases it afterwards.
+        assert_eq!(shown, "The code is 4711", "{command}");
+    }
+}
+
+#[test]
+fn progress_fits_the_terminal_and_leaves_nothing_behind() {
+    let program = with_message();
+    for columns in [20, 80, 200] {
+        let Some(shown) = on_terminal(&program, columns, &format!("{SLOWLY} -o out")) else {
+            return;
+        };
+        assert!(shown.contains("Reading"), "{columns}: {shown:?}");
+        assert!(shown.ends_with("\r\x1b[K"), "{columns}: {shown:?}");
+        let lines: Vec<&str> = shown.split('\r').collect();
+        for line in &lines {
+            assert!(plain(line).chars().count() < columns, "{columns}: {line:?}");
+        }
+        assert!(!shown.contains('\n'), "{columns}: {shown:?}");
+        fs::remove_file(program.path("out")).unwrap();
+    }
+    // Work that is done at once shows nothing.
+    let command = "$T decrypt --passphrase-file pw -o out sealed";
+    assert_eq!(on_terminal(&program, 80, command).as_deref(), Some(""));
+}
+
+#[test]
+fn a_build_says_its_steps_in_a_log() {
+    let program = Program::new();
+    let ring = program.ring("ring.pgp", &corpus(3));
+    let output = program.run(&["build", ring.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let steps: Vec<&str> = said.lines().collect();
+    for step in ["talaria: Reading", "talaria: Filling indexes", "talaria: Syncing"] {
+        assert!(steps.iter().any(|line| line.starts_with(step)), "{said}");
+    }
+    assert!(!said.contains('\r') && !said.contains('\x1b'), "{said:?}");
+    for option in ["--quiet", "--json"] {
+        let program = Program::new();
+        let output = program.run(&["build", option, ring.to_str().unwrap()]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_listing_on_a_terminal_has_a_line_for_each_certificate() {
+    let program = filled(30);
+    let Some(shown) = on_terminal(&program, 80, "$T list") else { return };
+    assert!(shown.contains("\x1b["), "{shown:?}");
+    let text = plain(&shown);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 31, "{text}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(lines[30].starts_with("30 certificates: "), "{text}");
+    // The counts are those of the marks.
+    for mark in ["✓", "-", "✗"] {
+        let count = lines[..30].iter().filter(|line| line.starts_with(mark)).count();
+        let said = format!("{mark} {count} ");
+        assert!(count == 0 || lines[30].contains(&said), "{said}: {text}");
+    }
+    // With room for it the key ID is there, and --long is what a pipe gets.
+    let wide = plain(&on_terminal(&program, 200, "$T list").unwrap());
+    let ids = program.contents();
+    for fingerprint in ids.keys() {
+        assert!(wide.contains(&fingerprint.key_id().to_string()), "{wide}");
+    }
+    let long = plain(&on_terminal(&program, 80, "$T list --long").unwrap()).replace("\r\n", "\n");
+    let piped = program.ok(&["list"]);
+    assert_eq!(long.strip_prefix(&piped).unwrap().lines().count(), 1, "the counts");
+    assert_eq!(program.ok(&["list", "--format", "long"]), piped);
+    assert_eq!(program.ok(&["list", "--format", "short"]).lines().count(), 30);
+    assert_eq!(program.ok(&["list", "--format", "json"]), program.ok(&["list", "--json"]));
+}
+
+#[test]
+fn colour_is_where_it_is_wanted() {
+    let program = filled(2);
+    let is_coloured =
+        |command: &str| on_terminal(&program, 80, command).map(|s| s.contains('\x1b'));
+    let Some(by_default) = is_coloured("$T list") else { return };
+    assert!(by_default);
+    assert_eq!(is_coloured("NO_COLOR=1 $T list"), Some(false));
+    assert_eq!(is_coloured("TERM=dumb $T list"), Some(false));
+    assert_eq!(is_coloured("$T --color never list"), Some(false));
+    assert_eq!(is_coloured("NO_COLOR=1 $T list --color always"), Some(true));
+    assert!(!program.ok(&["list"]).contains('\x1b'));
+    assert!(program.ok(&["list", "--color", "always"]).contains('\x1b'));
+    // What programs read never has any.
+    for format in ["json", "colons"] {
+        let listed = program.ok(&["list", "--color", "always", "--format", format]);
+        assert!(!listed.contains('\x1b'), "{listed:?}");
+    }
+}
+
+#[test]
+fn a_pager_is_used_where_one_is_set() {
+    let program = filled(3);
+    let pager = "PAGER='sed s/^/paged:/'";
+    let Some(shown) = on_terminal(&program, 80, &format!("{pager} $T list")) else { return };
+    let paged = |text: &str| text.lines().filter(|line| line.starts_with("paged:")).count();
+    assert_eq!(paged(&shown), 4, "{shown:?}");
+    for command in
+        ["TALARIA_PAGER= $T list", "$T list --no-pager", "$T list --json", "$T list | cat"]
+    {
+        let shown = on_terminal(&program, 80, &format!("export {pager}; {command}")).unwrap();
+        assert_eq!(paged(&shown), 0, "{command}: {shown:?}");
+    }
+    // Whoever leaves the pager early is done.
+    on_terminal(&program, 80, "PAGER='head -n 1' $T list --long").unwrap();
+}
+
+/// The fingerprints of a listing that is had in parts of `limit`, each by a process of its own.
+fn in_parts(program: &Program, limit: u64, args: &[&str]) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut token: Option<String> = None;
+    loop {
+        let limit = limit.to_string();
+        let mut args = [&["list", "--json", "--limit", &limit], args].concat();
+        if let Some(token) = &token {
+            // The token knows the order.
+            args.retain(|arg| !arg.starts_with("--order"));
+            args.extend(["--after", token]);
+        }
+        let mut next = None;
+        for line in program.ok(&args).lines() {
+            let json: serde_json::Value = serde_json::from_str(line).unwrap();
+            match json["next"].as_str() {
+                Some(token) => next = Some(token.to_owned()),
+                None => all.push(json["fingerprint"].as_str().unwrap().to_owned()),
+            }
+        }
+        token = match next {
+            None => return all,
+            next => next,
+        };
+    }
+}
+
+#[test]
+fn a_listing_goes_on_where_it_has_ended() {
+    let program = filled(10);
+    let whole = |args: &[&str]| in_parts(&program, 100, args);
+    let some = whole(&[])[3].clone();
+    let searches: [&[&str]; 6] = [
+        &[],
+        &["--order=key"],
+        &["--order=changed"],
+        &["*example"],
+        // Several searches, of which the later ones find again what the first has found.
+        &[&some, "*a", "*example"],
+        &["@example"],
+    ];
+    for args in searches {
+        let expected = whole(args);
+        assert!(!expected.is_empty(), "{args:?}");
+        for limit in [1, 3, 10] {
+            assert_eq!(in_parts(&program, limit, args), expected, "{args:?} by {limit}");
+        }
+    }
+    // For people the token is said beside the listing.
+    let output = program.run(&["list", "--limit", "2"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let token = said.split(' ').find(|word| word.contains("/i:")).unwrap();
+    assert_eq!(program.ok(&["list", "--after", token, "--format", "short"]).lines().count(), 8);
+    // A token is that of one store.
+    let other = filled(3);
+    let refused = other.fails(&["list", "--after", token], 2);
+    assert!(refused.contains("a listing of another store"), "{refused}");
+    program.fails(&["list", "--after", "17"], 2);
+    // A ring beside the store: each certificate once, in parts, too.
+    let ring = program.ring("more.pgp", &corpus(12));
+    let both = ["--store", ring.to_str().unwrap()];
+    let expected = whole(&both);
+    assert_eq!(expected.len(), 12);
+    assert_eq!(in_parts(&program, 5, &both), expected);
+}
+
+#[test]
+fn show_has_signatures_under_what_they_are_on() {
+    let program = filled(20);
+    for fingerprint in program.contents().keys() {
+        let fingerprint = fingerprint.to_string();
+        let shown = program.ok(&["show", &fingerprint]);
+        let all = program.ok(&["show", "--with-sigs", &fingerprint]);
+        let json: serde_json::Value =
+            serde_json::from_str(&program.ok(&["show", "--json", &fingerprint])).unwrap();
+        let signatures = json["certifications"].as_array().unwrap();
+        let by_others = signatures.iter().filter(|one| one["verdict"] == "foreign").count();
+        let folded: usize = shown
+            .lines()
+            .filter_map(|line| line.split_once(" third-party signature"))
+            .map(|(count, _)| count.trim().parse::<usize>().unwrap())
+            .sum();
+        assert_eq!(folded, by_others, "{shown}");
+        let lines = |text: &str| text.lines().count();
+        let folds = shown.lines().filter(|line| line.contains(" third-party signature")).count();
+        assert_eq!(lines(&all), lines(&shown) - folds + by_others, "{all}");
+        // Every user ID is followed by its self-signature.
+        let (mut user_ids, mut bound) = (0, 0);
+        let listed: Vec<&str> = shown.lines().collect();
+        for pair in listed.windows(2).filter(|pair| pair[0].starts_with("uid")) {
+            user_ids += 1;
+            bound +=
+                usize::from(pair[1].contains("self-signature") || pair[1].contains("revocation"));
+        }
+        assert_eq!(user_ids, json["user_ids"].as_array().unwrap().len());
+        assert!(bound > 0, "{shown}");
+    }
+}
+
+#[test]
+fn inspect_speaks_words() {
+    let user = User::new();
+    let alice = user.generate("alice", "--no-passphrase");
+    user.ok("encrypt --to alice@example.org --trust-model always -o sealed plain");
+    let said = user.ok("inspect sealed");
+    assert!(said.starts_with("This is an encrypted message.\n"), "{said}");
+    assert!(said.contains("recipient: alice@example.org (cv25519 subkey "), "{said}");
+    user.ok("sign --with alice -o sig plain");
+    let said = user.ok("inspect sig");
+    assert!(said.contains("This is a detached signature."), "{said}");
+    assert!(said.contains("signature by: alice@example.org (ed25519 subkey "), "{said}");
+    assert!(said.contains("not checked"), "{said}");
+    user.ok("encrypt --symmetric --passphrase-file pw -o locked plain");
+    assert!(user.ok("inspect locked").contains("passphrase: whoever knows it can decrypt"));
+    // Without the certificate the key is named by its ID.
+    let other = User::new();
+    other.write("sealed", &fs::read(user.path("sealed")).unwrap());
+    let said = other.ok("inspect sealed");
+    assert!(said.contains("ECDH key, whose certificate is not in the store"), "{said}");
+    let packets = user.ok("inspect --packets sealed");
+    assert!(packets.starts_with("public-key encrypted session key (type 1), "), "{packets}");
+    assert!(!alice.is_empty());
+}
+
+#[test]
+fn the_keys_of_gpg_agent_are_told_of() {
+    let user = User::new();
+    let none = user.run("key list");
+    assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");
+    let said = String::from_utf8(none.stderr).unwrap();
+    assert!(said.contains("talaria key generate"), "{said}");
+    user.gpg_ok("--quick-gen-key zoe@example.org ed25519 sign,cert never");
+    let left = user.run("key list");
+    assert!(String::from_utf8(left.stderr).unwrap().contains("gpg-agent has 1 more secret key"));
+    // An import says what became of it, and how to have it.
+    let imported = user.run(&format!("import {}", user.path("g")));
+    let said = String::from_utf8(imported.stderr).unwrap();
+    assert!(said.contains("there is 1 secret key in it, left with gpg-agent"), "{said}");
+    assert!(said.contains("--gpg-agent") && said.contains("talaria key import -"), "{said}");
+    let listed = user.ok("key list");
+    assert!(listed.contains("In gpg-agent") && listed.contains("zoe@example.org"), "{listed}");
+    let json: serde_json::Value = serde_json::from_str(&user.ok("key list --json zoe")).unwrap();
+    assert_eq!(json["agent"], true);
+    assert_eq!(json["secrets"][0], json["fingerprint"]);
+    user.fails("key list nobody", 1);
+    // What was taken along is in the key store, and listed once.
+    user.write("secret", &user.gpg_ok("--export-secret-keys zoe"));
+    user.ok("key import secret");
+    let listed = user.ok("key list");
+    assert!(!listed.contains("In gpg-agent") && listed.matches("zoe@example.org").count() == 1);
+}
