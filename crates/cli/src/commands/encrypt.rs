@@ -188,8 +188,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             if belief.is_some() {
                 let warning = Paint::stderr().doubtful("Warning").to_string();
                 cx.status(format_args!(
-                    "{warning}: cannot confirm that {name} belongs to {query} ({why}).\n  Compare the \
-                     fingerprint with them, then run: talaria certify {name}"
+                    "{warning}: cannot confirm that this certificate belongs to {query} ({why}).\n  \
+                     Compare the fingerprint with them, then run:\n  talaria certify {name}"
                 ));
             }
         }

@@ -155,7 +155,7 @@ fn words(packet: &PacketInfo, stores: Option<&Stores>, now: u32) -> Option<(&'st
 fn key_in_words(id: &str, algorithm_name: &str, stores: Option<&Stores>, now: u32) -> String {
     match stores.and_then(|stores| holder(id, stores, now)) {
         Some((name, key, what)) => {
-            format!("{name} ({} {what} {})", algorithm(&key), key.fingerprint)
+            format!("{name} ({} {what} {})", algorithm(&key), key.fingerprint.key_id())
         }
         None => format!("{id} ({algorithm_name} key, whose certificate is not in the store)"),
     }

@@ -165,7 +165,8 @@ fn write_changed_key(
         writeln!(out, "secret parts: {}", secrets.join(", "))?;
     }
     if !protected {
-        writeln!(out, "NOT PROTECTED by a passphrase")?;
+        let warning = Paint::stdout().bad("NOT PROTECTED");
+        writeln!(out, "{warning} by a passphrase")?;
     }
     writeln!(out)?;
     Ok(())
