@@ -264,6 +264,13 @@ fn encryption_to_a_part_of_a_name_is_refused_and_shows_who_has_it() {
         assert!(refused.contains(&format!("  {fingerprint} {user_id}")), "{refused}");
         assert!(!program.path("out").exists(), "{part}");
     }
+    // Nor does a part of a name choose whose certifications count, or what an address is bound to.
+    for part in ["alice", "lice@evil.example"] {
+        for command in [&["trust", "set", part, "full"][..], &["tofu", "policy", part, "good"]] {
+            let refused = program.fails(command, 1);
+            assert!(refused.contains(&format!("  {fingerprint} {user_id}")), "{refused}");
+        }
+    }
     let missing = program.fails(&["encrypt", "--to", "nobody@evil.example", "-o", out, text], 1);
     assert!(missing.contains("nothing found for nobody@evil.example"), "{missing}");
     for exact in [

@@ -173,6 +173,15 @@ fn a_key_revoked_by_a_designated_revoker_is_revoked_as_in_gpg() {
     let output =
         home.run(&["--trust-model", "always", "-r", alice, "-o", "/dev/null", "-e", &document]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+    // Nor is it used to sign or to certify, however old the copy is that has the secret.
+    let secret = program.path("alice.sec").to_str().unwrap().to_owned();
+    home.ok(&["--output", &secret, "--export-secret-keys", alice]);
+    program.ok(&["key", "import", "--no-passphrase", &secret]);
+    let sign = ["sign", "--with", alice, "-o", "/dev/null", &document];
+    let certify = ["certify", &home.rita, "--with", alice, "--yes"];
+    for command in [&sign[..], &certify] {
+        assert!(program.fails(command, 1).contains("revoked"), "{command:?}");
+    }
     // No reason was given, so it holds for what was signed before, too.
     assert_eq!(verify(&program), Some(1));
     let output = home.run(&["--status-fd", "1", "--verify", &format!("{document}.sig"), &document]);

@@ -306,6 +306,19 @@ fn keys_that_are_not_supported_are_refused_by_name() {
     site.ok("import koblitz");
     let said = site.fails("encrypt plain --to koblitz@example.org -o m", 1);
     assert!(said.contains("a key on the curve secp256k1, which is not supported"), "{said}");
+    site.gpg_ok(&gpg, "--quick-gen-key old@example.org dsa2048 sign,cert never");
+    let listing = site.gpg_ok(&gpg, "--with-colons -k old@example.org");
+    let listing = String::from_utf8(listing).unwrap();
+    let fingerprint = listing.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+    let fingerprint = fingerprint.trim_end_matches(':');
+    site.gpg_ok(&gpg, &format!("--quick-add-key {fingerprint} elg1024 encr never"));
+    site.write("old", &site.gpg_ok(&gpg, "--export-secret-keys old@example.org"));
+    site.ok("key import old");
+    site.gpg_ok(&gpg, "--trust-model always -r old@example.org -o e -e plain");
+    let said = site.fails("decrypt e", 1);
+    assert!(said.contains("is an Elgamal key, which is not supported"), "{said}");
+    let said = site.fails("encrypt plain --to old@example.org -o m", 1);
+    assert!(said.contains("an Elgamal key"), "{said}");
     // A message with an old cipher says which.
     for cipher in ["TWOFISH", "CAST5", "BLOWFISH", "IDEA"] {
         let old = "--allow-old-cipher-algos -o c -c --cipher-algo";
