@@ -13,9 +13,9 @@ pub enum BenchError {
     /// A program that is measured did not start.
     #[error("cannot run {program}")]
     Start {
-        /// What was to be run.
+        /// The command.
         program: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A program that is measured failed, so its time means nothing.
@@ -37,7 +37,7 @@ pub enum BenchError {
         command: String,
         /// The seconds that it had.
         after_s: u64,
-        /// What it had done by then.
+        /// The CPU time until then.
         cpu_s: f64,
     },
     /// A server that is measured does not answer.
@@ -45,7 +45,7 @@ pub enum BenchError {
     Silent {
         /// Its name and address.
         server: String,
-        /// What was tried last, or the last of what it said.
+        /// The last attempt, or the last output.
         said: String,
     },
     /// A server answered otherwise than it has to, so its speed means nothing.
@@ -53,7 +53,7 @@ pub enum BenchError {
     Answer {
         /// Its name.
         server: String,
-        /// What was asked.
+        /// The request.
         request: String,
         /// The status of HTTP.
         status: u16,
@@ -69,12 +69,24 @@ pub enum BenchError {
     /// An operation on a file failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
+    },
+    /// A file of results is not as this program writes it.
+    #[error("{} is not a table of results: its quotes or columns do not match", path.display())]
+    Csv {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A folder has no results.
+    #[error("{} has no results (*.csv)", folder.display())]
+    NoResults {
+        /// The folder.
+        folder: PathBuf,
     },
     /// The store refused.
     #[error(transparent)]

@@ -12,14 +12,13 @@ use talaria_store::{Access, Cursor, Order, Store};
 
 use crate::lookups::{self, Lookup};
 use crate::measure::{Cost, Run, daemon_cpu_s, in_process};
-use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
 /// Certificates of the import under strace, which slows it down.
 const TRACED_CERTS: usize = 100;
 
-/// What is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeydbOptions {
     /// A keyring in OpenPGP's own format.
@@ -55,7 +54,7 @@ impl Default for KeydbOptions {
     }
 }
 
-/// What is done with the keyring.
+/// The work that is measured.
 #[derive(Clone, Copy, Debug)]
 enum Work<'a> {
     Import,
@@ -169,7 +168,7 @@ impl Side {
         })
     }
 
-    /// What the work costs, the daemon's part included.
+    /// The cost of the work, including the daemon's part.
     fn measure(
         &self,
         work: Work<'_>,
@@ -276,7 +275,7 @@ pub fn run(options: &KeydbOptions, out: &mut dyn Write) -> Result<Table, BenchEr
     }
     table.drop_empty_columns();
     table.print(out).map_err(BenchError::Output)?;
-    results::save(options.results.as_deref(), "keydb", &table, &[("", &plot(&table, &sides))])?;
+    results::save(options.results.as_deref(), "keydb", &table)?;
     Ok(table)
 }
 
@@ -398,21 +397,4 @@ fn syncs(sides: &[Side], traced: &Path, folder: &Path) -> Option<String> {
         }
     }
     (!counts.is_empty()).then(|| counts.join(", "))
-}
-
-fn plot(table: &Table, sides: &[Side]) -> Plot {
-    let series = sides.iter().filter_map(|side| {
-        let figures = table.column(&format!("{}\nCPU s", side.name))?;
-        Some((side.name.replace('\n', ", "), figures))
-    });
-    let names = table.rows.iter().map(|row| row[0].to_string());
-    Plot {
-        title: "A keyring: import, listing, lookups".to_owned(),
-        x: String::new(),
-        y: "CPU time (s)".to_owned(),
-        places: names.collect(),
-        series: series.collect(),
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    }
 }

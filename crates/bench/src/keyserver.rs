@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::generate::Profile;
-use crate::plot::Plot;
 use crate::storage::PAGE_SIZES;
 use crate::table::Table;
 use crate::{BenchError, results};
@@ -46,18 +45,18 @@ pub enum Part {
     Sks,
 }
 
-/// What is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyserverOptions {
     /// Certificates in the dump and in the servers.
     pub certs: u64,
     /// Further dumps that talaria alone builds; it serves the last of them.
     pub growth: Vec<u64>,
-    /// What the certificates are like.
+    /// The profile of the certificates.
     pub profile: Profile,
     /// The page sizes, in bytes.
     pub page_sizes: Vec<u32>,
-    /// What is left out.
+    /// Parts to skip.
     pub skip: Vec<Part>,
     /// Digests in the prefix trees of talaria; SKS builds a tree of the fewest of its own.
     pub digests: Vec<u64>,
@@ -73,7 +72,7 @@ pub struct KeyserverOptions {
     pub program: PathBuf,
     /// The SKS to compare with, if it is installed.
     pub sks: PathBuf,
-    /// What asks. Without it there are no figures for lookups.
+    /// The load generator. Without it there are no figures for look-ups.
     pub wrk: PathBuf,
     /// A folder with room for eight times the certificates (1 KB each) of the largest dump.
     pub scratch: PathBuf,
@@ -106,7 +105,7 @@ impl Default for KeyserverOptions {
     }
 }
 
-/// What all parts share.
+/// Data that all parts share.
 struct Bench<'a> {
     options: &'a KeyserverOptions,
     folder: &'a Path,
@@ -131,11 +130,10 @@ impl Bench<'_> {
     }
 }
 
-/// A table with its plots, by what is behind the name of the file.
+/// A table, and the name of the file that it is kept in.
 struct Results {
     name: &'static str,
     table: Table,
-    plots: Vec<(&'static str, Plot)>,
 }
 
 /// Measures all parts, prints a table for each and returns them.
@@ -165,11 +163,10 @@ pub fn run(options: &KeyserverOptions, out: &mut dyn Write) -> Result<Vec<Table>
     ];
     let mut tables = Vec::new();
     for (_, measure) in parts.iter().filter(|(part, _)| bench.has(*part)) {
-        let Some(Results { name, table, plots }) = measure(&bench)? else { continue };
+        let Some(Results { name, table }) = measure(&bench)? else { continue };
         table.print(out).map_err(BenchError::Output)?;
         out.flush().map_err(BenchError::Output)?;
-        let plots: Vec<(&str, &Plot)> = plots.iter().map(|(name, plot)| (*name, plot)).collect();
-        results::save(options.results.as_deref(), name, &table, &plots)?;
+        results::save(options.results.as_deref(), name, &table)?;
         tables.push(table);
     }
     Ok(tables)

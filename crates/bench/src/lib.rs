@@ -12,7 +12,9 @@ mod lookups;
 mod measure;
 pub mod messages;
 mod peers;
-mod plot;
+mod pictures;
+pub mod plot;
+pub mod report;
 mod results;
 pub mod scale;
 pub mod storage;
@@ -25,7 +27,6 @@ pub use error::BenchError;
 pub use generate::{Generate, Generated, Profile, certs, generate, generate_files};
 pub use measure::{Cost, Run, daemon_cpu_s, in_process};
 pub use peers::peer;
-pub use plot::{Form, Plot, Scale};
 pub use table::{Cell, Table};
 
 /// The present, in seconds since 1970.

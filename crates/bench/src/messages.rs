@@ -23,7 +23,7 @@ use crate::measure::{Cost, Run, in_process, median, version};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
-/// What is measured, and how often.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct MessagesOptions {
     /// Bytes of the large file.
@@ -77,7 +77,7 @@ pub fn run(options: &MessagesOptions, out: &mut dyn Write) -> Result<Vec<Table>,
         ("messages-signatures", signatures(options, folder.path())?),
     ] {
         table.print(out).map_err(BenchError::Output)?;
-        results::save(options.results.as_deref(), name, &table, &[])?;
+        results::save(options.results.as_deref(), name, &table)?;
         tables.push(table);
     }
     Ok(tables)

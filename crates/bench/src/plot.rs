@@ -1,300 +1,298 @@
-//! Plots as SVG, without scripts, in colours that do on light and on dark ground.
+//! Pictures of figures: SVG without scripts, for light and for dark screens.
+//!
+//! A [`Picture`] is a title and some [`Panel`]s, each of which is bars, columns or lines. It has a
+//! background of its own, so that it can be read wherever it is embedded. All of it is written by
+//! hand, because plotting libraries fix the colours when they draw, and what is drawn here follows
+//! the colours of the screen.
 
 #![expect(clippy::cast_precision_loss, reason = "places on an axis are few")]
 
+mod bars;
+mod columns;
+mod lines;
+mod number;
+
 use std::fmt::Write as _;
 
-/// How the figures are drawn.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Form {
-    /// Groups of bars.
-    #[default]
-    Bars,
-    /// A line with dots for each series.
-    Lines,
-}
+pub use bars::{Bars, Factor, Scale};
+pub use columns::Columns;
+pub use lines::{Axis, Lines};
+pub use number::Unit;
+pub(crate) use number::number;
 
-/// The scale of the vertical axis.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Scale {
-    /// From 0.
-    #[default]
-    Linear,
-    /// By powers of ten, for figures above 0.
-    Logarithmic,
-}
+/// Width of a picture in pixels.
+const WIDTH: f64 = 960.0;
 
-/// A plot.
+/// Space at the edges of a picture.
+const MARGIN: f64 = 28.0;
+
+/// Space between two panels side by side.
+const GAP: f64 = 40.0;
+
+/// Colours on light and on dark screens. Series are told apart by most who do not see all colours
+/// (Okabe and Ito).
+const STYLE: &str = "\
+.p-ground{fill:#fff}.p-text{fill:#1f2328}.p-soft{fill:#59636e}.p-track{fill:#eff2f5}\
+.p-grid{stroke:#d1d9e0}.p-axis{stroke:#818b98}\
+.p-0{fill:#0072b2;stroke:#0072b2}.p-1{fill:#d55e00;stroke:#d55e00}\
+.p-2{fill:#009e73;stroke:#009e73}.p-3{fill:#b8609b;stroke:#b8609b}\
+.p-4{fill:#c98a00;stroke:#c98a00}.p-5{fill:#3d9bd6;stroke:#3d9bd6}\
+.p-rest{fill:#9aa4af;stroke:#9aa4af}\
+.p-good{fill:#1a7f37;stroke:#1a7f37}.p-warning{fill:#bf8700;stroke:#bf8700}\
+.p-bad{fill:#cf222e;stroke:#cf222e}.p-bar{stroke:none}.p-line{fill:none}\
+@media (prefers-color-scheme:dark){\
+.p-ground{fill:#0d1117}.p-text{fill:#e6edf3}.p-soft{fill:#9198a1}.p-track{fill:#1b222b}\
+.p-grid{stroke:#2b323b}.p-axis{stroke:#656c76}\
+.p-0{fill:#4ea8e6;stroke:#4ea8e6}.p-1{fill:#f0883e;stroke:#f0883e}\
+.p-2{fill:#3fb68b;stroke:#3fb68b}.p-3{fill:#dd8fbf;stroke:#dd8fbf}\
+.p-4{fill:#e3b341;stroke:#e3b341}.p-5{fill:#8ccbf0;stroke:#8ccbf0}\
+.p-rest{fill:#656c76;stroke:#656c76}\
+.p-good{fill:#3fb950;stroke:#3fb950}.p-warning{fill:#d29922;stroke:#d29922}\
+.p-bad{fill:#f85149;stroke:#f85149}.p-bar{stroke:none}.p-line{fill:none}}";
+
+/// A picture.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plot {
-    /// What is shown.
+pub struct Picture {
+    /// The title.
     pub title: String,
-    /// Name of the horizontal axis, with its unit.
-    pub x: String,
-    /// Name of the vertical axis, with its unit.
-    pub y: String,
-    /// Places on the horizontal axis, in order.
-    pub places: Vec<String>,
-    /// Each with its name and a figure for each place, if there is one.
-    pub series: Vec<(String, Vec<Option<f64>>)>,
-    /// Bars or lines.
-    pub form: Form,
-    /// The scale of the vertical axis.
-    pub scale: Scale,
+    /// Lines below the title: data, machine, totals.
+    pub subtitle: Vec<String>,
+    /// The panels, in reading order.
+    pub panels: Vec<Panel>,
+    /// How many panels stand side by side.
+    pub columns: usize,
+    /// A line at the bottom: the source.
+    pub foot: String,
 }
 
-/// Width of the picture.
-const WIDTH: f64 = 900.0;
-
-/// About the width of a character.
-const LETTER: f64 = 6.6;
-
-/// Names of places that are too long to lie are turned by this, in degrees; its cosine and sine.
-const TURN: (f64, f64, f64) = (50.0, 0.643, 0.766);
-
-/// The field of the figures: left, top, right, bottom.
-const FIELD: (f64, f64, f64, f64) = (80.0, 90.0, 880.0, 400.0);
-
-/// Told apart by most who do not see all colours (Okabe and Ito).
-const COLOURS: [&str; 7] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"];
-
-/// The vertical axis.
-struct Axis {
-    scale: Scale,
-    /// The lowest and the highest figure; for a logarithmic scale their logarithms.
-    from: f64,
-    to: f64,
-    ticks: Vec<f64>,
+/// One part of a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    /// The title; empty if that of the picture is enough.
+    pub title: String,
+    /// The unit, and which direction is better.
+    pub note: String,
+    /// The full width of the picture, where panels stand side by side.
+    pub wide: bool,
+    /// The drawing.
+    pub body: Body,
 }
 
-impl Axis {
-    fn new(figures: impl Iterator<Item = f64> + Clone, scale: Scale) -> Self {
-        let highest = figures.clone().fold(f64::MIN_POSITIVE, f64::max);
-        match scale {
-            Scale::Linear => {
-                // Steps of 1, 2 or 5 times a power of ten, four to eight of them.
-                let power = 10f64.powf((highest / 5.0).log10().floor());
-                let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power);
-                let step = step.into_iter().find(|step| highest / step <= 6.0).unwrap_or(highest);
-                let to = (highest / step).ceil() * step;
-                let mut ticks = vec![0.0];
-                while ticks[ticks.len() - 1] < to - step / 2.0 {
-                    ticks.push(ticks.len() as f64 * step);
-                }
-                Self { scale, from: 0.0, to, ticks }
-            }
-            Scale::Logarithmic => {
-                let lowest = figures.filter(|&figure| figure > 0.0).fold(highest, f64::min);
-                let from = lowest.log10().floor();
-                let to = highest.log10().ceil().max(from + 1.0);
-                let mut ticks = Vec::new();
-                let mut at = from;
-                while at <= to {
-                    ticks.push(10f64.powf(at));
-                    at += 1.0;
-                }
-                Self { scale, from, to, ticks }
-            }
+/// The content of a panel.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Horizontal bars.
+    Bars(Bars),
+    /// Vertical bars without gaps in their order: a histogram.
+    Columns(Columns),
+    /// Lines with a dot for each figure.
+    Lines(Lines),
+}
+
+/// Figures of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Their name in the legend.
+    pub name: String,
+    /// A figure for each place, if it was measured.
+    pub figures: Vec<Option<f64>>,
+}
+
+/// The meaning of a colour.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Colour {
+    /// The series of this number; 0 is ours.
+    Series(usize),
+    /// Something good.
+    Good,
+    /// Something to look at.
+    Warning,
+    /// Something bad.
+    Bad,
+    /// All else.
+    Rest,
+}
+
+impl Colour {
+    /// The class of the style sheet.
+    fn class(self) -> String {
+        match self {
+            Self::Series(at) if at < 6 => format!("p-{at}"),
+            Self::Series(_) | Self::Rest => "p-rest".to_owned(),
+            Self::Good => "p-good".to_owned(),
+            Self::Warning => "p-warning".to_owned(),
+            Self::Bad => "p-bad".to_owned(),
         }
     }
-
-    /// Where a figure is drawn.
-    fn place(&self, figure: f64) -> f64 {
-        let (_, top, _, bottom) = FIELD;
-        let value = match self.scale {
-            Scale::Linear => figure,
-            Scale::Logarithmic if figure > 0.0 => figure.log10(),
-            Scale::Logarithmic => self.from,
-        };
-        bottom - (value - self.from) / (self.to - self.from) * (bottom - top)
-    }
 }
 
-impl Plot {
-    /// The plot as an SVG document.
+impl Picture {
+    /// The picture as an SVG document.
     #[must_use]
     pub fn svg(&self) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _ = self.draw(&mut out);
-        out
-    }
-
-    fn draw(&self, out: &mut String) -> std::fmt::Result {
-        let (left, top, right, bottom) = FIELD;
-        let longest = self.places.iter().map(|place| place.chars().count()).max().unwrap_or(0);
-        let longest = longest as f64 * LETTER;
-        let step = (right - left) / self.places.len().max(1) as f64;
-        let turned = longest + LETTER > step;
-        let (degrees, cosine, sine) = TURN;
-        // Turned names need room below the field, and the first one on its left.
-        let (margin, height) = if turned {
-            ((longest * cosine - left - step / 2.0).max(0.0), bottom + 60.0 + longest * sine)
-        } else {
-            (0.0, bottom + 70.0)
-        };
-        let figures = self.series.iter().flat_map(|(_, figures)| figures.iter().flatten().copied());
-        let axis = Axis::new(figures, self.scale);
-        write!(
-            out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{x:.0} 0 {width:.0} {height:.0}\" \
-             role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n\
-             <title>{title}</title>\n\
-             <style>text {{ fill: #333 }} .grid {{ stroke: #888; stroke-opacity: .3 }} \
-             .axis {{ stroke: #888 }} .value {{ font-size: 10px }} \
-             @media (prefers-color-scheme: dark) {{ text {{ fill: #ddd }} }}</style>\n\
-             <text x=\"{left}\" y=\"28\" font-size=\"17\" font-weight=\"600\">{title}</text>\n",
-            x = -margin,
-            width = WIDTH + margin,
-            title = escaped(&self.title),
-        )?;
-        for &tick in &axis.ticks {
-            let y = axis.place(tick);
-            writeln!(
-                out,
-                "<line class=\"grid\" x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>\
-                 <text x=\"{x}\" y=\"{at:.1}\" text-anchor=\"end\">{label}</text>",
-                x = left - 8.0,
-                at = y + 4.0,
-                label = short(tick),
-            )?;
+        let mut body = String::new();
+        let mut y = MARGIN + 20.0;
+        text(&mut body, Text::new(MARGIN, y, 21.0).bold(), &self.title);
+        for line in &self.subtitle {
+            y += 22.0;
+            text(&mut body, Text::new(MARGIN, y, 13.5).soft(), line);
         }
-        writeln!(
-            out,
-            "<line class=\"axis\" x1=\"{left}\" y1=\"{bottom}\" x2=\"{right}\" y2=\"{bottom}\"/>\n\
-             <text x=\"{middle}\" y=\"{low:.0}\" text-anchor=\"middle\">{x}</text>\n\
-             <text transform=\"translate(20 {centre}) rotate(-90)\" \
-             text-anchor=\"middle\">{y}</text>",
-            middle = f64::midpoint(left, right),
-            low = height - 12.0,
-            centre = f64::midpoint(top, bottom),
-            x = escaped(&self.x),
-            y = escaped(&self.y),
-        )?;
-        for (at, place) in self.places.iter().enumerate() {
-            let x = left + (at as f64 + 0.5) * step;
-            let place = escaped(place);
-            if turned {
-                writeln!(
-                    out,
-                    "<text transform=\"translate({x:.1} {y}) rotate(-{degrees})\" \
-                     text-anchor=\"end\">{place}</text>",
-                    y = bottom + 18.0,
-                )?;
+        y += 26.0;
+        let columns = self.columns.max(1);
+        let full = WIDTH - 2.0 * MARGIN;
+        let narrow = (full - GAP * (columns - 1) as f64) / columns as f64;
+        let mut rest = self.panels.as_slice();
+        while let Some(first) = rest.first() {
+            let alone = first.wide || columns == 1;
+            let count = if alone {
+                1
             } else {
-                writeln!(
-                    out,
-                    "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{place}</text>",
-                    y = bottom + 20.0,
-                )?;
+                rest.iter().take(columns).take_while(|panel| !panel.wide).count()
+            };
+            let (row, next) = rest.split_at(count);
+            let width = if alone { full } else { narrow };
+            let mut height = 0.0_f64;
+            for (at, panel) in row.iter().enumerate() {
+                let x = MARGIN + (width + GAP) * at as f64;
+                height = height.max(panel.draw(&mut body, x, y, width));
             }
+            y += height + 30.0;
+            rest = next;
         }
-        let mut legend = left;
-        for (at, (name, figures)) in self.series.iter().enumerate() {
-            let colour = COLOURS[at % COLOURS.len()];
-            writeln!(
-                out,
-                "<rect x=\"{legend:.1}\" y=\"46\" width=\"12\" height=\"12\" rx=\"2\" \
-                 fill=\"{colour}\"/><text x=\"{x:.1}\" y=\"57\">{name}</text>",
-                x = legend + 18.0,
-                name = escaped(name),
-            )?;
-            legend += 40.0 + name.chars().count() as f64 * 7.2;
-            match self.form {
-                Form::Bars => self.bars(out, at, figures, &axis, step)?,
-                Form::Lines => lines(out, colour, figures, &axis, step)?,
-            }
+        if !self.foot.is_empty() {
+            text(&mut body, Text::new(MARGIN, y, 12.0).soft(), &self.foot);
+            y += 20.0;
         }
-        out.push_str("</svg>\n");
-        Ok(())
-    }
-
-    fn bars(
-        &self,
-        out: &mut String,
-        at: usize,
-        figures: &[Option<f64>],
-        axis: &Axis,
-        step: f64,
-    ) -> std::fmt::Result {
-        let (left, _, _, bottom) = FIELD;
-        let width = (step * 0.8 / self.series.len() as f64).min(60.0);
-        let offset = (at as f64 - self.series.len() as f64 / 2.0) * width;
-        for (place, figure) in figures.iter().enumerate() {
-            let Some(figure) = figure else { continue };
-            let x = left + (place as f64 + 0.5) * step + offset;
-            let y = axis.place(*figure).min(bottom - 1.0);
-            writeln!(
-                out,
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"1.5\" \
-                 fill=\"{colour}\"/>",
-                w = width - 1.0,
-                h = bottom - y,
-                colour = COLOURS[at % COLOURS.len()],
-            )?;
-            if width >= 22.0 {
-                writeln!(
-                    out,
-                    "<text class=\"value\" x=\"{x:.1}\" y=\"{y:.1}\" \
-                     text-anchor=\"middle\">{label}</text>",
-                    x = x + width / 2.0,
-                    y = y - 4.0,
-                    label = short(*figure),
-                )?;
-            }
-        }
-        Ok(())
+        let title = escaped(&self.title);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {y:.0}\" \
+             width=\"{WIDTH:.0}\" height=\"{y:.0}\" role=\"img\" \
+             font-family=\"system-ui, -apple-system, 'Segoe UI', 'Noto Sans', Arial, sans-serif\">\n\
+             <title>{title}</title>\n<style>{STYLE}</style>\n\
+             <rect class=\"p-ground\" width=\"{WIDTH:.0}\" height=\"{y:.0}\" rx=\"8\"/>\n\
+             {body}</svg>\n"
+        )
     }
 }
 
-fn lines(
-    out: &mut String,
-    colour: &str,
-    figures: &[Option<f64>],
-    axis: &Axis,
-    step: f64,
-) -> std::fmt::Result {
-    let points: Vec<(f64, f64)> = figures
-        .iter()
-        .enumerate()
-        .filter_map(|(at, figure)| {
-            Some((FIELD.0 + (at as f64 + 0.5) * step, axis.place((*figure)?)))
-        })
-        .collect();
-    let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    writeln!(
+impl Panel {
+    /// A panel of the full width, with neither a title nor a note.
+    #[must_use]
+    pub fn new(body: Body) -> Self {
+        Self { title: String::new(), note: String::new(), wide: true, body }
+    }
+
+    /// The same with a title and a note.
+    #[must_use]
+    pub fn titled(mut self, title: &str, note: &str) -> Self {
+        title.clone_into(&mut self.title);
+        note.clone_into(&mut self.note);
+        self
+    }
+
+    /// The same, to stand beside others.
+    #[must_use]
+    pub fn narrow(mut self) -> Self {
+        self.wide = false;
+        self
+    }
+
+    /// Draws it with its top left corner at a point, and returns its height.
+    fn draw(&self, out: &mut String, x: f64, y: f64, width: f64) -> f64 {
+        let mut top = y;
+        if !self.title.is_empty() {
+            text(out, Text::new(x, top + 12.0, 15.0).bold(), &self.title);
+            top += 22.0;
+        }
+        if !self.note.is_empty() {
+            text(out, Text::new(x, top + 8.0, 12.5).soft(), &self.note);
+            top += 20.0;
+        }
+        top += 4.0;
+        let height = match &self.body {
+            Body::Bars(bars) => bars.draw(out, x, top, width),
+            Body::Columns(columns) => columns.draw(out, x, top, width),
+            Body::Lines(lines) => lines.draw(out, x, top, width),
+        };
+        top + height - y
+    }
+}
+
+/// Names and colours of several series in one line, and the height of it.
+fn legend(out: &mut String, x: f64, y: f64, names: &[&str]) -> f64 {
+    let mut at = x;
+    for (number, name) in names.iter().enumerate() {
+        let class = Colour::Series(number).class();
+        rect(out, &class, (at, y), (11.0, 11.0));
+        text(out, Text::new(at + 17.0, y + 10.0, 13.0), name);
+        at += 17.0 + text_width(name, 13.0) + 22.0;
+    }
+    26.0
+}
+
+/// Where and how a text stands.
+#[derive(Clone, Copy)]
+struct Text {
+    x: f64,
+    y: f64,
+    size: f64,
+    class: &'static str,
+    weight: &'static str,
+    anchor: &'static str,
+}
+
+impl Text {
+    fn new(x: f64, y: f64, size: f64) -> Self {
+        Self { x, y, size, class: "p-text", weight: "", anchor: "" }
+    }
+
+    fn soft(mut self) -> Self {
+        self.class = "p-soft";
+        self
+    }
+
+    fn bold(mut self) -> Self {
+        self.weight = " font-weight=\"600\"";
+        self
+    }
+
+    fn end(mut self) -> Self {
+        self.anchor = " text-anchor=\"end\"";
+        self
+    }
+
+    fn middle(mut self) -> Self {
+        self.anchor = " text-anchor=\"middle\"";
+        self
+    }
+}
+
+fn text(out: &mut String, how: Text, text: &str) {
+    let Text { x, y, size, class, weight, anchor } = how;
+    let text = escaped(text);
+    // Writing to a string does not fail.
+    let _ = writeln!(
         out,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\"/>",
-        path.join(" "),
-    )?;
-    points.iter().try_for_each(|(x, y)| {
-        writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>")
-    })
+        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\"{weight}{anchor}>\
+         {text}</text>"
+    );
 }
 
-/// A figure as short as it can be written.
-fn short(figure: f64) -> String {
-    let (figure, unit) = match figure.abs() {
-        size if size >= 1e6 => (figure / 1e6, "M"),
-        size if size >= 1e4 => (figure / 1e3, "k"),
-        _ => (figure, ""),
-    };
-    // Two digits that count.
-    let digits = match figure.abs() {
-        size if size >= 9.95 || size == 0.0 => 0,
-        size if size >= 0.995 => 1,
-        size if size >= 0.0995 => 2,
-        size if size >= 0.009_95 => 3,
-        _ => 5,
-    };
-    let text = format!("{figure:.digits$}");
-    let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{unit}")
+fn rect(out: &mut String, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    let _ = writeln!(
+        out,
+        "<rect class=\"{class} p-bar\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+         height=\"{height:.1}\" rx=\"2\"/>"
+    );
 }
 
-/// Text as it stands in XML.
-fn escaped(text: &str) -> String {
+/// About the width of a text in a usual font.
+fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * 0.56
+}
+
+/// Text as it stands in XML and HTML.
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -302,33 +300,70 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_larger_figure_is_drawn_higher_on_both_scales() {
-        for scale in [Scale::Linear, Scale::Logarithmic] {
-            let axis = Axis::new([0.02, 3.0, 70.0].into_iter(), scale);
-            assert!(axis.place(70.0) < axis.place(3.0), "{scale:?}");
-            assert!(axis.place(70.0) >= FIELD.1 - 0.01);
-            assert!(axis.place(0.02) <= FIELD.3 + 0.01);
+    fn bars(scale: Scale) -> Bars {
+        Bars {
+            places: vec!["<mail>".into(), "key ID".into()],
+            series: vec![
+                Series { name: "talaria".into(), figures: vec![Some(2.0), Some(3.0)] },
+                Series { name: "gpg & others".into(), figures: vec![Some(400.0), None] },
+            ],
+            scale,
+            factor: Some(Factor { of: 1, to: 0, name: "less CPU".into() }),
+            ..Bars::default()
         }
+    }
+
+    /// The widths of all drawn bars of a series.
+    fn widths(svg: &str, class: &str) -> Vec<f64> {
+        svg.lines()
+            .filter(|line| line.contains(&format!("\"{class} p-bar\"")))
+            .filter_map(|line| line.split("width=\"").nth(1)?.split('"').next()?.parse().ok())
+            .filter(|&width: &f64| (width - 11.0).abs() > 0.01)
+            .collect()
     }
 
     #[test]
     fn names_cannot_break_out_of_the_document() {
-        let plot = Plot {
-            title: "a < b & \"c\"".into(),
-            places: vec!["<mail>".into()],
-            series: vec![("x".into(), vec![Some(1.0)])],
-            ..Plot::default()
-        };
-        let svg = plot.svg();
-        assert!(svg.contains("a &lt; b &amp; &quot;c&quot;") && svg.contains("&lt;mail&gt;"));
+        let panel = Panel::new(Body::Bars(bars(Scale::Linear))).titled("a < b", "\"c\"");
+        let svg =
+            Picture { title: "x & y".into(), panels: vec![panel], ..Picture::default() }.svg();
+        for text in ["a &lt; b", "&quot;c&quot;", "x &amp; y", "&lt;mail&gt;", "gpg &amp; others"] {
+            assert!(svg.contains(text), "{text}");
+        }
     }
 
     #[test]
-    fn figures_are_short() {
-        let cases = [(0.0, "0"), (0.0125, "0.013"), (0.5, "0.5"), (12.6, "13"), (71_200.0, "71k")];
-        for (figure, expected) in cases {
-            assert_eq!(short(figure), expected);
-        }
+    fn bars_are_as_long_as_their_figures_are_large() {
+        let draw = |scale| {
+            let panels = vec![Panel::new(Body::Bars(bars(scale)))];
+            Picture { panels, ..Picture::default() }.svg()
+        };
+        let linear = draw(Scale::Linear);
+        let (ours, theirs) = (widths(&linear, "p-0"), widths(&linear, "p-1"));
+        assert!((theirs[0] / ours[0] - 200.0).abs() < 8.0, "{ours:?} {theirs:?}");
+        // With a scale for each place, the largest figure of each has the full length.
+        let each = draw(Scale::Each);
+        let (ours, theirs) = (widths(&each, "p-0"), widths(&each, "p-1"));
+        assert!((ours[1] - theirs[0]).abs() < 0.2, "{ours:?} {theirs:?}");
+    }
+
+    #[test]
+    fn the_factor_is_written_where_both_figures_are_known() {
+        let panels = vec![Panel::new(Body::Bars(bars(Scale::Each)))];
+        let svg = Picture { panels, ..Picture::default() }.svg();
+        assert_eq!(svg.matches('×').count(), 1);
+        assert!(svg.contains(">200×<"));
+    }
+
+    #[test]
+    fn panels_side_by_side_share_the_width() {
+        let panel = Panel::new(Body::Bars(bars(Scale::Linear)));
+        let picture = |panels| Picture { panels, columns: 2, ..Picture::default() }.svg();
+        let height = |svg: &str| -> f64 {
+            svg.split("height=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+        };
+        let below = picture(vec![panel.clone(), panel.clone()]);
+        let beside = picture(vec![panel.clone().narrow(), panel.narrow()]);
+        assert!(height(&beside) < height(&below));
     }
 }

@@ -1,4 +1,4 @@
-//! What a certificate costs in a small store and in a large one: built, kept and found.
+//! The cost of a certificate in small and large stores: to build, to keep, to find.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,6 @@ use talaria_store::{Access, Store, StoreError};
 use crate::generate::{Generate, Profile, certs, generate_files};
 use crate::lookups::{self, Lookup};
 use crate::measure::{Run, in_process};
-use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
@@ -19,12 +18,12 @@ const FILE_CERTS: u64 = 20_000;
 /// Lookups of each form within the process.
 const LOOKUPS: usize = 1000;
 
-/// What is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleOptions {
     /// Certificates in each store.
     pub counts: Vec<u64>,
-    /// What the certificates are like.
+    /// The profile of the certificates.
     pub profile: Profile,
     /// The talaria executable.
     pub program: PathBuf,
@@ -61,13 +60,11 @@ pub fn run(options: &ScaleOptions, out: &mut dyn Write) -> Result<Table, BenchEr
     }
     let table = table(&stores);
     table.print(out).map_err(BenchError::Output)?;
-    let (lookups, builds) = (lookup_plot(&stores), build_plot(&stores));
-    let plots = [("lookups", &lookups), ("builds", &builds)];
-    results::save(options.results.as_deref(), "scale", &table, &plots)?;
+    results::save(options.results.as_deref(), "scale", &table)?;
     Ok(table)
 }
 
-/// What was measured on one store: figures by name, in order.
+/// The measurements of one store: figures by name, in order.
 struct Figures {
     certs: u64,
     rows: Vec<(String, Option<f64>)>,
@@ -180,43 +177,4 @@ fn table(stores: &[Figures]) -> Table {
         table.ratio("last / first", stores.len(), 1);
     }
     table
-}
-
-fn lookup_plot(stores: &[Figures]) -> Plot {
-    let unit = ": library, CPU us";
-    let forms: Vec<&str> = stores
-        .first()
-        .map_or(&[][..], |store| &store.rows)
-        .iter()
-        .filter_map(|(name, _)| name.strip_suffix(unit))
-        .collect();
-    let series = stores.iter().map(|store| {
-        let name = format!("{} certificates", Cell::from(store.certs));
-        (name, forms.iter().map(|form| store.of(&format!("{form}{unit}"))).collect())
-    });
-    Plot {
-        title: "One lookup in the library".to_owned(),
-        x: String::new(),
-        y: "CPU time (us)".to_owned(),
-        series: series.collect(),
-        places: forms.iter().map(|&form| form.to_owned()).collect(),
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    }
-}
-
-fn build_plot(stores: &[Figures]) -> Plot {
-    let series = ["verified", "unverified"].map(|kind| {
-        let name = format!("build, {kind}: CPU us per certificate");
-        (kind.to_owned(), stores.iter().map(|store| store.of(&name)).collect())
-    });
-    Plot {
-        title: "Building a store".to_owned(),
-        x: "certificates".to_owned(),
-        y: "CPU time per certificate (us)".to_owned(),
-        places: stores.iter().map(|store| Cell::from(store.certs).to_string()).collect(),
-        series: series.to_vec(),
-        form: Form::Lines,
-        scale: Scale::Linear,
-    }
 }

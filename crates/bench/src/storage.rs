@@ -16,7 +16,6 @@ use talaria_store::{
 
 use crate::generate::{Generate, certs};
 use crate::measure::{Cost, in_process};
-use crate::plot::{Form, Plot, Scale};
 use crate::table::Table;
 use crate::{BenchError, lookups, results};
 
@@ -48,7 +47,7 @@ impl Default for Mix {
     }
 }
 
-/// What one page size costs. CPU is all of this process, in microseconds per certificate or lookup.
+/// The cost of one page size. CPU time is that of this process, in microseconds per certificate or look-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageSizeFigures {
     /// Bytes of a page.
@@ -86,7 +85,7 @@ pub struct PageSizeFigures {
 ///
 /// # Errors
 ///
-/// What the store says, and [`BenchError::Io`] if `dir` cannot be written.
+/// Errors of the store, and [`BenchError::Io`] if `dir` cannot be written.
 ///
 /// # Panics
 ///
@@ -206,7 +205,7 @@ fn spread(certs: &[Cert], count: usize) -> Vec<&Cert> {
     (0..count).map(|at| &certs[at * STEP % certs.len()]).collect()
 }
 
-/// What is measured for the report.
+/// Options of the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StorageOptions {
     /// The certificates.
@@ -246,9 +245,9 @@ pub fn run(options: &StorageOptions, out: &mut dyn Write) -> Result<Table, Bench
         .map(|&bytes| measure_page_size(&certs, bytes, &options.mix, &options.scratch))
         .collect();
     let figures = figures?;
-    let (table, plot) = (table(&figures), plot(&figures));
+    let table = table(&figures);
     table.print(out).map_err(BenchError::Output)?;
-    results::save(options.results.as_deref(), "storage", &table, &[("", &plot)])?;
+    results::save(options.results.as_deref(), "storage", &table)?;
     Ok(table)
 }
 
@@ -317,38 +316,6 @@ pub fn table(figures: &[PageSizeFigures]) -> Table {
         ]);
     }
     table
-}
-
-/// Each kind of work as a line, against its cost with the first page size.
-fn plot(figures: &[PageSizeFigures]) -> Plot {
-    type Figure = fn(&PageSizeFigures) -> f64;
-    let series: [(&str, Figure); 6] = [
-        ("build", |f| f.build.cpu_s()),
-        ("commit of 1", |f| f.single_cpu_us),
-        ("batch", |f| f.batch_cpu_us),
-        ("get", |f| f.fingerprint_cpu_us),
-        ("address", |f| f.email_cpu_us),
-        ("walk", |f| f.walk_cpu_us),
-    ];
-    let first = figures.first();
-    let against = |figure: Figure| {
-        figures
-            .iter()
-            .map(|figures| {
-                let base = first.map(figure).filter(|&base| base > 0.0)?;
-                Some(figure(figures) / base)
-            })
-            .collect()
-    };
-    Plot {
-        title: "CPU time by page size".to_owned(),
-        x: "page size (KiB)".to_owned(),
-        y: "CPU time, smallest page = 1".to_owned(),
-        places: figures.iter().map(|figures| (figures.page_bytes >> 10).to_string()).collect(),
-        series: series.map(|(name, figure)| (name.to_owned(), against(figure))).to_vec(),
-        form: Form::Lines,
-        scale: Scale::Linear,
-    }
 }
 
 #[cfg(test)]

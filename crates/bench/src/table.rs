@@ -74,7 +74,7 @@ impl fmt::Display for Cell {
 }
 
 /// A number with three digits that count: 0.00123, 0.123, 12.3, 1,230.
-fn three_digits(number: f64) -> String {
+pub(crate) fn three_digits(number: f64) -> String {
     let size = number.abs();
     match size {
         0.0 => "0".to_owned(),
@@ -106,7 +106,7 @@ fn grouped(digits: &str) -> String {
 /// A table of results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What was measured.
+    /// The title.
     pub title: String,
     /// On what and how, a paragraph each.
     pub notes: Vec<String>,
@@ -162,11 +162,41 @@ impl Table {
         }
     }
 
-    /// The numbers of a column.
+    /// The numbers of a column. Lines of its name may also be separated by spaces, as in CSV.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Vec<Option<f64>>> {
-        let at = self.columns.iter().position(|column| column == name)?;
+        let at = self.columns.iter().position(|column| column.replace('\n', " ") == name)?;
         Some(self.rows.iter().map(|row| row[at].number()).collect())
+    }
+
+    /// Reads what [`Table::csv`] has written: no title, no notes, each name of a column in one line.
+    ///
+    /// Returns nothing if rows have more cells than there are columns, or quotes do not end.
+    #[must_use]
+    pub fn from_csv(text: &str) -> Option<Self> {
+        let mut rows = csv_rows(text)?.into_iter();
+        let columns = rows.next()?;
+        let is_ratio: Vec<bool> = columns
+            .iter()
+            .map(|name| name.contains(" / talaria") || name == "last / first")
+            .collect();
+        let mut table = Self { columns, ..Self::default() };
+        for row in rows {
+            if row.len() > table.columns.len() {
+                return None;
+            }
+            let cells = row.into_iter().enumerate().map(|(at, text)| {
+                match (text.parse::<u64>(), text.parse::<f64>()) {
+                    _ if text.is_empty() => Cell::Missing,
+                    (_, Ok(number)) if is_ratio[at] => Cell::Ratio(number),
+                    (Ok(count), _) => Cell::Count(count),
+                    (_, Ok(number)) if number.is_finite() => Cell::Number(number),
+                    _ => Cell::Text(text),
+                }
+            });
+            table.push(cells.collect());
+        }
+        Some(table)
     }
 
     /// Prints it, aligned.
@@ -251,6 +281,36 @@ impl Table {
     }
 }
 
+/// The cells of a CSV file (RFC 4180), or nothing if quotes do not end.
+fn csv_rows(text: &str) -> Option<Vec<Vec<String>>> {
+    let mut rows = Vec::new();
+    let mut row = Vec::new();
+    let mut cell = String::new();
+    let mut quoted = false;
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                cell.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => row.push(std::mem::take(&mut cell)),
+            '\r' if !quoted => {}
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            letter => cell.push(letter),
+        }
+    }
+    if !row.is_empty() || !cell.is_empty() {
+        row.push(cell);
+        rows.push(row);
+    }
+    (!quoted).then_some(rows)
+}
+
 /// A paragraph in lines of at most `width` characters.
 fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::new();
@@ -301,5 +361,18 @@ mod tests {
         sample().csv(&mut out).unwrap();
         let expected = "work,ours s,theirs s,ratio\r\n\"a, b\",0.5,71.25,142.5\r\nc,1234.5,,\r\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn csv_is_read_back() {
+        let mut table = Table::new("", &["work \"x\"", "certs", "ours CPU s", "gpg / talaria CPU"]);
+        table.push(vec!["a, \"b\"\nc".into(), 3u64.into(), 0.5.into(), Cell::Ratio(142.5)]);
+        table.push(vec!["d".into()]);
+        let mut out = Vec::new();
+        table.csv(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(Table::from_csv(&text), Some(table));
+        assert_eq!(Table::from_csv("a,b\r\n\"1,2\r\n"), None);
+        assert_eq!(Table::from_csv("a\r\n1,2\r\n"), None);
     }
 }

@@ -11,7 +11,6 @@ use talaria_trust::issuers;
 
 use crate::lookups;
 use crate::measure::{Cost, Run, version};
-use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 use crate::{BenchError, Generate, Profile, generate, now, results};
 
@@ -22,7 +21,7 @@ const OWNERS: [usize; 3] = [3, 60, 137];
 /// Certificates that are changed, one after the other.
 const CHANGED: usize = 5;
 
-/// What is measured.
+/// Options of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrustOptions {
     /// A keyring in OpenPGP's own format.
@@ -70,18 +69,18 @@ pub fn run(options: &TrustOptions, out: &mut dyn Write) -> Result<Vec<Table>, Be
         .map_err(BenchError::io("make a folder in", &options.scratch))?;
     let certs = lookups::read(&options.keyring, options.quick)?;
     let mut tables = Vec::new();
-    let (table, plot) = listing(options, &certs, &folder.path().join("listing"))?;
+    let table = listing(options, &certs, &folder.path().join("listing"))?;
     table.print(out).map_err(BenchError::Output)?;
-    results::save(options.results.as_deref(), "trust-listing", &table, &[("", &plot)])?;
+    results::save(options.results.as_deref(), "trust-listing", &table)?;
     tables.push(table);
-    let (table, plot) = check(options, &certs, &folder.path().join("check"))?;
+    let table = check(options, &certs, &folder.path().join("check"))?;
     table.print(out).map_err(BenchError::Output)?;
-    results::save(options.results.as_deref(), "trust-check", &table, &[("", &plot)])?;
+    results::save(options.results.as_deref(), "trust-check", &table)?;
     tables.push(table);
     if !options.growth.is_empty() {
-        let (table, plot) = growth(options, &folder.path().join("growth"))?;
+        let table = growth(options, &folder.path().join("growth"))?;
         table.print(out).map_err(BenchError::Output)?;
-        results::save(options.results.as_deref(), "trust-growth", &table, &[("", &plot)])?;
+        results::save(options.results.as_deref(), "trust-growth", &table)?;
         tables.push(table);
     }
     Ok(tables)
@@ -144,27 +143,8 @@ fn row(name: &str, talaria: Option<Cost>, gpg: Option<Cost>, then: [Option<f64>;
 const COLUMNS: [&str; 5] =
     ["work", "talaria\nCPU s", "talaria\nwall s", "gpg\nCPU s", "gpg\nwall s"];
 
-fn bars(table: &Table, title: &str) -> Plot {
-    let series = ["talaria", "gpg"]
-        .into_iter()
-        .filter_map(|side| Some((side.to_owned(), table.column(&format!("{side}\nCPU s"))?)));
-    Plot {
-        title: title.to_owned(),
-        x: String::new(),
-        y: "CPU time (s)".to_owned(),
-        places: table.rows.iter().map(|row| row[0].to_string()).collect(),
-        series: series.collect(),
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    }
-}
-
 /// The report on the databases of trust on first use: listings of 500 certificates.
-fn listing(
-    options: &TrustOptions,
-    certs: &[Cert],
-    folder: &Path,
-) -> Result<(Table, Plot), BenchError> {
+fn listing(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Table, BenchError> {
     let certs = &certs[..certs.len().min(LISTED)];
     let pair = Pair::new(options, certs, folder)?;
     let columns = [&COLUMNS[..], &["flat\n2015\nwall s", "split\n2015\nwall s"]].concat();
@@ -213,8 +193,7 @@ fn listing(
         ));
     }
     table.ratio("gpg /\ntalaria\nCPU", 3, 1);
-    let plot = bars(&table, "Listing with trust on first use");
-    Ok((table, plot))
+    Ok(table)
 }
 
 /// The certificates of whom most has been certified, the owners whom it costs most to trust.
@@ -255,11 +234,7 @@ fn shortened(cert: &Cert) -> Option<Cert> {
 }
 
 /// The report on a key database: the check of the web of trust, and what a change costs.
-fn check(
-    options: &TrustOptions,
-    certs: &[Cert],
-    folder: &Path,
-) -> Result<(Table, Plot), BenchError> {
+fn check(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Table, BenchError> {
     let owners = owners(certs);
     let trusted: Vec<Fingerprint> = owners.iter().take(OWNERS.iter().sum()).copied().collect();
     // What is imported in a longer form later is in the ring in a shorter one.
@@ -336,8 +311,7 @@ fn check(
     table.push(row(name, Some(middle(&ours)), Some(middle(&theirs)), [None; 2]));
     table.ratio("gpg /\ntalaria\nCPU", 3, 1);
     table.ratio("gpg /\ntalaria\nwall", 4, 2);
-    let plot = bars(&table, "Check of the web of trust");
-    Ok((table, plot))
+    Ok(table)
 }
 
 fn sum(one: Cost, other: Cost) -> Cost {
@@ -359,7 +333,7 @@ fn middle(costs: &[Cost]) -> Cost {
 }
 
 /// Time and memory as the number of certificates grows, ten certifications on each.
-fn growth(options: &TrustOptions, folder: &Path) -> Result<(Table, Plot), BenchError> {
+fn growth(options: &TrustOptions, folder: &Path) -> Result<Table, BenchError> {
     let columns = ["work", "certificates", "certifications", "CPU s", "wall s", "peak MB"];
     let mut table = Table::new("The web of trust as it grows", &columns);
     table.note(
@@ -367,7 +341,6 @@ fn growth(options: &TrustOptions, folder: &Path) -> Result<(Table, Plot), BenchE
          1 of these is ultimately, 50 are fully, 77 marginally trusted.",
     );
     fs::create_dir_all(folder).map_err(BenchError::io("make", folder))?;
-    let mut per_cert = Vec::new();
     for &count in &options.growth {
         let profile = Profile { certifications_median: 6.5, rsa_per_mille: 0, ..Profile::small() };
         let generated = Generate { count, profile, ..Generate::default() };
@@ -409,7 +382,6 @@ fn growth(options: &TrustOptions, folder: &Path) -> Result<(Table, Plot), BenchE
         );
         let anew = talaria().args(["trust", "check", "--anew"]).measure()?;
         add("check from nothing", anew);
-        per_cert.push(Some(anew.cpu_s() * 1e6 / number(count)));
         add("import one changed certificate", talaria().arg("import").arg(&changed).measure()?);
         let owner = owners[10].to_string();
         let set = talaria().args(["trust", "set", &owner, "marginal"]).measure()?;
@@ -420,14 +392,5 @@ fn growth(options: &TrustOptions, folder: &Path) -> Result<(Table, Plot), BenchE
         add("list all, tofu", tofu.median(options.runs.min(3))?);
         let _ = fs::remove_file(&ring);
     }
-    let plot = Plot {
-        title: "Check of the web of trust from nothing".to_owned(),
-        x: "certificates".to_owned(),
-        y: "CPU time per certificate (us)".to_owned(),
-        places: options.growth.iter().map(ToString::to_string).collect(),
-        series: vec![("talaria".to_owned(), per_cert)],
-        form: Form::Bars,
-        scale: Scale::Linear,
-    };
-    Ok((table, plot))
+    Ok(table)
 }

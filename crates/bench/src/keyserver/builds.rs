@@ -8,7 +8,6 @@ use super::sks::Sks;
 use super::{Bench, Results, float, middle};
 use crate::BenchError;
 use crate::measure::{Cost, Run, median};
-use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 
 /// Pages of SKS in units of 512 bytes, as in the report, and the report's keys per second.
@@ -34,7 +33,7 @@ const COLUMNS: [&str; 12] = [
     "SKS 2011\nkeys/s",
 ];
 
-/// What one kind of build cost.
+/// The cost of one kind of build.
 struct Built {
     work: &'static str,
     certs: u64,
@@ -157,19 +156,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
         ratios(&mut table, &ours, &theirs, &tree);
     }
     growth_note(&mut table, &growth);
-    let plots = vec![
-        (
-            "",
-            page_plot("Keys per second, by page size", "keys/s", &ours, &theirs, Built::keys_per_s),
-        ),
-        ("cpu", page_plot("CPU time per key, by page size", "us", &ours, &theirs, Built::cpu_us)),
-        ("growth", growth_plot(&growth, &ours)),
-    ];
     let trees = (!tree.costs.is_empty()).then_some(tree);
     for built in ours.iter().chain(&theirs).chain(&trees).chain(&growth) {
         table.push(built.row(bench.dump.bytes(built.certs)?));
     }
-    Ok(Results { name: "keyserver-build", table, plots })
+    Ok(Results { name: "keyserver-build", table })
 }
 
 /// Measures one build by talaria; the store is removed.
@@ -294,71 +285,5 @@ fn growth_note(table: &mut Table, growth: &[Built]) {
             Cell::from(first.certs),
             Cell::Ratio(last.cpu_us() / first.cpu_us()),
         ));
-    }
-}
-
-/// A short name, for a plot.
-fn label(work: &str) -> String {
-    let kind = match work {
-        NO_TRIGRAMS => "unverified, no trigrams",
-        UNVERIFIED => "unverified",
-        _ => "verified",
-    };
-    format!("talaria, {kind}")
-}
-
-fn page_plot(
-    title: &str,
-    y: &str,
-    ours: &[Built],
-    theirs: &[Built],
-    figure: fn(&Built) -> f64,
-) -> Plot {
-    let mut pages: Vec<u64> = ours.iter().map(|built| built.page_kib).collect();
-    pages.dedup();
-    let of = |all: &[Built], work: &str, figure: &dyn Fn(&Built) -> Option<f64>| {
-        let at = |page: &u64| {
-            all.iter().find(|built| built.work == work && built.page_kib == *page).and_then(figure)
-        };
-        pages.iter().map(at).collect::<Vec<_>>()
-    };
-    let measured = |built: &Built| Some(figure(built));
-    let mut series: Vec<_> =
-        OURS.iter().map(|work| (label(work), of(ours, work, &measured))).collect();
-    series.push((SKS.to_owned(), of(theirs, SKS, &measured)));
-    if y == "keys/s" {
-        series.push(("SKS 2011".to_owned(), of(theirs, SKS, &|built| built.in_2011)));
-    }
-    series.retain(|(_, figures)| figures.iter().any(Option::is_some));
-    Plot {
-        title: title.to_owned(),
-        x: "page size (KiB)".to_owned(),
-        y: y.to_owned(),
-        places: pages.iter().map(ToString::to_string).collect(),
-        series,
-        form: Form::Lines,
-        scale: Scale::Logarithmic,
-    }
-}
-
-fn growth_plot(growth: &[Built], ours: &[Built]) -> Plot {
-    let all = || growth.iter().chain(ours.iter().filter(|built| built.page_kib == 16));
-    let mut counts: Vec<u64> = all().map(|built| built.certs).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    let series = [UNVERIFIED, VERIFIED].map(|work| {
-        let at = |count: &u64| {
-            all().find(|built| built.work == work && built.certs == *count).map(Built::cpu_us)
-        };
-        (label(work), counts.iter().map(at).collect())
-    });
-    Plot {
-        title: "Builds as a dump grows".to_owned(),
-        x: "certificates".to_owned(),
-        y: "CPU time per certificate (us)".to_owned(),
-        places: counts.iter().map(|&count| Cell::from(count).to_string()).collect(),
-        series: series.to_vec(),
-        form: Form::Lines,
-        scale: Scale::Linear,
     }
 }

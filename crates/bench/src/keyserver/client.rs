@@ -13,7 +13,7 @@ pub(super) struct Client {
     stream: Option<BufReader<TcpStream>>,
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,

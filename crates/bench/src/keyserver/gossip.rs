@@ -15,7 +15,6 @@ use super::trees::digest;
 use super::{Bench, Results, float};
 use crate::BenchError;
 use crate::measure::Run;
-use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 
 /// How long two servers may take until they are equal.
@@ -24,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Certificates that two SKS have in common, at most: they take their time.
 const SKS_CERTS: u64 = 10_000;
 
-/// What came of it.
+/// The result.
 struct Met {
     who: &'static str,
     certs: u64,
@@ -99,22 +98,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
             Cell::from(talk.seconds),
         ));
     }
-    let plot = Plot {
-        title: "Gossip: two servers until they are equal".to_owned(),
-        x: String::new(),
-        y: "seconds".to_owned(),
-        places: met.iter().map(|met| format!("{}, {}", met.who, Cell::from(met.certs))).collect(),
-        series: vec![
-            ("wall".to_owned(), met.iter().map(|met| Some(met.seconds)).collect()),
-            ("CPU of both".to_owned(), met.iter().map(|met| Some(met.cpu_s)).collect()),
-        ],
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    };
-    Ok(Results { name: "keyserver-gossip", table, plots: vec![("", plot)] })
+    Ok(Results { name: "keyserver-gossip", table })
 }
 
-/// What neither of two servers has in common: half and half.
+/// The certificates that two servers do not share, half on each side.
 fn apart(bench: &Bench<'_>) -> Vec<Vec<Cert>> {
     let half = (bench.options.differences / 2).max(1);
     vec![bench.dump.others(0, half), bench.dump.others(half, half)]
@@ -252,7 +239,7 @@ fn wait_for_all(
     Ok(())
 }
 
-/// What an exchange takes.
+/// The cost of an exchange.
 struct Talk {
     requests: u64,
     messages: u64,

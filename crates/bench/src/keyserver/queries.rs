@@ -15,7 +15,6 @@ use super::{Bench, Results, middle};
 use crate::BenchError;
 use crate::lookups::Lookup;
 use crate::measure::Run;
-use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 
 /// Certificates that are asked for, in turn.
@@ -27,7 +26,7 @@ const CONNECTIONS: &str = "8";
 /// Certificates that are added in a second while others ask.
 const ADDED_PER_S: f64 = 500.0;
 
-/// What is asked for.
+/// The requested object.
 const FORMS: [&str; 5] = ["fingerprint", "key ID", "e-mail address", "two words", "miss"];
 
 /// Columns of the table.
@@ -171,8 +170,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Option<Results>, BenchError> {
         ));
     }
     table.note(format!("Of talaria's, {} MB are in no file.", Cell::from(anonymous / 1e6)));
-    let plots = vec![("", rate_plot(&rows, certs)), ("latency", latency_plot(&rows, certs))];
-    Ok(Some(Results { name: "keyserver-lookups", table, plots }))
+    Ok(Some(Results { name: "keyserver-lookups", table }))
 }
 
 fn describe(table: &mut Table, bench: &Bench<'_>) {
@@ -334,64 +332,4 @@ fn ask(bench: &Bench<'_>, server: &Server, questions: &Questions) -> Result<Load
         others: (wrong + broken) / requests.max(1.0),
         bytes: bytes / requests.max(1.0),
     })
-}
-
-type Rows = [(&'static str, u64, &'static str, Load)];
-
-fn series(
-    rows: &Rows,
-    certs: u64,
-    name: &str,
-    server: &str,
-    adding: bool,
-    figure: fn(&Load) -> f64,
-) -> Option<(String, Vec<Option<f64>>)> {
-    let at = |form: &&str| {
-        let row = rows.iter().find(|(who, count, what, load)| {
-            (*who, *count, what) == (server, certs, form) && (load.added_per_s > 0.0) == adding
-        });
-        row.map(|(.., load)| figure(load))
-    };
-    let figures: Vec<Option<f64>> = FORMS.iter().map(at).collect();
-    figures.iter().any(Option::is_some).then(|| (name.to_owned(), figures))
-}
-
-fn rate_plot(rows: &Rows, certs: u64) -> Plot {
-    let most = rows.iter().map(|(_, count, ..)| *count).max().unwrap_or(certs);
-    let per_cpu = |load: &Load| load.per_cpu_s;
-    let name = |count: u64| format!("talaria, {}", Cell::from(count));
-    let mut all = vec![series(rows, certs, &name(certs), "talaria", false, per_cpu)];
-    if most > certs {
-        all.push(series(rows, most, &name(most), "talaria", false, per_cpu));
-    }
-    let theirs = format!("SKS, {}", Cell::from(certs));
-    all.push(series(rows, certs, &theirs, "SKS", false, per_cpu));
-    Plot {
-        title: "Lookups".to_owned(),
-        x: String::new(),
-        y: "requests per CPU second of the server".to_owned(),
-        places: FORMS.map(str::to_owned).to_vec(),
-        series: all.into_iter().flatten().collect(),
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    }
-}
-
-fn latency_plot(rows: &Rows, certs: u64) -> Plot {
-    let p99 = |load: &Load| load.p99_ms;
-    let all = [
-        series(rows, certs, "talaria", "talaria", false, p99),
-        series(rows, certs, "talaria, while adding", "talaria", true, p99),
-        series(rows, certs, "SKS", "SKS", false, p99),
-        series(rows, certs, "SKS, while adding", "SKS", true, p99),
-    ];
-    Plot {
-        title: "Lookups: 99 of 100 take at most".to_owned(),
-        x: String::new(),
-        y: "milliseconds".to_owned(),
-        places: FORMS.map(str::to_owned).to_vec(),
-        series: all.into_iter().flatten().collect(),
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    }
 }

@@ -86,7 +86,7 @@ impl Server {
         }
     }
 
-    /// What it wrote to its log.
+    /// The content of its log.
     pub(super) fn said(&self) -> String {
         fs::read(&self.log).map_or(String::new(), |log| String::from_utf8_lossy(&log).into_owned())
     }

@@ -7,7 +7,6 @@ use talaria_recon::{Digest, Tree};
 use super::{Bench, Results, float};
 use crate::BenchError;
 use crate::measure::{Cost, in_process, median, memory};
-use crate::plot::{Form, Plot, Scale};
 use crate::table::{Cell, Table};
 
 /// A digest that is as good as any, by number.
@@ -66,7 +65,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
         let work = "talaria, Tree::build";
         table.push(row(work, *count, cost, *bytes, None));
     }
-    let mut theirs = None;
     if let (Some(sks), Some(&count)) = (bench.sks("t")?, bench.options.digests.first()) {
         // Whole files, of the same length each.
         let certs = bench.options.certs;
@@ -83,10 +81,8 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
         let cost = median(&costs);
         let file = sks.bytes()?.1;
         table.push(row("sks pbuild", built, &cost, Some(float(cost.peak_bytes)), Some(file)));
-        theirs = Some((built, cost));
     }
-    let plot = plot(&ours, theirs);
-    Ok(Results { name: "keyserver-tree", table, plots: vec![("", plot)] })
+    Ok(Results { name: "keyserver-tree", table })
 }
 
 fn row(work: &str, count: u64, cost: &Cost, bytes: Option<f64>, file: Option<f64>) -> Vec<Cell> {
@@ -105,28 +101,4 @@ fn row(work: &str, count: u64, cost: &Cost, bytes: Option<f64>, file: Option<f64
 /// Memory of this process that is in no file.
 fn anonymous_bytes() -> f64 {
     float(memory(std::process::id(), "RssAnon:").unwrap_or(0))
-}
-
-fn plot(ours: &[(u64, Cost, Option<f64>)], theirs: Option<(u64, Cost)>) -> Plot {
-    let mut counts: Vec<u64> = ours.iter().map(|(count, ..)| *count).collect();
-    counts.extend(theirs.map(|(count, _)| count));
-    counts.sort_unstable();
-    counts.dedup();
-    let at = |wanted: &u64| {
-        ours.iter().find(|(count, ..)| count == wanted).map(|(_, cost, _)| cost.cpu_s())
-    };
-    let mut series = vec![("talaria".to_owned(), counts.iter().map(at).collect())];
-    if let Some((count, cost)) = theirs {
-        let at = |wanted: &u64| (*wanted == count).then(|| cost.cpu_s());
-        series.push(("sks pbuild".to_owned(), counts.iter().map(at).collect()));
-    }
-    Plot {
-        title: "Building the prefix tree".to_owned(),
-        x: "digests".to_owned(),
-        y: "CPU time (s)".to_owned(),
-        places: counts.iter().map(|&count| Cell::from(count).to_string()).collect(),
-        series,
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    }
 }

@@ -12,7 +12,6 @@ use super::dump;
 use super::server::{Server, free_port, talaria};
 use super::{Bench, Results, float, middle};
 use crate::BenchError;
-use crate::plot::{Form, Plot, Scale};
 use crate::table::Table;
 
 /// Connections that upload at the same time.
@@ -103,7 +102,7 @@ impl<'a> Adder<'a> {
     }
 }
 
-/// What was sent and taken.
+/// The certificates sent and accepted.
 struct Sent {
     /// The first so many.
     taken: usize,
@@ -257,15 +256,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
              Berkeley DB for each certificate.",
         );
     }
-    let mut plot = Plot {
-        title: "Uploads, one certificate per request".to_owned(),
-        x: "connections".to_owned(),
-        y: "certificates per second".to_owned(),
-        places: vec!["8".to_owned(), "1".to_owned()],
-        series: Vec::new(),
-        form: Form::Bars,
-        scale: Scale::Logarithmic,
-    };
     for ((at, connections, _), figures) in ways.iter().zip(figures) {
         let Some(server) = servers.get(*at) else { continue };
         let per_s = middle(figures.per_s);
@@ -279,10 +269,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
             middle(figures.p99_ms).into(),
             (*at == 0).then(|| middle(figures.commits)).into(),
         ]);
-        if plot.series.len() == *at {
-            plot.series.push((server.name.to_owned(), vec![None; 2]));
-        }
-        plot.series[*at].1[usize::from(*connections == 1)] = Some(per_s);
     }
-    Ok(Results { name: "keyserver-uploads", table, plots: vec![("", plot)] })
+    Ok(Results { name: "keyserver-uploads", table })
 }

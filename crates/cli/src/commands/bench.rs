@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    Generate, Profile, generate, generate_files, keydb, keyserver, messages, scale, storage, trust,
+    Generate, Profile, generate, generate_files, keydb, keyserver, messages, report, scale,
+    storage, trust,
 };
 
 use crate::context::Context;
@@ -119,6 +120,16 @@ enum What {
         gpg: PathBuf,
         #[command(flatten)]
         common: Common,
+    },
+    /// Write one HTML page with all tables and plots of earlier measurements
+    ///
+    /// Reads the CSV files that the other commands wrote with --results, draws every plot again, and
+    /// writes report.html and summary.svg into the same folder. Nothing is measured.
+    #[command(after_help = "Example:\n  talaria bench report docs/benchmarks")]
+    Report {
+        /// The folder with the results
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
     /// Write valid certificates, as many as are wanted
     ///
@@ -278,6 +289,16 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 ..keyserver::KeyserverOptions::default()
             };
             keyserver::run(&options, &mut out).map_err(failed)?;
+        }
+        What::Report { folder } => {
+            let written = report::write(folder).map_err(failed)?;
+            writeln!(
+                out,
+                "{}: {} tables, {} plots",
+                written.page.display(),
+                written.tables,
+                written.pictures
+            )?;
         }
         What::Generate { count, profile, seed, first, files, output } => {
             let profile = match profile {

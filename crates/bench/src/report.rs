@@ -1,0 +1,200 @@
+//! One page with all tables and pictures of what has been measured.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::plot::escaped;
+use crate::table::{Cell, Table};
+use crate::{BenchError, pictures, results};
+
+/// The measurements in the order of the page, each with the command that makes them.
+const ORDER: [(&str, &str); 14] = [
+    ("keydb", "talaria bench keydb"),
+    ("scale", "talaria bench scale"),
+    ("storage", "talaria bench storage"),
+    ("keyserver-build", "talaria bench keyserver"),
+    ("keyserver-tree", "talaria bench keyserver"),
+    ("keyserver-lookups", "talaria bench keyserver"),
+    ("keyserver-uploads", "talaria bench keyserver"),
+    ("keyserver-gossip", "talaria bench keyserver"),
+    ("messages-bulk", "talaria bench messages"),
+    ("messages-small", "talaria bench messages"),
+    ("messages-signatures", "talaria bench messages"),
+    ("trust-listing", "talaria bench trust"),
+    ("trust-check", "talaria bench trust"),
+    ("trust-growth", "talaria bench trust"),
+];
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ground:#fff;--text:#1f2328;--soft:#59636e;--line:#d1d9e0;\
+--shade:#f6f8fa;--accent:#0072b2}\
+@media(prefers-color-scheme:dark){:root{--ground:#0d1117;--text:#e6edf3;--soft:#9198a1;\
+--line:#2b323b;--shade:#161b22;--accent:#4ea8e6}}\
+*{box-sizing:border-box}\
+body{margin:0;background:var(--ground);color:var(--text);\
+font:16px/1.5 system-ui,-apple-system,'Segoe UI','Noto Sans',Arial,sans-serif}\
+main{max-width:1016px;margin:0 auto;padding:28px}\
+h1{font-size:30px;margin:8px 0}h2{font-size:22px;margin:0 0 12px}\
+section{margin:52px 0;border-top:1px solid var(--line);padding-top:28px}\
+a{color:var(--accent)}nav{columns:2;column-gap:40px}nav a{display:block;padding:2px 0}\
+p{margin:8px 0;max-width:80ch}.soft{color:var(--soft);font-size:14px}\
+code{font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:.92em}\
+figure{margin:20px 0}svg{max-width:100%;height:auto}\
+.table{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:16px 0}\
+table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums;width:100%}\
+th,td{padding:6px 12px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\
+th{white-space:normal;vertical-align:bottom;background:var(--shade);font-weight:600}\
+th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--ground)}\
+th:first-child{background:var(--shade)}tr:last-child td{border-bottom:0}\
+td.text{text-align:left}td.times{font-weight:600}\
+@media(max-width:640px){nav{columns:1}main{padding:16px}}";
+
+/// The result.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// The page.
+    pub page: PathBuf,
+    /// How many tables it has.
+    pub tables: usize,
+    /// How many pictures were drawn.
+    pub pictures: usize,
+}
+
+/// Draws all pictures of the results in `folder` again, and writes `report.html` and `summary.svg`
+/// into it.
+///
+/// # Errors
+///
+/// [`BenchError::NoResults`] if there are none, else when a file cannot be read or written.
+pub fn write(folder: &Path) -> Result<Report, BenchError> {
+    let names = names(folder)?;
+    let tables: Result<Vec<(String, Table)>, BenchError> = names
+        .into_iter()
+        .map(|name| results::load(folder, &name).map(|table| (name, table)))
+        .collect();
+    let tables = tables?;
+    let of = |wanted: &str| tables.iter().find(|(name, _)| name == wanted).map(|(_, table)| table);
+    let mut count = 0;
+    let summary = pictures::summary(of("keydb"), of("trust-listing"), of("trust-check"));
+    let summary = summary.map(|picture| picture.svg());
+    if let Some(svg) = &summary {
+        let path = folder.join("summary.svg");
+        fs::write(&path, svg).map_err(BenchError::io("write", &path))?;
+        count += 1;
+    }
+    let mut contents = String::new();
+    let mut sections = String::new();
+    for (name, table) in &tables {
+        let drawn = results::draw(folder, name, table)?;
+        count += drawn.len();
+        let _ = writeln!(contents, "<a href=\"#{name}\">{}</a>", escaped(&table.title));
+        section(&mut sections, name, table, &drawn);
+    }
+    let summary = summary.map_or(String::new(), |svg| format!("<figure>{svg}</figure>\n"));
+    let page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>talaria: benchmarks</title>\n<style>{STYLE}</style>\n<main>\n\
+         <h1>talaria: benchmarks</h1>\n\
+         <p>Every table is one run of <code>talaria bench</code> on one machine, all programs of it \
+         in the same run. Compare ratios and CPU time rather than wall time.</p>\n\
+         {summary}<nav>\n{contents}</nav>\n{sections}</main>\n</html>\n"
+    );
+    let path = folder.join("report.html");
+    fs::write(&path, page).map_err(BenchError::io("write", &path))?;
+    Ok(Report { page: path, tables: tables.len(), pictures: count })
+}
+
+/// The names of all results in a folder, known ones first.
+fn names(folder: &Path) -> Result<Vec<String>, BenchError> {
+    let entries = fs::read_dir(folder).map_err(BenchError::io("read", folder))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".csv")?.to_owned()))
+        .collect();
+    if names.is_empty() {
+        return Err(BenchError::NoResults { folder: folder.to_owned() });
+    }
+    let place = |name: &str| ORDER.iter().position(|(known, _)| *known == name);
+    names.sort_by_key(|name| (place(name).unwrap_or(ORDER.len()), name.clone()));
+    Ok(names)
+}
+
+fn section(out: &mut String, name: &str, table: &Table, drawn: &[(String, String)]) {
+    let title = escaped(&table.title);
+    let _ = writeln!(out, "<section id=\"{name}\">\n<h2>{title}</h2>");
+    for (_, svg) in drawn {
+        let _ = writeln!(out, "<figure>{svg}</figure>");
+    }
+    for note in &table.notes {
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(note));
+    }
+    out.push_str("<div class=\"table\"><table>\n<tr>");
+    for column in &table.columns {
+        let _ = write!(out, "<th>{}</th>", escaped(column));
+    }
+    out.push_str("</tr>\n");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for cell in row {
+            let class = match cell {
+                Cell::Text(_) => " class=\"text\"",
+                Cell::Ratio(_) => " class=\"times\"",
+                _ => "",
+            };
+            let _ = write!(out, "<td{class}>{}</td>", escaped(&cell.to_string()));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table></div>\n");
+    let made = ORDER.iter().find(|(known, _)| *known == name);
+    let made =
+        made.map_or(String::new(), |(_, command)| format!("Made by <code>{command}</code>. "));
+    let _ = writeln!(
+        out,
+        "<p class=\"soft\">{made}<a href=\"{name}.csv\">All figures as CSV</a></p>\n</section>"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_table_and_picture() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(
+            folder.path().join("keydb.csv"),
+            "work,talaria CPU s,gpg CPU s,gpg / talaria CPU\r\n\
+             import into an empty store,0.5,64,128\r\n\"<b>, odd\",1,,\r\n",
+        )
+        .unwrap();
+        fs::write(folder.path().join("keydb.txt"), "A keyring & more\n905 certificates.\n")
+            .unwrap();
+        fs::write(folder.path().join("other.csv"), "work,CPU s\r\nx,1.5\r\n").unwrap();
+        let report = write(folder.path()).unwrap();
+        assert_eq!((report.tables, report.pictures), (2, 2));
+        let page = fs::read_to_string(&report.page).unwrap();
+        for text in [
+            "A keyring &amp; more",
+            "905 certificates.",
+            "<td class=\"times\">128x</td>",
+            "&lt;b&gt;, odd",
+            ">128×<",
+            "<section id=\"other\">",
+        ] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(
+            folder.path().join("summary.svg").exists() && folder.path().join("keydb.svg").exists()
+        );
+    }
+
+    #[test]
+    fn a_folder_without_results_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(write(folder.path()), Err(BenchError::NoResults { .. })));
+        assert!(!folder.path().join("report.html").exists());
+    }
+}
