@@ -36,15 +36,20 @@ pub struct Statistics {
     pub by_version: BTreeMap<u8, u64>,
     /// Primary keys by the year they were made.
     pub by_year: BTreeMap<i32, u64>,
+    /// Certificates by the year in which their primary key expires or has expired. Those that never
+    /// expire are not counted.
+    pub by_expiry_year: BTreeMap<i32, u64>,
     /// Certificates by size: the key is the power of two of bytes that is not reached.
     pub by_bytes: BTreeMap<u64, u64>,
+    /// Certificates by their number of signatures: the key is the power of two that is not reached.
+    pub by_signatures: BTreeMap<u64, u64>,
 }
 
 /// Counts what the stores hold at `now` (seconds since 1970).
 ///
 /// # Errors
 ///
-/// What reading can meet.
+/// Errors of reading the store.
 pub fn statistics(stores: &Stores, now: u32) -> Result<Statistics, Error> {
     let mut counts = Statistics::default();
     stores.visit(&[], Order::Insertion, now, |opened, row| {
@@ -63,6 +68,11 @@ pub fn statistics(stores: &Stores, now: u32) -> Result<Statistics, Error> {
         }
         *counts.by_version.entry(summary.fingerprint().version()).or_default() += 1;
         *counts.by_year.entry(year(summary.primary.created)).or_default() += 1;
+        if summary.primary.expires != 0 {
+            *counts.by_expiry_year.entry(year(summary.primary.expires)).or_default() += 1;
+        }
+        let signatures = u64::from(summary.signatures);
+        *counts.by_signatures.entry((signatures + 1).next_power_of_two()).or_default() += 1;
         let bytes = opened.store.cert_length(row.id)?;
         counts.bytes += bytes;
         *counts.by_bytes.entry((bytes + 1).next_power_of_two()).or_default() += 1;

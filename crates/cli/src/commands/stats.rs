@@ -1,5 +1,7 @@
 //! `talaria stats`
 
+mod picture;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write as _;
@@ -8,7 +10,6 @@ use std::process::ExitCode;
 
 use talaria::store::Access;
 use talaria::{Statistics, statistics};
-use talaria_bench::Plot;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -29,10 +30,14 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let counts = statistics(&stores, cx.now)?;
     if let Some(path) = &args.svg {
-        std::fs::write(path, svg(&counts)).map_err(|source| talaria::Error::Io {
-            action: "write",
-            name: path.display().to_string(),
-            source,
+        let names: Vec<String> = stores
+            .iter()
+            .map(|opened| {
+                opened.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            })
+            .collect();
+        std::fs::write(path, picture::draw(&names, &counts, cx.now)).map_err(|source| {
+            talaria::Error::Io { action: "write", name: path.display().to_string(), source }
         })?;
         cx.status(format_args!("Drew {}.", path.display()));
     }
@@ -96,42 +101,4 @@ fn section(out: &mut String, title: &str, counts: &[(String, u64)], paint: Paint
         out.push_str(line.trim_end());
         out.push('\n');
     }
-}
-
-/// All counts as one picture, a plot below the other.
-fn svg(counts: &Statistics) -> String {
-    fn plot<K: Display>(title: &str, x: &str, counts: &BTreeMap<K, u64>) -> Plot {
-        #[expect(clippy::cast_precision_loss, reason = "a picture")]
-        let values = counts.values().map(|&count| Some(count as f64)).collect();
-        Plot {
-            title: title.to_owned(),
-            x: x.to_owned(),
-            y: "certificates".to_owned(),
-            places: counts.keys().map(ToString::to_string).collect(),
-            series: vec![("certificates".to_owned(), values)],
-            ..Plot::default()
-        }
-    }
-    let plots = [
-        plot("Validity", "", &counts.by_validity),
-        plot("Algorithm of the primary key", "", &counts.by_algorithm),
-        plot("Year of the primary key", "year", &counts.by_year),
-        plot("Size", "bytes below", &counts.by_bytes),
-    ];
-    let mut out = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 2000\" width=\"900\" \
-         height=\"2000\">\n",
-    );
-    for (number, plot) in plots.iter().enumerate() {
-        let y = number * 500;
-        let drawn = plot.svg();
-        let drawn = drawn.trim_start_matches(|c| c != '<');
-        out.push_str(&drawn.replacen(
-            "<svg ",
-            &format!("<svg y=\"{y}\" width=\"900\" height=\"500\" "),
-            1,
-        ));
-    }
-    out.push_str("</svg>\n");
-    out
 }
