@@ -8,6 +8,7 @@ mod card;
 mod certificates;
 mod certify;
 mod crash;
+mod documents;
 mod gnupg;
 mod interruption;
 mod keys;
