@@ -41,7 +41,7 @@ const ROUND_CHUNKS: u64 = 512;
 /// Certifications by others on one certificate, at most.
 const CERTIFICATIONS_MAX: u32 = 4000;
 
-/// What the certificates of a set are like. Shares are in certificates of a thousand.
+/// The profile of a set of certificates. Shares are per thousand certificates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// RSA keys of 2048 bits; all others have Ed25519 and Curve25519 keys as GnuPG writes them.
@@ -146,7 +146,7 @@ impl Profile {
     }
 }
 
-/// What is to be generated.
+/// Options of the generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generate {
     /// Another seed gives other keys.
@@ -155,7 +155,7 @@ pub struct Generate {
     pub first: u64,
     /// How many certificates.
     pub count: u64,
-    /// What they are like.
+    /// Their profile.
     pub profile: Profile,
 }
 
@@ -165,7 +165,7 @@ impl Default for Generate {
     }
 }
 
-/// What was generated.
+/// The generated certificates.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Generated {
     /// Certificates.
@@ -409,7 +409,7 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// What a signature is about, beside the primary key.
+/// The component that a signature covers besides the primary key.
 enum Over<'a> {
     Key,
     UserId(&'a [u8]),

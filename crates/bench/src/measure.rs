@@ -1,4 +1,4 @@
-//! What a program or a piece of this one costs: time on the clock, time on the CPU, memory.
+//! The cost of a program or of a part of this one: wall time, CPU time, memory.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::BenchError;
 /// How often the memory of a running program is looked at.
 const WATCH: Duration = Duration::from_millis(5);
 
-/// What one run cost.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Seconds on the clock.

@@ -1,4 +1,4 @@
-//! What surrounds every call: its status, the text of its error, and a stop for panics.
+//! The frame of every call: its status, the text of its error, and a barrier for panics.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
@@ -9,17 +9,17 @@ use talaria::Error;
 use talaria::embed::{ErrorKind, guarded};
 use talaria::message::MessageError;
 
-/// What came out of a call.
+/// The result of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum talaria_status {
     /// It was done.
     Ok = 0,
-    /// What was asked for does not go together, or a pointer is null that must not be.
+    /// The arguments contradict each other, or a required pointer is null.
     Usage = 1,
     /// The bytes are not what they should be.
     Malformed = 2,
-    /// What protects the message from changes does not hold, or is missing.
+    /// The integrity check of the message fails or is missing.
     Tampered = 3,
     /// None of the keys and passphrases opens the message.
     NoSecret = 4,

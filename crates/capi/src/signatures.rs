@@ -21,7 +21,7 @@ impl talaria_verifier {
     }
 }
 
-/// What came out of checking a signature.
+/// The result of checking a signature.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum talaria_outcome {
@@ -42,7 +42,7 @@ pub enum talaria_outcome {
 #[repr(C)]
 #[derive(Debug)]
 pub struct talaria_verification {
-    /// What came out.
+    /// The result.
     pub outcome: talaria_outcome,
     /// When the signature says that it was made, in seconds since 1970; 0 if it cannot be read.
     pub created: u32,
@@ -55,7 +55,7 @@ pub struct talaria_verification {
     pub user_id: *mut c_char,
     /// Why it does not count or cannot be checked.
     pub why: *mut c_char,
-    /// What has become of the key since: it has expired, or was revoked.
+    /// The state of the key since then: expired or revoked.
     pub since: *mut c_char,
 }
 
@@ -93,7 +93,7 @@ impl From<SignatureReport> for talaria_verification {
 pub struct talaria_signed {
     /// The signature.
     pub signature: talaria_bytes,
-    /// What it is on.
+    /// The signed object.
     pub data: talaria_bytes,
 }
 

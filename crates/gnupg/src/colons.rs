@@ -10,10 +10,10 @@ use talaria_cert::{
     Signature, Summary, Tag, UserIdContent, UserIdSummary, Validity, kind,
 };
 
-/// What gpg writes in place of the user ID of a signer that it does not know, or that has none.
+/// gpg's text in place of the user ID of an unknown signer, or of one without user IDs.
 pub const NO_USER_ID: &[u8] = b"[User ID not found]";
 
-/// What a listing says that is not in the certificate.
+/// Parts of a listing that are not in the certificate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Colons<'a> {
     /// The ownertrust value of the certificate, as in the trust database: 2 undefined, 3 never,
@@ -25,13 +25,13 @@ pub struct Colons<'a> {
     /// The letters of what is believed: of the certificate, and of its user IDs in the order of the
     /// summary; unknown without.
     pub trust: Option<(u8, &'a [u8])>,
-    /// What was seen of each user ID, in the order of the summary (`--with-tofu-info`).
+    /// The statistics of each user ID, in the order of the summary (`--with-tofu-info`).
     pub seen: Option<&'a [Option<Seen>]>,
     /// The release whose listings these are like.
     pub gnupg: Gnupg,
 }
 
-/// What was seen of a binding, for a `tfs` record.
+/// The statistics of a binding, for a `tfs` record.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Seen {
     /// The policy in force.

@@ -101,7 +101,7 @@ impl Drop for Dotlock {
     }
 }
 
-/// Who a lock says it belongs to.
+/// The owner recorded in a lock file.
 struct Holder {
     pid: i32,
     host: String,

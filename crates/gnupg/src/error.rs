@@ -1,4 +1,4 @@
-//! What can go wrong with a file of GnuPG, and what found no room in one.
+//! Errors of GnuPG's files, and data that do not fit into them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub enum GnupgError {
     TofudbVersion {
         /// The database.
         path: PathBuf,
-        /// What it says.
+        /// Its content.
         found: String,
     },
     /// More than is read or written.
@@ -51,7 +51,7 @@ pub enum GnupgError {
     /// Bytes are not what they should be.
     #[error("damaged at offset {offset}: {what}")]
     Damaged {
-        /// What is wrong there.
+        /// The fault.
         what: String,
         /// Bytes from the start of the file.
         offset: u64,
@@ -61,7 +61,7 @@ pub enum GnupgError {
     Ownertrust {
         /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// Another process holds the lock for longer than the time limit.
@@ -83,17 +83,17 @@ pub enum GnupgError {
     Database {
         /// The database.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
     /// An operation on a file failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -136,12 +136,12 @@ pub enum LeftOutReason {
         /// The version.
         version: u8,
     },
-    /// What is there already cannot be read, and was left alone.
+    /// The existing file cannot be read and was left alone.
     #[error("{} is damaged and was left alone: {reason}", path.display())]
     Damaged {
         /// The file that is there.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: talaria_cert::Reason,
     },
 }

@@ -19,7 +19,7 @@ const OWNERTRUST: &str = "otrust.txt";
 /// More is not read of a configuration file.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// What a GnuPG home directory contains of what is of use here.
+/// The parts of a GnuPG home directory that talaria reads.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Home {
     /// `pubring.kbx`.
@@ -228,7 +228,7 @@ pub fn secret_keys(path: &Path) -> u64 {
     entries.flatten().filter(is_key).count() as u64
 }
 
-/// What a home directory has already.
+/// The existing content of a home directory.
 #[derive(Default)]
 struct Present {
     certs: HashMap<Fingerprint, Cert>,

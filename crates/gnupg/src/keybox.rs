@@ -53,7 +53,7 @@ pub(crate) fn is_openpgp_keybox(head: &[u8]) -> bool {
     is_keybox(head) && head.get(7).is_some_and(|flags| flags & 2 != 0)
 }
 
-/// What was found at one place of a keybox.
+/// An item of a keybox.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Blob {
     /// An OpenPGP certificate: the whole blob, and where the keyblock lies in it.

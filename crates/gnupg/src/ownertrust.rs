@@ -9,7 +9,7 @@ use talaria_cert::{Fingerprint, KeyId};
 
 use crate::GnupgError;
 
-/// What gpg writes as the first line of a list.
+/// The first line of gpg's lists.
 const TITLE: &str = "# List of assigned trustvalues";
 
 /// Whether a file that starts with `head` is an ownertrust list: its first line that is no comment

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::GnupgError;
 
-/// What a database starts with.
+/// The first bytes of an SQLite database.
 pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Bytes of the header.

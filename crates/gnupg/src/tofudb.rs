@@ -19,7 +19,7 @@ pub const TOFU_ROWS_MAX: usize = 10_000_000;
 /// The longest text in a row: 16 KiB. GnuPG takes user IDs of up to 2 KiB.
 pub const TOFU_TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// What a TOFU database holds.
+/// The content of a TOFU database.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TofuDatabase {
     /// The bindings, one for each pair of key and e-mail address, in the order of their numbers: as
@@ -43,7 +43,7 @@ pub struct TofuBinding {
     pub user_id: Vec<u8>,
     /// When the binding was recorded, or its policy was changed: seconds since 1970.
     pub time: i64,
-    /// What the user decided, or [`TofuPolicy::Auto`].
+    /// The user's decision, or [`TofuPolicy::Auto`].
     pub policy: TofuPolicy,
     /// Another key with this address.
     pub conflict: Option<Fingerprint>,
@@ -68,7 +68,7 @@ pub struct TofuSignature {
     pub time: i64,
 }
 
-/// What is decided about a binding.
+/// A decision about a binding.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum TofuPolicy {
     /// Nothing yet: the default policy holds.

@@ -59,10 +59,10 @@ pub enum Exchange {
     Done(Outcome),
 }
 
-/// What an exchange found.
+/// The differences that an exchange found.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outcome {
-    /// What the peer has and we have not, in order.
+    /// The digests that only the peer has, in order.
     pub wanted: Vec<Digest>,
     /// Whether that is all.
     pub ending: Ending,
@@ -93,7 +93,7 @@ pub enum ExchangeError {
     /// The peer's tree is built otherwise.
     #[error("the peer has {name} {theirs}, not {ours}")]
     Parameter {
-        /// What it is called in the configuration.
+        /// Its name in the configuration.
         name: &'static str,
         /// The peer's number.
         theirs: u32,
@@ -117,9 +117,9 @@ pub enum ExchangeError {
     /// The message is known but makes no sense here.
     #[error("{found} while {due} was due")]
     Unexpected {
-        /// What was received.
+        /// The received data.
         found: &'static str,
-        /// What would have made sense.
+        /// The expected values.
         due: &'static str,
     },
 }
@@ -185,7 +185,7 @@ impl Exchange {
     }
 }
 
-/// What is known so far, in both roles.
+/// The knowledge so far, in both roles.
 #[derive(Debug)]
 struct Found {
     wanted: BTreeSet<Digest>,

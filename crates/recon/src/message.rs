@@ -95,9 +95,9 @@ pub enum DecodeError {
     /// Longer than what is read.
     #[error("{announced} announced, at most {max} are read")]
     TooMany {
-        /// What the peer announced, bytes of a message or digests of a query.
+        /// The size that the peer announced: bytes of a message or digests of a query.
         announced: u64,
-        /// What is read at most.
+        /// The most bytes that are read.
         max: usize,
     },
     /// A type byte that the protocol does not have.
@@ -109,7 +109,7 @@ pub enum DecodeError {
 }
 
 impl Message {
-    /// What it is called, in errors.
+    /// Its name in errors.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -343,7 +343,7 @@ mod tests {
         ]
     }
 
-    /// What one side says in an exchange.
+    /// A message of one side in an exchange.
     fn dialogue() -> impl Strategy<Value = Vec<Message>> {
         let verdict = prop_oneof![Just(Message::Passed), text().prop_map(Message::Failed)];
         (config(), verdict, prop::collection::vec(message(), 0..9)).prop_map(

@@ -11,7 +11,7 @@ use crate::field::Zp;
 /// half.
 const SPLITS_MAX: usize = 64;
 
-/// What two sets do not share.
+/// The differences of two sets.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Difference {
     /// Elements that only the peer has.

@@ -143,7 +143,7 @@ impl<'a> IntoIterator for &'a Tree {
 #[derive(Clone, Copy, Debug)]
 pub struct Subtree<'a>(Part<'a>);
 
-/// What a prefix leads to.
+/// The node below a prefix.
 #[derive(Clone, Copy, Debug)]
 enum Part<'a> {
     /// A node.

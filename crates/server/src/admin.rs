@@ -1,4 +1,4 @@
-//! What an operator's programs ask: is it ready, and what does it count.
+//! Paths for an operator's programs: readiness and metrics.
 
 use std::sync::Arc;
 

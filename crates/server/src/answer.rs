@@ -37,7 +37,7 @@ pub(crate) enum Refusal {
     /// There is something, and it is not given out or done here.
     #[error("{0}")]
     Forbidden(String),
-    /// What was submitted is not what it should be.
+    /// The submission is malformed.
     #[error("{0}")]
     Malformed(String),
     /// The method is not for this path.

@@ -14,11 +14,11 @@ use talaria_cert::{Limits, Serving, View};
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Who runs the server.
+    /// The operator of the server.
     pub server: Identity,
     /// How it is reached.
     pub http: Http,
-    /// What is kept and what is given out.
+    /// Limits for keeping and serving certificates.
     pub policy: Policy,
     /// How much one network may ask.
     pub rates: Rates,
@@ -34,7 +34,7 @@ pub struct Config {
     pub log: Log,
 }
 
-/// Who runs the server.
+/// The operator of the server.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
@@ -99,7 +99,7 @@ fn loopback() -> Vec<IpNet> {
     ["127.0.0.0/8", "::1/128"].map(|net| net.parse().expect("a network")).to_vec()
 }
 
-/// What is kept and what is given out.
+/// Limits for keeping and serving certificates.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
@@ -158,7 +158,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// What is kept.
+    /// The part that is kept.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits {
@@ -174,7 +174,7 @@ impl Policy {
         }
     }
 
-    /// What is given out.
+    /// The part of a certificate that is served.
     #[must_use]
     pub fn serving(&self) -> Serving {
         Serving { foreign_signatures: self.served_foreign_signatures, attributes: self.photos }
@@ -388,7 +388,7 @@ pub enum ConfigError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// It is no TOML, or has a key that is not known.
@@ -396,7 +396,7 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault and its place.
         source: Box<toml::de::Error>,
     },
     /// A value that cannot be.
@@ -404,7 +404,7 @@ pub enum ConfigError {
     Value {
         /// The setting.
         key: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A value that cannot be, in a file.

@@ -95,7 +95,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The certificate or key for TLS.
@@ -219,7 +219,7 @@ impl Server {
         local_addresses(&self.gossip)
     }
 
-    /// What tells this server to stop.
+    /// The signal that stops this server.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle { state: Arc::clone(&self.state), down: self.down.clone() }

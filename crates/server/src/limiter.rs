@@ -12,7 +12,7 @@ use crate::config::{Rate, Rates};
 /// Networks that are remembered; beyond that, those with full buckets are forgotten, then all.
 const NETWORKS_MAX: usize = 65_536;
 
-/// What is asked for.
+/// The requested object.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Class {
     Lookup,
@@ -20,7 +20,7 @@ pub(crate) enum Class {
     Upload,
 }
 
-/// Who asks.
+/// The client.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Network {
     Net(IpNet),

@@ -51,7 +51,7 @@ const BACKLOG: u32 = 4096;
 const BODIES_BYTES: usize = 512 << 20;
 const ANSWERS_BYTES: usize = 512 << 20;
 
-/// What is larger than this is counted.
+/// The bound above which answers are counted.
 const LARGE: usize = 256 << 10;
 
 /// Listens on an address.
@@ -221,7 +221,7 @@ async fn accept(
     Ok((stream, address, permit))
 }
 
-/// What a connection needs.
+/// Everything that a connection needs.
 struct Connection {
     state: Arc<State>,
     acceptor: Option<TlsAcceptor>,

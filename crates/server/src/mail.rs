@@ -137,7 +137,7 @@ impl Language {
     }
 }
 
-/// What a mail is about.
+/// The subject of a mail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
     /// To confirm that an address belongs to a certificate.

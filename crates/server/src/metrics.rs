@@ -1,4 +1,4 @@
-//! What the server counts, and how a Prometheus server reads it.
+//! The server's metrics, in the format of Prometheus.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -86,7 +86,7 @@ pub(crate) struct Metrics {
     pub(crate) certs_given: AtomicU64,
     pub(crate) pushed: AtomicU64,
     pub(crate) mails: AtomicU64,
-    /// What was counted when the day's tally was last written.
+    /// The counts at the last write of the daily tally.
     tallied: Mutex<[u64; Kind::ALL.len()]>,
 }
 

@@ -44,7 +44,7 @@ const SIGNATURE_BYTES_MAX: usize = 64 << 10;
 /// How much a clock may be ahead.
 const AHEAD: Duration = Duration::from_secs(120);
 
-/// What an owner wants.
+/// The request of an owner.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Wish {
     Delete,

@@ -36,7 +36,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(900);
 /// How long a target may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What waits for one target.
+/// The queue of one target.
 #[derive(Debug)]
 struct Target {
     queue: VecDeque<Fingerprint>,

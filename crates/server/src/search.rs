@@ -1,4 +1,4 @@
-//! What is looked for, and what is found: the one way from a request to certificates.
+//! Searches: the one way from a request to certificates.
 
 use talaria_cert::{Address, Cert, Summary, Verdict, Verification, complete, kind, user_id};
 use talaria_store::{Query, Row, Store};
@@ -16,7 +16,7 @@ pub(crate) struct Found {
 /// Signatures beyond which a certificate is not filtered on a thread that answers requests.
 pub(crate) const HEAVY_SIGNATURES: u32 = 400;
 
-/// What was typed into a search.
+/// The text of a search.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Search {
     /// A fingerprint, key ID or address: looked up in an index.

@@ -140,7 +140,7 @@ fn refuse(state: &Arc<State>, request: &Request, kind: Kind, refusal: &Refusal) 
     }
 }
 
-/// What every answer has.
+/// The headers of every answer.
 fn finish(request: &Request, answer: Answer) -> Answer {
     let mut answer = conditional(request, answer);
     let headers = answer.headers_mut();
@@ -163,7 +163,7 @@ fn finish(request: &Request, answer: Answer) -> Answer {
     answer
 }
 
-/// What the client has already, and parts.
+/// The parts that the client has already.
 pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if !reads || answer.status() != StatusCode::OK {

@@ -1,4 +1,4 @@
-//! What all parts of the server share.
+//! State that all parts of the server share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,23 +39,23 @@ pub(crate) struct State {
     pub(crate) memory: Memory,
     pub(crate) started: Instant,
     pub(crate) searches: Semaphore,
-    /// What pages say about the whole store.
+    /// The statistics that pages show about the whole store.
     pub(crate) figures: Figures,
     /// A secret of the store, for tokens.
     pub(crate) secret: Vec<u8>,
-    /// What was new here, for whoever passes it on.
+    /// The new certificates, to be pushed.
     pub(crate) news: broadcast::Sender<Arc<News>>,
     /// Which mails were sent.
     pub(crate) mails: Quota,
-    /// What the web key directories have been asked for.
+    /// Counts of requests to the web key directories.
     pub(crate) directories: Directories,
-    /// What is known of the peers.
+    /// The state of the peers.
     pub(crate) peers: Mutex<Vec<PeerStatus>>,
     /// Counts that wait to be written into the tally of the day.
     tallied: Mutex<BTreeMap<String, u64>>,
 }
 
-/// What was new here.
+/// The new certificates.
 #[derive(Clone, Debug)]
 pub(crate) struct News {
     pub(crate) fingerprints: Vec<Fingerprint>,
@@ -71,7 +71,7 @@ pub(crate) struct PeerStatus {
     pub(crate) view: String,
     /// Where its certificates are fetched.
     pub(crate) http: Option<String>,
-    /// What it says it is.
+    /// The software that it announces.
     pub(crate) version: Option<String>,
     /// When the last exchange that was finished ended, in seconds since 1970.
     pub(crate) last_exchange: Option<u32>,
@@ -188,7 +188,7 @@ impl State {
         change(&mut peers[at]);
     }
 
-    /// What is known of the peers.
+    /// The state of the peers.
     pub(crate) fn peer_statuses(&self) -> Vec<PeerStatus> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -7,11 +7,11 @@ use crate::answer::Refusal;
 /// Certificates in one submission.
 const CERTS_MAX: usize = 10_000;
 
-/// What a submission has in it.
+/// The content of a submission.
 #[derive(Debug, Default)]
 pub(crate) struct Submission {
     pub(crate) certs: Vec<Cert>,
-    /// What is no certificate, and why.
+    /// Data that are not a certificate, and why.
     pub(crate) rejected: Vec<String>,
     /// The keyserver that passed it on, as it calls itself.
     pub(crate) via: Option<String>,

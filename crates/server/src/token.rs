@@ -18,14 +18,14 @@ const CODE_BYTES: usize = 32;
 /// Characters of a token that is looked at.
 const TOKEN_CHARS_MAX: usize = 1024;
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Token {
-    /// Whoever uploaded a certificate: may have mails sent to the addresses in it.
+    /// For the uploader of a certificate: requests mails to its addresses.
     Upload(Fingerprint),
-    /// Whoever reads the mail of an address: may have the certificate found by it.
+    /// For the reader of mail to an address: confirms the address.
     Confirm(Fingerprint, Address),
-    /// Whoever reads the mail of a confirmed address of a certificate: may take its addresses back.
+    /// For the reader of mail to a confirmed address: withdraws confirmations of that certificate.
     Manage(Fingerprint),
 }
 

@@ -1,4 +1,4 @@
-//! What the command line does with peers, without a server that runs.
+//! Operations on peers from the command line, without a running server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::writer::Writer;
 pub struct PeerError {
     /// The peer.
     pub peer: Peer,
-    /// What went wrong.
+    /// The error.
     pub what: String,
 }
 
-/// What a peer says about itself.
+/// The configuration that a peer announces.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Probed {
     /// The version of its software.
@@ -47,7 +47,7 @@ impl Probed {
     }
 }
 
-/// What an exchange with a peer brought.
+/// The result of an exchange with a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Synced {
     /// Certificates that the peer has and we had not.

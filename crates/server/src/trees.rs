@@ -25,7 +25,7 @@ pub(crate) struct Trees {
     reached: Mutex<Reached>,
 }
 
-/// What the trees know of the store.
+/// The place in the change log that the trees have reached.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reached {
     /// The number of the last change that is in them.

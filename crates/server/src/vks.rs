@@ -44,7 +44,7 @@ const ADDRESS_BYTES_MAX: usize = 320;
 /// Certificates with a key ID that are looked at.
 const KEY_IDS_MAX: usize = 16;
 
-/// What is known of an address in a certificate.
+/// Facts about an address in a certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
@@ -58,10 +58,10 @@ pub(crate) enum Status {
     Pending,
 }
 
-/// What is known of the addresses in a certificate.
+/// Facts about the addresses in a certificate.
 pub(crate) type Statuses = BTreeMap<Address, Status>;
 
-/// What an upload and a request for mails are answered with.
+/// The answer to an upload or to a request for mails.
 #[derive(Debug, Serialize)]
 struct Uploaded {
     token: String,
@@ -220,7 +220,7 @@ fn given(store: &Store, row: &Row) -> Result<Option<Cert>, Refusal> {
     Ok(Some(search::confirmed(store, &cert)?))
 }
 
-/// What is known of the addresses in a certificate at `now`.
+/// Facts about the addresses in a certificate at `now`.
 fn statuses(summary: &Summary, published: &[Address], now: u32) -> Statuses {
     let mut statuses = Statuses::new();
     let revoked = summary.validity(now) == Validity::Revoked;

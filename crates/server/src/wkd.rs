@@ -39,7 +39,7 @@ const ADDRESSES_MAX: usize = 200_000;
 /// Changes that are followed one by one; after more, the addresses are looked up again.
 const CHANGES_MAX: usize = 10_000;
 
-/// What is asked for within a directory.
+/// The object that is requested from a directory.
 #[derive(Debug, Eq, PartialEq)]
 enum Asked<'a> {
     Key { domain: &'a str, hash: &'a str },

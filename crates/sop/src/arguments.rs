@@ -6,7 +6,7 @@ use std::ffi::OsString;
 /// `MISSING_ARG` of the draft.
 pub(crate) const MISSING_ARG: u8 = 19;
 
-/// What a subcommand cannot do without and does not have.
+/// A required argument that is missing.
 pub(crate) fn missing(arguments: &[OsString]) -> Option<&'static str> {
     let mut words = arguments.iter().map(|word| word.to_str().unwrap_or_default());
     let subcommand = words.find(|word| *word != "--debug")?;

@@ -8,7 +8,7 @@ use crate::text::NotText;
 
 pub(crate) type Result<T> = sop::Result<T>;
 
-/// What went wrong with data that is no encrypted message.
+/// Errors of data that are not an encrypted message.
 pub(crate) fn of_message(error: MessageError) -> Error {
     tell(&error);
     match error {
@@ -19,7 +19,7 @@ pub(crate) fn of_message(error: MessageError) -> Error {
     }
 }
 
-/// What went wrong with an encrypted message.
+/// Errors of encrypted messages.
 pub(crate) fn of_decryption(error: MessageError) -> Error {
     match error {
         MessageError::Malformed(_) | MessageError::Read(_) | MessageError::Write(_) => {
@@ -32,7 +32,7 @@ pub(crate) fn of_decryption(error: MessageError) -> Error {
     }
 }
 
-/// What went wrong with the making or changing of a key.
+/// Errors of making or changing a key.
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives the value")]
 pub(crate) fn of_make(error: MakeError) -> Error {
     let number = match &error {

@@ -22,7 +22,7 @@ use crate::verify::Verify;
 
 /// The interface: what operations share.
 pub(crate) struct Talaria {
-    /// What counts.
+    /// The signatures that count.
     pub(crate) policy: &'static StandardPolicy<'static>,
     /// Seconds since 1970.
     pub(crate) now: u32,

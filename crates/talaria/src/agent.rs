@@ -46,7 +46,7 @@ pub enum AgentError {
     Io {
         /// Where it listens.
         socket: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The agent refused, or the user did.

@@ -24,7 +24,7 @@ pub enum Error {
     Foreign {
         /// The file.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         source: GnupgError,
     },
     /// A search is malformed.
@@ -33,11 +33,11 @@ pub enum Error {
     /// An operation on a file failed.
     #[error("cannot {action} {name}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         name: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The input is nothing that talaria knows.
@@ -62,7 +62,7 @@ pub enum Error {
     Http {
         /// What was asked for.
         url: String,
-        /// What went wrong.
+        /// The error.
         source: Box<ureq::Error>,
     },
     /// An address has no web key directory form.
@@ -91,7 +91,7 @@ pub enum Error {
     Dump {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// A message could not be made or read.
@@ -154,13 +154,13 @@ pub enum Error {
     KeyFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// What was to be done with a key cannot be done.
     #[error("cannot {action} the key {name}")]
     KeyRefused {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// Its fingerprint, or a user ID.
         name: String,

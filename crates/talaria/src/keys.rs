@@ -294,7 +294,7 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// What reading can meet.
+    /// Errors of reading the store.
     pub fn refreshed(&self, cert: openpgp::Cert, now: u32) -> Result<openpgp::Cert, Error> {
         let query = Query::Fingerprint(cert.fingerprint().as_bytes().to_vec());
         let known = match self.parsed(&query, now) {

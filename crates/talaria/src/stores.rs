@@ -247,7 +247,7 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// What reading can meet.
+    /// Errors of reading the store.
     pub fn cert(&self, fingerprint: Fingerprint) -> Result<Option<Cert>, Error> {
         let mut joined: Option<Cert> = None;
         for opened in &self.0 {

@@ -114,7 +114,7 @@ pub fn import_tofu(store: &mut Store, database: TofuDatabase) -> Result<u64, Sto
 ///
 /// # Errors
 ///
-/// What reading the store can meet.
+/// Errors of reading the store.
 pub fn export_tofu(store: &Store) -> Result<TofuDatabase, StoreError> {
     let mut bindings = Vec::new();
     for ours in store.bindings()? {

@@ -19,7 +19,7 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// What reading the store can meet.
+    /// Errors of reading the store.
     pub fn now(store: &Store) -> Result<Self, Error> {
         Ok(Self { store: store.name()?, number: store.last_change()? })
     }

@@ -167,7 +167,7 @@ impl<'s> Judge<'s> {
     ///
     /// # Errors
     ///
-    /// What reading the store can meet.
+    /// Errors of reading the store.
     pub fn new(
         store: &'s Store,
         model: TrustModel,
@@ -213,7 +213,7 @@ impl<'s> Judge<'s> {
     ///
     /// # Errors
     ///
-    /// What reading the store can meet.
+    /// Errors of reading the store.
     pub fn seen(&self, row: &Row, judged: &Judged) -> Result<Vec<Option<Seen>>, StoreError> {
         let fingerprint = row.summary.fingerprint();
         let numbers = |history: History| {
@@ -249,7 +249,7 @@ impl<'s> Judge<'s> {
     ///
     /// # Errors
     ///
-    /// What reading the store can meet.
+    /// Errors of reading the store.
     pub fn judge(&self, row: &Row) -> Result<Judged, StoreError> {
         let summary = &row.summary;
         let count = summary.user_ids.len();
@@ -297,7 +297,7 @@ impl<'s> Judge<'s> {
     ///
     /// # Errors
     ///
-    /// What reading the store can meet.
+    /// Errors of reading the store.
     pub fn reasons(&self, row: &Row, judged: &Judged) -> Result<Vec<Vec<Reason>>, StoreError> {
         let mut reasons = vec![Vec::new(); judged.user_ids.len()];
         for ((reasons, judged), user_id) in
@@ -401,7 +401,7 @@ impl<'s> Judge<'s> {
     ///
     /// # Errors
     ///
-    /// What reading the store can meet.
+    /// Errors of reading the store.
     pub fn paths(&self, row: &Row, user_id: usize) -> Result<Vec<flow::Path>, StoreError> {
         let summary = &row.summary;
         let Some(found) = summary.user_ids.get(user_id) else { return Ok(Vec::new()) };

@@ -17,9 +17,9 @@ use std::rc::Rc;
 
 use crate::{Level, Scope};
 
-/// What makes a user ID valid.
+/// The evidence that makes a user ID valid.
 pub const FULL: u8 = 120;
-/// What makes a user ID marginally valid.
+/// The evidence that makes a user ID marginally valid.
 pub const PARTIAL: u8 = 40;
 /// The depth of a trust signature that delegates without an end.
 const ENDLESS: u8 = 255;
@@ -41,13 +41,13 @@ pub struct Edge {
     pub amount: u8,
     /// Steps that it delegates; 0 for none, 255 for any number.
     pub depth: u8,
-    /// What it delegates for.
+    /// The scope of the delegation.
     pub scope: Option<Scope>,
 }
 
 /// Where certifications come from.
 pub trait Network {
-    /// What goes wrong with reading.
+    /// Errors of reading.
     type Error;
 
     /// The certifications on a certificate, not verified yet. Of those by one certificate on one user ID only
@@ -55,21 +55,21 @@ pub trait Network {
     ///
     /// # Errors
     ///
-    /// What reading can meet.
+    /// Errors of reading the store.
     fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, Self::Error>;
 
     /// Whether a certificate says that a user ID is its own.
     ///
     /// # Errors
     ///
-    /// What reading can meet.
+    /// Errors of reading the store.
     fn is_own(&mut self, cert: i64, user_id: usize) -> Result<bool, Self::Error>;
 
     /// Whether the certificate made it, when it could, and has not taken it back.
     ///
     /// # Errors
     ///
-    /// What reading can meet.
+    /// Errors of reading the store.
     fn is_made(&mut self, edge: &Edge) -> Result<bool, Self::Error>;
 }
 
@@ -138,12 +138,12 @@ struct Target<'a> {
     text: &'a [u8],
 }
 
-/// Who has the last word about a user ID.
+/// The authority on a user ID.
 #[derive(Clone, Copy, PartialEq)]
 enum Speaker {
     /// Its own certificate, as an introducer.
     Itself,
-    /// Who certified it.
+    /// The issuers of its certifications.
     Others,
 }
 
@@ -153,15 +153,15 @@ type Group = Vec<Edge>;
 struct Search<'n, N: Network> {
     network: &'n mut N,
     roots: &'n [(i64, u8)],
-    /// What the certifications of a certificate may carry.
+    /// The trust amounts that the certifications of a certificate may carry.
     caps: HashMap<i64, u8>,
     edges: HashMap<i64, Rc<Vec<Group>>>,
     made: HashMap<(i64, i64, usize), bool>,
     /// Certifications that turned out not to be made.
     refuted: HashSet<(i64, i64, usize)>,
-    /// What earlier paths carry from one certificate to another.
+    /// The trust amount that earlier paths carry from one certificate to another.
     used: HashMap<(i64, i64), u8>,
-    /// What roots have given to their own user IDs.
+    /// The trust amounts that roots have given to their own user IDs.
     given: HashMap<i64, u8>,
 }
 
@@ -270,7 +270,7 @@ impl<N: Network> Search<'_, N> {
         }
     }
 
-    /// What a certification can still carry.
+    /// The trust amount that a certification can still carry.
     fn left(&self, edge: &Edge) -> u8 {
         let cap = self.caps.get(&edge.from).filter(|&&cap| cap < FULL);
         let amount = cap.map_or(edge.amount, |&cap| cap.min(edge.amount));
@@ -279,7 +279,7 @@ impl<N: Network> Search<'_, N> {
             .saturating_sub(self.given.get(&edge.from).copied().unwrap_or(0))
     }
 
-    /// What a root can still give to its own user IDs.
+    /// The trust amount that a root can still give to its own user IDs.
     fn own(&self, root: i64) -> u8 {
         let cap = self.caps.get(&root).copied().unwrap_or(0);
         cap.saturating_sub(self.used.get(&(root, root)).copied().unwrap_or(0))

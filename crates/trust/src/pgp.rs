@@ -12,7 +12,7 @@ use talaria_cert::{Gnupg, KeyId, Span, Tag};
 
 use crate::{Certification, Level, Scope, Subject, SubjectId};
 
-/// What counts as enough.
+/// How many certifications make a user ID valid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rules {
     /// Fully trusted introducers that make a user ID valid.
@@ -40,7 +40,7 @@ pub struct Introducer {
     pub level: Level,
     /// How many further levels of introducers its trust signatures can make.
     pub reach: u8,
-    /// What it may speak about.
+    /// The user IDs that it may introduce.
     pub scope: Option<Scope>,
 }
 
@@ -49,11 +49,11 @@ pub struct Introducer {
 pub struct Issuer {
     /// The number of the certificate.
     pub cert: i64,
-    /// What it is in the web.
+    /// Its role in the web of trust.
     pub introducer: Introducer,
 }
 
-/// What the web says about a certificate.
+/// The result of the web of trust for a certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Standing {
     /// The validity of each user ID and attribute, in canonical order.
@@ -79,7 +79,7 @@ struct Voice<'s, 'a> {
     heard: Option<Option<&'s Certification<'a>>>,
 }
 
-/// What is counted for one user ID.
+/// The certifications that count for one user ID.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     full: u8,

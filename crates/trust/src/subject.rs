@@ -1,4 +1,4 @@
-//! What the models see of a certificate: its user IDs, and who certified them.
+//! The trust models' view of a certificate: its user IDs and their issuers.
 
 use talaria_cert::{
     Capabilities, Cert, Context, Gnupg, KeyId, PacketRef, Signature, Span, Summary, Tag, Validity,
@@ -29,7 +29,7 @@ pub struct SubjectId<'a> {
     pub packet: PacketRef<'a>,
     /// It is neither revoked nor expired.
     pub usable: bool,
-    /// What others say about it, in canonical order, not verified yet.
+    /// Signatures by others, in canonical order, not verified yet.
     pub certifications: Vec<Certification<'a>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Certification<'a> {
     pub irrevocable: bool,
     /// Depth and amount of a trust signature (RFC 9580, section 5.2.3.21).
     pub trust: Option<(u8, u8)>,
-    /// What limits a trust signature.
+    /// The limits of a trust signature.
     pub scope: Option<&'a [u8]>,
     /// The body of its packet.
     pub body: &'a [u8],

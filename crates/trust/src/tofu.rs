@@ -8,7 +8,7 @@ use talaria_cert::Fingerprint;
 
 use crate::Level;
 
-/// What the user decided about a binding.
+/// The user's decision about a binding.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Policy {
@@ -73,7 +73,7 @@ pub fn strictest(policies: impl IntoIterator<Item = Policy>) -> Policy {
     policies.into_iter().max_by_key(strictness).unwrap_or_default()
 }
 
-/// What follows for a binding.
+/// The result for a binding.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Decision {
     /// The policy in force.
@@ -97,7 +97,7 @@ impl Decision {
     }
 }
 
-/// What is known of a binding besides the user's policy.
+/// Facts about a binding besides the user's policy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Known {
     /// The certificate is ultimately trusted.
@@ -160,7 +160,7 @@ pub fn best(levels: impl IntoIterator<Item = Option<Level>>) -> Level {
     best.unwrap_or(Level::Never)
 }
 
-/// What was seen of a binding.
+/// The statistics of a binding.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct History {
     /// How many signatures were verified, or messages encrypted.

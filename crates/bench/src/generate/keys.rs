@@ -167,7 +167,7 @@ fn point(secret: &[u8; 32]) -> Vec<u8> {
     key.compute_public_key().expect("any key has a point").as_ref().to_vec()
 }
 
-/// What stands before the body of a version 4 key where it is hashed.
+/// The prefix of the body of a version 4 key when it is hashed.
 #[expect(clippy::cast_possible_truncation, reason = "key bodies here have a few hundred bytes")]
 pub(super) fn framed(body: &[u8]) -> [u8; 3] {
     let len = (body.len() as u16).to_be_bytes();

@@ -189,7 +189,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// What is read so far, of one file or several.
+/// The content read so far, of one file or several.
 struct Reader<'a> {
     /// The file or folder that was asked for.
     path: &'a Path,
@@ -341,7 +341,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong with a row.
+/// The fault of a row.
 struct Problem(String);
 
 impl From<&str> for Problem {

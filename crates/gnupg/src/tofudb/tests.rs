@@ -1,4 +1,4 @@
-//! What is written is read, damage is named, and nothing that is read is changed.
+//! Written files are read back, damage is reported, and reading changes nothing.
 
 use std::collections::BTreeSet;
 use std::fs;

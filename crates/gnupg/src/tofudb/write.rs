@@ -35,7 +35,7 @@ CHECK (effective_policy in (0, 1, 2, 3, 4, 5));
 create table if not exists ultimately_trusted_keys (keyid);
 ";
 
-/// What to do if there is a file already.
+/// The reaction to an existing file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum IfExists {
     /// Leave it, and fail.

@@ -50,7 +50,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What the peer will see.
+    /// The address that the peer will see.
     fn config(&self) -> Config {
         Config {
             version: self.version.clone(),

@@ -1,4 +1,4 @@
-//! What goes to the peer.
+//! Messages to the peer.
 
 use crate::message::Message;
 

@@ -13,7 +13,7 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// What is left.
+    /// The remaining bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }

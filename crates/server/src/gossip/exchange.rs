@@ -43,7 +43,7 @@ pub(crate) enum ExchangeFailure {
     View(Refusal),
 }
 
-/// What a peer says about itself.
+/// The configuration that a peer announces.
 #[derive(Clone, Debug)]
 pub(crate) struct Greeting {
     pub(crate) version: String,
@@ -53,7 +53,7 @@ pub(crate) struct Greeting {
     pub(crate) m_bar: u32,
 }
 
-/// What we say to peers of a view.
+/// Our configuration for peers of a view.
 fn settings(config: &Config, view: View) -> Settings {
     let http_port = config.gossip.http_port;
     let http_port = http_port.or_else(|| config.http.listen.first().map(SocketAddr::port));

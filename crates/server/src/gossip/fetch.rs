@@ -24,7 +24,7 @@ const PAUSE_S: u32 = 3600;
 /// Requests that may fail one after the other before the rest is left for the next exchange.
 const FAILURES: usize = 2;
 
-/// What was fetched.
+/// The fetched certificates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fetched {
     pub(crate) certs: usize,

@@ -62,7 +62,7 @@ impl GossipError {
     }
 }
 
-/// What an exchange with a peer brought.
+/// The result of an exchange with a peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exchanged {
     /// Digests that the peer has and we had not.

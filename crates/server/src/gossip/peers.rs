@@ -1,4 +1,4 @@
-//! Who our peers are: the membership file, the configuration, and those that were added to the store.
+//! Gossip peers: from the membership file, the configuration, and the store.
 
 use std::net::IpAddr;
 use std::path::Path;

@@ -31,7 +31,7 @@ impl Named {
     }
 }
 
-/// What became of a submission (draft-ietf-openpgp-hkp, "submission response").
+/// The result of a submission (draft-ietf-openpgp-hkp, "submission response").
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) inserted: Vec<Named>,

@@ -22,7 +22,7 @@ use crate::search;
 use crate::state::State;
 use crate::submission;
 
-/// What is done below `/pks/v2`.
+/// The operations below `/pks/v2`.
 const READ: &str = "GET, HEAD, OPTIONS";
 
 /// Answers everything below `/pks/v2`. Every answer is open to programs in browsers.

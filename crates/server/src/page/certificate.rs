@@ -258,7 +258,7 @@ fn downloads(visit: &Visit<'_>, fingerprint: Fingerprint) -> Markup {
     }
 }
 
-/// What the parts of the page need.
+/// Data that the parts of the page share.
 struct View<'a> {
     visit: &'a Visit<'a>,
     summary: &'a Summary,
@@ -435,7 +435,7 @@ impl View<'_> {
         }
     }
 
-    /// What the time line shows.
+    /// The events of the time line.
     fn tracks(
         &self,
         primary: Option<&Part<'_>>,
@@ -483,7 +483,7 @@ impl View<'_> {
     }
 }
 
-/// What the owner gave as the reason of a revocation.
+/// The owner's reason for a revocation.
 fn revocation_reason(part: &Part<'_>, which: u8) -> Option<String> {
     let revocations = part.own.iter().filter(|signature| signature.kind == which);
     let (_, text) = revocations.max_by_key(|signature| signature.created)?.revocation_reason?;

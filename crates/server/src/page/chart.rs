@@ -16,10 +16,10 @@ const BELOW: f64 = 24.0;
 /// Height of a bar that lies, with its label.
 const BAR: usize = 40;
 
-/// What is drawn.
+/// The drawing.
 pub(crate) struct Chart<'a> {
     pub(crate) title: &'a str,
-    /// What the labels are, for the table.
+    /// The heading of the labels in the table.
     pub(crate) labels: &'a str,
     /// Names of the series, bottom up.
     pub(crate) series: &'a [&'a str],

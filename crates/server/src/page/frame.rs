@@ -1,4 +1,4 @@
-//! What surrounds every page: head, navigation, foot.
+//! The frame of every page: head, navigation, foot.
 
 use maud::{DOCTYPE, Markup, html};
 

@@ -44,7 +44,7 @@ fn preferred(accept: &str) -> &'static Texts {
 
 /// The texts of one language.
 pub(crate) struct Texts {
-    /// What stands between groups of three digits.
+    /// The separator between groups of three digits.
     pub(crate) thousands: char,
 
     // The frame.

@@ -40,7 +40,7 @@ pub(crate) use upload::{form as upload_form, report as uploaded};
 
 use language::Texts;
 
-/// Who asks for a page, and what all pages need.
+/// The client of a page, and data that all pages need.
 pub(crate) struct Visit<'a> {
     state: &'a State,
     request: &'a Request,

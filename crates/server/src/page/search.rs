@@ -70,7 +70,7 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 pub(crate) fn results(
     state: &State,
     request: &Request,

@@ -12,7 +12,7 @@ use crate::answer::Refusal;
 /// Signers that are looked up for one page; of others only the key ID is shown.
 const SIGNERS_MAX: usize = 1000;
 
-/// Who made a signature, as far as this store knows.
+/// The issuer of a signature, as far as this store knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Signer {
     /// The certificate that the signing key belongs to.

@@ -38,7 +38,7 @@ const DAYS: u32 = 30;
 /// Algorithms that are shown; the others are in the table of the rest.
 const BARS_MAX: usize = 10;
 
-/// What was counted over the whole store.
+/// The counts over the whole store.
 #[derive(Debug)]
 struct Counted {
     at: Instant,

@@ -56,7 +56,7 @@ pub(crate) fn form(state: &State, request: &Request) -> Answer {
     visit.page(texts.upload_title, &body)
 }
 
-/// What became of an upload.
+/// The result of an upload.
 pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Result<Answer, Refusal> {
     let visit = Visit::new(state, request);
     let texts = visit.texts;

@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::state::State;
 use crate::vks::{Status, Statuses};
 
-/// What these pages say.
+/// The texts of these pages.
 struct Words {
     confirm_title: &'static str,
     confirm_question: &'static str,
