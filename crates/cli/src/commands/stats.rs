@@ -3,7 +3,6 @@
 mod picture;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
