@@ -174,7 +174,15 @@ impl Context {
     /// Runs long work and shows its progress; an interrupt ends the process.
     pub(crate) fn shown<T>(&self, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
         self.stop_on_signals();
-        progress::shown(self.visible(true), Stopping::Ended, &self.stop, work)
+        progress::shown(self.visible(false), Stopping::Ended, &self.stop, work)
+    }
+
+    /// Runs a step that takes long in a large store and reports nothing; an interrupt ends the process.
+    pub(crate) fn step<T>(&self, step: &'static str, work: impl FnOnce() -> T) -> T {
+        self.shown(|report| {
+            report(Progress { step: Some(step), ..Progress::default() });
+            work()
+        })
     }
 
     /// Where progress is shown; `steps` says that a log names each step.

@@ -10,6 +10,8 @@ use talaria::message::{MessageError, MessageKind};
 use talaria::status;
 use talaria::store::StoreError;
 
+use crate::terminal::Paint;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -114,7 +116,8 @@ impl CliError {
             // Whoever read the output has seen enough.
             return ExitCode::SUCCESS;
         }
-        eprintln!("talaria: {}", talaria::describe(self));
+        let prefix = Paint::stderr().bad("talaria");
+        eprintln!("{prefix}: {}", talaria::describe(self));
         if let Self::Ambiguous { candidates, .. }
         | Self::WhichSigner { candidates }
         | Self::Operation(

@@ -21,6 +21,9 @@ const BUFFER_BYTES: usize = 8 << 10;
 /// Octets that a pipe may hold, if the system allows it.
 const PIPE_BYTES: usize = 1 << 20;
 
+/// The user types the input: no progress is shown between the lines.
+static TYPED: AtomicBool = AtomicBool::new(false);
+
 /// An input: a file, or standard input.
 pub(crate) struct Source {
     file: File,
@@ -39,6 +42,11 @@ impl Source {
             }
             _ => {
                 let name = "standard input".to_owned();
+                if io::stdin().is_terminal() {
+                    TYPED.store(true, Ordering::Relaxed);
+                    let _alone = progress::terminal();
+                    eprintln!("Reading from the terminal. To end the input, press Ctrl-D.");
+                }
                 let owned = io::stdin().as_fd().try_clone_to_owned();
                 (name.clone(), File::from(owned.map_err(|error| failed("read", &name, error))?))
             }
@@ -113,7 +121,8 @@ pub(crate) fn watched<T: Send>(
     work: impl FnOnce(&Watch) -> Result<T, CliError> + Send,
 ) -> Result<T, CliError> {
     let watch = Watch { read: Arc::default(), stop: Arc::default() };
-    cx.asking(output.to_terminal, |monitor: &mut Monitor<'_>| {
+    let is_terminal = output.to_terminal || TYPED.load(Ordering::Relaxed);
+    cx.asking(is_terminal, |monitor: &mut Monitor<'_>| {
         std::thread::scope(|scope| {
             let (done, ended) = mpsc::channel();
             let watch = &watch;

@@ -18,7 +18,7 @@ use crate::terminal::Paint;
 
 pub(crate) use json::{CertJson, cert_json};
 pub(crate) use short::Counts;
-pub(crate) use text::{seen, write_cert};
+pub(crate) use text::{painted_level_name, seen, write_cert};
 
 /// A time as a date, in UTC.
 pub(crate) fn day(time: u32) -> String {

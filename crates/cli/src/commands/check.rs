@@ -35,13 +35,16 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let access = if args.rebuild || args.verify { Access::Write } else { Access::Read };
     let mut stores = cx.stores(access)?;
     if args.verify {
-        let verified = stores.writable()?.verify_unchecked(VERIFY_BATCH, cx.now)?;
+        let (store, now) = (stores.writable()?, cx.now);
+        let verify = || store.verify_unchecked(VERIFY_BATCH, now);
+        let verified = cx.step("verifying self-signatures", verify)?;
         let certificates = counted(verified, "certificate");
         cx.status(format_args!("Verified the self-signatures of {certificates}."));
     }
     let mut damaged = false;
     if args.rebuild {
-        let report = stores.writable()?.rebuild(cx.now)?;
+        let (store, now) = (stores.writable()?, cx.now);
+        let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
         damaged |= print(cx, "rebuilt", &stores.writable()?.path().display().to_string(), &report)?;
     }
     for opened in stores.iter() {

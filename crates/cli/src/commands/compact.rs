@@ -7,6 +7,7 @@ use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::progress::size;
 
 /// Give free space back and lay the store out in order
 ///
@@ -18,15 +19,16 @@ pub(crate) struct Args {}
 pub(crate) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
-    let size = |store: &talaria::store::Store| store.pages().map(|p| p.page_bytes * p.total);
-    let before = size(store)?;
-    store.compact(None)?;
-    let after = size(store)?;
+    let bytes = |store: &talaria::store::Store| store.pages().map(|p| p.page_bytes * p.total);
+    let before = bytes(store)?;
+    cx.step("compacting", || store.compact(None))?;
+    let after = bytes(store)?;
     let mut out = std::io::stdout().lock();
     if cx.json {
         writeln!(out, "{}", serde_json::json!({ "bytes_before": before, "bytes_after": after }))?;
     } else {
-        writeln!(out, "{}: {before} bytes before, {after} now", store.path().display())?;
+        let (before, after) = (size(before), size(after));
+        writeln!(out, "{}: {before} before, {after} now", store.path().display())?;
     }
     Ok(ExitCode::SUCCESS)
 }

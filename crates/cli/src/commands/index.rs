@@ -47,9 +47,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             Name::Words => TextIndex::Words,
             Name::Trigrams => TextIndex::Trigrams,
         };
+        let store = stores.writable()?;
         match action {
-            Action::Add => stores.writable()?.add_index(index)?,
-            Action::Drop => stores.writable()?.drop_index(index)?,
+            Action::Add => cx.step("indexing", || store.add_index(index))?,
+            Action::Drop => cx.step("dropping the index", || store.drop_index(index))?,
         }
     }
     let mut out = std::io::stdout().lock();

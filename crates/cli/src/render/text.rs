@@ -107,6 +107,14 @@ pub(super) fn painted_level(level: Level, paint: Paint) -> Painted<&'static str>
     }
 }
 
+/// The same by its name.
+pub(crate) fn painted_level_name(name: &str, paint: Paint) -> Painted<&str> {
+    match Level::ALL.into_iter().find(|level| level.name() == name) {
+        Some(level) => painted_level(level, paint),
+        None => paint.faint(name),
+    }
+}
+
 /// A reason in words.
 pub(super) fn sentence(reason: &Reason) -> String {
     match reason {

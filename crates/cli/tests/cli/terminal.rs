@@ -92,6 +92,15 @@ fn progress_fits_the_terminal_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn whoever_is_to_type_the_input_is_told() {
+    let program = Program::new();
+    let Some(shown) = on_terminal(&program, 80, "$T pack -o out") else { return };
+    assert!(shown.contains("Reading from the terminal"), "{shown:?}");
+    let piped = on_terminal(&program, 80, "echo | $T pack -o out").unwrap();
+    assert_eq!(piped, "");
+}
+
+#[test]
 fn a_build_says_its_steps_in_a_log() {
     let program = Program::new();
     let ring = program.ring("ring.pgp", &corpus(3));
@@ -228,7 +237,7 @@ fn a_listing_goes_on_where_it_has_ended() {
     // For people the token is said beside the listing.
     let output = program.run(&["list", "--limit", "2"]);
     let said = String::from_utf8(output.stderr).unwrap();
-    let token = said.split(' ').find(|word| word.contains("/i:")).unwrap();
+    let token = said.split_whitespace().find(|word| word.contains("/i:")).unwrap();
     assert_eq!(program.ok(&["list", "--after", token, "--format", "short"]).lines().count(), 8);
     // A token is that of one store.
     let other = filled(3);

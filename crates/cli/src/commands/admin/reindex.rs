@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use talaria::Progress;
 use talaria::store::Access;
 
 use crate::context::Context;
@@ -21,10 +20,7 @@ pub(super) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
     let now = cx.now;
-    let report = cx.shown(|report| {
-        report(Progress { step: Some("rebuilding indexes"), ..Progress::default() });
-        store.rebuild(now)
-    })?;
+    let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
     let mut out = std::io::stdout().lock();
     if cx.json {
         let findings: Vec<_> = report

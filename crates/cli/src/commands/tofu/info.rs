@@ -13,7 +13,8 @@ use talaria::trust_models::tofu::History;
 use super::super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{day, printable};
+use crate::render::{counted, day, printable};
+use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 
 /// Show what was seen of the addresses of certificates, and what follows
@@ -59,7 +60,8 @@ impl Times {
         match (self.first, self.last) {
             (Some(first), Some(last)) => {
                 let (first, last) = (day(first), day(last));
-                format!("{what}: {}, on days: {}, from {first} to {last}", self.count, self.days)
+                let days = counted(self.days, "day");
+                format!("{what}: {} on {days}, from {first} to {last}", self.count)
             }
             _ => format!("{what}: 0"),
         }
@@ -98,17 +100,20 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(ControlFlow::Continue(()))
     })?;
     let mut out = std::io::stdout().lock();
+    let paint = Paint::stdout();
     for info in &infos {
         if cx.json {
             writeln!(out, "{}", serde_json::to_string(info).map_err(std::io::Error::from)?)?;
             continue;
         }
-        writeln!(out, "{} {}", info.fingerprint, printable(info.user_id.as_bytes()))?;
+        let name = paint.strong(printable(info.user_id.as_bytes()));
+        writeln!(out, "{} {name}", paint.handle(&info.fingerprint))?;
         writeln!(out, "  policy {}, trust {}", info.policy, info.trust)?;
         writeln!(out, "  {}", info.signatures.text("signatures verified"))?;
         writeln!(out, "  {}", info.encryptions.text("messages encrypted"))?;
         for other in &info.conflicts {
-            writeln!(out, "  conflict: the same address is in {other}")?;
+            let conflict = paint.doubtful("conflict");
+            writeln!(out, "  {conflict}: the same address is in {other}")?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -30,7 +30,9 @@ struct Report {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
-    let report = store.check_trust(args.anew, cx.now).map_err(talaria::Error::from)?;
+    let now = cx.now;
+    let check = || store.check_trust(args.anew, now);
+    let report = cx.step("evaluating the web of trust", check).map_err(talaria::Error::from)?;
     let is_on = store.trust_rules().map_err(talaria::Error::from)?.is_some();
     let report =
         Report { evaluated: report.evaluated, computed: report.computed, changed: report.changed };

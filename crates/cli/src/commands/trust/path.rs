@@ -13,7 +13,8 @@ use talaria::{Judge, TrustModel};
 use super::super::{one_certificate, parse_query};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{day, printable};
+use crate::render::{day, painted_level_name, printable};
+use crate::terminal::Paint;
 
 /// Say why user IDs are believed: who certified them, back to your own keys
 ///
@@ -68,12 +69,14 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let paths = paths.map_err(talaria::Error::from)?;
     let mut out = std::io::stdout().lock();
+    let paint = Paint::stdout();
     for path in &paths {
         if cx.json {
             writeln!(out, "{}", serde_json::to_string(path).map_err(std::io::Error::from)?)?;
             continue;
         }
-        write!(out, "[{:^9}] {}", path.level, printable(path.user_id.as_bytes()))?;
+        let name = paint.strong(printable(path.user_id.as_bytes()));
+        write!(out, "[{:^9}] {name}", painted_level_name(path.level, paint))?;
         match path.amount {
             Some(amount) => writeln!(out, " ({amount} of 120)")?,
             None => writeln!(out)?,
