@@ -125,6 +125,12 @@ impl Recipients {
         self.passwords.push(password);
     }
 
+    /// How many passphrases there are.
+    #[must_use]
+    pub fn passwords(&self) -> usize {
+        self.passwords.len()
+    }
+
     /// How content is compressed for them that is to be compressed if it is worth it.
     pub(crate) fn compression(&self, wanted: Compression) -> Compression {
         match (wanted, self.preferences.compression()) {

@@ -13,7 +13,7 @@ pub enum MessageError {
     #[error("not an OpenPGP message: {0}")]
     Malformed(&'static str),
     /// The input is OpenPGP data of another kind than the operation takes.
-    #[error("it is {found}, not {wanted}")]
+    #[error("{}", other_kind(*found, wanted))]
     OtherKind {
         /// What it is.
         found: MessageKind,
@@ -34,17 +34,17 @@ pub enum MessageError {
     /// said: whoever sends messages to a service could compute with its key by the answers (RFC 9580,
     /// section 13.6 and before).
     #[error(
-        "the message was changed, or is for another key: it does not open with the one at hand"
+        "the message was changed, or was encrypted to another key: it does not decrypt with yours"
     )]
     Unopened,
     /// Nothing protects the message from changes, so nothing in it can be believed.
-    #[error("the message has no integrity protection (packet type 9): it is not decrypted")]
+    #[error("the message has no integrity protection (packet type 9) and is not decrypted")]
     Unprotected,
     /// Something in the message cannot be computed here.
     #[error("the message uses {0}, which is not supported")]
     Unsupported(String),
     /// None of the keys and passphrases opens the message.
-    #[error("none of the keys and passphrases at hand opens the message ({})", openers(recipients, *passwords))]
+    #[error("none of your keys and passphrases decrypts the message ({})", openers(recipients, *passwords))]
     NoSecret {
         /// Key IDs or fingerprints that the message names.
         recipients: Vec<String>,
@@ -81,13 +81,20 @@ pub enum MessageError {
     Write(#[source] io::Error),
 }
 
+fn other_kind(found: MessageKind, wanted: &str) -> String {
+    match found {
+        MessageKind::Other => format!("it is not {wanted}, and not OpenPGP data of any known kind"),
+        found => format!("it is {found}, not {wanted}"),
+    }
+}
+
 fn openers(recipients: &[String], passwords: usize) -> String {
     match (recipients, passwords) {
-        ([], 0) => "it names none".to_owned(),
-        ([], 1) => "it was encrypted with a passphrase".to_owned(),
-        ([], n) => format!("it was encrypted with {n} passphrases"),
-        (names, 0) => format!("it is for {}", names.join(", ")),
-        (names, _) => format!("it is for {} or a passphrase", names.join(", ")),
+        ([], 0) => "it names no recipient".to_owned(),
+        ([], 1) => "encrypted with a passphrase".to_owned(),
+        ([], n) => format!("encrypted with {n} passphrases"),
+        (names, 0) => format!("encrypted to {}", names.join(", ")),
+        (names, _) => format!("encrypted to {} or a passphrase", names.join(", ")),
     }
 }
 

@@ -76,9 +76,9 @@ pub fn unlock(key: Key<SecretParts, UnspecifiedRole>, ask: &mut AskForKey<'_>) -
             asked += 1;
         }
         let why = if asked == 0 {
-            "is locked, and there is no passphrase"
+            "is protected by a passphrase, and none was given"
         } else {
-            "no passphrase unlocks it"
+            "the passphrase is wrong"
         };
         return Err(MessageError::Key { name, why: why.into() });
     }

@@ -9,7 +9,7 @@ use sequoia_openpgp::packet::Signature;
 use sequoia_openpgp::policy::{HashAlgoSecurity, Policy};
 use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{HashAlgorithm, RevocationStatus, RevocationType, SignatureType};
-use talaria_cert::{Revoker, Verification};
+use talaria_cert::{Revoker, Verification, date};
 
 use crate::Issuer;
 use crate::error::{MessageError, Result};
@@ -135,6 +135,19 @@ pub fn usable<'c>(
     if revocations.end(&valid) {
         return Err(refused("is revoked".into()));
     }
-    valid.alive().map_err(|error| refused(error.to_string()))?;
+    if let Err(error) = valid.alive() {
+        let seconds = |time: SystemTime| {
+            let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+            u32::try_from(since).unwrap_or(u32::MAX)
+        };
+        let ended = valid.primary_key().key_expiration_time().map(seconds);
+        return Err(refused(match ended.filter(|ended| *ended <= now) {
+            Some(ended) => {
+                let (year, month, day) = date(ended);
+                format!("expired on {year:04}-{month:02}-{day:02}")
+            }
+            None => format!("is not valid: {error}"),
+        }));
+    }
     Ok(valid)
 }

@@ -143,6 +143,25 @@ impl Builder {
         Ok(builder)
     }
 
+    /// Gives the build up and removes what there is of it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`].
+    pub fn discard(self) -> Result<(), StoreError> {
+        let Self { connection, partial, .. } = self;
+        drop(connection);
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            let path = with_suffix(&partial, suffix);
+            if let Err(source) = fs::remove_file(&path)
+                && source.kind() != std::io::ErrorKind::NotFound
+            {
+                return Err(StoreError::Io { action: "remove", path, source });
+            }
+        }
+        Ok(())
+    }
+
     /// Where in the inputs to go on.
     #[must_use]
     pub fn position(&self) -> Position {

@@ -104,6 +104,14 @@ impl StoreError {
             Some(ErrorCode::DiskFull) => Self::Full { path },
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
+            Some(ErrorCode::CannotOpen) => {
+                // The engine does not say why; the system does.
+                let opened = std::fs::File::open(&path);
+                match opened.err() {
+                    Some(source) => Self::Io { action: "open", path, source },
+                    None => Self::Engine { path, source },
+                }
+            }
             _ => Self::Engine { path, source },
         }
     }

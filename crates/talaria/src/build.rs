@@ -2,7 +2,7 @@
 //! other, at the same time.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -10,7 +10,9 @@ use std::thread;
 use talaria_cert::{Armor, Batch, Item, Reject, Splitter};
 use talaria_store::{BuildOptions, Builder, Built, Draft, Position, Step, TextIndex};
 
+use crate::compressed::{Compression, MAGIC_BYTES};
 use crate::import::Rejected;
+use crate::source::{compression, fill};
 use crate::{Error, Input, Monitor, Progress};
 
 /// Bytes that are read, parsed and committed at a time: 16 MiB.
@@ -46,8 +48,9 @@ struct Parcel {
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if `target` exists or an input cannot be read; [`Error::Interrupted`]. The same call
-/// takes the build up where it was left.
+/// [`Error::Io`] if `target` exists or an input cannot be read; [`Error::NoCertificates`] if there is nothing to
+/// build from, and no store is left then; [`Error::Interrupted`]. The same call takes the build up where it was
+/// left.
 pub fn build(
     target: &Path,
     inputs: &[Input],
@@ -96,6 +99,12 @@ pub fn build(
         }
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
+    if builder.appended() == 0 {
+        builder.discard()?;
+        let reason = report.rejected.first().map(|(_, reject)| reject.reason.clone());
+        let names = inputs.iter().map(ToString::to_string).collect();
+        return Err(Error::NoCertificates { names, reason });
+    }
     report.built = builder.finish(|step| {
         progress.step = Some(match step {
             Step::Indexes => "filling indexes",
@@ -153,13 +162,26 @@ fn parcel(input: usize, start: u64, batch: &Batch, options: &BuildOptions, end: 
 
 /// Opens an input, `start` bytes of its packets passed over.
 fn open(input: &Input, start: u64) -> io::Result<Box<dyn Read>> {
-    let mut stream: Box<dyn Read> = match input {
-        Input::Stdin => Box::new(io::stdin().lock()),
+    let stream: Box<dyn Read> = match input {
+        Input::Stdin => {
+            let mut head = vec![0; MAGIC_BYTES];
+            let n = fill(&mut io::stdin(), &mut head)?;
+            head.truncate(n);
+            let compression = Compression::of(&head);
+            let whole = io::Cursor::new(head).chain(io::stdin());
+            match compression {
+                Some(compression) => uncompressed(compression.content(whole))?,
+                None => uncompressed(whole)?,
+            }
+        }
         Input::Url(_) => {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "import reads from servers"));
         }
         Input::Path(path) => {
             let mut file = File::open(path)?;
+            if let Some(compression) = compression(path) {
+                return at(uncompressed(compression.content(file))?, start);
+            }
             let mut first = [0];
             let binary = file.read(&mut first)? == 0 || first[0] & 0x80 != 0;
             file.seek(SeekFrom::Start(if binary { start } else { 0 }))?;
@@ -169,8 +191,20 @@ fn open(input: &Input, start: u64) -> io::Result<Box<dyn Read>> {
             Box::new(Armor::new(BufReader::new(file)))
         }
     };
+    at(stream, start)
+}
+
+/// `stream` without its first `start` bytes.
+fn at(mut stream: Box<dyn Read>, start: u64) -> io::Result<Box<dyn Read>> {
     io::copy(&mut stream.by_ref().take(start), &mut io::sink())?;
     Ok(stream)
+}
+
+/// The packets of a stream, which may be armored.
+fn uncompressed(stream: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    let mut stream = BufReader::with_capacity(1 << 16, stream);
+    let is_binary = stream.fill_buf()?.first().is_none_or(|first| first & 0x80 != 0);
+    Ok(if is_binary { Box::new(stream) } else { Box::new(Armor::new(stream)) })
 }
 
 /// Puts the dump files of a folder in its place, in the order of their names.
@@ -183,17 +217,22 @@ fn expand(inputs: &[Input]) -> Result<Vec<Input>, Error> {
                 let mut files = Vec::new();
                 for entry in fs::read_dir(path).map_err(io)? {
                     let path = entry.map_err(io)?.path();
-                    let dump = |end: &std::ffi::OsStr| {
-                        ["pgp", "gpg", "asc", "key"].iter().any(|known| end == *known)
+                    let ends = |path: &Path, known: &[&str]| {
+                        path.extension().is_some_and(|end| known.iter().any(|known| end == *known))
                     };
-                    if path.is_file() && path.extension().is_some_and(dump) {
+                    let plain = if ends(&path, &["gz", "zst", "xz", "bz2"]) {
+                        path.with_extension("")
+                    } else {
+                        path.clone()
+                    };
+                    if path.is_file() && ends(&plain, &["pgp", "gpg", "asc", "key"]) {
                         files.push(path);
                     }
                 }
                 if files.is_empty() {
                     return Err(Error::Unrecognised {
                         name: input.to_string(),
-                        what: "a folder without dump files (.pgp, .gpg, .asc or .key)",
+                        what: "a folder without dump files (.pgp, .gpg, .asc or .key, also compressed)",
                     });
                 }
                 files.sort();

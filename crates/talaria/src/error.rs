@@ -48,8 +48,24 @@ pub enum Error {
         /// What it looks like.
         what: &'static str,
     },
+    /// A folder was named as the store.
+    #[error("the store {} is {what}, not a file", path.display())]
+    StoreFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What it is.
+        what: StoreFolderKind,
+    },
+    /// Inputs to build a store from have no certificate.
+    #[error("{}: no certificates found{}", names.join(", "), reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())]
+    NoCertificates {
+        /// The inputs.
+        names: Vec<String>,
+        /// Why the first thing in them was not taken, if there was one.
+        reason: Option<String>,
+    },
     /// Nothing in the stores is called that.
-    #[error("nothing found for {query}")]
+    #[error("no certificate found for {query}")]
     NotFound {
         /// What was looked for.
         query: String,
@@ -72,13 +88,13 @@ pub enum Error {
         address: String,
     },
     /// All stores were opened for reading.
-    #[error("{} is a keyring file, which is only read; import it into a store to change it", path.display())]
+    #[error("{} is a keyring file, which talaria does not change", path.display())]
     Keyring {
         /// The first of them.
         path: PathBuf,
     },
     /// A token comes from another store.
-    #[error("the token is not one of {}", path.display())]
+    #[error("the token belongs to another store than {}", path.display())]
     Token {
         /// The store.
         path: PathBuf,
@@ -106,7 +122,7 @@ pub enum Error {
         candidates: Vec<String>,
     },
     /// A name is only a part of what it has to be.
-    #[error("{query} is no fingerprint, and no whole address or text of a valid user ID")]
+    #[error("{query} is not a fingerprint, and not the whole address or text of a valid user ID")]
     Inexact {
         /// What was given.
         query: String,
@@ -130,13 +146,13 @@ pub enum Error {
         query: String,
     },
     /// No secret key is called that.
-    #[error("there is no secret key called {query}")]
+    #[error("no secret key found for {query}")]
     NoKey {
         /// What was looked for.
         query: String,
     },
     /// A certificate comes without the secret that is needed.
-    #[error("{name}: its secret key is not here")]
+    #[error("{name}: the secret key is missing")]
     NoSecret {
         /// Its fingerprint.
         name: String,
@@ -173,6 +189,24 @@ pub enum Error {
     /// The caller asked to stop. What was reported as done is done.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// A folder where the file of a store was expected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StoreFolderKind {
+    /// A home directory of GnuPG.
+    GnupgHome,
+    /// Any other folder.
+    Other,
+}
+
+impl std::fmt::Display for StoreFolderKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::GnupgHome => "a GnuPG home directory",
+            Self::Other => "a folder",
+        })
+    }
 }
 
 /// An error with its causes, in one line; what a cause only repeats is left out.

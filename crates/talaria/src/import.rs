@@ -56,6 +56,8 @@ pub struct FileReport {
     pub rejected_count: u64,
     /// Why the rest of the input was not read.
     pub error: Option<String>,
+    /// Whether that is a file that cannot be read or a server that does not answer, and not what is in the input.
+    pub is_unreadable: bool,
 }
 
 /// A certificate that was not taken.
@@ -84,6 +86,7 @@ impl FileReport {
             rejected: Vec::new(),
             rejected_count: 0,
             error: None,
+            is_unreadable: false,
         }
     }
 
@@ -139,6 +142,10 @@ pub fn import(
         before += source::size(input);
         let report = work.reports.last_mut().expect("pushed above");
         match result {
+            Ok(Kind::Empty) => {
+                report.kind = Some(Kind::Empty);
+                report.error = Some("the input is empty".to_owned());
+            }
             Ok(kind) => {
                 report.kind = Some(kind);
                 if let (Kind::Home, Input::Path(path)) = (kind, input) {
@@ -146,7 +153,10 @@ pub fn import(
                 }
             }
             Err(error @ (Error::Store(_) | Error::Interrupted)) => return Err(error),
-            Err(error) => report.error = Some(describe(&error)),
+            Err(error) => {
+                report.is_unreadable = matches!(error, Error::Io { .. } | Error::Http { .. });
+                report.error = Some(describe(&error));
+            }
         }
     }
     work.flush()?;

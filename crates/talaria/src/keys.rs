@@ -26,7 +26,7 @@ use openpgp::packet::Key;
 use openpgp::packet::key::KeyRole;
 use openpgp::policy::Policy;
 use openpgp::serialize::{Marshal as _, MarshalInto as _};
-use talaria_cert::{PacketRef, Summary, Tag, Verification};
+use talaria_cert::{Addressee, PacketRef, Summary, Tag, Validity, Verification};
 use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
 use talaria_message::{
     AskForKey, Revocations, openpgp, read_cert, read_certs, unsupported_cert, usable,
@@ -150,6 +150,35 @@ impl KeyStore {
         self.read(&self.path(fingerprint))
     }
 
+    /// The file for the revocation certificate of a key, in a folder that is made if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn revocation_path(&self, fingerprint: &openpgp::Fingerprint) -> Result<PathBuf, Error> {
+        let folder = self.folder.join("revocations");
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| failed("make", &folder, error))?;
+        Ok(folder.join(format!("{}.asc", fingerprint.to_hex())))
+    }
+
+    /// The keys that can be used at `now` and have a user ID with the address of `user_id`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::list`].
+    pub fn with_address_of(&self, user_id: &str, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
+        let wanted = Addressee::of_user_id(user_id.as_bytes());
+        let mut found = Vec::new();
+        for cert in self.list()? {
+            let has = cert.userids().any(|id| Addressee::of_user_id(id.userid().value()) == wanted);
+            if has && summary(&cert, now)?.validity(now) == Validity::Valid {
+                found.push(cert);
+            }
+        }
+        Ok(found)
+    }
+
     /// The file of a key.
     #[must_use]
     pub fn path(&self, fingerprint: &openpgp::Fingerprint) -> PathBuf {
@@ -190,21 +219,17 @@ impl KeyStore {
     ///
     /// # Errors
     ///
-    /// [`Error::NoKey`] for a query that names none; as for [`Self::list`].
+    /// [`Error::NoKey`] for a query that names none, [`Error::Ambiguous`] for one that names several; as for
+    /// [`Self::list`].
     pub fn export(&self, queries: &[Query]) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let mut seen = Vec::new();
         for query in queries {
-            let found = self.find(query)?;
-            if found.is_empty() {
-                return Err(Error::NoKey { query: query.to_string() });
-            }
-            for cert in found {
-                if !seen.contains(&cert.fingerprint()) {
-                    seen.push(cert.fingerprint());
-                    let tsk = cert.as_tsk().emit_secret_key_stubs(true);
-                    tsk.serialize(&mut bytes).map_err(|source| refused("write", &cert, source))?;
-                }
+            let cert = self.one(query)?;
+            if !seen.contains(&cert.fingerprint()) {
+                seen.push(cert.fingerprint());
+                let tsk = cert.as_tsk().emit_secret_key_stubs(true);
+                tsk.serialize(&mut bytes).map_err(|source| refused("write", &cert, source))?;
             }
         }
         Ok(bytes)

@@ -63,6 +63,7 @@
 pub mod agent;
 mod build;
 mod certify;
+mod compressed;
 mod dump;
 pub mod embed;
 mod error;
@@ -81,17 +82,18 @@ mod trust;
 pub use build::{BuildReport, build};
 pub use certify::{Certifiable, Certifications, Certified};
 pub use dump::{DumpOptions, Dumped, Extent, dump};
-pub use error::{Error, describe};
+pub use error::{Error, StoreFolderKind, describe};
 pub use export::{ExportOptions, Exported, Format, Signatures, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
 pub use messages::{decryptor, described};
 pub use source::{Input, Kind, Place};
-pub use stats::{Statistics, algorithm, date, statistics};
+pub use stats::{Statistics, algorithm, statistics};
 pub use stores::{Bookmark, BookmarkError, Opened, Stores};
 pub use token::{Token, TokenError};
 pub use trust::{Judge, Judged, JudgedId, Reason, TrustModel};
 
 pub use talaria_cert as cert;
+pub use talaria_cert::date;
 pub use talaria_gnupg as gnupg;
 pub use talaria_message as message;
 pub use talaria_store as store;

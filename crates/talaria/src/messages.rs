@@ -103,6 +103,10 @@ impl Stores {
             let mut alone = Recipients::default();
             match alone.add_unless_revoked(&cert, policy, &mut look_up, now) {
                 Ok(()) => usable.push(cert),
+                // People know the name, not the fingerprint.
+                Err(MessageError::Key { why, .. }) => {
+                    refused = Some(MessageError::Key { name: described(&cert), why });
+                }
                 Err(error) => refused = Some(error),
             }
         }

@@ -16,6 +16,7 @@ use talaria_gnupg as gnupg;
 use talaria_store::{Access, Cursor, Order, Store};
 
 use crate::Error;
+use crate::compressed::{Compression, MAGIC_BYTES};
 
 /// Bytes that are read at most of what is held in memory as a whole (the answer of a server, a trust
 /// database, a list of ownertrust): 64 MiB.
@@ -230,14 +231,22 @@ pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<Kind, Error> {
 /// Bytes of all files that an input consists of, 0 if that cannot be told beforehand.
 pub(crate) fn size(input: &Input) -> u64 {
     match input {
-        Input::Path(path) => {
-            fs::metadata(path).map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 })
-        }
+        Input::Path(path) => match fs::metadata(path) {
+            Ok(meta) if meta.is_file() && compression(path).is_none() => meta.len(),
+            _ => 0,
+        },
         Input::Stdin | Input::Url(_) => 0,
     }
 }
 
-fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+/// What a file is compressed with.
+pub(crate) fn compression(path: &Path) -> Option<Compression> {
+    let mut head = [0; MAGIC_BYTES];
+    let n = File::open(path).and_then(|mut file| fill(&mut file, &mut head)).ok()?;
+    Compression::of(&head[..n])
+}
+
+pub(crate) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut n = 0;
     while n < buffer.len() {
         match input.read(&mut buffer[n..]) {
@@ -250,8 +259,20 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(n)
 }
 
-/// Reads a stream, of which the first bytes tell what it is.
+/// Reads a stream, of which the first bytes tell what it is, and what it is compressed with.
 fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let mut head = [0; MAGIC_BYTES];
+    let n = fill(&mut stream, &mut head).map_err(io)?;
+    let whole = head[..n].chain(stream);
+    match Compression::of(&head[..n]) {
+        Some(compression) => read_content(input, compression.content(whole), sink),
+        None => read_content(input, whole, sink),
+    }
+}
+
+/// The same of what is not compressed, or not any more.
+fn read_content(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     let io = |source| Error::Io { action: "read", name: input.to_string(), source };
     let unrecognised = |what| Error::Unrecognised { name: input.to_string(), what };
     let mut head = vec![0; 4096];

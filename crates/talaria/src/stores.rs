@@ -17,7 +17,7 @@ use talaria_cert::{Cert, Fingerprint, Verification};
 use talaria_store::{Access, Cursor, Order, Query, Row, Store};
 
 use crate::import::{ImportOptions, import};
-use crate::{Error, Input, Monitor};
+use crate::{Error, Input, Monitor, StoreFolderKind};
 
 /// A store that was opened.
 pub struct Opened {
@@ -267,6 +267,11 @@ impl Stores {
 
 fn open(path: &Path, access: Access, now: u32) -> Result<Opened, Error> {
     let opened = |store, keyring| Opened { store, path: path.to_owned(), keyring };
+    if path.is_dir() {
+        let is_home = talaria_gnupg::Home::open(path)?.is_some();
+        let what = if is_home { StoreFolderKind::GnupgHome } else { StoreFolderKind::Other };
+        return Err(Error::StoreFolder { path: path.to_owned(), what });
+    }
     if !is_keyring(path) {
         return Ok(opened(Store::open(path, access)?, false));
     }
