@@ -2,26 +2,30 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
+use clap::builder::StyledStr;
+use clap::builder::styling::{AnsiColor, Effects, Styles};
+use clap::{ArgAction, Args, CommandFactory as _, Parser};
 
 use crate::commands::Command;
+use crate::examples;
 use crate::terminal::ColorWhen;
 
-/// OpenPGP at the speed of the disk and the CPU
+/// Fast OpenPGP: encrypt, sign, verify, and manage certificates and keys
 ///
-/// talaria keeps OpenPGP certificates in a store: one file, indexed, verified once, safe to use from
-/// several programs at the same time.
+/// talaria encrypts, decrypts, signs and verifies, and keeps OpenPGP certificates (public keys) in a store: one
+/// indexed file, safe to use from several programs at the same time.
 ///
-/// A certificate is named as gpg names it: by fingerprint, key ID or the ID of a subkey; =exact user
-/// ID; <mail@address>; @part-of-address; *part of a user ID, or just the part; +all words; &keygrip.
+/// Where a command takes a CERT, QUERY or KEY, give a fingerprint, a key ID, an e-mail address or a part of a user
+/// ID. As in gpg, a prefix makes it exact: =User ID, <mail@address>, @part-of-address, *part of a user ID, +all
+/// words, &keygrip.
 #[derive(Debug, Parser)]
 #[command(
     name = "talaria",
     version,
     arg_required_else_help = true,
     propagate_version = true,
-    after_long_help = "Exit status: 0 done; 1 no such thing; 2 usage; 3 bad input; \
-        4 store damaged or unavailable; 5 input or output failed; 130 interrupted."
+    disable_help_flag = true,
+    disable_version_flag = true
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -32,24 +36,203 @@ pub(crate) struct Cli {
 
 /// Options that every command has, before or after its name.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The store, a file; can be repeated: all are searched, the first is written to. A keyring file
-    /// is read as it is [default: talaria/certs.db in the XDG data folder]
-    #[arg(long, global = true, value_name = "PATH", env = "TALARIA_STORE", value_delimiter = None)]
+    /// Store to use: a file (can be repeated: all are searched, the first is written to). A keyring file is used
+    /// read-only [default: talaria/certs.db in the XDG data folder]
+    #[arg(long, global = true, value_name = "PATH", env = "TALARIA_STORE", hide_env = true, value_delimiter = None)]
     pub(crate) store: Vec<PathBuf>,
-    /// The folder of secret keys [default: talaria/keys in the XDG data folder]
-    #[arg(long, global = true, value_name = "DIR", env = "TALARIA_KEYS")]
+    /// Folder of secret keys [default: talaria/keys in the XDG data folder]
+    #[arg(long, global = true, value_name = "DIR", env = "TALARIA_KEYS", hide_env = true)]
     pub(crate) keys: Option<PathBuf>,
-    /// Print JSON, one object per line, instead of text
+    /// Print results and errors as JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing but results and errors
+    /// Print only results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// When to use colour
+    /// When to use colors
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) color: ColorWhen,
-    /// The time to take for now, in seconds since 1970
+    /// Use this time as the current time, in seconds since 1970
     #[arg(long, global = true, value_name = "SECONDS", hide = true)]
     pub(crate) faked_time: Option<u32>,
+    /// Print help (-h: short)
+    #[arg(long, short, global = true, action = ArgAction::Help)]
+    help: Option<bool>,
+    /// Print version
+    #[arg(long, short = 'V', global = true, action = ArgAction::Version)]
+    version: Option<bool>,
+}
+
+/// The exit statuses of all commands, and what they mean.
+pub(crate) const EXIT_STATUSES: [(u8, &str); 7] = [
+    (0, "success"),
+    (
+        1,
+        "not found, not unique, not accepted (a bad signature, a wrong passphrase), or refused by you",
+    ),
+    (2, "wrong usage: an unknown option, a missing argument"),
+    (3, "bad input: not OpenPGP, damaged, or an invalid configuration"),
+    (4, "store or key folder damaged, locked or not usable"),
+    (5, "reading or writing a file or a network connection failed"),
+    (130, "interrupted"),
+];
+
+/// Subjects of commands in the help of `talaria`, in the order in which people meet them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Messages", &["encrypt", "decrypt", "sign", "verify", "inspect", "pack", "unpack"]),
+    ("Certificates", &["import", "export", "list", "show", "delete", "stats"]),
+    ("Keys and trust", &["key", "certify", "trust", "tofu"]),
+    ("Store", &["build", "check", "compact", "index", "tune", "changes"]),
+    ("Keyserver", &["serve", "peer", "admin", "dump"]),
+    ("Other", &["completions", "man", "bench", "help"]),
+];
+
+const HEADING: clap::builder::styling::Style = AnsiColor::Green.on_default().effects(Effects::BOLD);
+const LITERAL: clap::builder::styling::Style = AnsiColor::Cyan.on_default().effects(Effects::BOLD);
+
+/// The command line with the examples in the help of each command.
+pub(crate) fn command() -> clap::Command {
+    let styles = Styles::styled()
+        .header(HEADING)
+        .usage(HEADING)
+        .literal(LITERAL)
+        .placeholder(AnsiColor::Cyan.on_default());
+    let command = Cli::command().styles(styles).mut_subcommands(|part| {
+        let name = part.get_name().to_owned();
+        with_examples(with_headings(part), &name)
+    });
+    let groups = groups(&command);
+    command
+        .override_usage("talaria [OPTIONS] <COMMAND>")
+        .help_template(StyledStr::from(format!(
+            "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{HEADING}Global options:{HEADING:#}\n{{options}}{{after-help}}"
+        )))
+        .after_help("Run `talaria help COMMAND` for details and examples.")
+        .after_long_help(format!(
+            "{HEADING}Exit status:{HEADING:#}\n{}\nRun `talaria help COMMAND` for details and examples.",
+            EXIT_STATUSES.map(|(status, meaning)| format!("  {status:<4} {meaning}\n")).concat()
+        ))
+}
+
+/// Headings of options that many commands have, by their long names.
+const HEADINGS: [(&str, &[&str]); 4] = [
+    (
+        "Output options",
+        &[
+            "output",
+            "armor",
+            "compress",
+            "profile",
+            "aead",
+            "hash",
+            "status-fd",
+            "signatures",
+            "with-colons",
+            "gnupg",
+            "with-keygrip",
+            "with-sigs",
+            "with-trust",
+            "with-tofu-info",
+        ],
+    ),
+    ("Key options", &["key-file", "gpg-agent"]),
+    (
+        "Passphrase options",
+        &[
+            "passphrase-file",
+            "passphrase-fd",
+            "passphrase-env",
+            "new-passphrase-file",
+            "new-passphrase-fd",
+            "new-passphrase-env",
+            "no-passphrase",
+        ],
+    ),
+    ("Trust options", &["trusted-only", "trust-model", "tofu-default-policy"]),
+];
+
+/// A command with its options grouped: those that are its own first.
+fn with_headings(command: clap::Command) -> clap::Command {
+    // What makes a key is no form of output.
+    let is_key = command.get_name() == "generate";
+    command
+        .mut_args(|arg| {
+            let long = arg.get_long().unwrap_or_default();
+            let heading = HEADINGS.iter().find(|(_, names)| names.contains(&long));
+            match heading {
+                Some((heading, _)) if !(is_key && long == "profile") => arg.help_heading(*heading),
+                _ => arg,
+            }
+        })
+        .mut_subcommands(with_headings)
+}
+
+fn with_examples(command: clap::Command, name: &str) -> clap::Command {
+    let mut text = String::new();
+    for (about, line) in examples::of(name) {
+        text.push_str(&format!(
+            "  {about}:\n    {LITERAL}$ {}{LITERAL:#}\n",
+            examples::folded(line)
+        ));
+    }
+    let command = command.mut_subcommands(|part| {
+        let name = format!("{name} {}", part.get_name());
+        with_examples(part, &name)
+    });
+    if text.is_empty() {
+        return command;
+    }
+    command.after_help(format!("{HEADING}Examples:{HEADING:#}\n{}", text.trim_end()))
+}
+
+/// The commands by subject, each with its first sentence.
+fn groups(command: &clap::Command) -> String {
+    let about = |name: &str| match command.find_subcommand(name) {
+        Some(part) => part.get_about().map(ToString::to_string).unwrap_or_default(),
+        None => "Print the help of a command".to_owned(),
+    };
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        text.push_str(&format!("{HEADING}{title}:{HEADING:#}\n"));
+        for name in names {
+            text.push_str(&format!("  {LITERAL}{name:<12}{LITERAL:#} {}\n", about(name)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let command = command();
+        let mut there: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        there.push("help");
+        grouped.sort_unstable();
+        there.sort_unstable();
+        assert_eq!(grouped, there);
+    }
+
+    #[test]
+    fn every_command_has_two_examples() {
+        fn check(command: &clap::Command, name: &str) {
+            assert!(examples::of(name).len() >= 2, "{name}");
+            // The benchmarks of `bench` are for those who develop talaria.
+            for part in command.get_subcommands().filter(|_| name != "bench") {
+                check(part, &format!("{name} {}", part.get_name()));
+            }
+        }
+        command().get_subcommands().for_each(|part| check(part, part.get_name()));
+    }
 }

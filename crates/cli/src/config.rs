@@ -39,7 +39,9 @@ impl Settings {
         if named.as_ref().is_some_and(|name| name.is_empty()) {
             return Ok(Self::default());
         }
-        let path = named.as_ref().map_or_else(default_path, PathBuf::from);
+        let Some(path) = named.as_ref().map(PathBuf::from).or_else(default_path) else {
+            return Ok(Self::default());
+        };
         let failed = |why: String| SettingsError { path: path.clone(), why };
         match std::fs::read_to_string(&path) {
             Ok(text) => Self::parse(&text).map_err(failed),
@@ -61,24 +63,29 @@ impl Settings {
         for (name, value) in table {
             if !OPTIONS.contains(&name.as_str()) {
                 let known = OPTIONS.join(", ");
-                return Err(format!("{name} cannot be set here; what can is {known}"));
+                return Err(format!("unknown setting {name} (known: {known})"));
             }
             let values = match value {
                 Value::Boolean(value) if name == "gpg-agent" => vec![value.to_string()],
-                _ if name == "gpg-agent" => return Err(format!("{name} is true or false")),
+                _ if name == "gpg-agent" => return Err(format!("{name} must be true or false")),
                 Value::String(value) => vec![value],
                 Value::Array(values) if name == "store" && !values.is_empty() => values
                     .into_iter()
                     .map(|value| match value {
                         Value::String(value) => Ok(value),
-                        _ => Err(format!("{name} is a list of texts")),
+                        _ => Err(format!("{name} must be a list of strings")),
                     })
                     .collect::<Result<_, _>>()?,
-                _ => return Err(format!("{name} is a text in quotes")),
+                _ => return Err(format!("{name} must be a string in quotes")),
             };
             settings.insert(name.clone(), checked(&name, values)?);
         }
         Ok(Self(settings))
+    }
+
+    /// What is set for an option, by its long name.
+    pub(crate) fn values(&self, name: &str) -> &[String] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Makes them what options are that are neither on the command line nor in the environment.
@@ -98,7 +105,7 @@ fn checked(name: &str, values: Vec<String>) -> Result<Vec<String>, String> {
         let known = match name {
             "trust-model" => value.parse::<TrustModel>().map(|_| ()),
             "tofu-default-policy" => policy_named(value).map(|_| ()),
-            _ if value.is_empty() => Err("a path is not empty".to_owned()),
+            _ if value.is_empty() => Err("a path must not be empty".to_owned()),
             _ => Ok(()),
         };
         known.map_err(|why| format!("{name} = {value:?}: {why}"))?;
@@ -111,13 +118,10 @@ fn checked(name: &str, values: Vec<String>) -> Result<Vec<String>, String> {
     Ok(values.into_iter().map(path).collect())
 }
 
-fn default_path() -> PathBuf {
-    let folder = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty());
-    let folder = folder.map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".config"),
-        PathBuf::from,
-    );
-    folder.join("talaria/config.toml")
+fn default_path() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let folder = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
+    Some(folder.join("talaria/config.toml"))
 }
 
 #[cfg(test)]
@@ -133,18 +137,18 @@ mod tests {
     fn what_is_wrong_is_named() {
         refused("trust-model = \"tofu\"\nstore = [", "line 2: ");
         refused("trust-model = \"tufo\"", "trust-model = \"tufo\": a trust model is one of pgp");
-        refused("trust-model = 1", "trust-model is a text");
+        refused("trust-model = 1", "trust-model must be a string");
         refused("tofu-default-policy = \"maybe\"", "one of auto, good");
-        refused("gpg-agent = \"yes\"", "gpg-agent is true or false");
-        refused("store = [1]", "store is a list of texts");
-        refused("store = \"\"", "a path is not empty");
-        refused("passphrase-file = \"pw\"", "passphrase-file cannot be set here");
+        refused("gpg-agent = \"yes\"", "gpg-agent must be true or false");
+        refused("store = [1]", "store must be a list of strings");
+        refused("store = \"\"", "a path must not be empty");
+        refused("passphrase-file = \"pw\"", "unknown setting passphrase-file");
     }
 
     #[test]
     fn a_switch_is_on_where_it_is() {
         let settings = Settings::parse("gpg-agent = true").unwrap();
-        let command = settings.apply(<crate::cli::Cli as clap::CommandFactory>::command());
+        let command = settings.apply(crate::cli::command());
         let matches = command.try_get_matches_from(["talaria", "decrypt"]).unwrap();
         assert!(matches.subcommand().unwrap().1.get_flag("gpg_agent"));
     }
@@ -153,7 +157,7 @@ mod tests {
     fn values_go_where_their_options_are() {
         let text = "store = [\"/one.db\", \"/two.db\"]\ntrust-model = \"direct\"";
         let settings = Settings::parse(text).unwrap();
-        let command = settings.apply(<crate::cli::Cli as clap::CommandFactory>::command());
+        let command = settings.apply(crate::cli::command());
         let matches = command.try_get_matches_from(["talaria", "list"]).unwrap();
         let stores: Vec<&PathBuf> = matches.get_many("store").unwrap().collect();
         assert_eq!(stores, [Path::new("/one.db"), Path::new("/two.db")]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -32,10 +32,29 @@ fn ignores_hangups() -> bool {
         .is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
 }
 
+/// Where the content goes that a command writes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Content {
+    /// To standard output.
+    OnStdout,
+    /// To a file, or there is none.
+    Elsewhere,
+}
+
+impl Content {
+    /// Where a command writes to that has this `--output`.
+    pub(crate) fn of(output: Option<&Path>) -> Self {
+        let on_stdout = output.is_none_or(|path| path == Path::new("-"));
+        if on_stdout { Self::OnStdout } else { Self::Elsewhere }
+    }
+}
+
 /// The surroundings of a command.
 pub(crate) struct Context {
+    /// The stores; none if the user has named none and there is no default.
     paths: Vec<PathBuf>,
-    keys: PathBuf,
+    /// The folder of secret keys, `None` as for the stores.
+    keys: Option<PathBuf>,
     pub(crate) json: bool,
     quiet: bool,
     /// Seconds since 1970.
@@ -51,11 +70,12 @@ impl Context {
             u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
         };
         let paths = if global.store.is_empty() {
-            vec![data_folder().join("certs.db")]
+            data_folder().map(|folder| folder.join("certs.db")).into_iter().collect()
         } else {
             global.store.clone()
         };
-        let keys = global.keys.clone().unwrap_or_else(|| data_folder().join("keys"));
+        let default_keys = || data_folder().map(|folder| folder.join("keys"));
+        let keys = global.keys.clone().or_else(default_keys);
         Self {
             paths,
             keys,
@@ -85,8 +105,12 @@ impl Context {
     }
 
     /// The path of the store that is written to.
-    pub(crate) fn path(&self) -> &PathBuf {
-        &self.paths[0]
+    ///
+    /// # Errors
+    ///
+    /// [`CliError::NoHome`] if none is named and there is no default.
+    pub(crate) fn path(&self) -> Result<&PathBuf, CliError> {
+        self.paths.first().ok_or(CliError::NoHome { what: "the store" })
     }
 
     /// Opens the stores.
@@ -94,18 +118,20 @@ impl Context {
         if access == Access::Create {
             self.make_folder()?;
         }
+        self.path()?;
         Ok(Stores::open(&self.paths, access, self.now)?)
     }
 
     /// The secret keys of the user.
     pub(crate) fn keys(&self) -> Result<KeyStore, CliError> {
         keep_secrets_in_memory();
-        Ok(KeyStore::open(&self.keys)?)
+        let folder = self.keys.as_ref().ok_or(CliError::NoHome { what: "secret keys" })?;
+        Ok(KeyStore::open(folder)?)
     }
 
     /// Makes the folder of the store that is written to, if it is missing.
     pub(crate) fn make_folder(&self) -> Result<(), CliError> {
-        if let Some(folder) = self.path().parent()
+        if let Some(folder) = self.path()?.parent()
             && !folder.as_os_str().is_empty()
         {
             std::fs::create_dir_all(folder).map_err(|source| talaria::Error::Io {
@@ -113,6 +139,20 @@ impl Context {
                 name: folder.display().to_string(),
                 source,
             })?;
+        }
+        Ok(())
+    }
+
+    /// Prints what a command has done as JSON, if that is asked for: on standard output, unless content goes there.
+    pub(crate) fn report(
+        &self,
+        content: Content,
+        json: &serde_json::Value,
+    ) -> Result<(), CliError> {
+        match content {
+            _ if !self.json => {}
+            Content::Elsewhere => writeln!(io::stdout(), "{json}")?,
+            Content::OnStdout => writeln!(io::stderr(), "{json}")?,
         }
         Ok(())
     }
@@ -196,14 +236,10 @@ impl Context {
     }
 }
 
-/// Where store and keys of a user are who names no other place.
-fn data_folder() -> PathBuf {
-    let data = std::env::var_os("XDG_DATA_HOME").filter(|path| !path.is_empty()).map_or_else(
-        || {
-            let home = std::env::var_os("HOME").unwrap_or_default();
-            PathBuf::from(home).join(".local/share")
-        },
-        PathBuf::from,
-    );
-    data.join("talaria")
+/// Where store and keys of a user are who names no other place; `None` if the environment does not say where the
+/// user's files are. The current folder is no place for secrets.
+pub(crate) fn data_folder() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let data = named("XDG_DATA_HOME").or_else(|| Some(named("HOME")?.join(".local/share")));
+    data.map(|data| data.join("talaria"))
 }

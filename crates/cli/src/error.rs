@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use talaria::StoreFolderKind;
 use talaria::agent::AgentError;
 use talaria::gnupg::GnupgError;
 use talaria::message::{MessageError, MessageKind};
@@ -42,19 +43,37 @@ pub(crate) enum CliError {
     #[error("the reader of the output went away before the message was checked to its end")]
     ReaderGone,
     /// A detached signature without the file that it is on.
-    #[error("it is a detached signature, and there is no {}", file.as_deref().unwrap_or("file beside it"))]
+    #[error("it is a detached signature, and there is no {}", file.as_deref().unwrap_or("file to verify it on"))]
     Detached { file: Option<String> },
+    /// The user was asked, and said no.
+    #[error("stopped: you answered no")]
+    Declined,
+    /// Something that cannot be undone needs a confirmation, and there is no terminal to ask on.
+    #[error("confirmation needed, and there is no terminal to ask on. {what}")]
+    Unconfirmed { what: String },
+    /// There is no place for files that the user has not named.
+    #[error("the environment variable HOME is not set, so there is no default place for {what}")]
+    NoHome { what: &'static str },
+    /// An output would replace its own input.
+    #[error("{} is input and output at the same time", path.display())]
+    SameFile { path: std::path::PathBuf },
+    /// A key for the same address is there already.
+    #[error("you already have a key for {user_id}")]
+    SecondKey { user_id: String, candidates: Vec<String> },
+    /// What went wrong with an input.
+    #[error("{name}: {error}")]
+    In { name: String, error: Box<CliError> },
     /// The user stopped work on a message.
     #[error("interrupted")]
     Stopped,
     /// There is nothing to sign with, and nothing is named.
-    #[error("there is no secret key that can sign")]
+    #[error("you have no secret key that can sign")]
     NoSigner,
     /// There is nothing to certify with, and nothing is named.
-    #[error("there is no secret key that can certify")]
+    #[error("you have no secret key that can certify")]
     NoCertifier,
     /// Several keys can sign, and none is named.
-    #[error("{} keys can sign, and none is named", candidates.len())]
+    #[error("you have {} keys that can sign: choose one", candidates.len())]
     WhichSigner { candidates: Vec<String> },
     #[error("{query} is ambiguous: {count} certificates match")]
     Ambiguous { query: String, count: String, candidates: Vec<String> },
@@ -96,6 +115,7 @@ impl CliError {
                 found: MessageKind::Packed,
                 ..
             })) => status::unsigned(),
+            Self::In { error, .. } => error.no_data(start),
             Self::Detached { .. }
             | Self::Operation(talaria::Error::Message(
                 MessageError::OtherKind { .. } | MessageError::Malformed(_),
@@ -110,12 +130,35 @@ impl CliError {
         if self.is_broken_pipe() { Self::ReaderGone } else { self }
     }
 
+    /// What went wrong with the input called `name`.
+    pub(crate) fn of_input(self, name: Option<&std::path::Path>) -> Self {
+        let about_input = match &self {
+            Self::Detached { .. } => true,
+            Self::Operation(talaria::Error::Message(error)) => !matches!(
+                error,
+                MessageError::Key { .. }
+                    | MessageError::Usage(_)
+                    | MessageError::Secret(_)
+                    | MessageError::Write(_)
+            ),
+            _ => false,
+        };
+        if !about_input {
+            return self;
+        }
+        let name = name.filter(|name| *name != std::path::Path::new("-"));
+        let name =
+            name.map_or_else(|| "standard input".to_owned(), |name| name.display().to_string());
+        Self::In { name, error: Box::new(self) }
+    }
+
     /// Prints the error with its causes and what can be done, and gives the exit status.
-    pub(crate) fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self, json: bool) -> ExitCode {
         if self.is_broken_pipe() {
             // Whoever read the output has seen enough.
             return ExitCode::SUCCESS;
         }
+<<<<<<< HEAD
         let prefix = Paint::stderr().bad("talaria");
         eprintln!("{prefix}: {}", talaria::describe(self));
         if let Self::Ambiguous { candidates, .. }
@@ -126,11 +169,54 @@ impl CliError {
         ) = self
         {
             candidates.iter().for_each(|line| eprintln!("  {line}"));
+=======
+        let message = describe(self);
+        let status = self.status();
+        if json {
+            report_json(self.kind(), status, &message, self.hint().as_deref(), self.candidates());
+        } else {
+            eprintln!("talaria: {message}");
+            self.candidates().iter().for_each(|line| eprintln!("  {line}"));
+            if let Some(hint) = self.hint() {
+                eprintln!("  {hint}");
+            }
+>>>>>>> d3a009e (cli: help with examples, manual pages, completion of names, errors with a remedy, also as JSON)
         }
-        if let Some(hint) = self.hint() {
-            eprintln!("  {hint}");
+        ExitCode::from(status)
+    }
+
+    /// What an error is called in JSON.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Ambiguous { .. }
+            | Self::WhichSigner { .. }
+            | Self::Operation(talaria::Error::Ambiguous { .. } | talaria::Error::Inexact { .. }) => {
+                "ambiguous"
+            }
+            Self::Declined | Self::Unconfirmed { .. } => "unconfirmed",
+            Self::In { error, .. } => error.kind(),
+            Self::Operation(talaria::Error::Message(
+                MessageError::NotAccepted(_)
+                | MessageError::Key { .. }
+                | MessageError::NoSecret { .. },
+            )) => "refused",
+            _ => kind_of_status(self.status()),
         }
-        ExitCode::from(self.status())
+    }
+
+    /// What a name may have meant.
+    fn candidates(&self) -> &[String] {
+        match self {
+            Self::Ambiguous { candidates, .. }
+            | Self::WhichSigner { candidates }
+            | Self::SecondKey { candidates, .. }
+            | Self::Operation(
+                talaria::Error::Ambiguous { candidates, .. }
+                | talaria::Error::Inexact { candidates, .. },
+            ) => candidates,
+            Self::In { error, .. } => error.candidates(),
+            _ => &[],
+        }
     }
 
     fn is_broken_pipe(&self) -> bool {
@@ -140,6 +226,7 @@ impl CliError {
                 talaria::Error::Io { source: error, .. }
                 | talaria::Error::Message(MessageError::Write(error)),
             ) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::In { error, .. } => error.is_broken_pipe(),
             _ => false,
         }
     }
@@ -147,11 +234,15 @@ impl CliError {
     pub(crate) fn status(&self) -> u8 {
         use talaria::Error as E;
         match self {
-            Self::Usage(_) | Self::WhichSigner { .. } => 2,
+            Self::In { error, .. } => error.status(),
+            Self::Usage(_) | Self::NoHome { .. } | Self::SameFile { .. } => 2,
+            Self::Unconfirmed { .. } | Self::SecondKey { .. } => 2,
+            Self::Declined => 1,
             Self::Stopped => 130,
             Self::Config(_) | Self::Settings(_) | Self::Detached { .. } => 3,
             Self::Output(_) | Self::ReaderGone | Self::Bench(_) | Self::Serve(_) => 5,
-            Self::Ambiguous { .. } | Self::Missing(_) | Self::NoSigner | Self::NoCertifier => 1,
+            Self::Ambiguous { .. } | Self::WhichSigner { .. } | Self::Missing(_) => 1,
+            Self::NoSigner | Self::NoCertifier => 1,
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
                 E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
@@ -160,7 +251,8 @@ impl CliError {
                 | E::Keyring { .. }
                 | E::Token { .. }
                 | E::Bookmark => 2,
-                E::Unrecognised { .. } | E::Dump { .. } => 3,
+                E::Unrecognised { .. } | E::Dump { .. } | E::NoCertificates { .. } => 3,
+                E::StoreFolder { .. } => 4,
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
                 E::Gnupg(_) | E::Foreign { .. } => 3,
@@ -187,23 +279,31 @@ impl CliError {
         }
     }
 
-    fn hint(&self) -> Option<&'static str> {
+    /// What to do next.
+    fn hint(&self) -> Option<String> {
         use talaria::Error as E;
-        Some(match self {
-            Self::Ambiguous { .. } => "Name one of them by its fingerprint.",
+        let hint = match self {
+            Self::In { name, error } => return error.hint_for_input(name),
+            Self::Ambiguous { .. } => "Use the fingerprint of one of them.",
             Self::NoSigner | Self::NoCertifier => {
-                "Make one with `talaria key generate`, take one in with `talaria key import FILE`, or \
-                 name one that gpg-agent has: --with KEY."
+                "Generate one: talaria key generate \"NAME <ADDRESS>\". Import one: talaria key import FILE. Or use \
+                 one of gpg-agent: --gpg-agent -u KEY."
             }
-            Self::WhichSigner { .. } => "Name one of them with --with.",
-            Self::Detached { .. } => {
-                "`talaria verify --signature SIGNATURE FILE` checks it on FILE."
+            Self::WhichSigner { .. } => "Choose one with -u FINGERPRINT.",
+            Self::Declined => return None,
+            Self::Unconfirmed { .. } => "Add --yes to do it without a question.",
+            Self::NoHome { .. } => "Set HOME, or name the files: --store FILE --keys FOLDER.",
+            Self::SameFile { .. } => "Write to another file.",
+            Self::SecondKey { .. } => {
+                "Others could not tell which one to use. To change the expiry date: talaria key expire. To generate \
+                 a second key anyway: add --yes."
             }
+            Self::Detached { .. } => "Name the signed file: talaria verify SIGNATURE FILE.",
             Self::Stopped => "No file was written. What went to standard output is not complete.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {
-                    "Another program listens there: `ss -ltnp` names it. (An address of [::] takes \
-                     IPv4, too.) --listen takes another address."
+                    "Another program listens on this address: `ss -ltnp` shows which. (An address of [::] also \
+                     takes IPv4.) Choose another address with --listen."
                 }
                 io::ErrorKind::PermissionDenied => {
                     "Ports below 1024 need a privilege: CAP_NET_BIND_SERVICE, or a proxy in front."
@@ -212,97 +312,253 @@ impl CliError {
                 _ => return None,
             },
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
-            Self::Operation(error) => match error {
-                E::Ambiguous { .. } => "Name one of them by its fingerprint.",
-                E::Inexact { .. } => {
-                    "If one of these is meant, name it by its fingerprint or by its whole address."
-                }
-                E::NoKey { .. } => {
-                    "`talaria key list` names those that there are; `talaria key import FILE` takes one \
-                     in, and --gpg-agent uses those of GnuPG."
-                }
-                E::Exposed { .. } => {
-                    "`chmod go= PATH` takes that from them. If anybody may have read it, change its \
-                     passphrase, or revoke the key."
-                }
-                E::Agent(AgentError::Absent) => "--gpg-agent starts it.",
-                E::Agent(AgentError::Gpgconf(_)) => "Is GnuPG installed?",
-                E::Message(MessageError::OtherKind { found, .. }) => return hint_for(*found),
-                E::Message(MessageError::NoSecret { recipients, .. }) if recipients.is_empty() => {
-                    "Give its passphrase with --passphrase-file, --passphrase-fd or --passphrase-env."
-                }
-                E::Message(MessageError::NoSecret { .. }) => {
-                    "Name a file with the key with --key-file, or give the passphrase with \
-                     --passphrase-file."
-                }
-                E::Message(MessageError::Tampered(_) | MessageError::Truncated(_)) => {
-                    "Use nothing that came out of it. Fetch it again, or ask the sender."
-                }
-                E::Message(MessageError::Unopened) => {
-                    "Fetch it again, or ask the sender whether it was for this key."
-                }
-                E::Message(MessageError::TooLarge { what, .. }) if what.contains("Argon2") => {
-                    "If you trust the sender, --max-argon2 raises the limit."
-                }
-                E::Message(MessageError::TooLarge { .. }) => {
-                    "If you trust the sender, --max-expansion raises the limit on content."
-                }
-                E::Store(StoreError::Missing { .. }) => {
-                    "Make one with `talaria import FILE…` or `talaria build FILE…`."
-                }
-                E::Store(StoreError::Foreign { .. }) => {
-                    "Name another file with --store, or import this one: `talaria import FILE`."
-                }
-                E::Store(StoreError::Format { .. }) => {
-                    "Use a newer talaria. The file is untouched."
-                }
-                E::Store(StoreError::Damaged { .. }) => {
-                    "`talaria check` names all that is damaged; `talaria check --rebuild` makes the \
-                     indexes again."
-                }
-                E::Store(StoreError::Busy { .. }) => {
-                    "Another program is writing to it. Try again when it is done."
-                }
-                E::Store(StoreError::Full { .. }) => {
-                    "Free some space and try again. What was there is unharmed."
-                }
-                E::Store(StoreError::ReadOnly { .. }) => {
-                    "Check the permissions of the file and its folder, or use another --store."
-                }
-                E::Store(StoreError::Io { action: "build", .. }) => {
-                    "It exists already. Build to another path, or add to it with `talaria import`."
-                }
-                E::Bookmark => {
-                    "Start again without --after, or name the same store and certificates."
-                }
-                E::Dump { .. } => "A dump of all certificates, without --incremental, starts anew.",
-                E::Interrupted => {
-                    "What was reported as done is done. The same command again does the rest."
-                }
-                E::Unrecognised { .. } => {
-                    "talaria reads keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx, \
-                     pubring.gpg, pubring.db and ownertrust, certificate directories and its own stores."
-                }
-                _ => return None,
-            },
+            Self::Settings(_) => "Correct the file. To run without it: TALARIA_CONFIG= talaria …",
+            Self::Operation(E::NotFound { query }) => return Some(import_hint(query)),
+            Self::Operation(error) => return hint_for_operation(error),
             _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+
+    /// What to do next about the input called `name`.
+    fn hint_for_input(&self, name: &str) -> Option<String> {
+        let file = if name == "standard input" { "FILE" } else { name };
+        Some(match self {
+            Self::Detached { .. } => format!("Name the signed file: talaria verify {file} FILE."),
+            Self::Operation(talaria::Error::Message(error)) => match error {
+                MessageError::OtherKind { found, .. } if hint_for(*found, file).is_some() => {
+                    return hint_for(*found, file);
+                }
+                MessageError::OtherKind { .. } | MessageError::Malformed(_) => format!(
+                    "If {file} is the signed file: talaria verify SIGNATURE {file}. To encrypt it: talaria encrypt \
+                     -r CERT {file}."
+                ),
+                _ => return self.hint(),
+            },
+            _ => return self.hint(),
         })
     }
 }
 
-/// What takes an input of this kind.
-fn hint_for(kind: MessageKind) -> Option<&'static str> {
+/// An error with its causes. What was said of an input has the input's name only once.
+fn describe(error: &CliError) -> String {
+    match error {
+        CliError::In { name, error } => format!("{name}: {}", describe(error)),
+        error => talaria::describe(error),
+    }
+}
+
+/// Prints an error as JSON, on standard error: standard output is for results.
+pub(crate) fn report_json(
+    kind: &str,
+    status: u8,
+    message: &str,
+    hint: Option<&str>,
+    candidates: &[String],
+) {
+    let json = serde_json::json!({ "error": {
+        "kind": kind, "exit_status": status, "message": message, "hint": hint, "candidates": candidates,
+    } });
+    eprintln!("{json}");
+}
+
+/// What errors with an exit status are called in JSON.
+fn kind_of_status(status: u8) -> &'static str {
+    match status {
+        1 => "not_found",
+        2 => "usage",
+        3 => "bad_input",
+        4 => "store",
+        130 => "interrupted",
+        _ => "io",
+    }
+}
+
+/// How to get a certificate that is not in the store.
+fn import_hint(query: &str) -> String {
+    let name = query.trim_start_matches('*');
+    format!(
+        "List what there is: talaria list. Import it from a file: talaria import FILE, or from a keyserver: talaria \
+         import --keyserver hkps://keys.openpgp.org {}",
+        if name.contains(' ') { format!("'{name}'") } else { name.to_owned() }
+    )
+}
+
+fn hint_for_operation(error: &talaria::Error) -> Option<String> {
+    use talaria::Error as E;
+    let hint = match error {
+        E::Ambiguous { .. } => "Use the fingerprint of one of them.",
+        E::Inexact { .. } => "Use the fingerprint or the whole address.",
+        E::NoKey { .. } => {
+            "List your keys: talaria key list. Import a key: talaria key import FILE. Use the keys of GnuPG: \
+             --gpg-agent."
+        }
+        E::NoSecret { .. } => {
+            "Import the secret key: talaria key import FILE, or use that of GnuPG: --gpg-agent."
+        }
+        E::Exposed { path, .. } => {
+            return Some(format!(
+                "Run: chmod go= '{}'. If somebody may have read it, change the passphrase or revoke the key.",
+                path.display()
+            ));
+        }
+        E::KeyFile { .. } => "Restore it from a backup, or move it out of the folder.",
+        E::Agent(AgentError::Absent) => "Start it with --gpg-agent.",
+        E::Agent(AgentError::Gpgconf(_)) => "Install GnuPG, or leave out --gpg-agent.",
+        E::Message(error) => return hint_for_message(error),
+        E::Store(error) => return hint_for_store(error),
+        E::StoreFolder { path, what } => {
+            return Some(match what {
+                StoreFolderKind::GnupgHome => format!(
+                    "To import it: talaria import '{0}'. To use its keyring as it is: --store '{0}/pubring.kbx'.",
+                    path.display()
+                ),
+                StoreFolderKind::Other => {
+                    format!("Name a file in it: --store '{}'.", path.join("certs.db").display())
+                }
+            });
+        }
+        E::NoCertificates { .. } => {
+            "No store was made. talaria builds from keyrings and keyserver dumps; `gpg --list-packets FILE` or `file \
+             FILE` shows what a file is."
+        }
+        E::Bookmark => "Start again without --after, or name the same store and certificates.",
+        E::Dump { .. } => "Dump all certificates, without --incremental, to start anew.",
+        E::Interrupted => {
+            "What was reported as done is saved. Run the same command again to do the rest."
+        }
+        E::Keyring { .. } => {
+            "Choose a store with --store, and import the keyring: talaria import FILE."
+        }
+        E::Token { .. } => "Print a token of this store: talaria changes.",
+        E::Query(_) => "See `talaria help` for the ways to name a certificate.",
+        E::Address { .. } => "An address looks like alice@example.org.",
+        E::Http { .. } => "Check the address and the network connection, and try again.",
+        E::Io { name, source, .. } => return hint_for_file(name, source),
+        E::Unrecognised { name, what } if what.contains("secret key") => {
+            return Some(format!("If it holds certificates: talaria import '{name}'."));
+        }
+        E::Unrecognised { .. } => {
+            "talaria reads keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx, pubring.gpg, pubring.db and \
+             owner trust, certificate directories and its own stores."
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn hint_for_message(error: &MessageError) -> Option<String> {
+    let hint = match error {
+        MessageError::OtherKind { found, .. } => return hint_for(*found, "FILE"),
+        MessageError::Read(error) | MessageError::Write(error) => {
+            return hint_for_file("", error);
+        }
+        MessageError::NoSecret { recipients, .. } if recipients.is_empty() => {
+            "The passphrase is wrong or missing. Give it with --passphrase-file, --passphrase-fd or \
+             --passphrase-env, or on a terminal."
+        }
+        MessageError::NoSecret { .. } => {
+            "Import the secret key: talaria key import FILE. Or name its file: --key-file FILE. Or use the keys of \
+             GnuPG: --gpg-agent."
+        }
+        MessageError::Tampered(_) | MessageError::Truncated(_) => {
+            "Do not use any of its content. Download it again, or ask the sender."
+        }
+        MessageError::Unopened => {
+            "Download it again, or ask the sender whether it was encrypted to this key."
+        }
+        MessageError::Unprotected => "Ask the sender to encrypt it again with a current program.",
+        MessageError::TooLarge { what, .. } if what.contains("Argon2") => {
+            "If you trust the sender, raise the limit with --max-argon2."
+        }
+        MessageError::TooLarge { .. } => {
+            "If you trust the sender, raise the limit on content with --max-expansion."
+        }
+        MessageError::Key { name, why } if why.contains("expired") => {
+            let fingerprint = name.split(' ').next().unwrap_or_default();
+            return Some(format!(
+                "Ask the owner for an updated certificate, or fetch it: talaria import --keyserver \
+                 hkps://keys.openpgp.org {fingerprint}. If it is your own: talaria key expire {fingerprint} 2y"
+            ));
+        }
+        MessageError::Key { why, .. } if why.contains("revoked") => {
+            "Ask the owner for the new certificate."
+        }
+        MessageError::Key { why, .. } if why.contains("passphrase") => {
+            "Give the passphrase with --passphrase-file, --passphrase-fd or --passphrase-env, or run it on a terminal."
+        }
+        MessageError::Key { .. } => {
+            "See what the certificate can be used for: talaria show FINGERPRINT"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn hint_for_store(error: &StoreError) -> Option<String> {
+    let hint = match error {
+        StoreError::Missing { .. } => "Make one: talaria import FILE… or talaria build FILE…",
+        StoreError::Foreign { path } => {
+            return Some(format!(
+                "Name another file with --store, or import this one: talaria import '{}'",
+                path.display()
+            ));
+        }
+        StoreError::Format { .. } => "Use a newer talaria. The file is untouched.",
+        StoreError::Damaged { .. } => {
+            "List what is damaged: talaria check. Rebuild the indexes: talaria check --rebuild."
+        }
+        StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
+        StoreError::Full { .. } => "Free some space and try again. What was there is unharmed.",
+        StoreError::ReadOnly { .. } | StoreError::Outdated { .. } => {
+            "Check the permissions of the file and its folder, or use another --store."
+        }
+        StoreError::Io { action: "build", .. } => {
+            "It exists already. Build to another path (--store FILE), or add to it: talaria import FILE…"
+        }
+        StoreError::Io { path, source, .. } => {
+            return hint_for_file(&path.display().to_string(), source);
+        }
+        StoreError::NotFound(fingerprint) => return Some(import_hint(&fingerprint.to_string())),
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// What to do about a file that cannot be read or written.
+fn hint_for_file(name: &str, error: &io::Error) -> Option<String> {
+    Some(match error.kind() {
+        io::ErrorKind::NotFound => match std::path::Path::new(name).parent() {
+            Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+                format!("The folder does not exist: mkdir -p '{}'", folder.display())
+            }
+            _ => "Check the spelling and the current folder.".to_owned(),
+        },
+        io::ErrorKind::PermissionDenied => format!("Check the permissions: ls -ld '{name}'"),
+        io::ErrorKind::IsADirectory => "Name a file in it.".to_owned(),
+        io::ErrorKind::AlreadyExists => "Choose another name, or remove the file first.".to_owned(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "Free some space and try again.".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// The command for an input of this kind.
+fn hint_for(kind: MessageKind, file: &str) -> Option<String> {
     Some(match kind {
-        MessageKind::Encrypted => "`talaria decrypt` decrypts it and checks its signatures.",
+        MessageKind::Encrypted => format!("To decrypt it: talaria decrypt {file}"),
         MessageKind::Signed | MessageKind::SignedText => {
-            "`talaria verify --output OUT FILE` checks it and writes its content."
+            format!("To verify it and write its content: talaria verify --output OUT {file}")
         }
         MessageKind::DetachedSignature => {
-            "`talaria verify --signature SIGNATURE FILE` checks it on FILE."
+            format!("To verify it: talaria verify {file} SIGNED-FILE")
         }
-        MessageKind::Packed => "`talaria unpack` writes its content, which nobody signed.",
-        MessageKind::Certificate => "`talaria import` takes it.",
-        MessageKind::SecretKey => "`talaria key import` takes it.",
+        MessageKind::Packed => {
+            format!("To write its content, which nobody signed: talaria unpack {file}")
+        }
+        MessageKind::Certificate => format!("To import it: talaria import {file}"),
+        MessageKind::SecretKey => format!("To import it: talaria key import {file}"),
         _ => return None,
     })
 }

@@ -31,6 +31,19 @@ pub(crate) struct Source {
     pub(crate) size: Option<u64>,
 }
 
+/// Refuses an output that is the input: it would be replaced by what is made of it.
+pub(crate) fn check_distinct(input: Option<&Path>, output: Option<&Path>) -> Result<(), CliError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
+    let (Ok(one), Ok(other)) = (std::fs::metadata(input), std::fs::metadata(output)) else {
+        return Ok(());
+    };
+    if one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()) {
+        return Err(CliError::SameFile { path: output.to_owned() });
+    }
+    Ok(())
+}
+
 impl Source {
     /// Opens a file; `None` and `-` are standard input.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, CliError> {
@@ -69,6 +82,20 @@ impl Source {
     pub(crate) fn buffered(self, watch: &Watch) -> impl BufRead + Send + use<> {
         BufReader::with_capacity(BUFFER_BYTES, self.watched(watch))
     }
+}
+
+/// An error of a file in words of the system, without the name that the error itself has.
+fn plain(error: &io::Error) -> io::Error {
+    use rustix::io::Errno;
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => Errno::NOENT,
+        io::ErrorKind::PermissionDenied => Errno::ACCESS,
+        io::ErrorKind::NotADirectory => Errno::NOTDIR,
+        io::ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
+        io::ErrorKind::StorageFull => Errno::NOSPC,
+        kind => return kind.into(),
+    };
+    code.into()
 }
 
 fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
@@ -138,7 +165,7 @@ pub(crate) fn watched<T: Send>(
                 if monitor.stop.load(Ordering::Relaxed) {
                     watch.stop.store(true, Ordering::Relaxed);
                     if stopped.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                        end(output.path.as_deref());
+                        end(output.path.as_deref(), cx.json);
                     }
                 }
                 (monitor.report)(Progress {
@@ -152,13 +179,13 @@ pub(crate) fn watched<T: Send>(
 }
 
 /// Ends the process, and what there is of an output.
-fn end(unfinished: Option<&Path>) -> ! {
+fn end(unfinished: Option<&Path>, json: bool) -> ! {
     if let Some(path) = unfinished {
         let _ = std::fs::remove_file(path);
     }
     progress::leave();
     let error = CliError::Stopped;
-    error.report();
+    error.report(json);
     // Not `std::process::exit`: what it runs at the end does not expect that threads still work.
     signal_hook::low_level::exit(error.status().into())
 }
@@ -205,7 +232,7 @@ impl Target {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
             // Its own text has the name of the temporary file, which would only confuse.
-            .map_err(|error| named(error.kind().into()))?;
+            .map_err(|error| named(plain(&error)))?;
         Ok(Self::File { temporary, path: path.to_owned() })
     }
 

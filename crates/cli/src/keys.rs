@@ -25,10 +25,10 @@ use crate::render::printable;
 /// Where secret keys come from, besides the key store.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct KeyArgs {
-    /// Use the secret keys in a file, too; can be repeated
+    /// Also use the secret keys in FILE (can be repeated)
     #[arg(long, value_name = "FILE")]
     key_file: Vec<PathBuf>,
-    /// Use the keys of gpg-agent and its cards, too, and start it if need be
+    /// Also use keys and smartcards of gpg-agent, starting it if necessary
     #[arg(long)]
     gpg_agent: bool,
 }

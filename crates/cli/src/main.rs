@@ -2,10 +2,13 @@
 
 mod cli;
 mod commands;
+mod completion;
 mod config;
+mod confirm;
 mod context;
 mod descriptor;
 mod error;
+mod examples;
 mod expiry;
 mod files;
 mod gnupg;
@@ -16,29 +19,44 @@ mod render;
 mod signatures;
 mod terminal;
 mod trust;
+mod usage;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 
 fn main() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(|| completion::with_names(cli::command())).complete();
     let settings = match config::Settings::read() {
         Ok(settings) => settings,
-        Err(error) => return error::CliError::from(error).report(),
+        Err(error) => return error::CliError::from(error).report(usage::wants_json()),
     };
-    let matches = settings.apply(cli::Cli::command()).try_get_matches();
+    let matches = settings.apply(cli::command()).try_get_matches();
     let cli = match matches.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failure; a usage error is 2, as everywhere.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            let error = usage::improved(error);
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::SUCCESS;
+            }
+            if usage::wants_json() {
+                let text = error.render().to_string();
+                let text = text.strip_prefix("error: ").unwrap_or(&text);
+                let (message, more) = text.split_once("\n\n").unwrap_or((text, ""));
+                let hint = Some(more.trim()).filter(|more| !more.is_empty());
+                error::report_json("usage", 2, message.trim(), hint, &[]);
+            } else {
+                let _ = error.print();
+            }
+            return ExitCode::from(2);
         }
     };
     cli.global.color.apply();
     let mut context = context::Context::new(&cli.global);
     match commands::run(&cli.command, &mut context) {
         Ok(code) => code,
-        Err(error) => error.report(),
+        Err(error) => error.report(cli.global.json),
     }
 }

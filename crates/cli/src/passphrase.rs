@@ -25,13 +25,13 @@ const SIGNAL_TAKES: Duration = Duration::from_secs(2);
 /// Where a passphrase comes from. Without any of these it is asked for on the terminal.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PassphraseArgs {
-    /// Read a passphrase from the first line of a file; can be repeated
+    /// Read the passphrase from the first line of FILE (can be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Vec<PathBuf>,
-    /// Read a passphrase from a file descriptor, up to a line end
+    /// Read the passphrase from file descriptor N, up to the end of the line
     #[arg(long, value_name = "N")]
     pub(crate) passphrase_fd: Option<i32>,
-    /// Take a passphrase from an environment variable
+    /// Read the passphrase from the environment variable NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) passphrase_env: Option<String>,
     /// What was read: a pipe gives a passphrase once.
@@ -76,8 +76,11 @@ impl PassphraseArgs {
         }
         if let Some(name) = &self.passphrase_env {
             keep_secrets_in_memory();
-            let value = std::env::var(name)
-                .map_err(|_| CliError::Usage(format!("the environment has no {name}")))?;
+            let value = std::env::var(name).map_err(|_| {
+                CliError::Usage(format!(
+                    "the environment variable {name} is not set (named by --passphrase-env)"
+                ))
+            })?;
             let value = Zeroizing::new(value.into_bytes());
             passwords.push(passphrase(&value, &format!("the environment variable {name}"))?);
         }
@@ -89,13 +92,13 @@ impl PassphraseArgs {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 pub(crate) struct NewPassphraseArgs {
-    /// Read the new passphrase from the first line of a file
+    /// Read the new passphrase from the first line of FILE
     #[arg(long, value_name = "FILE")]
     new_passphrase_file: Option<PathBuf>,
-    /// Read the new passphrase from a file descriptor, up to a line end
+    /// Read the new passphrase from file descriptor N, up to the end of the line
     #[arg(long, value_name = "N")]
     new_passphrase_fd: Option<i32>,
-    /// Take the new passphrase from an environment variable
+    /// Read the new passphrase from the environment variable NAME
     #[arg(long, value_name = "NAME")]
     new_passphrase_env: Option<String>,
 }
@@ -171,13 +174,13 @@ pub(crate) fn ask(prompt: &str) -> Option<Password> {
 pub(crate) fn ask_new(prompt: &str) -> Result<Password, CliError> {
     let missing = || {
         CliError::Usage(
-            "a passphrase is needed, and not an empty one: --passphrase-file, --passphrase-fd, --passphrase-env, or a \
-             terminal"
+            "a passphrase is needed, and there is no terminal to ask for it; give it with --passphrase-file, \
+             --passphrase-fd or --passphrase-env"
                 .into(),
         )
     };
     let first = ask(prompt).ok_or_else(missing)?;
-    let second = ask("Once again").ok_or_else(missing)?;
+    let second = ask("Repeat the passphrase").ok_or_else(missing)?;
     if first != second {
         return Err(CliError::Usage("the passphrases differ".into()));
     }

@@ -22,7 +22,7 @@ use crate::trust::Belief;
 /// Where status lines go.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// Write status lines as gpg does (`GOODSIG`, `SIG_CREATED`, …) to a file descriptor
+    /// Write gpg's status lines (`GOODSIG`, `SIG_CREATED`, …) to file descriptor N
     #[arg(long, value_name = "N")]
     status_fd: Option<i32>,
 }
@@ -96,6 +96,11 @@ pub(crate) fn signers(
     })
 }
 
+/// The fingerprints of keys that sign.
+pub(crate) fn fingerprints(signers: &[SigningKey]) -> Vec<String> {
+    signers.iter().map(|signer| signer.public().fingerprint().to_hex()).collect()
+}
+
 /// Says how signatures came out, and why their document is not accepted.
 pub(crate) fn report(
     signatures: &[SignatureReport],
@@ -130,8 +135,8 @@ pub(crate) fn report_apart(octets: u64, cx: &Context) {
 /// Whose signature a command insists on.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SignerArgs {
-    /// Insist on a good signature of this certificate: a fingerprint, or a whole address or user ID of one
-    /// certificate in the store; can be repeated. Without it nothing is written
+    /// Require a good signature by this certificate: a fingerprint, or a whole address or user ID of one
+    /// certificate in the store (can be repeated). Without that signature nothing is written
     #[arg(long = "signer", value_name = "CERT")]
     signers: Vec<String>,
 }

@@ -14,13 +14,13 @@ use talaria::{Error, Judge, Judged, TrustModel};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// How certificates come to be believed.
+/// Trust model for deciding whom a certificate belongs to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
-    /// How certificates come to be believed
-    #[arg(long, value_name = "MODEL", env = "TALARIA_TRUST_MODEL", value_parser = model_parser())]
+    /// Trust model for deciding whom a certificate belongs to [default: pgp]
+    #[arg(long, value_name = "MODEL", env = "TALARIA_TRUST_MODEL", hide_env_values = true, value_parser = model_parser())]
     pub(crate) trust_model: Option<TrustModel>,
-    /// The policy of bindings that nobody decided about
+    /// TOFU policy for addresses without a decision
     #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = policy_parser())]
     pub(crate) tofu_default_policy: Policy,
 }

@@ -14,7 +14,7 @@ use talaria_bench::{
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Measure talaria and its peers, side by side
+/// Measure talaria and other programs side by side
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

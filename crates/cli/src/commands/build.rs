@@ -10,32 +10,33 @@ use talaria::{Input, build};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Build a new store from dumps, as fast as the machine can
+/// Build a new store from keyserver dumps
 ///
-/// The store must not exist yet; it is renamed into place when it is complete. A build that was
-/// interrupted goes on where it was when it is called again with the same files.
+/// The fastest way to load many certificates. The store must not exist; it appears when it is complete. An
+/// interrupted build resumes when it is started again with the same files. Compressed files (gzip, zstd, xz,
+/// bzip2) are decompressed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Keyrings, SKS or Hockeypuck dump files, folders of them, or - for standard input
+    /// Keyrings, SKS or Hockeypuck dump files, folders of these, or - for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
-    /// Memory for sorting, in MiB
+    /// Memory for sorting in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256,
           value_parser = clap::value_parser!(u32).range(1..1_000_000))]
     memory: u32,
-    /// Do not compute self-signatures now; `talaria check --verify` does it later
+    /// Skip the verification of self-signatures; `talaria check --verify` does it later
     #[arg(long)]
     no_verify: bool,
-    /// Keep the digests of this view, too, for gossip with such peers (can be repeated)
+    /// Also keep the digests of this view, for gossip with such peers (can be repeated)
     #[arg(long, value_name = "VIEW")]
     view: Vec<View>,
     /// Page size of the store in KiB
     #[arg(long, value_name = "KIB", default_value = "16", value_parser = ["4", "8", "16", "32", "64"])]
     page_size: String,
-    /// Leave out the index of words
+    /// Do not build the word index
     #[arg(long)]
     no_words: bool,
-    /// Leave out the index of trigrams
+    /// Do not build the trigram index
     #[arg(long)]
     no_trigrams: bool,
 }
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         views: [View::Sks].into_iter().chain(args.view.iter().copied()).collect(),
         now: cx.now,
     };
-    let target = cx.path().clone();
+    let target = cx.path()?.clone();
     let report = cx.long_in_steps(|monitor| build(&target, &inputs, &options, monitor))?;
     let mut out = std::io::stdout().lock();
     if cx.json {

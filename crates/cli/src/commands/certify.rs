@@ -1,6 +1,6 @@
 //! `talaria certify`
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -13,6 +13,7 @@ use talaria::trust_models::tofu::Policy;
 use talaria::{Certifiable, Certified, Judge, Stores, TrustModel};
 
 use super::one_certificate;
+use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
@@ -20,42 +21,42 @@ use crate::keys::{Certifier, KeyArgs};
 use crate::passphrase::PassphraseArgs;
 use crate::render::{day, printable};
 
-/// Certify whose a certificate is
+/// Certify that a certificate belongs to its user IDs
 ///
-/// Say with your own key that user IDs of a certificate belong to its holder. Compare the fingerprint with
-/// them first, over a channel on which you know them. The certification goes to the store, and whoever trusts
-/// you for it relies on it: the web of trust follows at once.
+/// Signs user IDs of a certificate with your key, like `gpg --sign-key`. Compare the fingerprint with the
+/// certificate's owner first, in person or by phone. The certification is saved in the store, and the web of
+/// trust is updated at once.
 ///
-/// CERT is a fingerprint, and all valid user IDs are certified; or a whole address or user ID, and only the
-/// user IDs that are exactly that are. On a terminal you are asked before.
+/// If CERT is a fingerprint, all valid user IDs are certified; if it is a whole address or user ID, only the
+/// user IDs that match it exactly. On a terminal, talaria asks before it certifies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The certificate: its fingerprint, or a whole address or user ID
+    /// Certificate: its fingerprint, or a whole address or user ID
     #[arg(value_name = "CERT")]
     cert: String,
-    /// Certify this user ID only: all of it, or its whole address; can be repeated
+    /// Certify only this user ID, given as its text or its whole address (can be repeated)
     #[arg(long, value_name = "USER-ID")]
     user_id: Vec<String>,
-    /// Keep the certification in your own stores: it is not exported
+    /// Make a local certification, which is not exported (like gpg --lsign-key)
     #[arg(long)]
     local: bool,
-    /// Trust the holder to certify others, too: 1 for them alone, 2 for those they trust so as well
+    /// Also trust the owner to certify others (trust signature): 1 for the owner only, 2 for one more step
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     depth: Option<u8>,
-    /// How much they are trusted in that: 120 is full, 60 is partial trust [default: 120]
+    /// Trust amount: 120 is full, 60 is partial trust [default: 120]
     #[arg(long, value_name = "N", requires = "depth", value_parser = clap::value_parser!(u8).range(1..))]
     amount: Option<u8>,
-    /// Until when it holds: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
+    /// Expiry: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
     #[arg(long, value_name = "WHEN", default_value = "never")]
     expires: Expiry,
-    /// The key to certify with [default: the only one that can]
-    #[arg(long, value_name = "KEY")]
+    /// Key to certify with [default: your only key]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     with: Option<String>,
     #[command(flatten)]
     keys: KeyArgs,
     #[command(flatten)]
     passphrase: PassphraseArgs,
-    /// Do not ask on a terminal
+    /// Certify without asking
     #[arg(long, short)]
     yes: bool,
 }
@@ -108,9 +109,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         )));
     }
     announce(&what, &says, &by, cx);
-    if !args.yes && io::stdin().is_terminal() && !is_confirmed()? {
-        return Err(CliError::Usage("nothing was certified".into()));
-    }
+    let question = "Have you compared the fingerprint with its owner? Certify?";
+    confirm(cx, args.yes, "", question, Unasked::Proceed)?;
     let Certifier { cert, unlock } = certifier;
     let done = stores.certify(&what, &cert, &says, unlock, cx.policy(), cx.now)?;
     if let Some(made) = done.made {
@@ -165,15 +165,6 @@ fn announce(what: &Certifiable, says: &Certification, by: &str, cx: &Context) {
     if let Some(end) = says.expires {
         cx.status(format_args!("It expires on {}.", day(end)));
     }
-}
-
-fn is_confirmed() -> Result<bool, CliError> {
-    let mut err = io::stderr().lock();
-    write!(err, "Have you compared the fingerprint with its holder? Certify? [y/N] ")?;
-    err.flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn write_report(report: &Report, cx: &Context) -> Result<(), CliError> {

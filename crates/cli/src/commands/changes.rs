@@ -11,14 +11,14 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
 
-/// Tell what has changed since a token
+/// List changes since a token
 ///
-/// Without a token, prints the token of now. With one, prints the certificates that were added,
-/// changed or deleted since it was printed, and the next token. Asking costs next to nothing, however
-/// large the store is: a mail program may do it at every prompt.
+/// Without --since, prints the current token. With it, prints the certificates that were added, changed or
+/// deleted since that token, and the next token. The cost depends on the number of changes, not on the size of
+/// the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to start, as printed by an earlier call
+    /// Token printed by an earlier call
     #[arg(long, value_name = "TOKEN")]
     since: Option<Token>,
 }

@@ -11,19 +11,19 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::render::counted;
 
-/// Read the whole store again and verify it
+/// Verify the integrity of the store
 ///
-/// Every certificate is read, its self-signatures are computed, its digest and all index entries are
-/// compared with the tables, and what is damaged is named. Exit status 4 if anything is.
+/// Reads every certificate, verifies its self-signatures, and compares digests and all index entries. Lists what
+/// is damaged; the exit status is then 4.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Make all derived tables and indexes again from the certificates
+    /// Rebuild all indexes from the certificates
     #[arg(long)]
     rebuild: bool,
-    /// Believe the recorded verdicts instead of computing signatures
+    /// Skip signature verification; use the saved results
     #[arg(long, conflicts_with = "rebuild")]
     quick: bool,
-    /// Compute the self-signatures that an import or build with --no-verify left out
+    /// Verify the self-signatures that were skipped by import or build with --no-verify
     #[arg(long, conflicts_with_all = ["rebuild", "quick"])]
     verify: bool,
 }

@@ -9,10 +9,10 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::size;
 
-/// Give free space back and lay the store out in order
+/// Return free space to the file system and defragment the store
 ///
-/// Drops replaced entries of the change log, merges the full-text indexes and rewrites the file. Needs
-/// room for a second copy meanwhile. Other programs can go on reading.
+/// Removes replaced entries of the change log, merges the full-text indexes and rewrites the file. Needs free
+/// space for a second copy of the store. Other programs can read meanwhile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

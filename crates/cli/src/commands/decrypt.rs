@@ -1,6 +1,5 @@
 //! `talaria decrypt`
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,9 +9,9 @@ use talaria::message::{
 use talaria::status;
 use talaria::store::Access;
 
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
-use crate::files::{Source, Target, spool, watched};
+use crate::files::{Source, Target, check_distinct, spool, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::signatures::{self, SignerArgs, StatusArgs};
@@ -20,15 +19,16 @@ use crate::trust::{Belief, TrustArgs};
 
 /// Decrypt a message
 ///
-/// Keys are looked for in the key store and in the files named with --key-file. Signatures are checked
-/// against the certificates in the store and reported; a bad one makes the exit status 1, and no file is left
-/// of --output. With --signer, nothing at all is written unless those signers have good signatures. A message
-/// or a text that is signed and not encrypted is checked as `talaria verify` does, and its content written if
-/// its signatures are accepted. Nothing is written that is not known to be unchanged, and nothing is left of a
-/// message that turns out to be cut off or changed, if --output is used.
+/// Decrypts FILE (or standard input) with your keys, the keys in --key-file, or a passphrase.
+///
+/// Signatures are verified with the certificates in the store. If a signature is bad, the exit status is 1 and
+/// no output file is left. With --signer, nothing is written unless those signers have good signatures. A
+/// message that is signed but not encrypted is verified as by `talaria verify`.
+///
+/// Modified or truncated messages are refused; with --output, no file is left of them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The message [default: standard input]
+    /// Message to decrypt [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
     #[command(flatten)]
@@ -41,29 +41,29 @@ pub(crate) struct Args {
     status: StatusArgs,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Let content of messages without AEAD (RFC 4880) leave before its integrity is known; the exit
-    /// status says at the end whether it was
+    /// Write the content of RFC 4880 messages before their integrity is verified; check the exit status
+    /// before you use it
     #[arg(long)]
     stream_unverified: bool,
-    /// How many times larger than the message its content may be
+    /// Largest accepted ratio of content size to message size
     #[arg(long, value_name = "N", default_value_t = Limits::default().expansion)]
     max_expansion: u64,
-    /// What it may cost to try passphrases of the message that are stretched with Argon2: MiB of memory
-    /// times passes, over all tries
+    /// Largest accepted cost of Argon2 passphrases: MiB of memory times passes, summed over all attempts
     #[arg(long, value_name = "MIB", default_value_t = Limits::default().argon2_mib)]
     max_argon2: u64,
-    /// Write to a file, which is complete or not there [default: standard output]
+    /// Write to FILE instead of standard output; the file appears when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    read(args, cx).map_err(CliError::unread)
+    read(args, cx).map_err(|error| error.unread().of_input(args.input.as_deref()))
 }
 
 fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
     let expected = args.signers.expected(cx)?;
+    check_distinct(args.input.as_deref(), args.output.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let given = args.passphrase.given()?;
@@ -133,9 +133,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     report.lines(&signatures::found(expected.as_deref(), &received.decision))?;
     signatures::report(received.signatures(), &beliefs, &received.decision, cx);
     signatures::report_apart(received.apart, cx);
-    if cx.json {
-        writeln!(std::io::stderr(), "{}", json(&received, &beliefs))?;
-    }
+    cx.report(Content::of(args.output.as_deref()), &json(&received, &beliefs))?;
     if received.decision.is_err() {
         return Ok(ExitCode::from(1));
     }

@@ -7,31 +7,36 @@ use std::process::ExitCode;
 use talaria::store::{Access, Order, Query, Return};
 
 use super::parse_query;
+use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
 
 /// Delete certificates from the store
 ///
-/// A search must name one certificate, unless --all-matches is given. The change log keeps a note of
-/// what was deleted, for those who follow it.
+/// Each CERT must match one certificate, unless --all-matches is given. On a terminal, talaria shows what it will
+/// delete and asks. The change log keeps the fingerprints of deleted certificates for programs that follow it.
+/// Secret keys are not touched: see `talaria key delete`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificates to delete
     #[arg(value_name = "CERT", required = true, value_parser = parse_query)]
     queries: Vec<Query>,
-    /// Refuse to import them ever again, also if they are not there now
+    /// Also refuse to import them again, even if they are not in the store now
     #[arg(long)]
     block: bool,
-    /// Delete nothing; allow certificates back that were deleted with --block
+    /// Delete nothing; accept certificates again that were blocked with --block
     #[arg(long, conflicts_with = "block")]
     unblock: bool,
-    /// Delete all that a search names
+    /// Delete all certificates that match
     #[arg(long)]
     all_matches: bool,
-    /// Only say what would be deleted
+    /// Show what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
+    /// Delete without asking
+    #[arg(long, short)]
+    yes: bool,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -73,6 +78,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 candidates,
             });
         }
+    }
+    if !args.dry_run && !args.unblock {
+        let verb = if args.block { "deletes and blocks" } else { "deletes" };
+        let what = format!("This {verb}:\n  {}", named.join("\n  "));
+        // It can be imported again, so scripts need no --yes.
+        confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
     }
     let (count, verb) = if args.dry_run {
         (fingerprints.len() as u64, "would be deleted")

@@ -11,32 +11,32 @@ use super::export::Include;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Write a dump as keyservers exchange it
+/// Write a keyserver dump
 ///
-/// Files sks-dump-NNNN.pgp and metadata-sks-dump.txt, as SKS writes them: `talaria build`, SKS and
-/// Hockeypuck load them. The folder remembers where the dump ends, so that --incremental writes what has
-/// changed since into further files; deleted.txt then names what is in older files and was deleted.
+/// Writes sks-dump-NNNN.pgp and metadata-sks-dump.txt, which `talaria build`, SKS and Hockeypuck load. With
+/// --incremental, what has changed since the dump in the folder goes to further files, and deleted.txt lists the
+/// certificates in older files that were deleted since.
 ///
-/// Nobody has to wait: a server goes on meanwhile. What is in the folder is complete, also when a dump
-/// is broken off; replacing an older dump takes the room of both until the new one is done.
+/// A server keeps running meanwhile. The folder always holds a complete dump, even after an interruption;
+/// replacing a dump needs space for both.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder
+    /// Folder to write to
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
     /// Certificates per file
     #[arg(long, value_name = "N", default_value_t = 15_000)]
     certs_per_file: usize,
-    /// Only what was added or changed since the dump that is in the folder
+    /// Dump only what was added or changed since the dump in the folder
     #[arg(long, conflicts_with = "since")]
     incremental: bool,
-    /// Only what was added or changed since a token (see `talaria changes`)
+    /// Dump only what was added or changed since TOKEN (see `talaria changes`)
     #[arg(long, value_name = "TOKEN")]
     since: Option<Token>,
     /// Signatures to include
     #[arg(long, value_enum, default_value_t = Include::Exportable)]
     signatures: Include,
-    /// The server that the metadata names
+    /// Server name in the metadata
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     hostname: String,
 }

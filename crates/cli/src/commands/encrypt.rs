@@ -12,49 +12,50 @@ use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
 
 use super::parse_query;
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
-use crate::files::{Source, Target, watched};
+use crate::files::{Source, Target, check_distinct, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::{self, PassphraseArgs};
-use crate::signatures::{StatusArgs, signers, unfit};
+use crate::signatures::{StatusArgs, fingerprints, signers, unfit};
 use crate::terminal::Paint;
 use crate::trust::{Named, TrustArgs};
 
 /// Encrypt a file
 ///
-/// To certificates in the store, to passphrases, or both; signed with --sign-with. Without FILE, standard
-/// input is read. What is written follows RFC 9580 if all recipients have announced that they read it,
-/// GnuPG's AEAD if they have announced that, else RFC 4880. For a passphrase alone it is RFC 9580 with
-/// Argon2, which talaria, sq 1.0 and rsop read. --profile compatible is what most programs read, every
-/// GnuPG among them; --profile librepgp is for GnuPG and RNP at their fastest.
+/// Encrypts FILE (or standard input) to certificates in the store, to a passphrase, or both, and signs it if
+/// --sign-with is given.
+///
+/// The message format follows what the recipients' certificates announce: RFC 9580, the AEAD packet of GnuPG,
+/// or RFC 4880. Messages for a passphrase alone use RFC 9580 with Argon2, which talaria, sq 1.0 and rsop read
+/// and GnuPG does not: choose --profile compatible for GnuPG.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file to encrypt [default: standard input]
+    /// File to encrypt [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Encrypt to a certificate, named by its fingerprint, a key ID, or the whole address or text of a user ID; can be repeated
-    #[arg(long, short, value_name = "CERT", value_parser = parse_query)]
+    /// Recipient: a fingerprint, a key ID, or the whole address or text of a user ID (can be repeated)
+    #[arg(long, short, visible_short_alias = 'r', visible_alias = "recipient", value_name = "CERT", value_parser = parse_query)]
     to: Vec<Query>,
-    /// Encrypt only if the certificates are known to be those of their addresses
+    /// Refuse recipients whose identity is not confirmed
     #[arg(long)]
     trusted_only: bool,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Encrypt to a passphrase
+    /// Encrypt with a passphrase
     #[arg(long, short = 'c')]
     symmetric: bool,
     #[command(flatten)]
     passphrase: PassphraseArgs,
-    /// Sign with a key, too; can be repeated
-    #[arg(long, value_name = "KEY")]
+    /// Also sign, with this key (can be repeated)
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Vec<String>,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Write for readers of this specification, whatever the recipients have announced
+    /// Message format, whatever the recipients announce
     #[arg(long, value_enum)]
     profile: Option<ProfileArg>,
-    /// The AEAD mode of RFC 9580 [default: gcm, if all recipients take it]
+    /// AEAD mode for RFC 9580 [default: gcm if all recipients support it]
     #[arg(long, value_enum)]
     aead: Option<AeadArg>,
     #[command(flatten)]
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to a file, which is complete or not there [default: standard output]
+    /// Write to FILE instead of standard output; the file appears when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -72,12 +73,12 @@ pub(crate) struct Args {
 /// Specifications that messages can follow.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ProfileArg {
-    /// AEAD in version 2 packets
+    /// RFC 9580: AEAD (version 2 packets)
     Rfc9580,
-    /// CFB with a digest, which everybody reads
+    /// RFC 4880: readable by every OpenPGP program (same as `compatible`)
     #[value(alias = "compatible")]
     Rfc4880,
-    /// The AEAD packet of GnuPG
+    /// LibrePGP: the AEAD packet of GnuPG 2.3 and RNP
     Librepgp,
 }
 
@@ -94,17 +95,17 @@ impl From<ProfileArg> for Profile {
 /// AEAD modes that are written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum AeadArg {
-    /// The fastest one
+    /// The fastest
     Gcm,
-    /// The one that every reader of RFC 9580 has
+    /// Supported by every implementation of RFC 9580
     Ocb,
 }
 
 /// How to compress.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompressArgs {
-    /// Compress: zip, zlib or bzip2, with a level from 1 to 9; `auto` compresses what a sample says is
-    /// worth it [default: none]
+    /// Compress with zip, zlib or bzip2 at a level from 1 to 9; `auto` compresses if a sample shrinks
+    /// [default: no compression]
     #[arg(long, value_names = ["ALGORITHM", "LEVEL"], num_args = 1..=2)]
     compress: Vec<String>,
 }
@@ -210,6 +211,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // With --symmetric the passphrases are the message's, not the keys'.
     let unlocking = if args.symmetric { Vec::new() } else { given };
     let mut signers = signers(&args.sign_with, &unlocking, &args.keys, &mut report, cx)?;
+    check_distinct(args.input.as_deref(), args.output.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let options = EncryptOptions {
         profile: args.profile.map(Into::into),
@@ -239,5 +241,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     target.keep(false)?;
     report.lines(&status::encrypted(&encrypted, &signers, cx.now))?;
     args.trust.encrypted_to(&names, cx)?;
+    let json = serde_json::json!({
+        "action": "encrypt", "output": args.output, "recipients": names,
+        "passphrases": recipients.passwords(), "signed_by": fingerprints(&signers),
+        "cipher": encrypted.cipher.to_string(), "aead": encrypted.aead.map(|aead| aead.to_string()),
+    });
+    cx.report(Content::of(args.output.as_deref()), &json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,10 +14,10 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::render::counted;
 
-/// Write certificates from the store
+/// Export certificates from the store
 ///
-/// To standard output, a file, a GnuPG home directory or a certificate directory; `talaria dump` writes
-/// the dumps of keyservers. Several stores are joined on the way out.
+/// Writes to standard output, a file, a GnuPG home directory or a certificate directory. Certificates of
+/// several stores are merged. `talaria dump` writes keyserver dumps; `talaria key export` exports secret keys.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificates to export [default: all]
@@ -26,19 +26,19 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to a file, which is complete or not there
+    /// Write to FILE instead of standard output; the file appears when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Signatures to include
     #[arg(long, value_enum, default_value_t = Include::Exportable)]
     signatures: Include,
-    /// Only what was added or changed since a token (see `talaria changes`)
+    /// Export only what was added or changed since TOKEN (see `talaria changes`)
     #[arg(long, value_name = "TOKEN", conflicts_with = "queries")]
     changed_since: Option<Token>,
-    /// Write pubring.kbx in a GnuPG home directory, joining what is there
+    /// Merge into pubring.kbx of the GnuPG home directory DIR, and write the owner trust to DIR/otrust.txt
     #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
     to_gnupg: Option<PathBuf>,
-    /// Write to a certificate directory (pgp.cert.d), joining what is there
+    /// Merge into the certificate directory (pgp.cert.d) DIR
     #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
     to_certd: Option<PathBuf>,
 }
@@ -46,11 +46,11 @@ pub(crate) struct Args {
 /// Which signatures go along.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Include {
-    /// All, also those marked as local
+    /// All, including local signatures
     All,
-    /// All that may leave a ring
+    /// All except local signatures
     Exportable,
-    /// The newest self-signatures and revocations only
+    /// Only the newest self-signatures and revocations
     Minimal,
 }
 

@@ -14,22 +14,24 @@ use crate::render::counted;
 
 /// Add certificates to the store
 ///
-/// Files are recognised by their content: keyrings (binary or armored, any number of blocks), SKS
-/// dumps, GnuPG's pubring.kbx, pubring.gpg, pubring.db, exported ownertrust and whole home
-/// directories, certificate directories (pgp.cert.d), other stores, and a revocation that comes alone.
-/// What is there already is joined, never replaced. One bad certificate does not stop the rest.
+/// The file format is detected: keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx, pubring.gpg,
+/// pubring.db and exported owner trust, GnuPG home directories, certificate directories (pgp.cert.d), other
+/// stores, and single revocations; each also compressed with gzip, zstd, xz or bzip2.
+///
+/// Certificates that are in the store already are merged, never replaced. A bad certificate is reported and
+/// does not stop the import.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, folders or http(s) addresses; - for standard input
+    /// Files, folders or URLs (http, https); - for standard input. With --keyserver: what to search for
     #[arg(value_name = "FILE", required_unless_present_any = ["keyserver", "wkd"])]
     files: Vec<String>,
-    /// Ask a keyserver (hkps://…, hkp://…) for the certificates named after it
+    /// Fetch the certificates named by FILE from a keyserver (hkps://… or hkp://…)
     #[arg(long, value_name = "SERVER", requires = "files")]
     keyserver: Option<String>,
-    /// Ask the web key directory of its domain for an e-mail address
+    /// Fetch the certificate of an e-mail address from the web key directory (WKD) of its domain
     #[arg(long, value_name = "ADDRESS")]
     wkd: Vec<String>,
-    /// Do not compute self-signatures now; `talaria check --verify` does it later
+    /// Skip the verification of self-signatures; `talaria check --verify` does it later
     #[arg(long)]
     no_verify: bool,
 }
@@ -88,7 +90,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         ));
     }
     let bad = reports.iter().any(|report| report.error.is_some() || report.rejected_count > 0);
-    Ok(if bad { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    let unreadable = reports.iter().any(|report| report.is_unreadable);
+    Ok(match (unreadable, bad) {
+        (true, _) => ExitCode::from(5),
+        (false, true) => ExitCode::from(3),
+        (false, false) => ExitCode::SUCCESS,
+    })
 }
 
 fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {

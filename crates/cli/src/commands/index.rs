@@ -9,25 +9,25 @@ use talaria::store::{Access, TextIndex};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Add or leave out a full-text index
+/// Add or remove a full-text index
 ///
-/// The index of words makes +word searches fast, that of trigrams searches for any part of a user ID.
-/// Without them the same searches read every certificate's summary.
+/// The word index speeds up +word searches, the trigram index searches for any part of a user ID. Without them,
+/// these searches read the summary of every certificate.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to do [default: tell which indexes there are]
+    /// Action [default: list the indexes]
     #[arg(value_enum, requires = "index")]
     action: Option<Action>,
-    /// The index
+    /// Index to add or remove
     #[arg(value_enum)]
     index: Option<Name>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Action {
-    /// Make it from the certificates
+    /// Build the index
     Add,
-    /// Leave it out
+    /// Remove the index
     Drop,
 }
 

@@ -17,13 +17,13 @@ use crate::progress::size;
 use crate::render::{day, printable};
 use crate::terminal::Paint;
 
-/// Say what a message is made of
+/// Show recipients, encryption and signatures of a message
 ///
-/// Whom it is for, how it is encrypted, who says to have signed it: all that can be told without any key.
-/// Names are those of certificates in the store. Nothing is decrypted and no signature is checked.
+/// Needs no key: shows the recipients, the encryption, and who claims to have signed. Names are those of
+/// certificates in the store. Nothing is decrypted or verified.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The message [default: standard input]
+    /// Message to inspect [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
     /// List the outermost packets with their fields as they are
@@ -32,6 +32,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    print(args, cx).map_err(|error| error.of_input(args.input.as_deref()))
+}
+
+fn print(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let source = Source::open(args.input.as_deref())?;
     let bytes = source.size;
     let (kind, packets, cleartext) = watched(cx, bytes, &Unfinished::default(), |watch| {

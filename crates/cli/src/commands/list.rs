@@ -18,48 +18,47 @@ use crate::trust::TrustArgs;
 
 /// List certificates
 ///
-/// All of them, or those that any of the searches names. On a terminal each has one line: its validity, when
-/// its primary key was made, the algorithm, the user ID, and how many more user IDs it has. --long says more,
-/// and is what is written to a file or a pipe. A line is printed as soon as it is known, however many follow.
+/// Lists all certificates, or those that match any QUERY. On a terminal, each has one line: validity, date of
+/// creation, algorithm, user ID, and the number of further user IDs. Files and pipes get the long form, as with
+/// --long. Output starts at once, however large the store is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificates to list [default: all]
     #[arg(value_name = "QUERY", value_parser = parse_query)]
     queries: Vec<Query>,
-    /// How to list them [default: short on a terminal, otherwise long]
+    /// Output format [default: short on a terminal, otherwise long]
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["json", "with_colons"])]
     format: Option<Format>,
-    /// Print keys, fingerprints and all user IDs: the same as --format long
+    /// Print keys, fingerprints and all user IDs (same as --format long)
     #[arg(long, short, conflicts_with_all = ["format", "json", "with_colons"])]
     long: bool,
-    /// List no more than this many, and print the token to go on with
+    /// List at most N certificates, and print a token to continue
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Go on behind the certificate at which --limit has ended a listing
+    /// Continue a listing that --limit ended
     #[arg(long, value_name = "TOKEN", conflicts_with = "order")]
     after: Option<Bookmark>,
-    /// Print gpg's machine format (GnuPG, doc/DETAILS)
+    /// Print gpg's colon format (GnuPG, doc/DETAILS)
     #[arg(long, conflicts_with = "json")]
     with_colons: bool,
-    /// The release of GnuPG whose machine format is written: in 2.4 the subkeys of an expired key expire with
-    /// it
+    /// GnuPG release to follow in the colon format: since 2.4, subkeys expire with their primary key
     #[arg(long, value_enum, value_name = "RELEASE", default_value_t, requires = "with_colons")]
     gnupg: Release,
-    /// Print keygrips as well
+    /// Also print keygrips
     #[arg(long)]
     with_keygrip: bool,
-    /// Print signatures as well, with the names of their makers
+    /// Also print signatures with the names of their issuers
     #[arg(long, alias = "list-sigs")]
     with_sigs: bool,
-    /// Say what is believed of each user ID and why, certificates with conflicts first
+    /// Also print the validity of each user ID and the reason, certificates with TOFU conflicts first
     #[arg(long)]
     with_trust: bool,
-    /// Print what was seen of each user ID in gpg's machine format, in the models tofu and tofu+pgp
+    /// Also print TOFU statistics in the colon format, for the trust models tofu and tofu+pgp
     #[arg(long, requires = "with_colons")]
     with_tofu_info: bool,
     #[command(flatten)]
     trust: TrustArgs,
-    /// The order to list in, if there is no search
+    /// Sort order (only without a QUERY)
     #[arg(long, value_enum, default_value_t = By::Added)]
     order: By,
     #[command(flatten)]
@@ -69,11 +68,11 @@ pub(crate) struct Args {
 /// The order of a listing.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum By {
-    /// As they were added
+    /// By the time of addition
     Added,
     /// By fingerprint
     Key,
-    /// By their last change
+    /// By the time of the last change
     Changed,
 }
 

@@ -1,63 +1,205 @@
 //! `talaria man`
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
+use clap_mangen::roff::{Roff, bold, italic, roman};
 
-use crate::cli::Cli;
-use crate::context::Context;
+use crate::cli::{EXIT_STATUSES, command};
+use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::examples;
 
-/// Write the manual pages
+/// Print or write the manual pages
 ///
-/// To standard output, or with --dir one file per command (talaria.1, talaria-import.1, …).
+/// Prints one page, or with --dir writes one file per command (talaria.1, talaria-import.1, …).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The command whose page to print [default: talaria itself]
+    /// Command whose page to print, such as `key generate` [default: talaria itself]
     #[arg(value_name = "COMMAND")]
-    command: Option<String>,
-    /// Write all pages into this folder
+    command: Vec<String>,
+    /// Write all pages into DIR
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
-    let mut top = Cli::command().disable_help_subcommand(true);
+/// Files of the user, and what is in them.
+const FILES: [(&str, &str); 4] = [
+    ("~/.local/share/talaria/certs.db", "the store: certificates, owner trust, TOFU data, peers"),
+    ("~/.local/share/talaria/keys/", "secret keys, one file each, readable only by you"),
+    (
+        "~/.local/share/talaria/keys/revocations/",
+        "revocation certificates of keys that were generated here",
+    ),
+    (
+        "~/.config/talaria/config.toml",
+        "default values of options: store, keys, trust-model, tofu-default-policy, gpg-agent",
+    ),
+];
+
+/// Variables of the environment, and what they do.
+const ENVIRONMENT: [(&str, &str); 9] = [
+    ("TALARIA_STORE", "the store, as --store"),
+    ("TALARIA_KEYS", "the folder of secret keys, as --keys"),
+    ("TALARIA_CONFIG", "the configuration file; empty: none"),
+    ("TALARIA_TRUST_MODEL", "the trust model, as --trust-model"),
+    (
+        "HOME",
+        "where the files above are. Without it, and without XDG_DATA_HOME, the store has to be named",
+    ),
+    ("XDG_DATA_HOME", "replaces ~/.local/share"),
+    ("XDG_CONFIG_HOME", "replaces ~/.config"),
+    ("GNUPGHOME", "the home directory of GnuPG, for --gpg-agent"),
+    ("NO_COLOR", "if not empty: no colors"),
+];
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut top = command().disable_help_subcommand(true);
     top.build();
     if let Some(folder) = &args.dir {
-        fs::create_dir_all(folder)?;
-        pages(folder, "talaria", &top)?;
+        let failed = |source| talaria::Error::Io {
+            action: "write",
+            name: folder.display().to_string(),
+            source,
+        };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let mut count = 0;
+        write_pages(folder, &[], &top, &mut count)?;
+        cx.status(format_args!("Wrote {count} manual pages to {}.", folder.display()));
+        let json = serde_json::json!({ "action": "man", "folder": folder, "pages": count });
+        cx.report(Content::Elsewhere, &json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let command = match &args.command {
-        None => top,
-        Some(name) => top
-            .find_subcommand(name)
-            .cloned()
-            .ok_or_else(|| CliError::Usage(format!("there is no command {name}")))?,
-    };
-    let mut text = Vec::new();
-    clap_mangen::Man::new(command).render(&mut text)?;
-    std::io::stdout().write_all(&text)?;
+    let words: Vec<&str> = args.command.iter().flat_map(|word| word.split(['-', ' '])).collect();
+    let (words, command) = found(&top, &words)?;
+    std::io::stdout().write_all(&page(&words, command)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of a command and those of its subcommands.
-fn pages(folder: &Path, name: &str, command: &clap::Command) -> Result<(), CliError> {
-    page(folder, name, command.clone())?;
-    for part in command.get_subcommands().filter(|part| part.get_name() != "help") {
-        pages(folder, &format!("{name}-{}", part.get_name()), part)?;
+/// The command with these words. The name of a command may have been cut at its hyphens.
+fn found<'c>(
+    top: &'c clap::Command,
+    words: &[&str],
+) -> Result<(Vec<String>, &'c clap::Command), CliError> {
+    let (mut at, mut names, mut rest) = (top, Vec::new(), words);
+    while !rest.is_empty() {
+        let part = (1..=rest.len()).rev().find_map(|count| {
+            let name = rest[..count].join("-");
+            Some((count, at.find_subcommand(&name)?))
+        });
+        let Some((count, part)) = part else {
+            return Err(CliError::Usage(format!(
+                "there is no command `{}`: `talaria help` lists all commands",
+                words.join(" ")
+            )));
+        };
+        names.push(part.get_name().to_owned());
+        (at, rest) = (part, &rest[count..]);
+    }
+    Ok((names, at))
+}
+
+/// Writes the page of a command and those of its subcommands.
+fn write_pages(
+    folder: &Path,
+    words: &[String],
+    command: &clap::Command,
+    count: &mut usize,
+) -> Result<(), CliError> {
+    let path = folder.join(format!("{}.1", title(words)));
+    std::fs::write(&path, page(words, command)?).map_err(|source| talaria::Error::Io {
+        action: "write",
+        name: path.display().to_string(),
+        source,
+    })?;
+    *count += 1;
+    for part in command.get_subcommands() {
+        let words = [words, &[part.get_name().to_owned()]].concat();
+        write_pages(folder, &words, part, count)?;
     }
     Ok(())
 }
 
-fn page(folder: &Path, name: &str, command: clap::Command) -> Result<(), CliError> {
-    let mut text = Vec::new();
-    // Leaked once per page, in a command that ends right after.
-    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    clap_mangen::Man::new(command.name(name)).render(&mut text)?;
-    Ok(fs::write(folder.join(format!("{name}.1")), text)?)
+/// The name of the page of a command.
+fn title(words: &[String]) -> String {
+    [&["talaria".to_owned()], words].concat().join("-")
+}
+
+/// The page of a command.
+fn page(words: &[String], command: &clap::Command) -> Result<Vec<u8>, CliError> {
+    let title = title(words);
+    let mut out = Vec::new();
+    let man = clap_mangen::Man::new(
+        command
+            .clone()
+            .display_name(&title)
+            .bin_name([&["talaria".to_owned()], words].concat().join(" ")),
+    );
+    let man = man.title(title.to_uppercase()).manual("talaria manual").source("talaria");
+    man.render_title(&mut out)?;
+    man.render_name_section(&mut out)?;
+    man.render_synopsis_section(&mut out)?;
+    man.render_description_section(&mut out)?;
+    man.render_options_section(&mut out)?;
+    if command.has_subcommands() {
+        section(&mut out, "SUBCOMMANDS", |roff| {
+            for part in command.get_subcommands() {
+                let about = part.get_about().map(ToString::to_string).unwrap_or_default();
+                entry(
+                    roff,
+                    &format!(
+                        "talaria {}",
+                        [words, &[part.get_name().to_owned()]].concat().join(" ")
+                    ),
+                    &about,
+                );
+            }
+        })?;
+    }
+    let examples = examples::of(&words.join(" "));
+    if !examples.is_empty() {
+        section(&mut out, "EXAMPLES", |roff| {
+            for (about, line) in examples {
+                roff.control("TP", []).text([roman(format!("{about}:"))]).text([bold(*line)]);
+            }
+        })?;
+    }
+    section(&mut out, "EXIT STATUS", |roff| {
+        EXIT_STATUSES
+            .iter()
+            .for_each(|(status, meaning)| entry(roff, &status.to_string(), meaning));
+    })?;
+    section(&mut out, "FILES", |roff| {
+        for (name, about) in FILES {
+            roff.control("TP", []).text([italic(name)]).text([roman(about)]);
+        }
+    })?;
+    section(&mut out, "ENVIRONMENT", |roff| {
+        ENVIRONMENT.iter().for_each(|(name, about)| entry(roff, name, about));
+    })?;
+    section(&mut out, "SEE ALSO", |roff| {
+        let mut names: Vec<String> = command
+            .get_subcommands()
+            .map(|part| self::title(&[words, &[part.get_name().to_owned()]].concat()))
+            .collect();
+        if let Some((_, parents)) = words.split_last() {
+            names.insert(0, self::title(parents));
+        }
+        names.push("gpg".to_owned());
+        let names: Vec<String> = names.iter().map(|name| format!("{name}(1)")).collect();
+        roff.text([roman(names.join(", "))]);
+    })?;
+    Ok(out)
+}
+
+fn section(out: &mut Vec<u8>, title: &str, fill: impl FnOnce(&mut Roff)) -> Result<(), CliError> {
+    let mut roff = Roff::new();
+    roff.control("SH", [title]);
+    fill(&mut roff);
+    Ok(roff.to_writer(out)?)
+}
+
+fn entry(roff: &mut Roff, name: &str, about: &str) {
+    roff.control("TP", []).text([bold(name)]).text([roman(about)]);
 }

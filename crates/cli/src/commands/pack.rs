@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use talaria::message::{ArmorWriter, EncryptOptions, Label, Literal, pack};
 
 use super::encrypt::CompressArgs;
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
-use crate::files::{Source, Target, watched};
+use crate::files::{Source, Target, check_distinct, watched};
 
-/// Write a file as an OpenPGP message, neither encrypted nor signed
+/// Write a file as an OpenPGP message without encryption or signature
 ///
-/// What `gpg --store` does: a literal packet, compressed if that is asked for.
+/// Like `gpg --store`: a literal data packet, compressed with --compress.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file [default: standard input]
+    /// File to pack [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
     #[command(flatten)]
@@ -23,12 +23,13 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to a file, which is complete or not there [default: standard output]
+    /// Write to FILE instead of standard output; the file appears when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    check_distinct(args.input.as_deref(), args.output.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let options = EncryptOptions {
@@ -52,5 +53,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(())
     })?;
     target.keep(false)?;
+    let json = serde_json::json!({ "action": "pack", "output": args.output });
+    cx.report(Content::of(args.output.as_deref()), &json)?;
     Ok(ExitCode::SUCCESS)
 }

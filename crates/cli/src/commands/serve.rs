@@ -12,23 +12,27 @@ use crate::error::CliError;
 
 /// Run a keyserver on the store
 ///
-/// Works without a configuration file: HKP, its second version and the pages at the given address.
-/// SIGHUP reads the configuration again, SIGTERM lets open requests end. Other commands can be used
-/// on the store meanwhile.
+/// Serves HKP, HKP version 2 and web pages; no configuration file is needed. SIGHUP reloads the configuration,
+/// SIGTERM stops the server after open requests are answered. Other commands can use the store meanwhile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on (can be repeated) [default: 127.0.0.1:11371]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     listen: Vec<SocketAddr>,
     /// Address to listen on for gossip with other keyservers (can be repeated) [default: no gossip]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     gossip: Vec<SocketAddr>,
-    /// Configuration file, TOML; what is on the command line comes first
+    /// Configuration file (TOML); command line options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the configuration in force, and end
+    /// Print the effective configuration and exit
     #[arg(long)]
     show_config: bool,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse()
+        .map_err(|_| "an address is IP:PORT, such as 127.0.0.1:11371, 0.0.0.0:11371 or [::]:11371")
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -44,15 +48,23 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     config.validate()?;
     if args.show_config {
-        write!(std::io::stdout().lock(), "{}", config.to_toml())?;
+        let text = config.to_toml();
+        if cx.json {
+            let value: toml::Table = text
+                .parse()
+                .map_err(|error: toml::de::Error| CliError::Usage(error.to_string()))?;
+            writeln!(std::io::stdout().lock(), "{}", serde_json::json!(value))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        write!(std::io::stdout().lock(), "{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
     talaria_server::start_log(&config.log);
     cx.make_folder()?;
     let scheme = if config.http.tls_certificate.is_some() { "https" } else { "http" };
-    let server = Server::start(cx.path(), config, args.config.clone())?;
+    let server = Server::start(cx.path()?, config, args.config.clone())?;
     for address in server.addresses() {
-        cx.status(format_args!("Serving {} at {scheme}://{address}/", cx.path().display()));
+        cx.status(format_args!("Serving {} at {scheme}://{address}/", cx.path()?.display()));
     }
     for address in server.gossip_addresses() {
         cx.status(format_args!("Gossiping at {address}"));

@@ -12,13 +12,13 @@ use crate::error::CliError;
 use crate::render;
 use crate::terminal::PagerArgs;
 
-/// Show all that is known about one certificate
+/// Show one certificate in detail
 ///
-/// Its keys with their keygrips, its user IDs, and under each of them its signatures with date and verdict.
-/// Signatures that others made are only counted, unless --with-sigs lists them; --json has them all.
+/// Shows keys with keygrips, user IDs, and the signatures of each with date and whether they are good. Signatures by
+/// others are counted; --with-sigs lists them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The certificate
+    /// Certificate to show
     #[arg(value_name = "CERT", value_parser = parse_query)]
     query: Query,
     /// List the signatures that others made, too, with the names of their makers

@@ -12,39 +12,44 @@ use talaria::message::{
 use talaria::status::{self, Form};
 
 use super::encrypt::CompressArgs;
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
-use crate::files::{Source, Target, watched};
+use crate::files::{Source, Target, check_distinct, watched};
 use crate::keys::KeyArgs;
 use crate::passphrase::PassphraseArgs;
-use crate::signatures::{StatusArgs, signers, unfit};
+use crate::signatures::{StatusArgs, fingerprints, signers, unfit};
 
 /// Sign a file
 ///
-/// The signature is detached unless --inline or --cleartext is given. Without FILE, standard input is
-/// read.
+/// Signs FILE (or standard input). The signature is detached unless --inline or --cleartext is given.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file to sign [default: standard input]
+    /// File to sign [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
-    /// The key to sign with; can be repeated [default: the only one there is]
-    #[arg(long, short, value_name = "KEY")]
+    /// Key to sign with (can be repeated) [default: your only key]
+    #[arg(
+        long,
+        short,
+        visible_short_alias = 'u',
+        visible_alias = "local-user",
+        value_name = "KEY"
+    )]
     with: Vec<String>,
     #[command(flatten)]
     keys: KeyArgs,
     #[command(flatten)]
     passphrase: PassphraseArgs,
-    /// Write the file and its signature as one message
+    /// Write file and signature as one message
     #[arg(long, group = "form")]
     inline: bool,
-    /// Write a text that stays readable, with its signature below
+    /// Write a readable text with its signature below (cleartext signature)
     #[arg(long, group = "form")]
     cleartext: bool,
-    /// Sign as text: line ends may be changed on the way
+    /// Sign as text: the signature stays valid if line endings change
     #[arg(long)]
     text: bool,
-    /// The digest [default: sha256; sha512 for keys of version 6]
+    /// Hash algorithm [default: sha256; sha512 for version 6 keys]
     #[arg(long, value_enum)]
     hash: Option<HashArg>,
     #[command(flatten)]
@@ -54,12 +59,12 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to a file, which is complete or not there [default: standard output]
+    /// Write to FILE instead of standard output; the file appears when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Digests to sign with.
+/// Hash algorithms to sign with.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HashArg {
     Sha256 = 8,
@@ -83,6 +88,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             signer.set_hash(hash as u8)?;
         }
     }
+    check_distinct(args.input.as_deref(), args.output.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let options = EncryptOptions {
@@ -126,5 +132,15 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         _ => Form::Detached,
     };
     report.lines(&status::signed(&signers, form, args.text, now))?;
+    let json = serde_json::json!({
+        "action": "sign", "output": args.output, "signed_by": fingerprints(&signers),
+        "form": match form {
+            Form::Detached => "detached",
+            Form::Inline => "inline",
+            Form::Cleartext => "cleartext",
+        },
+        "created": now,
+    });
+    cx.report(Content::of(args.output.as_deref()), &json)?;
     Ok(ExitCode::SUCCESS)
 }

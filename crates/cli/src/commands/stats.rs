@@ -15,12 +15,12 @@ use crate::error::CliError;
 use crate::progress::{grouped, size};
 use crate::terminal::Paint;
 
-/// Count what the store holds
+/// Show statistics of the store
 ///
-/// Certificates by validity, algorithm, version, year and size; with --svg as a picture.
+/// Counts certificates by validity, algorithm, version, year and size. --svg also draws them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Draw the counts into an SVG file
+    /// Also draw the statistics as an SVG picture in FILE
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

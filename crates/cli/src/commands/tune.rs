@@ -11,20 +11,19 @@ use talaria_bench::storage::{Mix, PageSizeFigures, measure_page_size, table};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Find the page size that suits your certificates and your work
+/// Find the best page size for your store
 ///
-/// Builds a sample of the store's own certificates at each page size from 4 to 64 KiB, beside the store,
-/// measures bulk, single commits, batches, look-ups and scan on it, prints the table that the report on
-/// tuning SKS (2011) printed, and recommends one for the mix of work that you name.
+/// Builds a sample of your certificates at each page size from 4 to 64 KiB, measures builds, commits, lookups and
+/// scans, and recommends a page size for the kind of use.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What the store mostly does
+    /// Main use of the store
     #[arg(long = "for", value_enum, default_value_t = Use::Mixed)]
     purpose: Use,
     /// Certificates in the sample
     #[arg(long, value_name = "N", default_value_t = 5000)]
     sample: usize,
-    /// Lay the store out with the recommended page size; no other program may have it open
+    /// Rewrite the store with the recommended page size; no other program may have it open
     #[arg(long)]
     apply: bool,
 }
@@ -32,13 +31,13 @@ pub(crate) struct Args {
 /// A mix of work.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Use {
-    /// Some of all
+    /// A mix of all
     Mixed,
-    /// Look-ups, as a mail program does
+    /// Lookups, as by a mail program
     Lookups,
-    /// Single commits under load, as a keyserver does
+    /// Single commits under load, as on a keyserver
     Commits,
-    /// Bulk builds and whole scans, as for statistics
+    /// Builds and full scans, as for statistics
     Bulk,
 }
 
@@ -87,7 +86,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             "a sample of fewer than 50 certificates says nothing; import more first".into(),
         ));
     }
-    let folder = cx.path().parent().filter(|f| !f.as_os_str().is_empty());
+    let folder = cx.path()?.parent().filter(|f| !f.as_os_str().is_empty());
     let folder = folder.unwrap_or(".".as_ref()).to_owned();
     let mix = Mix { now: cx.now, ..Mix::default() };
     let mut figures = Vec::new();

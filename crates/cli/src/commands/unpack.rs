@@ -5,28 +5,33 @@ use std::process::ExitCode;
 
 use talaria::message::{Limits, Message, MessageError, MessageKind, Verifier, verify_inline};
 
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
-use crate::files::{Source, Target, watched};
+use crate::files::{Source, Target, check_distinct, watched};
 
 /// Write the content of a message that is not encrypted
 ///
-/// What `talaria pack` and `gpg --store` have packed, or what somebody has signed. Signatures are not
-/// checked: `talaria verify --output` does that.
+/// Unpacks what `talaria pack` or `gpg --store` wrote, or the content of a signed message. Signatures are not
+/// verified: use `talaria verify --output` for that.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The message [default: standard input]
+    /// Message to unpack [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
-    /// How many times larger than the message its content may be
+    /// Largest accepted ratio of content size to message size
     #[arg(long, value_name = "N", default_value_t = Limits::default().expansion)]
     max_expansion: u64,
-    /// Write to a file, which is complete or not there [default: standard output]
+    /// Write to FILE instead of standard output; the file appears when it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    unpack(args, cx).map_err(|error| error.of_input(args.input.as_deref()))
+}
+
+fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
+    check_distinct(args.input.as_deref(), args.output.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let mut target = Target::open(args.output.as_deref(), false)?;
@@ -43,6 +48,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(verify_inline(&mut message.into_packets()?, &mut target, &verifier, limits)?.1)
     })?;
     target.keep(false)?;
+    let json = serde_json::json!({
+        "action": "unpack", "output": args.output, "signatures": signatures.len(),
+    });
+    cx.report(Content::of(args.output.as_deref()), &json)?;
     match signatures.len() {
         0 => {}
         1 => cx.status(format_args!("The message has a signature that was not checked.")),

@@ -13,23 +13,27 @@ use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, spool, watched};
+use crate::files::{Source, Target, check_distinct, spool, watched};
 use crate::signatures::{self, SignerArgs, StatusArgs, StatusFile};
 use crate::trust::TrustArgs;
 
-/// Check signatures
+/// Verify signatures
 ///
-/// FILE is a signed message or a signed text, whose content --output writes if its signatures are accepted.
-/// It can also be a detached signature, which is checked on the file beside it (`x` for `x.sig` or `x.asc`);
-/// --signature names one, to be checked on FILE. Certificates are looked up in the store. Exit status: 0 if a
-/// signature is good and counts, and none is bad; with --signer, if those signers have good signatures; 1
-/// otherwise. The reasons are said.
+/// `talaria verify SIGNATURE FILE` verifies a detached signature, as gpg does. If SIGNATURE is named like the
+/// file (`x.sig` or `x.asc` for `x`), FILE can be left out. A signed message or a cleartext-signed text is
+/// one file; --output writes its content if the signatures are accepted.
+///
+/// Signers' certificates are looked up in the store. The exit status is 0 if at least one signature is good and
+/// none is bad, or with --signer, if those signers have good signatures. Otherwise it is 1.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What was signed, a signed message, or a detached signature [default: standard input]
-    #[arg(value_name = "FILE")]
+    /// Detached signature, signed message, or (with --signature) the signed file [default: standard input]
+    #[arg(value_name = "SIGNATURE")]
     input: Option<PathBuf>,
-    /// The detached signature
+    /// File that the detached signature is for
+    #[arg(value_name = "FILE", conflicts_with_all = ["signature", "output"])]
+    file: Option<PathBuf>,
+    /// Detached signature to verify on the file that is named without option
     #[arg(long, short, value_name = "FILE")]
     signature: Option<PathBuf>,
     #[command(flatten)]
@@ -38,13 +42,25 @@ pub(crate) struct Args {
     status: StatusArgs,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Write what was signed to a file, if its signatures are accepted
+    /// Write the signed content to FILE if its signatures are accepted
     #[arg(long, short, value_name = "FILE", conflicts_with = "signature")]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    verify(args, cx).map_err(CliError::unread)
+    let (signature, document) = args.files();
+    let name = if signature.is_some() { signature } else { document };
+    verify(args, cx).map_err(|error| error.unread().of_input(name))
+}
+
+impl Args {
+    /// The detached signature, if one is named as such, and the file or message.
+    fn files(&self) -> (Option<&Path>, Option<&Path>) {
+        match &self.file {
+            Some(file) => (self.input.as_deref(), Some(file)),
+            None => (self.signature.as_deref(), self.input.as_deref()),
+        }
+    }
 }
 
 /// What came out of checking.
@@ -64,9 +80,11 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let expected = args.signers.expected(cx)?;
     let stores = cx.stores(Access::Read)?;
     let verifier = Verifier::new(stores.into_lookup(cx.now), cx.policy(), cx.now);
-    let source = Source::open(args.input.as_deref())?;
+    check_distinct(args.input.as_deref(), args.output.as_deref())?;
+    let (signature, document) = args.files();
+    let source = Source::open(document)?;
     let size = source.size;
-    let signature = args.signature.as_deref().map(|path| Source::open(Some(path))).transpose()?;
+    let signature = signature.map(|path| Source::open(Some(path))).transpose()?;
     let mut target =
         args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
     let unfinished = target.as_ref().map(Target::unfinished).unwrap_or_default();
@@ -93,7 +111,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 let (found, wanted) = (message.kind(), "a signed message");
                 return Err(MessageError::OtherKind { found, wanted }.into());
             }
-            let file = signed_file(args.input.as_deref());
+            let file = signed_file(document);
             let name = || file.as_ref().map(|file| file.display().to_string());
             let Some(file) = file.as_ref().filter(|file| file.is_file()) else {
                 return Err(CliError::Detached { file: name() });

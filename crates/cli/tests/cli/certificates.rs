@@ -73,15 +73,15 @@ fn errors_name_the_object_and_what_to_do() {
     assert!(missing.contains("no store at") && missing.contains("talaria import"), "{missing}");
     let ring = program.ring("ring.pgp", &corpus(3));
     program.ok(&["import", ring.to_str().unwrap()]);
-    assert!(program.fails(&["list", "nobody"], 1).contains("nothing found for nobody"));
-    assert!(program.fails(&["list", "0x123"], 1).contains("nothing found"));
+    assert!(program.fails(&["list", "nobody"], 1).contains("no certificate found for nobody"));
+    assert!(program.fails(&["list", "0x123"], 1).contains("no certificate found"));
     assert!(program.fails(&["list", "0x123456"], 2).contains("a key ID has 8 or 16 digits"));
     assert!(program.fails(&["frobnicate"], 2).contains("unrecognized subcommand"));
     let ambiguous = program.fails(&["show", "*example"], 1);
     assert!(ambiguous.contains("*example is ambiguous: 3 certificates match"), "{ambiguous}");
     let keyring = program.with_store(ring.clone());
     let refused = keyring.fails(&["delete", "--all-matches", "*example"], 2);
-    assert!(refused.contains("is a keyring file, which is only read"), "{refused}");
+    assert!(refused.contains("is a keyring file, which talaria does not change"), "{refused}");
     fs::remove_file(ring).unwrap();
 }
 
@@ -131,7 +131,7 @@ fn an_export_of_what_changed_completes_an_older_one() {
     copy.ok(&["import", full.to_str().unwrap(), increment.to_str().unwrap()]);
     assert_eq!(copy.contents(), program.contents());
     let foreign = copy.fails(&["export", "--changed-since", &token, "--armor"], 2);
-    assert!(foreign.contains("the token is not one of"), "{foreign}");
+    assert!(foreign.contains("the token belongs to another store"), "{foreign}");
 }
 
 #[test]
@@ -252,18 +252,16 @@ fn help_completions_and_manual_come_from_one_place() {
     let help = program.ok(&["--help"]);
     let commands: Vec<&str> = help
         .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
+        .take_while(|line| *line != "Global options:")
+        .filter_map(|line| line.strip_prefix("  "))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert!(commands.len() > 14, "{commands:?}");
-    let script = program.ok(&["completions", "bash"]);
+    assert!(program.ok(&["completions", "bash"]).contains("COMPLETE"));
     let pages = program.path("man");
     program.ok(&["man", "--dir", pages.to_str().unwrap()]);
     for command in commands.iter().filter(|command| **command != "help") {
         assert!(program.ok(&[command, "--help"]).contains("Usage: talaria"));
-        assert!(script.contains(command), "{command}");
         assert!(pages.join(format!("talaria-{command}.1")).exists(), "{command}");
     }
     assert!(program.ok(&["man", "import"]).contains(".TH"));

@@ -180,7 +180,7 @@ fn an_address_that_two_certificates_have_is_refused() {
     alice.certify(&right);
     assert_eq!(alice.believed(&right), ["bob@example.org"]);
     // One that is revoked is out of the question.
-    evil.ok_at(THEN + 1, "key revoke bob");
+    evil.ok_at(THEN + 1, "key revoke --yes bob");
     alice.update(&evil);
     alice.certify("bob@example.org");
     assert!(alice.believed(&wrong).is_empty());
@@ -190,7 +190,7 @@ fn an_address_that_two_certificates_have_is_refused() {
 fn nothing_of_a_revoked_or_expired_certificate_is_certified() {
     let alice = Alice::new();
     let (bob, revoked) = alice.meet("bob");
-    bob.ok_at(THEN + 1, "key revoke bob");
+    bob.ok_at(THEN + 1, "key revoke --yes bob");
     alice.update(&bob);
     for name in [&revoked[..], "bob@example.org"] {
         let err = alice.fails(name, 1);
@@ -205,7 +205,7 @@ fn nothing_of_a_revoked_or_expired_certificate_is_certified() {
     // A user ID alone can be revoked as well.
     let (dave, fingerprint) = alice.meet("dave");
     dave.ok_at(THEN + 1, "key add-user-id dave dave@example.net");
-    dave.ok_at(THEN + 2, "key revoke dave --user-id dave@example.org");
+    dave.ok_at(THEN + 2, "key revoke --yes dave --user-id dave@example.org");
     alice.update(&dave);
     alice.fails("dave@example.org", 1);
     alice.fails(&format!("{fingerprint} --user-id dave@example.org"), 1);
@@ -221,11 +221,11 @@ fn a_key_that_may_not_certify_does_not() {
     let err = alice.fails(&alice.fingerprint, 2);
     assert!(err.contains("its own"), "{err}");
     let err = alice.fails(&format!("{fingerprint} --with nobody"), 1);
-    assert!(err.contains("no secret key called"), "{err}");
+    assert!(err.contains("no secret key found"), "{err}");
     alice.fails(&format!("{fingerprint} --expires now"), 2);
     alice.fails(&format!("{fingerprint} --depth 0"), 2);
     alice.fails(&format!("{fingerprint} --amount 60"), 2);
-    alice.user.ok_at(THEN + 1, "key revoke alice");
+    alice.user.ok_at(THEN + 1, "key revoke --yes alice");
     let err = alice.fails(&format!("{fingerprint} --with alice"), 1);
     assert!(err.contains("is revoked"), "{err}");
     let err = alice.fails(&fingerprint, 1);
@@ -428,7 +428,7 @@ fn gpg_lists_changed_keys_as_talaria_does() {
             &format!("key add-user-id alice alice@example.net --primary {given}"),
         );
         user.ok_at(THEN + 14, &format!("key add-user-id alice alice@example.com {given}"));
-        let revoke = format!("key revoke alice --subkey {login} --reason retired {given}");
+        let revoke = format!("key revoke --yes alice --subkey {login} --reason retired {given}");
         user.ok_at(THEN + 20, &revoke);
 
         user.ok_at(THEN + 30, "key export alice -o exported");
@@ -466,7 +466,7 @@ fn a_new_subkey_is_locked_as_the_key_is() {
         user.generate("alice", &format!("--passphrase-file pw --profile {profile}"));
         let add = "key add-subkey alice --encrypt --passphrase-file";
         let err = user.fails_at(THEN + 1, &format!("{add} other-pw"), 1);
-        assert!(err.contains("no passphrase unlocks it"), "{err}");
+        assert!(err.contains("the passphrase is wrong"), "{err}");
         user.ok_at(THEN + 1, &format!("{add} pw"));
         assert!(!user.ok("key list").contains("NOT PROTECTED"));
         user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o message");
@@ -489,12 +489,12 @@ fn a_revoked_subkey_is_not_used_and_the_others_are() {
             subkeys.iter().find(has).unwrap()["fingerprint"].as_str().unwrap().to_owned()
         };
         let (signing, encryption) = (with('s'), with('e'));
-        let err = user.fails_at(THEN, &format!("key revoke alice --subkey {key}"), 1);
+        let err = user.fails_at(THEN, &format!("key revoke --yes alice --subkey {key}"), 1);
         assert!(err.contains("has no subkey"), "{err}");
-        user.fails_at(THEN, &format!("key revoke alice --subkey {}", "0".repeat(40)), 1);
+        user.fails_at(THEN, &format!("key revoke --yes alice --subkey {}", "0".repeat(40)), 1);
         user.ok_at(THEN, "encrypt plain --to alice@example.org -o old");
         // To a file it changes nothing, and the file puts it into force.
-        let revoke = format!("key revoke alice --subkey {encryption} --reason superseded");
+        let revoke = format!("key revoke --yes alice --subkey {encryption} --reason superseded");
         user.ok_at(THEN + DAY, &format!("{revoke} -o revocation"));
         user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o m");
         user.ok_at(THEN + DAY, "import revocation");
@@ -503,7 +503,7 @@ fn a_revoked_subkey_is_not_used_and_the_others_are() {
         user.ok_at(THEN + DAY, "sign plain -o s");
         user.ok_at(
             THEN + DAY,
-            &format!("key revoke alice --subkey {signing} --reason compromised"),
+            &format!("key revoke --yes alice --subkey {signing} --reason compromised"),
         );
         user.fails_at(THEN + DAY + 1, "sign plain -o s", 1);
         user.fails_at(THEN + DAY + 1, "verify plain --signature s", 1);
@@ -535,7 +535,7 @@ fn a_new_user_id_leaves_the_primary_one_unless_that_is_said() {
         let err = user.fails_at(THEN + 5, "key add-user-id alice alice@example.net", 3);
         assert!(err.contains("already"), "{err}");
         // One that was revoked comes back.
-        user.ok_at(THEN + 6, "key revoke alice --user-id alice@example.net");
+        user.ok_at(THEN + 6, "key revoke --yes alice --user-id alice@example.net");
         let revoked = "[ revoked ] alice@example.net";
         assert!(user.ok_at(THEN + 7, "list").contains(revoked));
         user.ok_at(THEN + 8, "key add-user-id alice alice@example.net");

@@ -139,7 +139,7 @@ fn what_is_encrypted_to_a_new_key_is_read_with_its_passphrase() {
         let plain = user.ok_at(THEN, "decrypt message --passphrase-file pw");
         assert_eq!(plain, "attack at dawn\n");
         let err = user.fails_at(THEN, "decrypt message --passphrase-file other-pw", 1);
-        assert!(err.contains("no passphrase unlocks it"), "{err}");
+        assert!(err.contains("the passphrase is wrong"), "{err}");
         let listed = user.ok_at(THEN, "key list --json alice");
         let json: serde_json::Value = serde_json::from_str(&listed).unwrap();
         assert_eq!(json["protected"], true);
@@ -158,6 +158,10 @@ fn keys_are_private_and_nothing_else_is_left_beside_them() {
     assert_eq!(mode(&user.keys()), 0o700);
     assert_eq!(mode(&user.file_of(&fingerprint)), 0o600);
     let names: Vec<_> = fs::read_dir(user.keys()).unwrap().map(|e| e.unwrap().path()).collect();
+    let revocations = user.keys().join("revocations");
+    assert_eq!(mode(&revocations), 0o700);
+    assert_eq!(mode(&revocations.join(format!("{fingerprint}.asc"))), 0o600);
+    let names: Vec<_> = names.into_iter().filter(|name| *name != revocations).collect();
     assert_eq!(names, [user.file_of(&fingerprint)]);
     user.ok_at(THEN, "key export alice -o exported");
     assert_eq!(mode(Path::new(&user.path("exported"))), 0o600);
@@ -208,9 +212,9 @@ fn what_the_only_key_signs_is_good_and_of_several_one_is_named() {
     user.ok_at(THEN, "sign plain --passphrase-file pw -o s");
     user.ok_at(THEN, "verify plain --signature s");
     user.generate("bob", "--passphrase-file pw --profile rfc9580");
-    let err = user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 2);
+    let err = user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 1);
     assert!(
-        err.contains("2 keys can sign") && err.contains(&alice) && err.contains("--with"),
+        err.contains("2 keys can sign") && err.contains(&alice) && err.contains("-u FINGERPRINT"),
         "{err}"
     );
     for name in ["alice", "bob", "alice@example.org", &alice, &alice[24..]] {
@@ -220,9 +224,9 @@ fn what_the_only_key_signs_is_good_and_of_several_one_is_named() {
     let err = user.fails_at(THEN, "sign plain --with example.org --passphrase-file pw -o s", 1);
     assert!(err.contains("ambiguous"), "{err}");
     let err = user.fails_at(THEN, "sign plain --with carol --passphrase-file pw -o s", 1);
-    assert!(err.contains("no secret key called"), "{err}");
+    assert!(err.contains("no secret key found"), "{err}");
     let err = user.fails_at(THEN, "sign plain --with alice --passphrase-file other-pw -o s", 1);
-    assert!(err.contains("no passphrase unlocks it"), "{err}");
+    assert!(err.contains("the passphrase is wrong"), "{err}");
 }
 
 #[test]
@@ -232,7 +236,7 @@ fn after_a_change_only_the_new_passphrase_opens_any_of_the_keys() {
         user.generate("alice", &format!("--passphrase-file pw --profile {profile}"));
         user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
         let change = "key passphrase alice --new-passphrase-file other-pw --passphrase-file";
-        assert!(user.fails(&format!("{change} other-pw"), 1).contains("no passphrase unlocks"));
+        assert!(user.fails(&format!("{change} other-pw"), 1).contains("the passphrase is wrong"));
         user.ok(&format!("{change} pw"));
         user.fails_at(THEN, "decrypt message --passphrase-file pw", 1);
         user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 1);
@@ -309,13 +313,16 @@ fn nobody_uses_a_revoked_key_but_old_messages_stay_readable() {
         let sign = "sign plain --with alice --passphrase-file pw -o s";
         user.ok_at(THEN, encrypt);
         let later = THEN + DAY;
-        user.fails_at(later, "key revoke alice --passphrase-file other-pw", 1);
+        user.fails_at(later, "key revoke --yes alice --passphrase-file other-pw", 1);
         // Into a file it changes nothing.
-        user.ok_at(later, "key revoke alice --passphrase-file pw --reason retired -o revocation");
+        user.ok_at(
+            later,
+            "key revoke --yes alice --passphrase-file pw --reason retired -o revocation",
+        );
         user.ok_at(later, encrypt);
         user.ok_at(
             later,
-            "key revoke alice --passphrase-file pw --reason superseded --message new",
+            "key revoke --yes alice --passphrase-file pw --reason superseded --message new",
         );
         let err = user.fails_at(later, encrypt, 1);
         assert!(err.contains("revoked"), "{err}");
@@ -346,9 +353,11 @@ fn a_user_id_is_revoked_without_the_key() {
     let user = User::new();
     user.generate("alice", "bob@example.org --no-passphrase");
     let later = THEN + DAY;
-    user.fails_at(later, "key revoke alice --user-id carol", 1);
-    assert!(user.fails_at(later, "key revoke alice --user-id example", 1).contains("ambiguous"));
-    user.ok_at(later, "key revoke alice --user-id bob --reason retired");
+    user.fails_at(later, "key revoke --yes alice --user-id carol", 1);
+    assert!(
+        user.fails_at(later, "key revoke --yes alice --user-id example", 1).contains("ambiguous")
+    );
+    user.ok_at(later, "key revoke --yes alice --user-id bob --reason retired");
     let listed = user.ok_at(later, "key list --json");
     let json: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let ids = json["user_ids"].as_array().unwrap();
@@ -370,7 +379,7 @@ fn changes_at_the_same_time_all_count() {
     user.generate("alice", &format!("--no-passphrase {}", names.join(" ")));
     std::thread::scope(|scope| {
         for name in &names {
-            let words = format!("key revoke alice --user-id {name}");
+            let words = format!("key revoke --yes alice --user-id {name}");
             let user = &user;
             scope.spawn(move || user.ok_at(THEN + DAY, &words));
         }
@@ -397,7 +406,7 @@ fn a_change_covers_what_the_store_knows_beyond_the_key() {
     own.write("cert", &user.gpg_ok("--export zoe"));
     own.ok("import cert");
     own.ok("key expire zoe 2035-01-01 --passphrase-file pw");
-    own.ok("key revoke zoe --user-id example.net --passphrase-file pw");
+    own.ok("key revoke --yes zoe --user-id example.net --passphrase-file pw");
     for words in ["key list", "list"] {
         let listed = own.ok(words);
         assert!(listed.contains("[ revoked ] zoe@example.net"), "{listed}");
@@ -523,7 +532,7 @@ fn a_key_without_its_primary_secret_goes_to_and_fro() {
     own.ok_at(THEN, "sign plain --passphrase-file pw -o s");
     own.ok_at(THEN, "verify plain --signature s");
     let err = own.fails_at(THEN + DAY, "key expire alice never --passphrase-file pw", 1);
-    assert!(err.contains("its secret key is not here"), "{err}");
+    assert!(err.contains("the secret key is missing"), "{err}");
     own.ok("key passphrase alice --passphrase-file pw --new-passphrase-file other-pw");
     let third = User::new();
     own.ok(&format!("key export alice -o {}", third.path("exported")));
@@ -559,7 +568,7 @@ fn keys_in_the_agent_sign_and_decrypt() {
         // The first one makes the store.
         if name != "zoe" {
             let err = user.fails(&format!("{sign} pw"), 1);
-            assert!(err.contains("no secret key called"), "{err}");
+            assert!(err.contains("no secret key found"), "{err}");
         }
         fs::write(user.path("cert"), user.gpg_ok(&format!("--export {name}"))).unwrap();
         user.ok("import cert");

@@ -241,7 +241,7 @@ fn what_keeps_a_server_from_starting_is_named() {
             said.contains(&format!("cannot listen on {address}: Address already in use")),
             "{said}"
         );
-        assert!(said.contains("Another program listens there"), "{said}");
+        assert!(said.contains("Another program listens on"), "{said}");
     }
     let config = program.path("server.toml");
     fs::write(&config, "[gossip]\ninterval_s = 0.0\n").unwrap();

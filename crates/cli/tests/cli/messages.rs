@@ -481,16 +481,16 @@ fn a_message_of_another_kind_is_named() {
     run(&["--export"], "certificate");
     run(&["--export-secret-keys"], "key");
     for (command, name, hint) in [
-        ("verify", "sealed", "`talaria decrypt`"),
-        ("unpack", "sealed", "`talaria decrypt`"),
-        ("unpack", "certificate", "`talaria import`"),
-        ("decrypt", "packed", "`talaria unpack`"),
-        ("decrypt", "signature", "`talaria verify --signature"),
-        ("verify", "signature", "`talaria verify --signature"),
-        ("decrypt", "certificate", "`talaria import`"),
-        ("verify", "certificate", "`talaria import`"),
-        ("verify", "packed", "`talaria unpack`"),
-        ("verify", "key", "`talaria key import`"),
+        ("verify", "sealed", "talaria decrypt "),
+        ("unpack", "sealed", "talaria decrypt "),
+        ("unpack", "certificate", "talaria import "),
+        ("decrypt", "packed", "talaria unpack "),
+        ("decrypt", "signature", "talaria verify "),
+        ("verify", "signature", "talaria verify "),
+        ("decrypt", "certificate", "talaria import "),
+        ("verify", "certificate", "talaria import "),
+        ("verify", "packed", "talaria unpack "),
+        ("verify", "key", "talaria key import "),
     ] {
         let said = fails(site.talaria().arg(command).arg(site.at(name)), 3);
         assert!(said.contains(hint), "{command} {name}: {said}");
@@ -519,6 +519,6 @@ fn a_device_is_written_to_and_stays_one() {
     assert!(fs::metadata(site.at("pipe")).unwrap().file_type().is_fifo());
     let missing = site.at("missing/out");
     let said = fails(site.talaria().args(["pack", "-o"]).arg(&missing).arg(site.at("in")), 5);
-    let wanted = format!("talaria: cannot write {}: entity not found\n", missing.display());
-    assert_eq!(said, wanted);
+    let wanted = format!("talaria: cannot write {}: No such file or directory", missing.display());
+    assert!(said.starts_with(&wanted) && said.contains("mkdir -p"), "{said}");
 }

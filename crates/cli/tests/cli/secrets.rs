@@ -134,7 +134,7 @@ fn passphrases_come_from_pipes_in_every_command() {
             assert_eq!(ok("decrypt c PW"), PLAIN);
         }
         ok("key expire alice 1y PW");
-        ok("key revoke alice -o revocation PW");
+        ok("key revoke --yes alice -o revocation PW");
         ok("key passphrase alice PW --new-passphrase-file pw");
         // A key without a passphrase gets the one that is given.
         ok("key generate bob@example.org --no-passphrase");

@@ -764,7 +764,7 @@ fn what_is_in_the_configuration_holds_unless_a_command_says_otherwise() {
     };
     assert!(said("trust-model = \"tufo\"").contains("one of pgp, tofu"));
     assert!(said("trust-model = tofu").contains("line 1"));
-    assert!(said("color = \"red\"").contains("color cannot be set here"));
+    assert!(said("color = \"red\"").contains("unknown setting color"));
     fs::remove_file(&config).unwrap();
     let mut missing = program.command(&["list"]);
     let output = missing.env("TALARIA_CONFIG", &config).output().unwrap();

@@ -10,14 +10,13 @@ use talaria::store::Access;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Copy the store to a new file while it is in use
+/// Back up the store while it is in use
 ///
-/// As of one moment, with everything: certificates, what is blocked and redacted, peers, counts. Nobody
-/// has to wait. The copy is a store itself: to restore it, stop the server and put it in the place of the
-/// old one. It has its name only when it is complete.
+/// Writes a consistent copy with certificates, block list, redactions, peers and counters. The copy is a store: to
+/// restore it, stop the server and replace the old file. The file appears when it is complete.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The new file
+    /// File to write, which must not exist
     #[arg(value_name = "TARGET")]
     target: PathBuf,
 }

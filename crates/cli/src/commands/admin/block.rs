@@ -4,18 +4,22 @@ use std::process::ExitCode;
 
 use talaria::store::{Access, Return};
 
-use super::{Digits, Outcomes};
+use super::{Digits, Outcomes, announced};
+use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Delete certificates and keep them out, also ones that are not there
+/// Delete certificates and refuse them from now on
 ///
-/// Whoever brings them later, a client or a gossip peer, they are refused.
+/// Uploads and gossip of a blocked certificate are refused. A certificate can be blocked before it is in the store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Fingerprints of the certificates
     #[arg(value_name = "FINGERPRINT", required = true)]
     fingerprints: Vec<Digits>,
+    /// Delete without asking
+    #[arg(long, short)]
+    yes: bool,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -28,6 +32,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         outcomes.push((fingerprint, true, if is_here { "deleted and blocked" } else { "blocked" }));
     }
     let all: Vec<_> = outcomes.iter().map(|(fingerprint, ..)| *fingerprint).collect();
+    let what = announced(store, &all, "deletes and blocks")?;
+    confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
     store.delete(&all, Return::Blocked, cx.now)?;
     Outcomes(outcomes).print(cx, "block")
 }

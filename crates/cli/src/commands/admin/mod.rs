@@ -17,11 +17,12 @@ use talaria::store::{Query, Store};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::printable;
 
-/// Do what the operator of a keyserver has to do
+/// Administer a keyserver: delete, block, redact, back up
 ///
-/// While the server runs: what is changed here shows there at once. Certificates are named by the whole
-/// fingerprint of their primary key, and by nothing else.
+/// The server can keep running; it sees changes at once. Certificates are given by the full fingerprint of their
+/// primary key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -94,6 +95,18 @@ impl std::fmt::Display for Digits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
     }
+}
+
+/// What is about to be done with certificates, by name.
+fn announced(store: &Store, all: &[Fingerprint], verb: &str) -> Result<String, CliError> {
+    let mut text = format!("This {verb}:");
+    for fingerprint in all {
+        let row = store.row(*fingerprint)?;
+        let name = row.as_ref().and_then(|row| row.summary.primary_user_id());
+        let name = name.map_or_else(|| "(not in the store)".to_owned(), printable);
+        text.push_str(&format!("\n  {fingerprint} {name}"));
+    }
+    Ok(text)
 }
 
 /// What came of each certificate that was named.

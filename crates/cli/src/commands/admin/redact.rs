@@ -10,21 +10,21 @@ use super::{Digits, Outcomes};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Take user IDs out of a certificate, and keep them out
+/// Remove user IDs of a certificate and refuse them from now on
 ///
-/// The key, its subkeys and its revocations stay, so that it can be updated and revoked. What is taken
-/// out is refused from whoever brings it later; the store remembers its digest only. `talaria compact`
-/// overwrites what is left of it in the file. Gossip peers keep what they have.
+/// Keys, subkeys and revocations stay, so that the certificate can still be updated and revoked. The store keeps
+/// only a digest of removed user IDs. Run `talaria compact` to overwrite their remains in the file. Gossip peers
+/// keep their copies.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(super) struct Args {
-    /// Fingerprint of the certificate; it need not be there yet
+    /// Fingerprint of the certificate, which need not be in the store
     #[arg(value_name = "FINGERPRINT")]
     fingerprint: Digits,
-    /// A user ID, whole and exactly as it is (can be repeated)
+    /// User ID to remove, exactly as it is (can be repeated)
     #[arg(long, value_name = "TEXT", group = "what")]
     user_id: Vec<OsString>,
-    /// All user IDs and attributes, also later ones
+    /// Remove all user IDs and attributes, and refuse new ones
     #[arg(long, group = "what")]
     all: bool,
 }

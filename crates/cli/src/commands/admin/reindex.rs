@@ -8,11 +8,10 @@ use talaria::store::Access;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Make all derived tables again from the certificates
+/// Rebuild all indexes from the certificates
 ///
-/// In one transaction, so it is done or not done at all. Lookups go on meanwhile with the old tables;
-/// uploads have to wait, and after a minute they are refused, so choose a quiet hour: it takes about
-/// as long as `talaria build` from a dump.
+/// Runs in one transaction. Lookups use the old indexes meanwhile; uploads wait, and are refused after a minute, so
+/// choose a quiet hour: it takes about as long as `talaria build` from a dump.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 

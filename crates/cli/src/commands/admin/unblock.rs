@@ -8,9 +8,9 @@ use super::{Digits, Outcomes};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Let blocked certificates come back
+/// Accept blocked certificates again
 ///
-/// Somebody has to bring them: an upload, a gossip peer, `talaria import`.
+/// This does not restore them: upload or import them, or wait for a gossip peer.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Fingerprints of the certificates

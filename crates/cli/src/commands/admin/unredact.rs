@@ -8,9 +8,9 @@ use super::{Digits, Outcomes};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Let the user IDs of certificates come back
+/// Accept redacted user IDs again
 ///
-/// They are not in the store any more: somebody has to bring them.
+/// This does not restore them: upload or import the certificates, or wait for a gossip peer.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Fingerprints of the certificates

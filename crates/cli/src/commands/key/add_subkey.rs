@@ -7,7 +7,7 @@ use talaria::store::Query;
 
 use super::super::parse_query;
 use super::generate::AlgorithmArg;
-use super::{publish_change, writable, write_changed_key};
+use super::{Extra, publish_change, writable, write_key_with};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
@@ -16,29 +16,28 @@ use crate::passphrase::PassphraseArgs;
 
 /// Add a subkey to a key
 ///
-/// The new subkey gets the passphrase of the primary key. Programs use the newest subkey of each kind, so this
-/// replaces one as well; `talaria key revoke --subkey` retires the old one. Old messages need the old subkey,
-/// which stays.
+/// The new subkey gets the passphrase of the primary key. Programs use the newest subkey for each purpose, so a
+/// new subkey also replaces an old one. Keep the old encryption subkey to read old messages;
+/// `talaria key revoke --subkey` revokes one.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("use").required(true).multiple(true))]
 pub(super) struct Args {
-    /// The key
+    /// Key to change
     #[arg(value_name = "KEY", value_parser = parse_query)]
     query: Query,
-    /// Add a subkey that signs
+    /// Add a signing subkey
     #[arg(long, group = "use")]
     sign: bool,
-    /// Add a subkey to encrypt to
+    /// Add an encryption subkey
     #[arg(long, group = "use", conflicts_with_all = ["sign", "authenticate"])]
     encrypt: bool,
-    /// Add a subkey that logs in, as with SSH
+    /// Add an authentication subkey, as for SSH
     #[arg(long, group = "use")]
     authenticate: bool,
-    /// The algorithm
+    /// Algorithm
     #[arg(long, value_enum, default_value_t = AlgorithmArg::Curve25519)]
     algorithm: AlgorithmArg,
-    /// Until when it is valid: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y); not longer
-    /// than the key
+    /// Expiry: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y); not later than the key's
     #[arg(long, value_name = "WHEN", default_value = "never")]
     expires: Expiry,
     #[command(flatten)]
@@ -62,7 +61,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let added = keys.add_subkey(&cert, &mut ask, &options, cx.policy(), cx.now)?;
     publish_change(&added.cert, &mut stores, cx)?;
-    write_changed_key(&mut std::io::stdout().lock(), &added.cert, Some(&added.subkey), cx)?;
+    let subkey = [Extra::Added(added.subkey.clone())];
+    write_key_with(&mut std::io::stdout().lock(), &added.cert, &subkey, cx)?;
     cx.status(format_args!("Added the subkey {}.", added.subkey.to_hex()));
     Ok(ExitCode::SUCCESS)
 }

@@ -14,16 +14,16 @@ use crate::passphrase::PassphraseArgs;
 
 /// Add a user ID to a key
 ///
-/// Certifications of others are of the user IDs that they saw: a new one has none.
+/// Certifications by others do not cover the new user ID: ask them to certify it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The key
+    /// Key to change
     #[arg(value_name = "KEY", value_parser = parse_query)]
     query: Query,
     /// Name and address: "Alice <alice@example.org>"
-    #[arg(value_name = "USER-ID")]
+    #[arg(value_name = "USER-ID", value_parser = super::parse_user_id)]
     user_id: String,
-    /// Make it the primary user ID, which lists show
+    /// Make it the primary user ID, which listings show first
     #[arg(long)]
     primary: bool,
     #[command(flatten)]

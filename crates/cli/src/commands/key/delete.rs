@@ -1,45 +1,44 @@
 //! `talaria key delete`
 
-use std::io::{BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 
+use talaria::described;
 use talaria::store::Query;
 
 use super::super::parse_query;
-use crate::context::Context;
+use crate::confirm::{Unasked, confirm};
+use crate::context::{Content, Context};
 use crate::error::CliError;
 
 /// Delete a secret key
 ///
-/// What was encrypted to it cannot be read any more, unless there is a copy. The certificate stays in the
-/// store.
+/// Without a copy of the key, messages encrypted to it can never be decrypted again. talaria shows the key and
+/// asks. The certificate stays in the store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The key
+    /// Key to delete
     #[arg(value_name = "KEY", value_parser = parse_query)]
     query: Query,
-    /// Do not ask
-    #[arg(long)]
+    /// Delete without asking
+    #[arg(long, short)]
     yes: bool,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
-    let fingerprint = keys.one(&args.query)?.fingerprint();
-    if !args.yes {
-        let stdin = std::io::stdin();
-        if !stdin.is_terminal() {
-            return Err(CliError::Usage("say --yes to delete a secret key for good".into()));
-        }
-        eprint!("Delete the secret key {} for good? (y/N) ", fingerprint.to_hex());
-        let mut line = String::new();
-        stdin.lock().read_line(&mut line)?;
-        if !matches!(line.trim(), "y" | "Y" | "yes") {
-            cx.status(format_args!("Nothing was deleted."));
-            return Ok(ExitCode::from(1));
-        }
-    }
+    let cert = keys.one(&args.query)?;
+    let fingerprint = cert.fingerprint();
+    let what = format!(
+        "This deletes the secret key {}. Without a copy, messages encrypted to it can never be decrypted again.",
+        described(&cert)
+    );
+    confirm(cx, args.yes, &what, "Delete it?", Unasked::Refuse)?;
     keys.delete(&fingerprint)?;
-    cx.status(format_args!("Deleted {}.", fingerprint.to_hex()));
+    let fingerprint = fingerprint.to_hex();
+    cx.status(format_args!("Deleted the secret key {fingerprint}."));
+    cx.report(
+        Content::Elsewhere,
+        &serde_json::json!({ "action": "delete", "fingerprint": fingerprint }),
+    )?;
     Ok(ExitCode::SUCCESS)
 }

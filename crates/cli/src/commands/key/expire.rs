@@ -13,16 +13,15 @@ use crate::keys::unlocker;
 use crate::passphrase::PassphraseArgs;
 use crate::render::day;
 
-/// Say until when a key is valid
+/// Set the expiry date of a key
 ///
-/// Subkeys that have an end of their own get the same one. Others learn of it when they get the certificate
-/// anew.
+/// Subkeys with an expiry date get the same one. Publish the certificate again so that others see the new date.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The key
+    /// Key to change
     #[arg(value_name = "KEY", value_parser = parse_query)]
     query: Query,
-    /// Until when: never, now, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
+    /// Expiry: never, now, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
     #[arg(value_name = "WHEN")]
     when: Expiry,
     #[command(flatten)]

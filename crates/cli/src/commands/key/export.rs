@@ -8,22 +8,22 @@ use talaria::message::{ArmorWriter, Label};
 use talaria::store::Query;
 
 use super::super::parse_query;
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::Target;
 
-/// Write secret keys, for another program or a safe
+/// Export secret keys
 ///
-/// Locked with the passphrases that they have here. (`talaria export` writes the public parts.)
+/// The exported keys keep their passphrases. `talaria export` exports certificates (public keys).
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Keys to write
+    /// Keys to export
     #[arg(value_name = "KEY", required = true, value_parser = parse_query)]
     queries: Vec<Query>,
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to a file, which only you can read [default: standard output]
+    /// Write to FILE, readable only by you, instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -39,5 +39,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         target.write_all(&bytes)?;
     }
     target.keep(true)?;
+    let names: Vec<String> = args.queries.iter().map(ToString::to_string).collect();
+    let json = serde_json::json!({ "action": "export", "output": args.output, "keys": names });
+    cx.report(Content::of(args.output.as_deref()), &json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,53 +1,62 @@
 //! `talaria key generate`
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use talaria::described;
 use talaria::keys::{GenerateOptions, KeyAlgorithm, KeyProfile};
+use talaria::message::openpgp::Cert;
 use talaria::trust_models::Level;
 
 use super::super::one_certificate;
 use super::revoke::write_revocation;
-use super::{new_protection, publish, writable, write_key};
+use super::{Extra, new_protection, parse_user_id, publish, writable, write_key_with};
+use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
 use crate::passphrase::PassphraseArgs;
+use crate::render::printable;
 
-/// Make a key
+/// Generate a new key
 ///
-/// A primary key that certifies, a subkey that signs and one that encrypts. The public part goes to the
-/// store, where it is trusted as your own. A passphrase is asked for, unless one is given.
+/// Generates a primary key for certification, a signing subkey and an encryption subkey. The certificate is added
+/// to the store and trusted as your own. talaria asks for a passphrase, unless one is given.
+///
+/// A revocation certificate is written beside the keys, for the day you lose the key or its passphrase.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Name and address: "Alice <alice@example.org>"; the first one is the primary one
-    #[arg(value_name = "USER-ID", required = true)]
+    /// Name and address: "Alice <alice@example.org>" (can be repeated; the first is the primary user ID)
+    #[arg(value_name = "USER-ID", required = true, value_parser = parse_user_id)]
     user_ids: Vec<String>,
-    /// Who is to read it
+    /// Key format
     #[arg(long, value_enum, default_value_t = ProfileArg::Rfc4880)]
     profile: ProfileArg,
-    /// The algorithms
+    /// Algorithm
     #[arg(long, value_enum, default_value_t = AlgorithmArg::Curve25519)]
     algorithm: AlgorithmArg,
-    /// Until when it is valid: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
+    /// Expiry: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y)
     #[arg(long, value_name = "WHEN", default_value = "3y")]
     expires: Expiry,
     #[command(flatten)]
     passphrase: PassphraseArgs,
-    /// Protect it with nothing but the permissions of its file
+    /// Do not protect the key with a passphrase; only file permissions protect it
     #[arg(long)]
     no_passphrase: bool,
-    /// Write a revocation to a file, for the day on which key or passphrase is lost; whoever has the file
-    /// can end the key
+    /// Write the revocation certificate to FILE instead of the `revocations` folder beside the keys
     #[arg(long, value_name = "FILE")]
     revocation: Option<PathBuf>,
+    /// Generate the key even if you have one for the same address
+    #[arg(long, short)]
+    yes: bool,
 }
 
 /// Specifications that keys can follow.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ProfileArg {
-    /// Version 4, which everybody reads
+    /// Version 4, which every OpenPGP program reads
     Rfc4880,
     /// Version 6, which GnuPG does not read
     Rfc9580,
@@ -56,7 +65,7 @@ enum ProfileArg {
 /// Algorithms of keys.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum AlgorithmArg {
-    /// Ed25519 and X25519
+    /// Ed25519 and X25519 (Curve25519)
     Curve25519,
     /// RSA with 3072 bits
     Rsa3072,
@@ -76,6 +85,9 @@ impl From<AlgorithmArg> for KeyAlgorithm {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
+    for user_id in &args.user_ids {
+        check_first(&keys.with_address_of(user_id, cx.now)?, user_id, args.yes, cx)?;
+    }
     let mut stores = writable(cx)?;
     let validity_seconds = args.expires.seconds(cx.now)?;
     let options = GenerateOptions {
@@ -98,9 +110,43 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let own = (row.summary.fingerprint(), Level::Ultimate as u8);
         stores.writable()?.set_ownertrust(&[own], cx.now).map_err(talaria::Error::from)?;
     }
-    if let Some(path) = &args.revocation {
-        write_revocation(&[made.revocation.into()], Some(path))?;
+    let revocation = match &args.revocation {
+        Some(path) => path.clone(),
+        None => keys.revocation_path(&made.cert.fingerprint())?,
+    };
+    write_revocation(&[made.revocation.into()], Some(&revocation))?;
+    let files = [Extra::Revocation(revocation.display().to_string())];
+    write_key_with(&mut std::io::stdout().lock(), &made.cert, &files, cx)?;
+    if cx.json {
+        return Ok(ExitCode::SUCCESS);
     }
-    write_key(&mut std::io::stdout().lock(), &made.cert, cx)?;
+    let path = keys.path(&made.cert.fingerprint());
+    cx.status(format_args!("Secret key:             {}", path.display()));
+    cx.status(format_args!("Revocation certificate: {}", revocation.display()));
+    cx.status(format_args!(
+        "Keep copies of both in a safe place: whoever has the revocation certificate can revoke the key, and without \
+         the secret key nobody can read your mail."
+    ));
+    let name = made.cert.fingerprint().to_hex();
+    cx.status(format_args!(
+        "Next: give others your certificate, which `talaria export --armor {name} --output FILE` writes."
+    ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks before there is a second key for an address: others could not tell which one to use.
+fn check_first(found: &[Cert], user_id: &str, yes: bool, cx: &Context) -> Result<(), CliError> {
+    if found.is_empty() || yes {
+        return Ok(());
+    }
+    let candidates: Vec<String> = found.iter().map(described).collect();
+    if !std::io::stdin().is_terminal() {
+        return Err(CliError::SecondKey { user_id: printable(user_id.as_bytes()), candidates });
+    }
+    let what = format!(
+        "You already have a key for {}:\n  {}",
+        printable(user_id.as_bytes()),
+        candidates.join("\n  ")
+    );
+    confirm(cx, false, &what, "Generate a second key for the same address?", Unasked::Refuse)
 }

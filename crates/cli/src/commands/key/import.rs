@@ -14,18 +14,18 @@ use crate::error::CliError;
 use crate::passphrase::PassphraseArgs;
 use crate::render::printable;
 
-/// Take secret keys in
+/// Import secret keys
 ///
-/// As `gpg --export-secret-keys` and other programs write them. A key that is locked keeps its passphrase;
-/// for one that is not, a passphrase is asked for, unless one is given. Their public parts go to the store.
+/// Reads what `gpg --export-secret-keys` and other programs write. Keys keep their passphrases; for keys without
+/// one, talaria asks for a new passphrase. The certificates are added to the store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Files with keys, binary or armored; - is standard input
+    /// Files with secret keys, binary or armored; - for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     passphrase: PassphraseArgs,
-    /// Protect keys that come without a passphrase with nothing but the permissions of their files
+    /// Do not ask for a passphrase for keys that have none; only file permissions protect them
     #[arg(long)]
     no_passphrase: bool,
 }

@@ -16,10 +16,10 @@ use crate::error::CliError;
 use crate::render::{CertJson, cert_json, counted, write_cert};
 use crate::terminal::Paint;
 
-/// List secret keys
+/// List your secret keys
 ///
-/// Those in the key store, and then those of gpg-agent whose certificates are in the store of certificates, if an
-/// agent is running. Commands use the agent's keys with --gpg-agent.
+/// Lists the keys in the key folder, then those of a running gpg-agent whose certificates are in the store. Commands
+/// use the keys of the agent with --gpg-agent.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Keys to list [default: all]

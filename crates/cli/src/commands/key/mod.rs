@@ -26,10 +26,10 @@ use crate::passphrase::{PassphraseArgs, ask_new};
 use crate::render::{CertJson, cert_json, write_cert};
 use crate::terminal::Paint;
 
-/// Keep secret keys
+/// Manage your secret keys
 ///
-/// They are in a folder of their own, one file each, locked with a passphrase. Their public parts go to
-/// the store, so that --to finds them. A key is named as a certificate is.
+/// Secret keys are kept in a folder of their own, one file per key, protected by a passphrase. Their
+/// certificates (public keys) are in the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -129,18 +129,37 @@ struct KeyJson {
     /// The fingerprint of a new subkey.
     #[serde(skip_serializing_if = "Option::is_none")]
     added: Option<String>,
+    /// The file of the revocation certificate, of a new key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revocation: Option<String>,
+}
+
+/// What is said of a key beside the key itself.
+enum Extra {
+    /// The fingerprint of a subkey that it got.
+    Added(Fingerprint),
+    /// The file of its revocation certificate.
+    Revocation(String),
+}
+
+/// A user ID of a new key.
+fn parse_user_id(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() {
+        return Err("a user ID is a name and an address, such as \"Alice <alice@example.org>\"");
+    }
+    Ok(text.to_owned())
 }
 
 /// Writes a key as lists show it.
 fn write_key(out: &mut impl std::io::Write, cert: &Cert, cx: &Context) -> Result<(), CliError> {
-    write_changed_key(out, cert, None, cx)
+    write_key_with(out, cert, &[], cx)
 }
 
-/// The same, of a key that got a subkey.
-fn write_changed_key(
+/// The same, with more in JSON.
+fn write_key_with(
     out: &mut impl std::io::Write,
     cert: &Cert,
-    added: Option<&Fingerprint>,
+    extras: &[Extra],
     cx: &Context,
 ) -> Result<(), CliError> {
     let summary = summary(cert, cx.now)?;
@@ -150,8 +169,15 @@ fn write_changed_key(
     let protected = !is_unprotected(cert);
     if cx.json {
         let path = path.display().to_string();
-        let added = added.map(Fingerprint::to_hex);
-        let json = KeyJson { cert: cert_json(&summary, cx.now), secrets, protected, path, added };
+        let (mut added, mut revocation) = (None, None);
+        for extra in extras {
+            match extra {
+                Extra::Added(subkey) => added = Some(subkey.to_hex()),
+                Extra::Revocation(path) => revocation = Some(path.clone()),
+            }
+        }
+        let cert = cert_json(&summary, cx.now);
+        let json = KeyJson { cert, secrets, protected, path, added, revocation };
         let text = serde_json::to_string(&json).map_err(std::io::Error::from)?;
         writeln!(out, "{text}")?;
         return Ok(());

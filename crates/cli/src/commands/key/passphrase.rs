@@ -6,7 +6,7 @@ use talaria::keys::unlocked;
 use talaria::store::Query;
 
 use super::super::parse_query;
-use super::new_protection;
+use super::{new_protection, write_key};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::keys::unlocker;
@@ -14,17 +14,17 @@ use crate::passphrase::{NewPassphraseArgs, PassphraseArgs};
 
 /// Change the passphrase of a key
 ///
-/// Of all its subkeys, too. Copies that were exported keep the old one.
+/// Also changes it for all subkeys. Exported copies keep the old passphrase.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The key
+    /// Key to change
     #[arg(value_name = "KEY", value_parser = parse_query)]
     query: Query,
     #[command(flatten)]
     passphrase: PassphraseArgs,
     #[command(flatten)]
     new: NewPassphraseArgs,
-    /// Protect it with nothing but the permissions of its file
+    /// Remove the passphrase; only file permissions protect the key
     #[arg(long)]
     no_passphrase: bool,
 }
@@ -38,6 +38,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let protection =
         new_protection(&args.new.clone().into(), args.no_passphrase, "New passphrase of the key")?;
     keys.protect(unlocked, &protection)?;
+    if cx.json {
+        write_key(&mut std::io::stdout().lock(), &keys.one(&args.query)?, cx)?;
+    }
     cx.status(format_args!("Changed the passphrase of {fingerprint}."));
     Ok(ExitCode::SUCCESS)
 }

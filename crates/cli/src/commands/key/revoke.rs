@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use talaria::described;
 use talaria::keys::{Revocation, RevocationReason, RevocationTarget, revocation};
 use talaria::message::openpgp::packet::Signature;
 use talaria::message::openpgp::serialize::MarshalInto as _;
@@ -14,51 +15,56 @@ use talaria::store::Query;
 
 use super::super::parse_query;
 use super::{publish_change, writable, write_key};
-use crate::context::Context;
+use crate::confirm::{Unasked, confirm};
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::Target;
 use crate::keys::unlocker;
 use crate::passphrase::PassphraseArgs;
+use crate::render::printable;
 
 /// Revoke a key, one of its subkeys, or one of its user IDs
 ///
-/// That cannot be taken back. The revocation goes to the key and to the store; others learn of it when they
-/// get the certificate anew. With --output it is only written to a file, and `talaria import` of that file
-/// puts it into force.
+/// A revocation cannot be undone. talaria shows what it will revoke and asks. The key and the store are updated;
+/// publish the certificate so that others learn of the revocation. With --output, the revocation is only
+/// written to a file, and takes effect when that file is imported (`talaria import`).
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The key
+    /// Key to revoke
     #[arg(value_name = "KEY", value_parser = parse_query)]
     query: Query,
-    /// Revoke this user ID only: all of it, or a part that no other one has
+    /// Revoke only this user ID, given as its text or a unique part of it
     #[arg(long, value_name = "USER-ID")]
     user_id: Option<String>,
-    /// Revoke this subkey only: its fingerprint or key ID
+    /// Revoke only this subkey, given by fingerprint or key ID
     #[arg(long, value_name = "SUBKEY", value_parser = parse_query, conflicts_with = "user_id")]
     subkey: Option<Query>,
-    /// Why
+    /// Reason code
     #[arg(long, value_enum, default_value_t = ReasonArg::Unspecified)]
     reason: ReasonArg,
-    /// Why, in words, for all to read
+    /// Public comment stored in the revocation
     #[arg(long, value_name = "TEXT", default_value = "")]
     message: String,
     #[command(flatten)]
     passphrase: PassphraseArgs,
-    /// Write the revocation to a file, and change nothing; - is standard output
+    /// Write the revocation to FILE and do not revoke; - for standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Revoke without asking
+    #[arg(long, short)]
+    yes: bool,
 }
 
 /// Reasons for a revocation.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ReasonArg {
-    /// None is given
+    /// No reason given
     Unspecified,
-    /// There is a new key
+    /// Replaced by a new key
     Superseded,
-    /// Somebody else has the secret
+    /// The secret key is known to somebody else
     Compromised,
-    /// It is not used any more
+    /// No longer used
     Retired,
 }
 
@@ -85,6 +91,18 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         },
         message: args.message.clone(),
     };
+    if stores.is_some() {
+        let part = match &wanted.what {
+            RevocationTarget::Certificate => "the whole key".to_owned(),
+            RevocationTarget::UserId(user_id) => {
+                format!("the user ID {}", printable(user_id.as_bytes()))
+            }
+            RevocationTarget::Subkey(subkey) => format!("the subkey {subkey}"),
+        };
+        let what =
+            format!("This revokes {part} of {}. A revocation cannot be undone.", described(&cert));
+        confirm(cx, args.yes, &what, "Revoke it?", Unasked::Refuse)?;
+    }
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let made = revocation(&cert, &mut ask, &wanted, cx.now)?;
     let Some(stores) = &mut stores else {
@@ -93,6 +111,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             _ => importable(&cert, made.component, made.signature),
         };
         write_revocation(&packets, args.output.as_deref())?;
+        let json = serde_json::json!({
+            "action": "write_revocation", "output": args.output,
+            "fingerprint": cert.fingerprint().to_hex(),
+        });
+        cx.report(Content::of(args.output.as_deref()), &json)?;
         return Ok(ExitCode::SUCCESS);
     };
     let cert = keys.add(&cert, [made.signature])?;

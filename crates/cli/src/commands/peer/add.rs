@@ -6,21 +6,21 @@ use talaria::cert::View;
 use talaria::store::{Access, Peer};
 
 use super::Target;
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 
 /// Add a gossip peer, or change one
 ///
-/// The operator of the peer has to add this server on his side, too.
+/// The operator of the peer must add your server as well.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The peer; the port of gossip is 11370 if none is named
+    /// Peer; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// The data set that it has: sks or hockeypuck-2.3 (see `talaria peer probe`)
+    /// Data set (view) of the peer: sks or hockeypuck-2.3 (see `talaria peer probe`)
     #[arg(long, value_name = "VIEW", default_value = "sks")]
     view: View,
-    /// The port of its HKP, if it is another than what it says itself
+    /// HKP port, if it differs from what the peer announces
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     http_port: Option<u16>,
 }
@@ -35,5 +35,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     stores.writable()?.add_peer(&peer)?;
     cx.status(format_args!("Added {} with view {}.", args.peer, args.view.name()));
+    let json = serde_json::json!({
+        "action": "add_peer", "host": peer.host, "port": peer.port, "http_port": peer.http_port,
+        "view": peer.view.name(),
+    });
+    cx.report(Content::Elsewhere, &json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use crate::error::CliError;
 
 /// List the gossip peers
 ///
-/// With --config also those of the configuration and its membership file.
+/// With --config, also lists the peers of the configuration and its membership file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let config = args.settings.read()?;
-    let store = Store::open(cx.path(), Access::Read)?;
+    let store = Store::open(cx.path()?, Access::Read)?;
     let mut out = std::io::stdout().lock();
     for (peer, origin) in talaria_server::peers(&config, Some(&store))? {
         if cx.json {

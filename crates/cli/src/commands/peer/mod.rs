@@ -19,10 +19,10 @@ use talaria_server::Config;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Keep the gossip peers of a keyserver
+/// Manage the gossip peers of a keyserver
 ///
-/// Peers are kept in the store; a server that runs takes changes up by itself. Those of the
-/// configuration and of a membership file come on top, with --config.
+/// Peers are kept in the store; a running server notices changes. With --config, the peers of the configuration
+/// and its membership file are added.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -9,15 +9,15 @@ use super::{Settings, Target, name, named};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Ask a keyserver what it is and which data set it has
+/// Ask a keyserver for its software and data set
 ///
-/// Exit status 1 if its data set is none that is known here, or not the one that was asked for.
+/// The exit status is 1 if the data set is unknown, or not the one given with --view.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The keyserver; the port of gossip is 11370 if none is named
+    /// Keyserver; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// The data set that it should have: sks or hockeypuck-2.3 [default: any]
+    /// Expected data set (view): sks or hockeypuck-2.3 [default: any]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let config = args.settings.read()?;
-    let peer = named(&args.peer, args.view, &config, cx.path())?;
+    let peer = named(&args.peer, args.view, &config, cx.path()?)?;
     let probed = talaria_server::probe(&config, &peer)?;
     let view = probed.view();
     let fits = match args.view {

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use talaria::store::Access;
 
 use super::Target;
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 
-/// Take a gossip peer out
+/// Remove a gossip peer
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The peer, as `talaria peer list` names it
+    /// Peer, as `talaria peer list` shows it
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
 }
@@ -22,5 +22,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         return Err(CliError::Missing(format!("{} is no peer of the store", args.peer)));
     }
     cx.status(format_args!("Removed {}.", args.peer));
+    let json = serde_json::json!({
+        "action": "remove_peer", "host": args.peer.host, "port": args.peer.port,
+    });
+    cx.report(Content::Elsewhere, &json)?;
     Ok(ExitCode::SUCCESS)
 }

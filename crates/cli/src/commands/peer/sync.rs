@@ -10,18 +10,18 @@ use super::{Settings, Target, name, named};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Compare the store with a peer now, and fetch what the peer has more
+/// Compare the store with a peer and fetch what is missing
 ///
-/// Once, and also while a server runs on the store. What the peer lacks it has to fetch itself.
+/// Syncs once, also while a server uses the store. The peer fetches what it is missing by itself.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The peer; the port of gossip is 11370 if none is named
+    /// Peer; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// The data set that it has: sks or hockeypuck-2.3 [default: what is known of the peer, or sks]
+    /// Data set (view) of the peer: sks or hockeypuck-2.3 [default: as added, or sks]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
-    /// Ask again for what no peer could give so far
+    /// Also retry certificates that peers failed to deliver
     #[arg(long)]
     again: bool,
     #[command(flatten)]
@@ -31,14 +31,14 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let config = args.settings.read()?;
     cx.make_folder()?;
-    let peer = named(&args.peer, args.view, &config, cx.path())?;
+    let peer = named(&args.peer, args.view, &config, cx.path()?)?;
     if args.again {
-        let forgotten = Store::open(cx.path(), Access::Create)?.forget_unobtainable()?;
+        let forgotten = Store::open(cx.path()?, Access::Create)?.forget_unobtainable()?;
         cx.status(format_args!(
             "Retrying {forgotten} certificates that could not be fetched before."
         ));
     }
-    let synced = talaria_server::sync(cx.path(), config, &peer)?;
+    let synced = talaria_server::sync(cx.path()?, config, &peer)?;
     let mut out = std::io::stdout().lock();
     if cx.json {
         let json = serde_json::json!({

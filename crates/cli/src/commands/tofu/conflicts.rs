@@ -18,9 +18,9 @@ use crate::render::{day, printable, seen, word};
 use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 
-/// List the addresses that more than one certificate claims, and about which nothing was decided
+/// List addresses with several certificates and no decision
 ///
-/// Exit status 0, whether there are any or not.
+/// The exit status is 0 whether there are conflicts or not.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

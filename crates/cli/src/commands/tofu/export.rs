@@ -7,17 +7,17 @@ use talaria::gnupg::{IfExists, write_tofudb};
 use talaria::store::Access;
 use talaria::tofu::export_tofu;
 
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::counted;
 
-/// Write what is recorded as a tofu.db, which gpg reads
+/// Export TOFU statistics and policies as a tofu.db for GnuPG
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file
+    /// File to write
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// Put it in the place of a file that is there
+    /// Replace an existing file
     #[arg(long)]
     replace: bool,
 }
@@ -35,5 +35,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     let written = database.bindings.len() - left_out.len();
     cx.status(format_args!("Exported {}.", counted(written, "binding")));
+    let left_out: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+    let json = serde_json::json!({
+        "action": "export_tofu", "output": args.path, "bindings": written, "left_out": left_out,
+    });
+    cx.report(Content::Elsewhere, &json)?;
     Ok(ExitCode::SUCCESS)
 }

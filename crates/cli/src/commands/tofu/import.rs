@@ -7,16 +7,17 @@ use talaria::gnupg::read_tofudb;
 use talaria::store::Access;
 use talaria::tofu::import_tofu;
 
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::counted;
 
-/// Take in what gpg recorded: a tofu.db, or the folder tofu.d of GnuPG 2.1.10 to 2.1.14
+/// Import TOFU statistics and policies of GnuPG
 ///
-/// What was decided here stays; what was seen in both counts once. The source is only read.
+/// Reads a tofu.db, or the folder tofu.d of GnuPG 2.1.10 to 2.1.14, and does not change it. Policies that are set
+/// here are kept; signatures recorded in both are counted once.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file or folder
+    /// File tofu.db or folder tofu.d
     #[arg(value_name = "PATH")]
     path: PathBuf,
 }
@@ -29,5 +30,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Create)?;
     let count = import_tofu(stores.writable()?, database).map_err(talaria::Error::from)?;
     cx.status(format_args!("Imported {}.", counted(count, "binding")));
+    cx.report(
+        Content::Elsewhere,
+        &serde_json::json!({ "action": "import_tofu", "bindings": count }),
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -17,10 +17,10 @@ use crate::render::{counted, day, printable};
 use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 
-/// Show what was seen of the addresses of certificates, and what follows
+/// Show TOFU statistics and policies of certificates
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The certificates
+    /// Certificates to show
     #[arg(value_name = "QUERY", required = true, value_parser = parse_query)]
     queries: Vec<Query>,
     #[command(flatten)]

@@ -13,11 +13,11 @@ use clap::Subcommand;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Say which certificate is that of an address, where trust on first use asks
+/// Inspect and resolve conflicts of trust on first use (TOFU)
 ///
-/// In the trust models tofu and tofu+pgp, the first certificate that is seen for an address is believed a
-/// little. Once there are two for one address, somebody has to say which one is right. Verifying and encrypting
-/// record what was seen; listing never writes.
+/// In the trust models tofu and tofu+pgp, the first certificate seen for an address is marginally trusted. If a
+/// second one appears for the same address, you decide which is right: `talaria tofu policy`. Verifying and
+/// encrypting record what was seen; listing does not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

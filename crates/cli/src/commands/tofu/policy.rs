@@ -8,21 +8,23 @@ use talaria::tofu::bindings_of;
 use talaria::trust_models::tofu::Policy;
 
 use super::super::{one_certificate, parse_query};
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::counted;
 use crate::trust::policy_parser;
 
-/// Decide about the addresses of a certificate
+/// Set the TOFU policy of a certificate
+///
+/// The policy applies to all of its addresses, or to one with --email.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The certificate
+    /// Certificate whose policy to set
     #[arg(value_name = "QUERY", value_parser = parse_query)]
     query: Query,
-    /// What to hold of it: auto takes a decision back
+    /// Policy; auto removes an earlier decision
     #[arg(value_name = "POLICY", value_parser = policy_parser())]
     policy: Policy,
-    /// Decide about this address only
+    /// Set the policy for this address only
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
 }
@@ -57,5 +59,12 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         args.policy.name(),
         counted(bindings.len(), "address")
     ));
+    let emails: Vec<_> =
+        bindings.iter().map(|binding| String::from_utf8_lossy(&binding.email)).collect();
+    let json = serde_json::json!({
+        "action": "set_tofu_policy", "fingerprint": fingerprint.to_string(),
+        "policy": args.policy.name(), "addresses": emails,
+    });
+    cx.report(Content::Elsewhere, &json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,13 +9,13 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::render::counted;
 
-/// Bring the web of trust up to date
+/// Update the web of trust
 ///
-/// Imports and changes of trust do so by themselves, and listings take what has expired since into account
-/// without it. This writes it down, or works everything out from nothing.
+/// Imports and changes of trust update it automatically, and listings respect expiry without this command. It
+/// saves the current state, or recomputes everything with --anew.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Work everything out from nothing, every certification anew
+    /// Recompute everything and verify every certification again
     #[arg(long)]
     anew: bool,
 }

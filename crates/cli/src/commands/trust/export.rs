@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use talaria::gnupg::write_ownertrust;
 use talaria::store::Access;
 
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::Target;
 
-/// Write whom you trust, as gpg --export-ownertrust does
+/// Export owner trust in the format of `gpg --export-ownertrust`
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file; - is standard output
+    /// Write to FILE instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -26,5 +26,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let entries = entries.transpose().map_err(talaria::Error::from)?.unwrap_or_default();
     target.write_all(write_ownertrust(&entries).as_bytes())?;
     target.keep(false)?;
+    let json = serde_json::json!({
+        "action": "export_ownertrust", "output": args.output, "entries": entries.len(),
+    });
+    cx.report(Content::of(args.output.as_deref()), &json)?;
     Ok(ExitCode::SUCCESS)
 }

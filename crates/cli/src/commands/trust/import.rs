@@ -7,16 +7,16 @@ use std::process::ExitCode;
 use talaria::gnupg::{is_trustdb, read_ownertrust, read_trustdb};
 use talaria::store::Access;
 
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::counted;
 
-/// Read whom you trust: a list of gpg --export-ownertrust, or a trustdb.gpg
+/// Import owner trust from `gpg --export-ownertrust` or a trustdb.gpg
 ///
-/// Nothing is changed if anything in it cannot be read. Certificates that it names need not be there yet.
+/// If any entry is invalid, nothing is changed. The certificates need not be in the store yet.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file; standard input without, or with -
+    /// File to import [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
 }
@@ -53,5 +53,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         counted(entries.len(), "owner trust value"),
         counted(report.changed, "validity")
     ));
+    let json = serde_json::json!({
+        "action": "import_ownertrust", "entries": entries.len(), "changed": report.changed,
+    });
+    cx.report(Content::Elsewhere, &json)?;
     Ok(ExitCode::SUCCESS)
 }

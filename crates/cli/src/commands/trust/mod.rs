@@ -15,10 +15,10 @@ use clap::Subcommand;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Say whose certifications count, and see what follows
+/// Manage the web of trust
 ///
-/// The first key that is set to ultimate begins the web of trust: what it certified becomes valid, and
-/// what those certified whom you trust. It is kept up to date with every import. Everything here is about the
+/// Certificates that you certified are valid, and so are those certified by people you trust (owner trust). Keys
+/// set to `ultimate` are the trust roots. The web of trust is updated with every import. These commands use the
 /// first store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -16,25 +16,25 @@ use crate::error::CliError;
 use crate::render::{day, painted_level_name, printable};
 use crate::terminal::Paint;
 
-/// Say why user IDs are believed: who certified them, back to your own keys
+/// Show why user IDs are valid: the certifications from your own keys to them
 ///
-/// Each line is a certification that counts, the certifier above what it certified. Exit status 1: nothing
-/// leads to it.
+/// Each line is a certification that counts, with the issuer above the certified user ID. The exit status is 1 if
+/// there is no path.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The certificate
+    /// Certificate to find paths to
     #[arg(value_name = "QUERY", value_parser = parse_query)]
     query: Query,
-    /// The web of trust to look for paths in: GnuPG's, or Sequoia's, in which trust flows
+    /// Web of trust to search: that of GnuPG, or that of Sequoia
     #[arg(long, value_enum, default_value_t = ModelArg::Pgp)]
     model: ModelArg,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum ModelArg {
-    /// As GnuPG has it: what is valid and trusted introduces others
+    /// As in GnuPG: valid certificates with owner trust introduce others
     Pgp,
-    /// As Sequoia has it: only trust signatures introduce others, and each path carries an amount
+    /// As in Sequoia: only trust signatures introduce others, and each path has a trust amount
     Wot,
 }
 

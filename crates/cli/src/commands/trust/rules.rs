@@ -10,22 +10,21 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::gnupg::Release;
 
-/// Show or change what counts as enough
+/// Show or change the rules of the web of trust
 ///
-/// As in GnuPG, a user ID is valid with 1 full or 3 marginal certifications, by introducers at up to 5 steps.
+/// By default, as in GnuPG, a user ID is valid with 1 full or 3 marginal certifications, at a depth of up to 5.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Fully trusted introducers that make a user ID valid
+    /// Certifications by fully trusted owners that make a user ID valid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     completes: Option<u8>,
-    /// Marginally trusted introducers that make a user ID valid
+    /// Certifications by marginally trusted owners that make a user ID valid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..))]
     marginals: Option<u8>,
-    /// Steps from your own keys at which there are introducers
+    /// Longest accepted path from your own keys
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=32))]
     depth: Option<u8>,
-    /// The release of GnuPG that is followed: to 2.4 no certification with SHA-1 counts, to 2.2 those made
-    /// before 2019-01-19 do
+    /// GnuPG release to follow: 2.4 ignores all SHA-1 certifications, 2.2 accepts those made before 2019-01-19
     #[arg(long, value_enum, value_name = "RELEASE")]
     gnupg: Option<Release>,
 }

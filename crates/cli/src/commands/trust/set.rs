@@ -7,37 +7,37 @@ use talaria::store::{Access, Query};
 use talaria::trust_models::Level;
 
 use super::super::{one_certificate, parse_query};
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::counted;
 
-/// Say how much you trust the owner of a certificate to certify others
+/// Set the owner trust of a certificate: how much you trust its owner to certify others
 ///
-/// That is not whether the certificate is real, which follows from who certified it. Ultimate is for your own
-/// keys.
+/// Owner trust does not make the certificate itself valid: use `talaria certify` for that. Use `ultimate` for your
+/// own keys only.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The certificate
+    /// Certificate whose owner trust to set
     #[arg(value_name = "QUERY", value_parser = parse_query)]
     query: Query,
-    /// How much
+    /// Owner trust
     #[arg(value_name = "LEVEL", value_enum)]
     level: LevelArg,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LevelArg {
-    /// Nothing is said
+    /// No owner trust set
     Unknown,
-    /// You do not know
+    /// You do not know (same effect as unknown)
     Undefined,
-    /// Their certifications do not count
+    /// Certifications by the owner do not count
     Never,
-    /// Three of them make a user ID valid
+    /// Three certifications by such owners make a user ID valid
     Marginal,
-    /// Each of them makes a user ID valid
+    /// One certification by such an owner makes a user ID valid
     Full,
-    /// It is yours
+    /// Your own key: a trust root
     Ultimate,
 }
 
@@ -64,5 +64,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         level.name(),
         counted(report.changed, "validity")
     ));
+    let json = serde_json::json!({
+        "action": "set_ownertrust", "fingerprint": fingerprint.to_string(),
+        "ownertrust": level.name(), "changed": report.changed,
+    });
+    cx.report(Content::Elsewhere, &json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,12 +12,12 @@ use crate::error::CliError;
 use crate::render;
 use crate::trust::TrustArgs;
 
-/// Say what is believed of certificates, and how much their owners are trusted
+/// Show the validity and owner trust of certificates
 ///
-/// `talaria trust path` says why.
+/// `talaria trust path` shows the reason.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The certificates
+    /// Certificates to show
     #[arg(value_name = "QUERY", required = true, value_parser = parse_query)]
     queries: Vec<Query>,
     #[command(flatten)]

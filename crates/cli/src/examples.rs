@@ -1,0 +1,688 @@
+//! The examples in the help and the manual of every command. A test runs all of them, on the files and keys that
+//! `tests/cli/examples.rs` prepares.
+
+/// What an example does, and the command line.
+pub(crate) type Example = (&'static str, &'static str);
+
+/// The examples of a command, by its words: `key generate`.
+pub(crate) fn of(command: &str) -> &'static [Example] {
+    let found = EXAMPLES.binary_search_by_key(&command, |(name, _)| name);
+    found.map_or(&[], |at| EXAMPLES[at].1)
+}
+
+/// The line of an example as the help shows it: folded with backslashes, so that it fits into 80 columns and no
+/// program folds it elsewhere.
+pub(crate) fn folded(line: &str) -> String {
+    const COLUMNS: usize = 72;
+    let mut text = String::new();
+    let mut column = 0;
+    let mut quoted = false;
+    for word in line.split(' ') {
+        let before = quoted;
+        quoted ^= word.matches('"').count() % 2 == 1;
+        if before {
+            text.push(' ');
+            text.push_str(word);
+            column += 1 + word.len();
+            continue;
+        }
+        if column > 0 && column + 1 + word.len() > COLUMNS {
+            text.push_str(" \\\n        ");
+            column = 4;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += word.len();
+    }
+    text
+}
+
+/// In the order of their names.
+const EXAMPLES: &[(&str, &[Example])] = &[
+    (
+        "admin",
+        &[
+            (
+                "Delete a certificate for good",
+                "talaria admin block 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+            ("Back up the store of a running server", "talaria admin backup backup.db"),
+        ],
+    ),
+    (
+        "admin backup",
+        &[
+            ("Back up the store of a running server", "talaria admin backup backup.db"),
+            ("The same for another store", "talaria --store certs.db admin backup backup.db"),
+        ],
+    ),
+    (
+        "admin block",
+        &[
+            (
+                "Delete a certificate and refuse it from now on",
+                "talaria admin block 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+            ("Block a list of fingerprints", "xargs talaria admin block < fingerprints.txt"),
+        ],
+    ),
+    (
+        "admin delete",
+        &[
+            (
+                "Delete a certificate",
+                "talaria admin delete 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+            ("Delete a list of fingerprints", "xargs talaria admin delete < fingerprints.txt"),
+        ],
+    ),
+    (
+        "admin redact",
+        &[
+            (
+                "Remove the name and address of a person, and keep the keys",
+                "talaria admin redact --all 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+            (
+                "Remove one user ID only",
+                "talaria admin redact --user-id \"Bob <bob@example.net>\" 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+        ],
+    ),
+    (
+        "admin reindex",
+        &[
+            ("Rebuild all indexes while the server runs", "talaria admin reindex"),
+            ("The same for another store", "talaria --store certs.db admin reindex"),
+        ],
+    ),
+    (
+        "admin unblock",
+        &[
+            (
+                "Accept a blocked certificate again",
+                "talaria admin unblock 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+            (
+                "The same for a list of fingerprints",
+                "xargs talaria admin unblock < fingerprints.txt",
+            ),
+        ],
+    ),
+    (
+        "admin unredact",
+        &[
+            (
+                "Accept the user IDs of a certificate again",
+                "talaria admin unredact 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+            (
+                "The same for a list of fingerprints",
+                "xargs talaria admin unredact < fingerprints.txt",
+            ),
+        ],
+    ),
+    (
+        "bench",
+        &[
+            (
+                "Generate 1,000 certificates to try something with",
+                "talaria bench generate 1000 -o certs.pgp",
+            ),
+            ("List the benchmarks", "talaria bench --help"),
+        ],
+    ),
+    (
+        "build",
+        &[
+            ("Build a store from a keyserver dump", "talaria --store new.db build dump/"),
+            (
+                "Build from compressed files",
+                "talaria --store new.db build dump/sks-dump-0000.pgp.gz",
+            ),
+            (
+                "Build from standard input, with 1 GiB of memory for sorting",
+                "talaria --store new.db build --memory 1024 - < keyring.gpg",
+            ),
+        ],
+    ),
+    (
+        "certify",
+        &[
+            (
+                "Certify all user IDs of a certificate after comparing its fingerprint",
+                "talaria certify --yes 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+            (
+                "Certify one address, for your own store only",
+                "talaria certify --yes --local bob@example.net",
+            ),
+        ],
+    ),
+    (
+        "changes",
+        &[
+            ("Print the current token", "talaria changes"),
+            (
+                "Print what has changed since then",
+                "talaria changes --since \"$(talaria changes | cut -d' ' -f2)\"",
+            ),
+        ],
+    ),
+    (
+        "check",
+        &[
+            ("Verify the whole store", "talaria check"),
+            ("Check structure and indexes only", "talaria check --quick"),
+            ("Rebuild all indexes from the certificates", "talaria check --rebuild"),
+        ],
+    ),
+    (
+        "compact",
+        &[
+            ("Return free space to the file system", "talaria compact"),
+            ("Print the sizes as JSON", "talaria compact --json"),
+        ],
+    ),
+    (
+        "completions",
+        &[
+            ("Install completions for the shell you use", "talaria completions --install"),
+            ("Print the script for bash", "talaria completions bash"),
+        ],
+    ),
+    (
+        "decrypt",
+        &[
+            ("Decrypt a message to a file", "talaria decrypt letter.txt.pgp -o letter.txt"),
+            (
+                "Decrypt only if Bob has signed it",
+                "talaria decrypt --signer bob@example.net from-bob.pgp -o letter.txt",
+            ),
+            (
+                "Decrypt with a passphrase from a file",
+                "talaria decrypt --passphrase-file passphrase.txt symmetric.pgp",
+            ),
+        ],
+    ),
+    (
+        "delete",
+        &[
+            ("Delete one certificate", "talaria delete bob@example.net"),
+            ("Show what would be deleted", "talaria delete --all-matches --dry-run example.net"),
+            (
+                "Delete a certificate and never import it again",
+                "talaria delete --block 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+        ],
+    ),
+    (
+        "dump",
+        &[
+            ("Dump all certificates for other keyservers", "talaria dump dump/"),
+            (
+                "Add what has changed since the last dump",
+                "talaria dump new-dump/ && talaria dump new-dump/ --incremental",
+            ),
+        ],
+    ),
+    (
+        "encrypt",
+        &[
+            (
+                "Encrypt a file to a friend",
+                "talaria encrypt -r bob@example.net letter.txt -o letter.txt.pgp",
+            ),
+            (
+                "Encrypt and sign, in a form that can be pasted into a mail",
+                "talaria encrypt -r bob@example.net -u alice@example.org -a letter.txt",
+            ),
+            (
+                "Encrypt with a passphrase that GnuPG can read",
+                "talaria encrypt -c --profile compatible --passphrase-file passphrase.txt letter.txt -o letter.txt.pgp",
+            ),
+        ],
+    ),
+    (
+        "export",
+        &[
+            (
+                "Export your certificate to give it to others",
+                "talaria export -a alice@example.org -o alice.asc",
+            ),
+            (
+                "Export everything, with local signatures",
+                "talaria export --signatures all -o backup.pgp",
+            ),
+            ("Write into a GnuPG home directory", "talaria export --to-gnupg gnupg-home"),
+        ],
+    ),
+    (
+        "import",
+        &[
+            ("Import a file and everything that GnuPG has", "talaria import friend.asc ~/.gnupg"),
+            (
+                "Import from a keyserver",
+                "talaria import --keyserver hkps://keys.openpgp.org bob@example.net",
+            ),
+            ("Import from a compressed file or a pipe", "gzip -c keyring.gpg | talaria import -"),
+        ],
+    ),
+    (
+        "index",
+        &[
+            ("List the full-text indexes", "talaria index"),
+            (
+                "Remove the trigram index, and add it again",
+                "talaria index drop trigrams && talaria index add trigrams",
+            ),
+        ],
+    ),
+    (
+        "inspect",
+        &[
+            ("Show the recipients of an encrypted message", "talaria inspect letter.txt.pgp"),
+            ("Show the packets of a signature as JSON", "talaria inspect --json letter.txt.sig"),
+        ],
+    ),
+    (
+        "key",
+        &[
+            (
+                "Generate a key",
+                "talaria key generate \"Carol <carol@example.org>\" --passphrase-file passphrase.txt",
+            ),
+            ("List your keys", "talaria key list"),
+            ("Extend a key by two years", "talaria key expire alice@example.org 2y"),
+        ],
+    ),
+    (
+        "key add-subkey",
+        &[
+            ("Add a new encryption subkey", "talaria key add-subkey --encrypt alice@example.org"),
+            (
+                "Add a signing subkey that is valid for one year",
+                "talaria key add-subkey --sign --expires 1y alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "key add-user-id",
+        &[
+            (
+                "Add an e-mail address",
+                "talaria key add-user-id alice@example.org \"Alice <alice@example.com>\"",
+            ),
+            (
+                "Add an address and make it the primary one",
+                "talaria key add-user-id --primary alice@example.org \"Alice <alice@example.com>\"",
+            ),
+        ],
+    ),
+    (
+        "key delete",
+        &[
+            ("Delete a secret key after a question", "talaria key delete --yes alice@example.org"),
+            (
+                "Make a copy first",
+                "talaria key export alice@example.org -o alice-secret.pgp && talaria key delete --yes alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "key expire",
+        &[
+            ("Extend a key by two years", "talaria key expire alice@example.org 2y"),
+            ("Let a key expire on a date", "talaria key expire alice@example.org 2035-12-31"),
+            ("Remove the expiry date", "talaria key expire alice@example.org never"),
+        ],
+    ),
+    (
+        "key export",
+        &[
+            (
+                "Copy a secret key for another computer",
+                "talaria key export alice@example.org -o alice-secret.pgp",
+            ),
+            (
+                "Move a secret key to GnuPG",
+                "talaria key export alice@example.org | gpg --batch --import",
+            ),
+        ],
+    ),
+    (
+        "key generate",
+        &[
+            (
+                "Generate a key, and be asked for a passphrase",
+                "talaria key generate \"Carol <carol@example.org>\"",
+            ),
+            (
+                "Generate a key without a passphrase, for a service",
+                "talaria key generate --no-passphrase --expires 1y \"Backup <backup@example.org>\"",
+            ),
+            (
+                "Generate an RFC 9580 (version 6) key",
+                "talaria key generate --profile rfc9580 \"Carol <carol@example.org>\" --passphrase-file passphrase.txt",
+            ),
+        ],
+    ),
+    (
+        "key import",
+        &[
+            ("Import a secret key from a file", "talaria key import secret.asc"),
+            (
+                "Import a secret key from GnuPG",
+                "gpg --export-secret-keys dave@example.org | talaria key import --passphrase-file passphrase.txt -",
+            ),
+        ],
+    ),
+    (
+        "key list",
+        &[
+            ("List your keys", "talaria key list"),
+            ("Print them as JSON", "talaria key list --json"),
+        ],
+    ),
+    (
+        "key passphrase",
+        &[
+            (
+                "Change the passphrase of a key",
+                "talaria key passphrase alice@example.org --new-passphrase-file passphrase.txt",
+            ),
+            ("Remove the passphrase", "talaria key passphrase --no-passphrase alice@example.org"),
+        ],
+    ),
+    (
+        "key revoke",
+        &[
+            (
+                "Revoke a key whose secret has leaked",
+                "talaria key revoke --yes --reason compromised alice@example.org",
+            ),
+            (
+                "Write a revocation to a file without revoking",
+                "talaria key revoke alice@example.org -o revocation.asc",
+            ),
+            (
+                "Revoke one user ID only",
+                "talaria key revoke --yes alice@example.org --user-id alice@old.example",
+            ),
+        ],
+    ),
+    (
+        "list",
+        &[
+            ("List certificates by name or address", "talaria list bob@example.net"),
+            ("List certificates with all of these words", "talaria list \"+bob example\""),
+            ("Print gpg's machine format", "talaria list --with-colons bob@example.net"),
+        ],
+    ),
+    (
+        "man",
+        &[
+            ("Read a manual page", "talaria man key generate | man -l -"),
+            ("Write all manual pages into a folder", "talaria man --dir man1"),
+        ],
+    ),
+    (
+        "pack",
+        &[
+            ("Write a file as an OpenPGP message", "talaria pack letter.txt -o letter.pgp"),
+            ("The same, compressed", "talaria pack --compress zlib -o letter.pgp letter.txt"),
+        ],
+    ),
+    (
+        "peer",
+        &[
+            ("Add a gossip peer", "talaria peer add sks.example.net"),
+            ("List the peers", "talaria peer list"),
+        ],
+    ),
+    (
+        "peer add",
+        &[
+            ("Add an SKS keyserver", "talaria peer add sks.example.net"),
+            (
+                "Add a Hockeypuck keyserver on another port",
+                "talaria peer add --view hockeypuck-2.3 keys.example.net:11370",
+            ),
+        ],
+    ),
+    (
+        "peer list",
+        &[
+            ("List the peers in the store", "talaria peer list"),
+            ("Print them as JSON", "talaria peer list --json"),
+        ],
+    ),
+    (
+        "peer probe",
+        &[
+            ("Ask a peer for its data set and version", "talaria peer probe 127.0.0.1:11370"),
+            ("The same as JSON", "talaria peer probe --json 127.0.0.1:11370"),
+        ],
+    ),
+    (
+        "peer remove",
+        &[
+            ("Remove a peer", "talaria peer remove sks.example.org"),
+            ("Remove a peer on another port", "talaria peer remove keys.example.org:11372"),
+        ],
+    ),
+    (
+        "peer sync",
+        &[
+            ("Fetch what a peer has now", "talaria peer sync 127.0.0.1:11370"),
+            (
+                "Fetch again what the peer has failed to deliver",
+                "talaria peer sync --again 127.0.0.1:11370",
+            ),
+        ],
+    ),
+    (
+        "serve",
+        &[
+            ("Serve the store on this computer", "talaria serve"),
+            ("Serve it to the network", "talaria serve --listen 0.0.0.0:11371"),
+            ("Show the configuration", "talaria serve --show-config"),
+        ],
+    ),
+    (
+        "show",
+        &[
+            ("Show keys, user IDs and signatures of a certificate", "talaria show bob@example.net"),
+            ("The same as JSON", "talaria show --json bob@example.net"),
+        ],
+    ),
+    (
+        "sign",
+        &[
+            (
+                "Sign a file; the signature is a file of its own",
+                "talaria sign letter.txt -o letter.txt.sig",
+            ),
+            (
+                "Sign with a certain key, in ASCII",
+                "talaria sign -u alice@example.org -a letter.txt -o letter.txt.asc",
+            ),
+            ("Sign a text that stays readable", "talaria sign --cleartext letter.txt"),
+        ],
+    ),
+    (
+        "stats",
+        &[
+            ("Print statistics of the store", "talaria stats"),
+            ("Draw them", "talaria stats --svg stats.svg"),
+        ],
+    ),
+    (
+        "tofu",
+        &[
+            ("List conflicts", "talaria tofu conflicts"),
+            ("Accept a certificate for its addresses", "talaria tofu policy bob@example.net good"),
+        ],
+    ),
+    (
+        "tofu conflicts",
+        &[
+            ("List addresses with several certificates", "talaria tofu conflicts"),
+            ("Print them as JSON", "talaria tofu conflicts --json"),
+        ],
+    ),
+    (
+        "tofu export",
+        &[
+            ("Write what was seen for GnuPG", "talaria tofu export tofu.db"),
+            (
+                "Replace a file",
+                "talaria tofu export tofu.db && talaria tofu export --replace tofu.db",
+            ),
+        ],
+    ),
+    (
+        "tofu import",
+        &[
+            ("Import what GnuPG has seen", "talaria tofu import ~/.gnupg/tofu.db"),
+            ("Import into another store", "talaria --store other.db tofu import ~/.gnupg/tofu.db"),
+        ],
+    ),
+    (
+        "tofu info",
+        &[
+            ("Show what was seen of an address", "talaria tofu info bob@example.net"),
+            ("Print it as JSON", "talaria tofu info --json bob@example.net"),
+        ],
+    ),
+    (
+        "tofu policy",
+        &[
+            (
+                "Accept a certificate for all of its addresses",
+                "talaria tofu policy bob@example.net good",
+            ),
+            (
+                "Reject it for one address",
+                "talaria tofu policy 0123456789ABCDEF0123456789ABCDEF01234567 bad --email bob@example.net",
+            ),
+        ],
+    ),
+    (
+        "trust",
+        &[
+            ("Trust a friend to certify others", "talaria trust set bob@example.net full"),
+            ("Show why a certificate is valid", "talaria trust path alice@example.org"),
+        ],
+    ),
+    (
+        "trust check",
+        &[
+            ("Recompute the web of trust and compare", "talaria trust check"),
+            ("Print the result as JSON", "talaria trust check --json"),
+        ],
+    ),
+    (
+        "trust export-ownertrust",
+        &[
+            (
+                "Write owner trust for gpg --import-ownertrust",
+                "talaria trust export-ownertrust > ownertrust.txt",
+            ),
+            (
+                "Give it to GnuPG",
+                "talaria trust export-ownertrust | gpg --batch --import-ownertrust",
+            ),
+        ],
+    ),
+    (
+        "trust import-ownertrust",
+        &[
+            (
+                "Import owner trust from GnuPG",
+                "gpg --export-ownertrust | talaria trust import-ownertrust",
+            ),
+            ("Import it from a file", "talaria trust import-ownertrust otrust.txt"),
+        ],
+    ),
+    (
+        "trust path",
+        &[
+            (
+                "Show the certifications that make a certificate valid",
+                "talaria trust path alice@example.org",
+            ),
+            ("Print them as JSON", "talaria trust path --json alice@example.org"),
+        ],
+    ),
+    (
+        "trust rules",
+        &[
+            ("Show the rules", "talaria trust rules"),
+            (
+                "Ask for two marginal certifications instead of three",
+                "talaria trust rules --marginals 2",
+            ),
+        ],
+    ),
+    (
+        "trust set",
+        &[
+            ("Trust a friend to certify others", "talaria trust set bob@example.net full"),
+            ("Mark a certificate as your own", "talaria trust set alice@example.org ultimate"),
+        ],
+    ),
+    (
+        "trust show",
+        &[
+            (
+                "Show owner trust and validity of a certificate",
+                "talaria trust show bob@example.net",
+            ),
+            ("Print it as JSON", "talaria trust show --json bob@example.net"),
+        ],
+    ),
+    (
+        "tune",
+        &[
+            ("Measure which page size suits this machine", "talaria tune"),
+            ("Print the measurements as JSON", "talaria tune --json"),
+        ],
+    ),
+    (
+        "unpack",
+        &[
+            (
+                "Write the content of a message that is not encrypted",
+                "talaria unpack packed.pgp -o letter.txt",
+            ),
+            ("The same through a pipe", "talaria unpack < packed.pgp > letter.txt"),
+        ],
+    ),
+    (
+        "verify",
+        &[
+            ("Verify a download with its signature", "talaria verify letter.txt.sig letter.txt"),
+            (
+                "Accept only a signature from Bob",
+                "talaria verify --signer bob@example.net from-bob.sig letter.txt",
+            ),
+            (
+                "Verify with a keyring file, without importing it",
+                "talaria --store keyring.gpg verify letter.txt.sig letter.txt",
+            ),
+        ],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_unique() {
+        assert!(EXAMPLES.windows(2).all(|two| two[0].0 < two[1].0));
+    }
+}

@@ -1,0 +1,114 @@
+//! Mistakes on the command line: clap's words, with a tip for those who come from gpg.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Options of gpg that have no namesake here, and what to type instead.
+const FROM_GPG: [(&[&str], &str); 26] = [
+    (&["-e", "--encrypt"], "talaria encrypt -r CERT FILE"),
+    (&["-c", "--symmetric"], "talaria encrypt -c FILE"),
+    (&["-d", "--decrypt"], "talaria decrypt FILE"),
+    (&["-s", "--sign"], "talaria sign --inline FILE"),
+    (&["-b", "--detach-sign", "--detach-sig"], "talaria sign FILE"),
+    (&["--clear-sign", "--clearsign"], "talaria sign --cleartext FILE"),
+    (&["--verify"], "talaria verify SIGNATURE FILE"),
+    (&["-k", "--list-keys", "--list-public-keys", "--fingerprint"], "talaria list"),
+    (
+        &["--list-sigs", "--list-signatures", "--check-sigs", "--check-signatures"],
+        "talaria list --with-sigs",
+    ),
+    (&["-K", "--list-secret-keys"], "talaria key list"),
+    (&["--import", "--fast-import"], "talaria import FILE"),
+    (&["--export"], "talaria export CERT"),
+    (&["--export-secret-keys", "--export-secret-subkeys"], "talaria key export KEY"),
+    (
+        &[
+            "--gen-key",
+            "--generate-key",
+            "--full-gen-key",
+            "--full-generate-key",
+            "--quick-gen-key",
+            "--quick-generate-key",
+        ],
+        "talaria key generate \"NAME <ADDRESS>\"",
+    ),
+    (&["--edit-key"], "talaria key --help (passphrase, expire, add-user-id, add-subkey, revoke)"),
+    (&["--sign-key", "--quick-sign-key"], "talaria certify CERT"),
+    (&["--lsign-key", "--quick-lsign-key"], "talaria certify --local CERT"),
+    (&["--delete-keys", "--delete-key"], "talaria delete CERT"),
+    (&["--delete-secret-keys", "--delete-secret-key"], "talaria key delete KEY"),
+    (&["--gen-revoke", "--generate-revocation"], "talaria key revoke KEY --output FILE"),
+    (
+        &["--recv-keys", "--receive-keys", "--search-keys", "--refresh-keys", "--locate-keys"],
+        "talaria import --keyserver hkps://keys.openpgp.org CERT",
+    ),
+    (
+        &["--keyring", "--primary-keyring", "--homedir"],
+        "talaria --store FILE (a keyring file can be used as it is)",
+    ),
+    (
+        &["--no-default-keyring", "--batch", "--no-tty"],
+        "nothing: talaria never asks without a terminal",
+    ),
+    (&["--list-packets"], "talaria inspect FILE"),
+    (
+        &["--passphrase"],
+        "--passphrase-file, --passphrase-fd or --passphrase-env (other users can read command lines)",
+    ),
+    (&["--always-trust"], "--trust-model always"),
+];
+
+/// Words that people type as commands.
+const COMMANDS: [(&str, &str); 8] = [
+    ("version", "talaria --version"),
+    ("search", "talaria list WORDS"),
+    ("gen-key", "talaria key generate \"NAME <ADDRESS>\""),
+    ("generate", "talaria key generate \"NAME <ADDRESS>\""),
+    ("keygen", "talaria key generate \"NAME <ADDRESS>\""),
+    ("revoke", "talaria key revoke KEY"),
+    ("recv", "talaria import --keyserver hkps://keys.openpgp.org CERT"),
+    ("fetch", "talaria import --keyserver hkps://keys.openpgp.org CERT"),
+];
+
+/// Adds the tip for people who come from gpg, and takes a tip away that misleads.
+pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
+    let text = |error: &clap::Error, kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let named = text(&error, ContextKind::InvalidArg).unwrap_or_default();
+            let named = named.split(['=', ' ']).next().unwrap_or_default();
+            // That an option could be meant as a value is seldom so.
+            error.remove(ContextKind::Suggested);
+            let found = FROM_GPG.iter().find(|(names, _)| names.contains(&named));
+            match found {
+                Some((_, instead)) => {
+                    error.remove(ContextKind::SuggestedArg);
+                    Some(format!("instead of gpg's {named}, use: {instead}"))
+                }
+                None if named.starts_with('-') => None,
+                None => Some(format!(
+                    "quote names with spaces as one argument, and put options before `{named}`"
+                )),
+            }
+        }
+        ErrorKind::InvalidSubcommand => {
+            let named = text(&error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            COMMANDS.iter().find(|(name, _)| *name == named).map(|(_, instead)| {
+                error.remove(ContextKind::SuggestedSubcommand);
+                format!("use: {instead}")
+            })
+        }
+        _ => None,
+    };
+    if let Some(tip) = tip {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// Whether the arguments ask for JSON, where they could not be parsed.
+pub(crate) fn wants_json() -> bool {
+    std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json")
+}

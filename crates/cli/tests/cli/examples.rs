@@ -1,0 +1,129 @@
+//! The examples in the help of every command are run as they stand, by a shell, each in a fresh copy of a folder with
+//! the files and keys that they speak of.
+
+use std::fs;
+use std::process::Command;
+
+use crate::program::{Home, Program, Serving, corpus, prepared};
+
+/// The fingerprint that the examples have for any certificate.
+const ANY: &str = "0123456789ABCDEF0123456789ABCDEF01234567";
+
+/// The commands and their examples, from the help.
+fn examples() -> Vec<(String, Vec<String>)> {
+    let help = |words: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
+        let output = command.args(words).arg("--help").env("TALARIA_CONFIG", "").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // Words at the start of a line, below the heading of commands or of a group of them.
+    let parts = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
+        let words = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        let words = words.filter_map(|line| line.split_once("  "));
+        words.map(|(word, _)| word.trim().to_owned()).filter(|word| !word.contains(' ')).collect()
+    };
+    let mut all = Vec::new();
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(words) = open.pop() {
+        let text = help(&words);
+        let (text, examples) = text.split_once("\nExamples:\n").unwrap_or((&text, ""));
+        let is_group = text.contains("\nCommands:\n") || words.is_empty();
+        if is_group && words != ["bench"] {
+            let below = parts(text).into_iter().filter(|part| part != "help");
+            open.extend(below.map(|part| [&words[..], &[part]].concat()));
+        }
+        let examples = examples.replace(" \\\n", " ");
+        let lines = examples.lines().filter_map(|line| line.trim_start().strip_prefix("$ "));
+        let join = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        all.push((words.join(" "), lines.map(join).collect()));
+    }
+    all
+}
+
+#[test]
+fn every_example_of_the_help_works() {
+    let root = tempfile::tempdir().unwrap();
+    let alice = prepared(root.path());
+    let bob = fs::read_to_string(alice.0.join("fingerprints.txt")).unwrap().trim().to_owned();
+    assert_eq!(bob.len(), 40);
+    let many = Program::new();
+    many.ring("many.pgp", &corpus(60));
+    let server = Program::new();
+    server.ok(&["import", &alice.0.join("keyring.gpg").display().to_string()]);
+    // It talks to those alone whom it knows.
+    server.ok(&["peer", "add", "127.0.0.1:11370"]);
+    let server = Serving::start(&server, &["--gossip", "127.0.0.1:0"]);
+    let gossip = server.gossip.unwrap().to_string();
+    let mut count = 0;
+    let mut failed = Vec::new();
+    for (number, (command, lines)) in examples().into_iter().enumerate() {
+        if command.is_empty() {
+            continue;
+        }
+        assert!(lines.len() >= 2, "{command}: {lines:?}");
+        for (at, line) in lines.iter().enumerate() {
+            count += 1;
+            let copy = root.path().join(format!("{number}-{at}"));
+            let copied = Command::new("cp").arg("-a").arg(&alice.0).arg(&copy).status().unwrap();
+            assert!(copied.success());
+            let home = Home(copy.clone());
+            // What is elsewhere in the world is on this machine here.
+            let mut run = line
+                .replace(ANY, &bob)
+                .replace("hkps://keys.openpgp.org", &server.keyserver())
+                .replace("127.0.0.1:11370", &gossip);
+            let mut wanted = 0;
+            if line.starts_with("talaria serve") && !line.contains("--show-config") {
+                // It serves until it is told to stop, at a port that is free.
+                let listen =
+                    if line.contains("--listen") { "" } else { " --listen 127.0.0.1:11371" };
+                run = format!("timeout --signal TERM 2 {run}{listen}").replace(":11371", ":0");
+                wanted = 124;
+            }
+            if line == "talaria key generate \"Carol <carol@example.org>\"" {
+                // There is no terminal to ask on.
+                run.push_str(" --passphrase-file passphrase.txt");
+            }
+            if line.starts_with("talaria tune") {
+                home.sh(&format!("talaria -q import {}", many.path("many.pgp").display()));
+            }
+            for (undone, done) in [("unblock", "block"), ("unredact", "redact --all")] {
+                if line.contains(&format!("admin {undone}")) {
+                    home.sh(&format!("talaria admin {done} {bob}"));
+                }
+            }
+            let output = home.try_sh(&run);
+            if output.status.code() != Some(wanted) {
+                failed.push(format!(
+                    "{run}: {}\n{}",
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr)
+                ));
+            }
+            if wanted == 124 {
+                assert!(String::from_utf8_lossy(&output.stderr).contains("Serving "), "{output:?}");
+            }
+            let _ = home.try_sh("gpgconf --kill all");
+            let _ = fs::remove_dir_all(&copy);
+        }
+    }
+    assert!(failed.is_empty(), "{} of {count}:\n{}", failed.len(), failed.join("\n"));
+    assert!(count > 120, "{count}");
+}
+
+#[test]
+fn what_an_example_says_comes_true() {
+    let root = tempfile::tempdir().unwrap();
+    let alice = prepared(root.path());
+    // The results of the three that people will try first.
+    alice.sh("talaria encrypt -r bob@example.net letter.txt -o for-bob.pgp");
+    fs::copy(alice.0.join("for-bob.pgp"), root.path().join("b/for-bob.pgp")).unwrap();
+    let read = Home(root.path().join("b")).sh("talaria decrypt for-bob.pgp");
+    assert_eq!(read, "Meet me at noon.\n");
+    assert!(alice.try_sh("talaria verify letter.txt.sig letter.txt").status.success());
+    alice.sh("echo changed >> letter.txt");
+    let output = alice.try_sh("talaria verify letter.txt.sig letter.txt");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}

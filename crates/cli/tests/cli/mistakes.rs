@@ -1,0 +1,445 @@
+//! Mistakes that people make: each has an exit status by its cause, and a text that names the object and what to do.
+
+use std::fs;
+use std::process::Output;
+
+use crate::program::{Home, prepared};
+use crate::snapshots::assert_snapshot;
+
+/// What a mistake is answered with.
+struct Mistake {
+    /// The command line.
+    line: &'static str,
+    status: i32,
+    /// What the text names: the object of the mistake.
+    object: &'static str,
+    /// What the text says to do.
+    remedy: &'static str,
+}
+
+const fn mistake(
+    line: &'static str,
+    status: i32,
+    object: &'static str,
+    remedy: &'static str,
+) -> Mistake {
+    Mistake { line, status, object, remedy }
+}
+
+/// As in the manual: 1 not found or not accepted, 2 usage, 3 bad input, 4 store or key folder, 5 files and network.
+const MISTAKES: &[Mistake] = &[
+    // Commands and options, gpg's among them.
+    mistake("talaria lst", 2, "'lst'", "a similar subcommand exists: 'list'"),
+    mistake("talaria version", 2, "'version'", "talaria --version"),
+    mistake("talaria -k", 2, "'-k'", "talaria list"),
+    mistake("talaria --list-keys", 2, "'--list-keys'", "talaria list"),
+    mistake("talaria --gen-key", 2, "'--gen-key'", "talaria key generate"),
+    mistake("talaria list -K", 2, "'-K'", "talaria key list"),
+    mistake("talaria --import friend.asc", 2, "'--import'", "talaria import FILE"),
+    mistake(
+        "talaria encrypt -e -r bob@example.net letter.txt",
+        2,
+        "'-e'",
+        "talaria encrypt -r CERT FILE",
+    ),
+    mistake("talaria encrypt --sign -r bob@example.net letter.txt", 2, "'--sign'", "talaria sign"),
+    mistake(
+        "talaria decrypt --passphrase hunter2 symmetric.pgp",
+        2,
+        "'--passphrase'",
+        "--passphrase-file",
+    ),
+    mistake("talaria encrypt letter.txt -a", 2, "recipient", "--to CERT"),
+    mistake("talaria serve --listen localhost", 2, "'localhost'", "127.0.0.1:11371"),
+    mistake(
+        "talaria key generate 'Carol <carol@example.org>' --expires tomorrow",
+        2,
+        "'tomorrow'",
+        "2030-12-31",
+    ),
+    mistake("talaria man nothing", 2, "`nothing`", "talaria help"),
+    // Wrong order, wrong kind of file.
+    mistake(
+        "talaria verify letter.txt letter.txt.sig",
+        3,
+        "letter.txt",
+        "talaria verify SIGNATURE letter.txt",
+    ),
+    mistake("talaria verify letter.txt", 3, "letter.txt", "talaria verify SIGNATURE letter.txt"),
+    mistake("talaria verify from-bob.sig", 3, "from-bob.sig", "talaria verify from-bob.sig FILE"),
+    mistake("talaria verify friend.asc letter.txt", 3, "friend.asc", "talaria import friend.asc"),
+    mistake("talaria decrypt letter.txt", 3, "letter.txt", "talaria encrypt"),
+    mistake("talaria decrypt friend.asc", 3, "friend.asc", "talaria import friend.asc"),
+    mistake("talaria decrypt packed.pgp", 3, "packed.pgp", "talaria unpack packed.pgp"),
+    mistake("talaria unpack letter.txt.pgp", 3, "letter.txt.pgp", "talaria decrypt letter.txt.pgp"),
+    mistake("talaria key import friend.asc", 3, "friend.asc", "talaria import 'friend.asc'"),
+    // Names.
+    mistake(
+        "talaria list nobody@example.net",
+        1,
+        "nobody@example.net",
+        "talaria import --keyserver",
+    ),
+    mistake(
+        "talaria encrypt -a -r nobody@example.net letter.txt",
+        1,
+        "nobody@example.net",
+        "talaria import",
+    ),
+    mistake("talaria encrypt -a -r bob letter.txt", 1, "bob is not", "whole address"),
+    mistake("talaria show example", 1, "example is ambiguous", "fingerprint"),
+    mistake("talaria key export alice@example.net", 1, "alice@example.net", "talaria key list"),
+    mistake(
+        "talaria sign -a -u bob@example.net letter.txt",
+        1,
+        "bob@example.net",
+        "talaria key list",
+    ),
+    mistake("talaria sign -a --keys empty letter.txt", 1, "secret key", "talaria key generate"),
+    mistake("talaria --keys two sign -a letter.txt", 1, "2 keys", "-u FINGERPRINT"),
+    mistake(
+        "talaria --faked-time 4000000000 encrypt -a -r bob@example.net letter.txt",
+        1,
+        "Bob <bob@example.net>: expired on",
+        "talaria import --keyserver",
+    ),
+    mistake(
+        "talaria --store revoked.db encrypt -a -r bob@example.net letter.txt",
+        1,
+        "Bob <bob@example.net>: is revoked",
+        "new certificate",
+    ),
+    // Passphrases and keys.
+    mistake(
+        "talaria decrypt for-bob.pgp",
+        1,
+        "for-bob.pgp: none of your keys",
+        "talaria key import",
+    ),
+    mistake(
+        "talaria decrypt --passphrase-file wrong.txt symmetric.pgp",
+        1,
+        "symmetric.pgp",
+        "passphrase is wrong",
+    ),
+    mistake(
+        "talaria decrypt --passphrase-file nowhere.txt symmetric.pgp",
+        5,
+        "nowhere.txt",
+        "Check the spelling",
+    ),
+    mistake("talaria decrypt --passphrase-env NOPE symmetric.pgp", 2, "NOPE", "--passphrase-env"),
+    mistake(
+        "talaria sign -a --key-file secret.asc -u dave@example.org letter.txt",
+        1,
+        "protected by a passphrase",
+        "--passphrase-file",
+    ),
+    mistake(
+        "talaria sign -a --key-file secret.asc -u dave@example.org --passphrase-file wrong.txt letter.txt",
+        1,
+        "the passphrase is wrong",
+        "--passphrase-file",
+    ),
+    mistake("talaria key generate ''", 2, "a user ID is", "Alice <alice@example.org>"),
+    mistake(
+        "talaria key generate --no-passphrase 'Alice <alice@example.org>'",
+        2,
+        "Alice <alice@example.org>",
+        "--yes",
+    ),
+    mistake(
+        "talaria key generate 'Carol <carol@example.org>'",
+        2,
+        "passphrase",
+        "--passphrase-file",
+    ),
+    mistake("talaria key delete alice@example.org", 2, "Alice <alice@example.org>", "--yes"),
+    mistake("talaria key revoke alice@example.org", 2, "Alice <alice@example.org>", "--yes"),
+    mistake("chmod 755 two; talaria --keys two key list", 4, "two", "chmod go= 'two'"),
+    // Files that are missing, unreadable, folders, full.
+    mistake(
+        "talaria encrypt -a -r bob@example.net missing.txt",
+        5,
+        "missing.txt",
+        "Check the spelling",
+    ),
+    mistake("talaria import missing.asc", 5, "missing.asc", "No such file"),
+    mistake("talaria verify missing.sig letter.txt", 5, "missing.sig", "Check the spelling"),
+    mistake("talaria sign -a dump", 5, "dump", "Name a file in it"),
+    mistake(
+        "chmod 0 letter.txt; $UNPRIVILEGED talaria sign -a letter.txt",
+        5,
+        "letter.txt",
+        "ls -ld 'letter.txt'",
+    ),
+    mistake("talaria sign letter.txt -o dump", 5, "dump", "Name a file in it"),
+    mistake(
+        "talaria sign letter.txt -o nowhere/letter.sig",
+        5,
+        "nowhere/letter.sig",
+        "mkdir -p 'nowhere'",
+    ),
+    mistake(
+        "talaria encrypt -r bob@example.net letter.txt -o letter.txt",
+        2,
+        "letter.txt",
+        "another file",
+    ),
+    mistake(
+        "talaria encrypt -r bob@example.net letter.txt -o /dev/full",
+        5,
+        "No space left",
+        "Free some space",
+    ),
+    mistake(
+        "talaria import --keyserver hkp://127.0.0.1:1 bob@example.net",
+        5,
+        "127.0.0.1:1",
+        "Connection refused",
+    ),
+    // Content that is damaged or something else.
+    mistake(
+        "head -c 150 letter.txt.pgp > cut.pgp; talaria decrypt cut.pgp",
+        3,
+        "cut.pgp",
+        "ask the sender",
+    ),
+    mistake("talaria decrypt changed.pgp -o out.txt", 3, "changed.pgp", "ask the sender"),
+    mistake("talaria import letter.txt", 3, "letter.txt", "no OpenPGP data"),
+    mistake("talaria import empty.txt", 3, "empty.txt", "is empty"),
+    mistake("talaria import dump", 3, "dump", "neither a GnuPG home directory nor"),
+    mistake(
+        "talaria --store new.db build letter.txt",
+        3,
+        "letter.txt: no certificates found",
+        "keyserver dumps",
+    ),
+    mistake(
+        "talaria --store new.db build letter.txt.gz",
+        3,
+        "letter.txt.gz: no certificates found",
+        "keyserver dumps",
+    ),
+    // Where things are.
+    mistake(
+        "talaria --store keyring.db build keyring.gpg; talaria --store keyring.db build keyring.gpg",
+        5,
+        "keyring.db",
+        "talaria import",
+    ),
+    mistake(
+        "talaria --store home/.gnupg list",
+        4,
+        "GnuPG home directory",
+        "talaria import 'home/.gnupg'",
+    ),
+    mistake("talaria --store dump list", 4, "dump is a folder", "--store 'dump/certs.db'"),
+    mistake("talaria --store missing.db list", 4, "missing.db", "talaria import FILE"),
+    mistake("talaria --store keyring.gpg import friend.asc", 2, "keyring.gpg", "--store"),
+    mistake("env -u HOME talaria list", 2, "HOME", "--store FILE"),
+    mistake(
+        "env -u HOME talaria key generate --no-passphrase 'Carol <carol@example.org>'",
+        2,
+        "HOME",
+        "--keys FOLDER",
+    ),
+    mistake("TALARIA_CONFIG=typo.toml talaria list", 3, "unknown setting stor", "known: store"),
+];
+
+/// Alice's folder with the files of the table.
+fn with_mistakes(root: &std::path::Path) -> Home {
+    let home = prepared(root);
+    let bob = Home(root.join("b"));
+    home.sh("echo wrong > wrong.txt && : > empty.txt && gzip -k letter.txt");
+    home.sh("echo 'stor = \"a.db\"' > typo.toml");
+    home.sh("mkdir -m 700 empty && cp -a home/.local/share/talaria/keys two && chmod 700 two");
+    home.sh("talaria -q --keys two key generate --yes --no-passphrase 'Alice <alice@example.org>'");
+    home.sh("talaria -q encrypt -r bob@example.net letter.txt -o for-bob.pgp");
+    bob.sh("talaria -q key revoke --yes bob@example.net && talaria -q --store ../a/revoked.db import ../a/friend.asc");
+    bob.sh("talaria -q export bob@example.net -o revoked.pgp && talaria -q --store ../a/revoked.db import revoked.pgp");
+    let mut bytes = fs::read(home.0.join("letter.txt.pgp")).unwrap();
+    let last = bytes.len() - 10;
+    bytes[last] ^= 1;
+    fs::write(home.0.join("changed.pgp"), bytes).unwrap();
+    home
+}
+
+/// Runs a line on a copy of the folder: some of them change it.
+fn run(home: &Home, line: &str) -> Output {
+    let copy = home.0.with_file_name("run");
+    let _ = fs::remove_dir_all(&copy);
+    let copied = std::process::Command::new("cp").arg("-a").arg(&home.0).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    // The superuser may read everything, unless that is taken away.
+    let unprivileged = "setpriv --bounding-set=-dac_override,-dac_read_search";
+    let line = line.replace("$UNPRIVILEGED", unprivileged);
+    Home(copy).try_sh(&line)
+}
+
+#[test]
+fn every_mistake_is_answered_with_its_object_and_a_remedy_and_the_status_of_its_cause() {
+    let root = tempfile::tempdir().unwrap();
+    let home = with_mistakes(root.path());
+    let mut failed = Vec::new();
+    let mut snapshot = String::new();
+    for Mistake { line, status, object, remedy } in MISTAKES {
+        let output = run(&home, line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.code() != Some(*status) || !said.contains(object) || !said.contains(remedy)
+        {
+            failed.push(format!(
+                "{line}: {}, not {status}; {object}; {remedy}\n{said}",
+                output.status
+            ));
+        }
+        snapshot.push_str(&format!("$ {line}\n{}[{status}]\n\n", steady(&said)));
+        // The same mistake with --json is a JSON object with the same status.
+        let json = run(&home, &line.replacen("talaria ", "talaria --json ", 9));
+        let said = String::from_utf8_lossy(&json.stderr).into_owned();
+        let results = String::from_utf8_lossy(&json.stdout).into_owned();
+        let error = said.lines().rev().find(|line| line.starts_with("{\"error\":"));
+        let error = error.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let tells = match &error {
+            Some(json) => {
+                json["error"]["exit_status"] == *status && json["error"]["message"].is_string()
+            }
+            // A report of each file says it there.
+            None => line.starts_with("talaria import") && results.contains("\"error\":\""),
+        };
+        if json.status.code() != Some(*status) || !tells {
+            failed.push(format!("{line} --json: {}, not {status}\n{said}{results}", json.status));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), MISTAKES.len(), failed.join("\n"));
+    assert!(MISTAKES.len() >= 40);
+    assert_snapshot("errors.txt", &snapshot);
+}
+
+/// A text without what differs from run to run: keys, dates, sizes.
+fn steady(text: &str) -> String {
+    let mut out = String::new();
+    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+        let end = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        let hex = end.len() >= 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let date = end.len() == 10 && end.split('-').count() == 3 && end.starts_with("20");
+        let replaced = if hex {
+            "FINGERPRINT"
+        } else if date {
+            "DATE"
+        } else {
+            end
+        };
+        out.push_str(replaced);
+        out.push_str(&word[end.len()..]);
+    }
+    out
+}
+
+#[test]
+fn a_closed_pipe_is_no_error_where_output_is_a_list() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let output = home.try_sh("talaria list | head -c 0; exit ${PIPESTATUS[0]}");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_build_of_nothing_leaves_nothing_and_compressed_files_are_read() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    assert_eq!(home.try_sh("talaria --store new.db build letter.txt").status.code(), Some(3));
+    let left = home.sh("ls -A | grep new.db || true");
+    assert_eq!(left, "");
+    for (program, end) in [("gzip", "gz"), ("zstd -q", "zst"), ("xz", "xz"), ("bzip2", "bz2")] {
+        home.sh(&format!(
+            "{program} -k keyring.gpg && talaria export -a -o ring.asc && {program} -f ring.asc"
+        ));
+        for file in [format!("keyring.gpg.{end}"), format!("ring.asc.{end}")] {
+            let built = home.sh(&format!("talaria --store {end}{file}.db build {file}"));
+            assert!(built.contains("2 certificates"), "{file}: {built}");
+            let imported = home.sh(&format!("talaria --store {end}{file}-i.db import {file}"));
+            assert!(imported.contains("2 new"), "{file}: {imported}");
+            let piped = home.sh(&format!("talaria --store {end}{file}-p.db build - < {file}"));
+            assert!(piped.contains("2 certificates"), "{file}: {piped}");
+        }
+    }
+}
+
+#[test]
+fn a_new_key_says_where_it_is_and_its_revocation_works() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let output = home.try_sh("talaria key generate --no-passphrase 'Carol <carol@example.org>'");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let path = |label: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(label));
+        line.unwrap_or_else(|| panic!("{label}: {said}")).trim().to_owned()
+    };
+    assert!(fs::metadata(path("Secret key:")).unwrap().is_file());
+    assert!(said.contains("talaria export"), "{said}");
+    let revocation = path("Revocation certificate:");
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&revocation).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    home.sh("talaria encrypt -a -r carol@example.org letter.txt");
+    home.sh(&format!("talaria import '{revocation}'"));
+    let refused = home.try_sh("talaria encrypt -a -r carol@example.org letter.txt");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is revoked"), "{refused:?}");
+}
+
+#[test]
+fn commands_that_change_something_say_it_in_json() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let json = |line: &str| -> serde_json::Value {
+        let said = home.sh(line);
+        let last = said.lines().last().unwrap_or_else(|| panic!("{line}: nothing said"));
+        serde_json::from_str(last).unwrap_or_else(|error| panic!("{line}: {error}: {said}"))
+    };
+    let encrypted =
+        json("talaria --json encrypt -r bob@example.net -u alice@example.org letter.txt -o e.pgp");
+    assert_eq!(encrypted["recipients"].as_array().unwrap().len(), 1);
+    assert_eq!(encrypted["signed_by"].as_array().unwrap().len(), 1);
+    assert_eq!(encrypted["output"], "e.pgp");
+    assert_eq!(json("talaria --json sign letter.txt -o s.sig")["form"], "detached");
+    assert_eq!(json("talaria --json pack letter.txt -o p.pgp")["output"], "p.pgp");
+    assert_eq!(json("talaria --json unpack p.pgp -o u.txt")["signatures"], 0);
+    assert_eq!(json("talaria --json decrypt letter.txt.pgp -o d.txt")["accepted"], true);
+    assert_eq!(json("talaria --json trust set bob@example.net full")["ownertrust"], "full");
+    assert_eq!(json("talaria --json tofu policy bob@example.net good")["policy"], "good");
+    assert_eq!(json("talaria --json peer add sks.example.net")["port"], 11370);
+    assert_eq!(json("talaria --json peer remove sks.example.net")["host"], "sks.example.net");
+    assert_eq!(json("talaria --json key export alice@example.org -o k.pgp")["output"], "k.pgp");
+    assert_eq!(json("talaria --json key revoke alice@example.org -o r.asc")["output"], "r.asc");
+    let path = json("talaria --json key generate --no-passphrase 'C <c@example.org>'");
+    assert!(path["revocation"].as_str().unwrap().contains("/revocations/"));
+    assert_eq!(json("talaria --json key delete --yes c@example.org")["action"], "delete");
+    assert_eq!(json("talaria --json serve --show-config")["http"]["listen"][0], "127.0.0.1:11371");
+    // Content on standard output stays content.
+    let output = home.try_sh("talaria --json decrypt letter.txt.pgp");
+    assert_eq!(output.stdout, b"Meet me at noon.\n");
+    assert!(output.stderr.starts_with(b"{"));
+}
+
+#[test]
+fn names_are_completed_from_the_store_and_the_keys() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let complete = |words: &str, index: usize| {
+        home.sh(&format!("COMPLETE=bash _CLAP_COMPLETE_INDEX={index} talaria -- {words}"))
+    };
+    assert_eq!(complete("talaria encrypt -r bo", 3), "bob@example.net");
+    assert!(complete("talaria show ''", 2).contains("alice@example.org"));
+    assert_eq!(
+        complete("talaria key export al", 3).lines().collect::<Vec<_>>(),
+        ["alice@example.org", "alice@old.example"]
+    );
+    assert!(complete("talaria --store keyring.gpg list b", 4).contains("bob@example.net"));
+    let said = home.sh("talaria --json completions --install");
+    assert!(said.contains("bash-completion/completions/talaria"), "{said}");
+    let script = home.0.join("home/.local/share/bash-completion/completions/talaria");
+    home.sh(&format!("bash -n '{}'", script.display()));
+    assert!(fs::read_to_string(script).unwrap().contains("COMPLETE"));
+}
