@@ -153,12 +153,12 @@ class Verification:
         """Why it is not true."""
 
     @property
-    def outcome(self) -> Literal["good", "bad", "no_key", "discounted", "unchecked"]:
+    def outcome(self) -> Literal["good", "bad", "no_key", "not_counted", "unchecked"]:
         """
         * good: the key made the signature over this data, and it counts.
         * bad: it did not.
         * no_key: there is no certificate with the key.
-        * discounted: the key made it, but it does not count, and `why` says for which reason.
+        * not_counted: the key made it, but it does not count, and `why` says for which reason.
         * unchecked: it cannot be read or computed, and `why` says for which reason.
         """
 

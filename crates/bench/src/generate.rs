@@ -317,7 +317,7 @@ impl<'a> Generator<'a> {
         let alive = lifetime.map_or(PRESENT, |lifetime| PRESENT.min(primary.created + lifetime));
         let later = |draw: &mut Draw| primary.created + draw.below(alive - primary.created);
 
-        let mut writer = Writer { out: Vec::with_capacity(1 << 10), primary: &primary };
+        let mut writer = CertWriter { out: Vec::with_capacity(1 << 10), primary: &primary };
         writer.packet(6, &primary.body);
         if revoked == Some(0) {
             let reason = Revoked { time: later(&mut draw), code: 1, text: "Use my new key" };
@@ -377,7 +377,7 @@ impl<'a> Generator<'a> {
         after: u32,
         over: &Over<'_>,
         draw: &mut Draw,
-        writer: &mut Writer<'_>,
+        writer: &mut CertWriter<'_>,
     ) {
         let by_hub = draw.per_mille(800);
         let mut by = draw.below_u64(if by_hub { index.min(HUBS) } else { index });
@@ -457,12 +457,12 @@ fn subpacket(out: &mut Vec<u8>, kind: u8, body: &[u8]) {
 }
 
 /// A certificate that is being written.
-struct Writer<'a> {
+struct CertWriter<'a> {
     out: Vec<u8>,
     primary: &'a KeyPair,
 }
 
-impl Writer<'_> {
+impl CertWriter<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "the length was looked at")]
     fn packet(&mut self, tag: u8, body: &[u8]) {
         self.out.push(0xc0 | tag);

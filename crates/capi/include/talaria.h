@@ -101,7 +101,7 @@ typedef enum {
     /**
      * The key made it, but it does not count, and `why` says for which reason.
      */
-    TALARIA_OUTCOME_DISCOUNTED = 3,
+    TALARIA_OUTCOME_NOT_COUNTED = 3,
     /**
      * It cannot be read or computed, and `why` says for which reason.
      */

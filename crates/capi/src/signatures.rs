@@ -32,7 +32,7 @@ pub enum talaria_outcome {
     /// There is no certificate with the key.
     NoKey = 2,
     /// The key made it, but it does not count, and `why` says for which reason.
-    Discounted = 3,
+    NotCounted = 3,
     /// It cannot be read or computed, and `why` says for which reason.
     Unchecked = 4,
 }
@@ -67,7 +67,7 @@ impl From<SignatureReport> for talaria_verification {
             Outcome::Good => talaria_outcome::Good,
             Outcome::Bad => talaria_outcome::Bad,
             Outcome::NoKey => talaria_outcome::NoKey,
-            Outcome::Discounted(_) => talaria_outcome::Discounted,
+            Outcome::NotCounted(_) => talaria_outcome::NotCounted,
             Outcome::Unchecked(_) => talaria_outcome::Unchecked,
         };
         let why = report.outcome.why();

@@ -81,9 +81,9 @@ struct Candidate {
 /// The verdicts on a copy whose signatures were computed, by component and signature. Components can
 /// be large and have many signatures: each is looked up once.
 #[derive(Default)]
-struct Known<'a>(HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>>);
+struct KnownVerdicts<'a>(HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>>);
 
-impl<'a> Known<'a> {
+impl<'a> KnownVerdicts<'a> {
     fn of(cert: &'a Cert, verdicts: &[Verdict]) -> Self {
         let mut known: HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>> = HashMap::new();
         let mut verdicts = verdicts.iter().copied();
@@ -112,7 +112,8 @@ impl Cert {
         if self.is_within(limits) {
             return Some(self.clone());
         }
-        let known = known.map(|(cert, verdicts)| Known::of(cert, verdicts)).unwrap_or_default();
+        let known =
+            known.map(|(cert, verdicts)| KnownVerdicts::of(cert, verdicts)).unwrap_or_default();
         let mut keep = vec![true; self.packets().len()];
         let mut noise = self.choose_components(limits, &known, &mut keep);
         let (mut own, mut foreign) = (Vec::new(), Vec::new());
@@ -178,7 +179,7 @@ impl Cert {
     fn choose_components(
         &self,
         limits: &Limits,
-        known: &Known<'_>,
+        known: &KnownVerdicts<'_>,
         keep: &mut [bool],
     ) -> Vec<usize> {
         let (mut counted, mut unbound) = (Vec::new(), Vec::new());
@@ -210,7 +211,7 @@ impl Cert {
     /// if there is none.
     #[must_use]
     pub fn with_revocations_of(&self, other: &Self, limits: &Limits) -> Option<Self> {
-        let here = Known::of(self, &[]);
+        let here = KnownVerdicts::of(self, &[]);
         let id = self.fingerprint().key_id();
         let mut on_it = None;
         let mut revocations = Vec::new();
@@ -267,7 +268,7 @@ impl Cert {
         if is_few && components(self).count() - 1 <= limits.bad_signatures {
             return (self.clone(), verdicts);
         }
-        let known = known.map(|cert| Known::of(cert, &[])).unwrap_or_default();
+        let known = known.map(|cert| KnownVerdicts::of(cert, &[])).unwrap_or_default();
         let mut keep = vec![true; self.packets().len()];
         // Each with what is looked at to find those that stay, the smallest.
         let (mut unbound, mut noise) = (Vec::new(), Vec::new());
@@ -794,8 +795,8 @@ pub(crate) mod tests {
             prop_assume!(good <= limits.own_signatures);
             let known = Some((&here, &verdicts[..]));
             let Some(cut) = here.union(&more).within(&limits, known) else { return Ok(()) };
-            let left = Known::of(&cut, &[]);
-            let before = Known::of(&here, &verdicts);
+            let left = KnownVerdicts::of(&cut, &[]);
+            let before = KnownVerdicts::of(&here, &verdicts);
             for (component, on_it) in before.0 {
                 let Some(now) = left.0.get(&component) else { continue };
                 for (body, verdict) in on_it {
@@ -812,7 +813,7 @@ pub(crate) mod tests {
             prop_assert_eq!(&left, &any_verdicts(&cut));
             let noise = left.iter().filter(|&&verdict| is_noise(verdict)).count();
             prop_assert!(noise <= limits.bad_signatures);
-            let known = Known::of(&cut, &left);
+            let known = KnownVerdicts::of(&cut, &left);
             let unbound = components(&cut).skip(1).filter(|c| known.is_unbound(*c)).count();
             prop_assert!(unbound <= limits.bad_signatures);
             let good = |verdicts: &[Verdict]| {

@@ -11,7 +11,7 @@ use talaria::cert::{Capabilities, Gnupg, KeyId, Signature, Tag, Validity, user_i
 use talaria::gnupg::{Colons, write_cert as write_colons, write_cert_with_signatures};
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
-use talaria::{Judge, Judged, Opened, Reason, Stores, date};
+use talaria::{Judge, Judged, Opened, Stores, ValidityReason, date};
 
 use crate::progress::grouped;
 use crate::terminal::Paint;
@@ -142,7 +142,7 @@ impl<'a> Lines<'a> {
         &self,
         row: &Row,
         judged: Option<&Judged>,
-    ) -> Result<Vec<Vec<Reason>>, talaria::Error> {
+    ) -> Result<Vec<Vec<ValidityReason>>, talaria::Error> {
         match (&self.judge, judged) {
             (Some(judge), Some(judged)) if self.with_reasons => Ok(judge.reasons(row, judged)?),
             _ => Ok(Vec::new()),

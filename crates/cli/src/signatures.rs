@@ -224,7 +224,7 @@ pub(crate) fn lines(report: &SignatureReport, belief: Option<Belief>, paint: Pai
             });
             [first, made].into_iter().chain(get).collect()
         }
-        Outcome::Discounted(why) => {
+        Outcome::NotCounted(why) => {
             let invalid = paint.bad("does not count");
             vec![format!("The signature from {who} {invalid}: {why}"), made]
         }

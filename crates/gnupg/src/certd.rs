@@ -105,7 +105,7 @@ pub fn write_certd(base: &Path, certs: &[Cert]) -> Result<Vec<LeftOut>, GnupgErr
         };
         let path = base.join(name);
         if pending.len() >= BATCH || pending.iter().any(|(_, other)| *other == path) {
-            settle(base, &mut pending)?;
+            put_in_place(base, &mut pending)?;
         }
         let joined = match read(&path) {
             Ok(bytes) => match parse(&bytes, fingerprint) {
@@ -129,7 +129,7 @@ pub fn write_certd(base: &Path, certs: &[Cert]) -> Result<Vec<LeftOut>, GnupgErr
         let file = stage(base, bytes).map_err(GnupgError::io("write", &path))?;
         pending.push((file, path));
     }
-    settle(base, &mut pending)?;
+    put_in_place(base, &mut pending)?;
     Ok(left_out)
 }
 
@@ -162,7 +162,10 @@ fn stage(base: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
 }
 
 /// Puts staged files on disk, then in their places.
-fn settle(base: &Path, pending: &mut Vec<(NamedTempFile, PathBuf)>) -> Result<(), GnupgError> {
+fn put_in_place(
+    base: &Path,
+    pending: &mut Vec<(NamedTempFile, PathBuf)>,
+) -> Result<(), GnupgError> {
     for (file, path) in pending.iter() {
         file.as_file().sync_data().map_err(GnupgError::io("write", path))?;
     }

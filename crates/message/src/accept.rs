@@ -43,7 +43,7 @@ pub struct Facts {
     /// There is no certificate with their key.
     pub no_key: usize,
     /// Made by the key, but they do not count.
-    pub discounted: usize,
+    pub not_counted: usize,
     /// They cannot be checked.
     pub unchecked: usize,
 }
@@ -58,7 +58,7 @@ impl Facts {
                 Outcome::Good => &mut facts.good,
                 Outcome::Bad => &mut facts.bad,
                 Outcome::NoKey => &mut facts.no_key,
-                Outcome::Discounted(_) => &mut facts.discounted,
+                Outcome::NotCounted(_) => &mut facts.not_counted,
                 Outcome::Unchecked(_) => &mut facts.unchecked,
             } += 1;
         }
@@ -68,7 +68,7 @@ impl Facts {
     /// How many signatures there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.good + self.bad + self.no_key + self.discounted + self.unchecked
+        self.good + self.bad + self.no_key + self.not_counted + self.unchecked
     }
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Facts {
             (self.good, "good"),
             (self.bad, "bad"),
             (self.no_key, "of unknown keys"),
-            (self.discounted, "that do not count"),
+            (self.not_counted, "that do not count"),
             (self.unchecked, "that cannot be checked"),
         ];
         let mut parts = parts.iter().filter(|(count, _)| *count > 0);
@@ -186,7 +186,7 @@ fn good_one(reports: &[SignatureReport], signer: &Fingerprint) -> Option<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::{Discount, Signer};
+    use crate::verify::{NotCounted, Signer};
 
     const ALICE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     const MALLORY: &str = "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB";
@@ -208,7 +208,7 @@ mod tests {
         use Outcome::{Bad, Good, NoKey};
         let verify = Acceptance::NoneBad(Unsigned::Refused);
         let decrypt = Acceptance::NoneBad(Unsigned::Accepted);
-        let weak = || Outcome::Discounted(Discount::Expired);
+        let weak = || Outcome::NotCounted(NotCounted::Expired);
         let odd = || Outcome::Unchecked("odd".into());
         // Reports; then any valid, verify, decrypt, expected Alice.
         let rows: Vec<(Vec<SignatureReport>, [bool; 4])> = vec![

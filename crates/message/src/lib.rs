@@ -88,7 +88,7 @@ pub use revoked::{LookUp, Revocations, usable};
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
-pub use verify::{Discount, Issuer, Lookup, Outcome, SignatureReport, Signer, Verifier};
+pub use verify::{Issuer, Lookup, NotCounted, Outcome, SignatureReport, Signer, Verifier};
 
 pub use sequoia_openpgp as openpgp;
 pub use talaria_cert::{Fingerprint, KeyId};

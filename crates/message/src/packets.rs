@@ -135,7 +135,7 @@ impl Packets {
                         let (left, last) = part(length);
                         self.content |= matches!(tag, tag::LITERAL | tag::COMPRESSED);
                         self.state = State::Body { packet: Packet::new(tag)?, left, last };
-                        self.settle(to)?;
+                        self.end_part(to)?;
                     }
                 }
                 State::Part { length, .. } => {
@@ -149,7 +149,7 @@ impl Packets {
                         if let State::Part { packet, .. } = state {
                             self.state = State::Body { packet, left, last };
                         }
-                        self.settle(to)?;
+                        self.end_part(to)?;
                     }
                 }
                 State::Body { packet, left, .. } => {
@@ -159,7 +159,7 @@ impl Packets {
                     }
                     packet.push(&data[..now], to, self.depth, budget)?;
                     data = &data[now..];
-                    self.settle(to)?;
+                    self.end_part(to)?;
                 }
             }
         }
@@ -167,7 +167,7 @@ impl Packets {
     }
 
     /// Leaves a part of a body that is complete.
-    fn settle(&mut self, to: &mut dyn Document) -> Result<()> {
+    fn end_part(&mut self, to: &mut dyn Document) -> Result<()> {
         if !matches!(self.state, State::Body { left: 0, .. }) {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use known::{Known, KnownKey, Worth};
+use known::{CachedKey, KeyCache, Worth};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::policy::Policy;
@@ -25,7 +25,7 @@ use crate::framing::{self, tag};
 use crate::sign::{BINARY, TEXT};
 
 pub(crate) use receive::{Receiver, Seen};
-pub use report::{Discount, Issuer, Outcome, SignatureReport, Signer};
+pub use report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 
 /// Where certificates come from: those that have the key.
 pub type Lookup<'a> = Box<dyn FnMut(&Issuer) -> Vec<openpgp::Cert> + Send + 'a>;
@@ -45,7 +45,7 @@ pub struct Verifier<'a> {
     policy: &'a (dyn Policy + Sync),
     now: AtomicU32,
     notations: Vec<String>,
-    known: Mutex<Known>,
+    known: Mutex<KeyCache>,
 }
 
 impl<'a> Verifier<'a> {
@@ -96,7 +96,7 @@ impl<'a> Verifier<'a> {
     #[must_use]
     pub fn one(&self, signature: &[u8], document: &[u8]) -> SignatureReport {
         match self.prepare(signature, document) {
-            Ok(prepared) => settled(prepared),
+            Ok(prepared) => finished(prepared),
             Err(error) => SignatureReport::unreadable(&error.to_string()),
         }
     }
@@ -148,7 +148,7 @@ impl<'a> Verifier<'a> {
 
     /// Checks a signature on a document that a key of each of `recipients` has decrypted.
     fn check(&self, seen: Seen, recipients: &[Fingerprint]) -> SignatureReport {
-        settled(self.arithmetic(seen, recipients))
+        finished(self.arithmetic(seen, recipients))
     }
 
     /// Everything but, for Ed25519, the last step.
@@ -235,7 +235,7 @@ impl<'a> Verifier<'a> {
                 _ => tried.outcome = Outcome::Bad,
             }
             // A key that made it says more than one that did not.
-            let made = |report: &SignatureReport| matches!(report.outcome, Outcome::Discounted(_));
+            let made = |report: &SignatureReport| matches!(report.outcome, Outcome::NotCounted(_));
             if best.as_ref().is_none_or(|best| made(&tried) && !made(best)) {
                 best = Some(tried);
             }
@@ -246,36 +246,36 @@ impl<'a> Verifier<'a> {
     /// Whether a signature that the key made counts, and what has become of the key since.
     fn judge(
         &self,
-        known: &KnownKey,
+        known: &CachedKey,
         worth: &Worth,
         signature: &Signature<'_>,
         context: &Context<'_>,
-    ) -> (Outcome, Option<Discount>) {
-        let discounted = |why| (Outcome::Discounted(why), None);
+    ) -> (Outcome, Option<NotCounted>) {
+        let not_counted = |why| (Outcome::NotCounted(why), None);
         if !matches!(signature.kind, BINARY | TEXT) {
-            return discounted(Discount::Misused("the signature is not one on a document"));
+            return not_counted(NotCounted::Misused("the signature is not one on a document"));
         }
         if let Err(why) = signature.understood(context) {
-            return discounted(Discount::Critical(why));
+            return not_counted(NotCounted::Critical(why));
         }
         if matches!(signature.hash, 1..=3) {
-            return discounted(Discount::WeakDigest(crate::sign::hash_name(signature.hash)));
+            return not_counted(NotCounted::WeakDigest(crate::sign::hash_name(signature.hash)));
         }
         let now = self.now.load(Ordering::Relaxed);
         if signature.created > now.saturating_add(CLOCK_SKEW_S) {
-            return discounted(Discount::Future);
+            return not_counted(NotCounted::Future);
         }
         if signature.expires != 0 && signature.expires <= now {
-            return discounted(Discount::Expired);
+            return not_counted(NotCounted::Expired);
         }
         match &worth.refused {
-            Some(why) => discounted(why.clone()),
+            Some(why) => not_counted(why.clone()),
             None => (Outcome::Good, known.worth(self.policy, now).refused.clone()),
         }
     }
 
     /// The keys that an issuer may be.
-    fn keys(&self, issuer: &Issuer) -> Arc<Vec<KnownKey>> {
+    fn keys(&self, issuer: &Issuer) -> Arc<Vec<CachedKey>> {
         if let Some(keys) = lock(&self.known).get(issuer) {
             return keys;
         }
@@ -283,7 +283,7 @@ impl<'a> Verifier<'a> {
             let mut look_up = lock(&self.lookup);
             let certs = look_up(issuer);
             let now = self.now.load(Ordering::Relaxed);
-            let mut keys = |cert| KnownKey::of(cert, issuer, self.policy, &mut *look_up, now);
+            let mut keys = |cert| CachedKey::of(cert, issuer, self.policy, &mut *look_up, now);
             certs.iter().flat_map(&mut keys).collect()
         };
         lock(&self.known).put(issuer, keys)
@@ -297,7 +297,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A report, and for Ed25519 what has to be good for it to be right.
 type Prepared = (SignatureReport, Option<Job>);
 
-fn settled((mut report, job): Prepared) -> SignatureReport {
+fn finished((mut report, job): Prepared) -> SignatureReport {
     if job.is_some_and(|job| job.verdict() != Verdict::Good) {
         report.outcome = Outcome::Bad;
     }

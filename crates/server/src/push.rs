@@ -122,7 +122,7 @@ impl Target {
     }
 
     /// Notes how it went with the certificate that was under way.
-    fn settle(&mut self, delivery: &Delivery, target: &str, now: Instant) {
+    fn record_result(&mut self, delivery: &Delivery, target: &str, now: Instant) {
         let Some(fingerprint) = self.under_way.take() else { return };
         let again = match delivery {
             Delivery::Taken | Delivery::Nothing => false,
@@ -189,7 +189,7 @@ pub(crate) fn run(
                         count(&state.metrics.pushed, 1);
                     }
                     if let Some(target) = targets.get_mut(&name) {
-                        target.settle(&delivery, &name, Instant::now());
+                        target.record_result(&delivery, &name, Instant::now());
                     }
                 }
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
@@ -311,16 +311,16 @@ mod tests {
         for _ in 0..12 {
             assert_eq!(target.start(now), Some(fingerprint(1)));
             assert_eq!(target.start(now), None);
-            target.settle(&Delivery::Unreachable("refused".into()), TARGET, now);
+            target.record_result(&Delivery::Unreachable("refused".into()), TARGET, now);
             pauses.push((target.not_before - now).as_secs());
             assert_eq!(target.start(now), None);
             now = target.not_before;
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
         assert_eq!(target.start(now), Some(fingerprint(1)));
-        target.settle(&Delivery::Taken, TARGET, now);
+        target.record_result(&Delivery::Taken, TARGET, now);
         assert_eq!(target.start(now), Some(fingerprint(2)));
-        target.settle(&Delivery::Unreachable(String::new()), TARGET, now);
+        target.record_result(&Delivery::Unreachable(String::new()), TARGET, now);
         assert_eq!(target.not_before, now + PAUSE_MIN);
     }
 
@@ -336,10 +336,10 @@ mod tests {
                 break;
             }
             tries += 1;
-            target.settle(&Delivery::Failed(500), TARGET, now);
+            target.record_result(&Delivery::Failed(500), TARGET, now);
         }
         assert_eq!(tries, TRIES_MAX);
-        target.settle(&Delivery::Refused(422), TARGET, now);
+        target.record_result(&Delivery::Refused(422), TARGET, now);
         assert_eq!(target.start(now), None);
     }
 
@@ -350,7 +350,7 @@ mod tests {
         target.push(fingerprint(1), TARGET);
         assert_eq!(target.start(now), Some(fingerprint(1)));
         target.push(fingerprint(1), TARGET);
-        target.settle(&Delivery::Taken, TARGET, now);
+        target.record_result(&Delivery::Taken, TARGET, now);
         assert_eq!(target.start(now), Some(fingerprint(1)));
     }
 

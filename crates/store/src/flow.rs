@@ -24,11 +24,11 @@ pub struct Certifications<'s> {
     now: u32,
     /// The certificates with a primary key of that ID which have something that binds it.
     named: HashMap<KeyId, Rc<Vec<i64>>>,
-    issuers: HashMap<i64, Option<Rc<Issuer>>>,
+    issuers: HashMap<i64, Option<Rc<Participant>>>,
 }
 
 /// A certificate that certifies, or is certified.
-struct Issuer {
+struct Participant {
     stored: Stored,
     signer: CertIssuer,
     /// It is revoked for all times.
@@ -41,7 +41,7 @@ struct Issuer {
     designated: Vec<DesignatedRevocation>,
 }
 
-impl Issuer {
+impl Participant {
     fn new(stored: Stored, designated: Vec<DesignatedRevocation>, now: u32) -> Self {
         let mut verdicts = stored.verdicts.iter();
         let (mut void, mut bound, mut own) = (false, false, Vec::new());
@@ -158,7 +158,7 @@ impl<'s> Certifications<'s> {
         Ok(named)
     }
 
-    fn issuer(&mut self, cert: i64) -> Result<Option<Rc<Issuer>>, StoreError> {
+    fn issuer(&mut self, cert: i64) -> Result<Option<Rc<Participant>>, StoreError> {
         if let Some(issuer) = self.issuers.get(&cert) {
             return Ok(issuer.clone());
         }
@@ -166,7 +166,7 @@ impl<'s> Certifications<'s> {
         let issuer = match stored {
             Some(stored) => {
                 let designated = self.store.designated(&stored, self.now)?;
-                Some(Rc::new(Issuer::new(stored, designated, self.now)))
+                Some(Rc::new(Participant::new(stored, designated, self.now)))
             }
             None => None,
         };

@@ -98,7 +98,7 @@ enum Plan {
         before: Stored,
         verifier: u8,
     },
-    Settled(Outcome),
+    Done(Outcome),
 }
 
 /// What becomes of the copy that is there.
@@ -237,7 +237,7 @@ impl Store {
         now: u32,
     ) -> Result<Vec<Outcome>, StoreError> {
         let (unique, places) = join_within(certs);
-        let outcomes = self.settle(unique, Joining::Union, verification, now)?;
+        let outcomes = self.write_unique(unique, Joining::Union, verification, now)?;
         let mut seen = vec![false; outcomes.len()];
         Ok(places
             .into_iter()
@@ -256,12 +256,12 @@ impl Store {
     ///
     /// As [`Self::ingest`].
     pub fn replace(&mut self, cert: Cert, now: u32) -> Result<Outcome, StoreError> {
-        let outcomes = self.settle(vec![cert], Joining::Replace, Verification::Full, now)?;
+        let outcomes = self.write_unique(vec![cert], Joining::Replace, Verification::Full, now)?;
         Ok(outcomes.into_iter().next().expect("one outcome for one certificate"))
     }
 
     /// Writes certificates, each named once.
-    fn settle(
+    fn write_unique(
         &mut self,
         mut unique: Vec<Cert>,
         joining: Joining,
@@ -286,7 +286,7 @@ impl Store {
         let mut fresh = verdicts(&fresh, verification).into_iter();
         let mut verdicts_of = |plan: &Plan| match plan {
             Plan::Insert => fresh.next().unwrap_or_default(),
-            Plan::Update { .. } | Plan::Settled(_) => Vec::new(),
+            Plan::Update { .. } | Plan::Done(_) => Vec::new(),
         };
         let work: Vec<_> = unique
             .into_iter()
@@ -306,18 +306,18 @@ impl Store {
                         let carried = carried_over(&cert, &before.cert, &before.verdicts);
                         renew(&cert, carried, *verifier, verification)
                     }
-                    Plan::Settled(_) => return (None, plan),
+                    Plan::Done(_) => return (None, plan),
                 };
                 let known = match &plan {
                     Plan::Update { before, .. } => Some(&before.cert),
-                    Plan::Insert | Plan::Settled(_) => None,
+                    Plan::Insert | Plan::Done(_) => None,
                 };
                 let (cert, verdicts) = cert.without_noise(limits, verdicts, known);
                 match &plan {
                     Plan::Update { before, verifier, .. }
                         if before.cert == cert && *verifier >= VERIFIER =>
                     {
-                        (None, Plan::Settled(Outcome::Unchanged))
+                        (None, Plan::Done(Outcome::Unchanged))
                     }
                     _ => (Some(Prepared::new(cert, verdicts, now, &views)), plan),
                 }
@@ -328,7 +328,7 @@ impl Store {
 
     /// Compares `cert` with the copy in the store, joins it with that, and keeps it within limits.
     fn plan(&self, cert: &mut Cert, joining: Joining, redacting: bool) -> Result<Plan, StoreError> {
-        const TOO_LARGE: Plan = Plan::Settled(Outcome::Refused(Refusal::TooLarge));
+        const TOO_LARGE: Plan = Plan::Done(Outcome::Refused(Refusal::TooLarge));
         let found: Option<(i64, i64, u8)> = self.run(|connection| {
             connection
                 .prepare_cached(BY_FINGERPRINT)?
@@ -339,7 +339,7 @@ impl Store {
         })?;
         let Some((id, seen_change, verifier)) = found else {
             if self.is_blocked(cert.fingerprint())? {
-                return Ok(Plan::Settled(Outcome::Refused(Refusal::Blocked)));
+                return Ok(Plan::Done(Outcome::Refused(Refusal::Blocked)));
             }
             let Some(bounded) = cert.within(&self.limits, None) else { return Ok(TOO_LARGE) };
             *cert = bounded;
@@ -353,7 +353,7 @@ impl Store {
         // Verdicts of an older verifier are made again, even if nothing else is new.
         let is_current = verifier >= VERIFIER;
         if same && is_current {
-            return Ok(Plan::Settled(Outcome::Unchanged));
+            return Ok(Plan::Done(Outcome::Unchanged));
         }
         let before = self.stored(id)?.ok_or_else(|| {
             self.damaged(format!("no bytes of certificate {}", cert.fingerprint()))
@@ -372,10 +372,10 @@ impl Store {
         };
         let joined = match joined {
             Ok(joined) if joined == before.cert && is_current => {
-                return Ok(Plan::Settled(Outcome::Unchanged));
+                return Ok(Plan::Done(Outcome::Unchanged));
             }
             Ok(joined) => joined,
-            Err(refusal) => return Ok(Plan::Settled(Outcome::Refused(refusal))),
+            Err(refusal) => return Ok(Plan::Done(Outcome::Refused(refusal))),
         };
         let bounded = joined.within(&self.limits, Some((&before.cert, &before.verdicts)));
         let bounded = match (bounded, joining) {
@@ -391,9 +391,7 @@ impl Store {
         };
         Ok(match bounded {
             None => TOO_LARGE,
-            Some(bounded) if bounded == before.cert && is_current => {
-                Plan::Settled(Outcome::Unchanged)
-            }
+            Some(bounded) if bounded == before.cert && is_current => Plan::Done(Outcome::Unchanged),
             Some(bounded) => {
                 *cert = bounded;
                 Plan::Update { id, seen_change, before, verifier }
@@ -410,23 +408,23 @@ impl Store {
         verification: Verification,
         now: u32,
     ) -> Result<Vec<Outcome>, StoreError> {
-        if work.iter().all(|(_, plan)| matches!(plan, Plan::Settled(_))) {
+        if work.iter().all(|(_, plan)| matches!(plan, Plan::Done(_))) {
             return Ok(work
                 .into_iter()
                 .map(|(_, plan)| match plan {
-                    Plan::Settled(outcome) => outcome,
+                    Plan::Done(outcome) => outcome,
                     Plan::Insert | Plan::Update { .. } => unreachable!("all are settled"),
                 })
                 .collect());
         }
         let mut overtaken = Vec::new();
         let mut outcomes = self.transaction(|connection, last| {
-            let mut writer = Writer::new(connection, last, now, views)?;
+            let mut writer = BatchWriter::new(connection, last, now, views)?;
             let same_views = schema::views(connection)? == views;
             let mut outcomes = Vec::with_capacity(work.len());
             for (at, (prepared, plan)) in work.into_iter().enumerate() {
                 let Some(prepared) = prepared else {
-                    if let Plan::Settled(outcome) = plan {
+                    if let Plan::Done(outcome) = plan {
                         outcomes.push(outcome);
                     }
                     continue;
@@ -464,7 +462,7 @@ impl Store {
         // Rare, and each round the other writer has made progress.
         let (places, again): (Vec<usize>, Vec<Cert>) = overtaken.into_iter().unzip();
         if !again.is_empty() {
-            let again = self.settle(again, joining, verification, now)?;
+            let again = self.write_unique(again, joining, verification, now)?;
             places.into_iter().zip(again).for_each(|(at, outcome)| outcomes[at] = outcome);
         }
         Ok(outcomes)
@@ -596,7 +594,7 @@ pub(crate) fn numbers(verdicts: &[Verdict]) -> Vec<u8> {
 }
 
 /// The rows of one transaction.
-struct Writer<'a> {
+struct BatchWriter<'a> {
     connection: &'a Connection,
     last_change: i64,
     last_id: i64,
@@ -614,7 +612,7 @@ struct Writer<'a> {
     arrived: Vec<Fingerprint>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> BatchWriter<'a> {
     fn new(
         connection: &'a Connection,
         last_change: i64,

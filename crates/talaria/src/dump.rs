@@ -94,7 +94,7 @@ pub fn dump(
         Extent::Increment => Some(folder.state()?.number_in(&first.store)?),
     };
     let before = if since.is_some() { folder.metadata()? } else { Metadata::default() };
-    let mut writer = Writer {
+    let mut writer = DumpWriter {
         folder: &folder,
         per_file: options.per_file.max(1),
         next: if since.is_some() { folder.next_number()? } else { 0 },
@@ -311,7 +311,7 @@ struct Open {
     certs: usize,
 }
 
-struct Writer<'a> {
+struct DumpWriter<'a> {
     folder: &'a Folder,
     per_file: usize,
     next: u32,
@@ -319,7 +319,7 @@ struct Writer<'a> {
     done: Vec<Written>,
 }
 
-impl Writer<'_> {
+impl DumpWriter<'_> {
     fn write(&mut self, cert: &Cert) -> Result<(), Error> {
         let path = self.folder.path.join(name_of(self.next) + ".tmp");
         if self.open.is_none() {

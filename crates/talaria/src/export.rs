@@ -75,7 +75,7 @@ pub fn export(
     monitor: &mut Monitor<'_>,
 ) -> Result<Exported, Error> {
     let mut exported = Exported::default();
-    let mut writer = Writer::new(options, out);
+    let mut writer = ExportWriter::new(options, out);
     let chosen = Chosen {
         queries: &options.queries,
         changed_since: options.changed_since,
@@ -162,7 +162,7 @@ fn whole(
 }
 
 /// Where exported certificates go.
-enum Writer<'a> {
+enum ExportWriter<'a> {
     Binary(&'a mut dyn Write),
     /// Armor is written in one piece.
     Armor(&'a mut dyn Write, Vec<u8>),
@@ -173,7 +173,7 @@ enum Writer<'a> {
 /// Certificates that are put into a certificate directory under one lock.
 const CERTD_BATCH: usize = 1000;
 
-impl<'a> Writer<'a> {
+impl<'a> ExportWriter<'a> {
     fn new(options: &ExportOptions, out: &'a mut dyn Write) -> Self {
         match &options.format {
             Format::Binary => Self::Binary(out),

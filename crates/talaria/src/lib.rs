@@ -90,7 +90,7 @@ pub use source::{Input, Kind, Place};
 pub use stats::{Statistics, algorithm, statistics};
 pub use stores::{Bookmark, BookmarkError, Opened, Stores};
 pub use token::{Token, TokenError};
-pub use trust::{Judge, Judged, JudgedId, Reason, TrustModel};
+pub use trust::{Judge, Judged, JudgedId, TrustModel, ValidityReason};
 
 pub use talaria_cert as cert;
 pub use talaria_cert::date;

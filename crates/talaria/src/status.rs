@@ -4,7 +4,7 @@
 mod head;
 
 use talaria_message::{
-    Decrypted, Discount, Encrypted, Literal, MessageError, OpenedBy, Outcome, SignatureReport,
+    Decrypted, Encrypted, Literal, MessageError, NotCounted, OpenedBy, Outcome, SignatureReport,
     SigningKey,
 };
 use talaria_trust::Level;
@@ -92,20 +92,20 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
         }
     };
     match (&report.outcome, &report.since) {
-        (Outcome::Good, Some(Discount::Revoked)) => made(&mut lines, "REVKEYSIG"),
-        (Outcome::Good, Some(Discount::KeyExpired)) => made(&mut lines, "EXPKEYSIG"),
+        (Outcome::Good, Some(NotCounted::Revoked)) => made(&mut lines, "REVKEYSIG"),
+        (Outcome::Good, Some(NotCounted::KeyExpired)) => made(&mut lines, "EXPKEYSIG"),
         (Outcome::Good, _) => made(&mut lines, "GOODSIG"),
         (Outcome::Bad, _) => lines.push(format!("BADSIG {key_id} {}", user_id())),
         (Outcome::NoKey, _) => {
             lines.push(errsig(9));
             lines.push(format!("NO_PUBKEY {key_id}"));
         }
-        (Outcome::Discounted(Discount::Expired), _) => made(&mut lines, "EXPSIG"),
-        (Outcome::Discounted(Discount::KeyExpired), _) => made(&mut lines, "EXPKEYSIG"),
-        (Outcome::Discounted(Discount::Revoked), _) => made(&mut lines, "REVKEYSIG"),
+        (Outcome::NotCounted(NotCounted::Expired), _) => made(&mut lines, "EXPSIG"),
+        (Outcome::NotCounted(NotCounted::KeyExpired), _) => made(&mut lines, "EXPKEYSIG"),
+        (Outcome::NotCounted(NotCounted::Revoked), _) => made(&mut lines, "REVKEYSIG"),
         // GnuPG's codes: 5 for a digest that is refused, 4 for what is not supported.
-        (Outcome::Discounted(Discount::WeakDigest(_)), _) => lines.push(errsig(5)),
-        (Outcome::Discounted(_), _) => lines.push(errsig(1)),
+        (Outcome::NotCounted(NotCounted::WeakDigest(_)), _) => lines.push(errsig(5)),
+        (Outcome::NotCounted(_), _) => lines.push(errsig(1)),
         (Outcome::Unchecked(_), _) => lines.push(errsig(4)),
     }
     lines

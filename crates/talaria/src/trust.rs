@@ -12,7 +12,7 @@ use talaria_gnupg::Seen;
 use talaria_store::{
     Binding, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError, TrustView,
 };
-use talaria_trust::tofu::{self, Decision, History, Known, Policy};
+use talaria_trust::tofu::{self, Decision, Evidence, History, Policy};
 use talaria_trust::{Level, flow};
 
 /// How certificates come to be believed.
@@ -96,7 +96,7 @@ pub struct JudgedId {
 
 /// Why something is believed of a user ID, or not.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Reason {
+pub enum ValidityReason {
     /// The certificate is the user's own.
     Own,
     /// How much the user trusts its owner, in a model that asks for nothing else.
@@ -298,7 +298,11 @@ impl<'s> Judge<'s> {
     /// # Errors
     ///
     /// Errors of reading the store.
-    pub fn reasons(&self, row: &Row, judged: &Judged) -> Result<Vec<Vec<Reason>>, StoreError> {
+    pub fn reasons(
+        &self,
+        row: &Row,
+        judged: &Judged,
+    ) -> Result<Vec<Vec<ValidityReason>>, StoreError> {
         let mut reasons = vec![Vec::new(); judged.user_ids.len()];
         for ((reasons, judged), user_id) in
             reasons.iter_mut().zip(&judged.user_ids).zip(&row.summary.user_ids)
@@ -307,16 +311,16 @@ impl<'s> Judge<'s> {
                 reasons.extend(self.bound(row, text, decision)?);
             }
         }
-        let alike = |reason: Reason| vec![vec![reason]; judged.user_ids.len()];
+        let alike = |reason: ValidityReason| vec![vec![reason]; judged.user_ids.len()];
         match self.model {
             TrustModel::Always | TrustModel::Tofu => {}
-            _ if judged.level == Level::Ultimate => return Ok(alike(Reason::Own)),
-            TrustModel::Direct => return Ok(alike(Reason::Owner(judged.level))),
+            _ if judged.level == Level::Ultimate => return Ok(alike(ValidityReason::Own)),
+            TrustModel::Direct => return Ok(alike(ValidityReason::Owner(judged.level))),
             TrustModel::Wot => {
                 for (at, reasons) in reasons.iter_mut().enumerate() {
                     let paths = self.paths(row, at)?;
                     let amount = paths.iter().map(|path| u32::from(path.amount)).sum();
-                    reasons.extend((amount > 0).then_some(Reason::Flow(amount)));
+                    reasons.extend((amount > 0).then_some(ValidityReason::Flow(amount)));
                 }
             }
             TrustModel::Pgp | TrustModel::TofuPgp => {
@@ -328,7 +332,7 @@ impl<'s> Judge<'s> {
                         continue;
                     };
                     let Some(by) = self.store.row_by_id(certifier.cert)? else { continue };
-                    reasons.push(Reason::Certified {
+                    reasons.push(ValidityReason::Certified {
                         by: by.summary.fingerprint(),
                         name: by.summary.primary_user_id().map(<[u8]>::to_vec),
                         trust,
@@ -355,19 +359,21 @@ impl<'s> Judge<'s> {
         row: &Row,
         user_id: &[u8],
         decision: &Decision,
-    ) -> Result<Vec<Reason>, StoreError> {
+    ) -> Result<Vec<ValidityReason>, StoreError> {
         let fingerprint = row.summary.fingerprint();
-        let mut reasons: Vec<Reason> =
-            decision.conflicts.iter().copied().map(Reason::Conflict).collect();
+        let mut reasons: Vec<ValidityReason> =
+            decision.conflicts.iter().copied().map(ValidityReason::Conflict).collect();
         match self.recorded_policy(fingerprint, &Addressee::of_user_id(user_id)) {
-            Policy::Auto if decision.own => reasons.push(Reason::Own),
-            Policy::Auto if decision.policy == Policy::Good => reasons.push(Reason::CertifiedByOwn),
+            Policy::Auto if decision.own => reasons.push(ValidityReason::Own),
+            Policy::Auto if decision.policy == Policy::Good => {
+                reasons.push(ValidityReason::CertifiedByOwn)
+            }
             Policy::Auto => {}
-            decided => reasons.push(Reason::Decided(decided)),
+            decided => reasons.push(ValidityReason::Decided(decided)),
         }
         let (signatures, encryptions) = self.store.history(fingerprint, &gnupg_name(user_id))?;
         if !decision.own {
-            reasons.push(Reason::Seen { signatures, encryptions });
+            reasons.push(ValidityReason::Seen { signatures, encryptions });
         }
         Ok(reasons)
     }
@@ -422,7 +428,7 @@ impl<'s> Judge<'s> {
         let fingerprint = row.summary.fingerprint();
         let addressee = Addressee::of_user_id(user_id);
         let own = self.own()?;
-        let mut known = Known { own: own.fingerprints.contains(&fingerprint), certified: false };
+        let mut known = Evidence { own: own.fingerprints.contains(&fingerprint), certified: false };
         if !known.own && own.named.contains(&row.id) {
             known.certified = self.is_certified(fingerprint, &addressee, own)?;
         }

@@ -12,7 +12,7 @@ use talaria::message::openpgp::cert::CertBuilder;
 use talaria::message::openpgp::serialize::SerializeInto as _;
 use talaria::message::openpgp::types::ReasonForRevocation;
 use talaria::message::openpgp::{Cert, Packet};
-use talaria::message::{Discount, Outcome, Profile};
+use talaria::message::{NotCounted, Outcome, Profile};
 use talaria::store::{Access, Store};
 use talaria::{Error, ImportOptions, Input, Monitor, import};
 
@@ -122,7 +122,7 @@ fn a_verifier_sees_what_is_added_to_its_store() {
         .unwrap();
     add(&path, &alice.clone().insert_packets(revocation).unwrap().0);
     let report = verifier.verify(&signature, b"data", None).unwrap().report;
-    assert_eq!(report.outcome, Outcome::Discounted(Discount::Revoked));
+    assert_eq!(report.outcome, Outcome::NotCounted(NotCounted::Revoked));
 }
 
 #[test]

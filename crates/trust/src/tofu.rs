@@ -99,7 +99,7 @@ impl Decision {
 
 /// Facts about a binding besides the user's policy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Known {
+pub struct Evidence {
     /// The certificate is ultimately trusted.
     pub own: bool,
     /// An ultimately trusted key certified the user ID.
@@ -110,7 +110,7 @@ pub struct Known {
 /// whether two certificates certified each other for it: 0 is the one in question, 1 the first of `others`.
 pub fn decide(
     recorded: Policy,
-    known: Known,
+    known: Evidence,
     others: &[Fingerprint],
     mut mutual: impl FnMut(usize, usize) -> bool,
 ) -> Decision {
@@ -231,17 +231,17 @@ mod tests {
     #[test]
     fn two_keys_for_an_address_are_a_question() {
         let others = fingerprints(2);
-        let alone = decide(Policy::Auto, Known::default(), &[], |_, _| false);
+        let alone = decide(Policy::Auto, Evidence::default(), &[], |_, _| false);
         assert_eq!((alone.policy, alone.level(Policy::Auto)), (Policy::Auto, Level::Marginal));
         assert_eq!(alone.level(Policy::Good), Level::Full);
-        let question = decide(Policy::Auto, Known::default(), &others, |_, _| false);
+        let question = decide(Policy::Auto, Evidence::default(), &others, |_, _| false);
         assert_eq!((question.policy, question.conflicts), (Policy::Ask, others.clone()));
-        let settled = decide(Policy::Bad, Known::default(), &others, |_, _| false);
+        let settled = decide(Policy::Bad, Evidence::default(), &others, |_, _| false);
         assert_eq!((settled.policy, settled.level(Policy::Auto)), (Policy::Bad, Level::Never));
-        let known = Known { own: false, certified: true };
+        let known = Evidence { own: false, certified: true };
         assert_eq!(decide(Policy::Auto, known, &others, |_, _| false).policy, Policy::Good);
         let own =
-            decide(Policy::Auto, Known { own: true, certified: false }, &others, |_, _| false);
+            decide(Policy::Auto, Evidence { own: true, certified: false }, &others, |_, _| false);
         assert_eq!(own.level(Policy::Bad), Level::Ultimate);
     }
 
@@ -249,9 +249,9 @@ mod tests {
     fn keys_that_certified_each_other_are_one() {
         let others = fingerprints(3);
         let chain = |a, b| matches!((a, b), (0, 1) | (1, 3));
-        let decision = decide(Policy::Auto, Known::default(), &others, chain);
+        let decision = decide(Policy::Auto, Evidence::default(), &others, chain);
         assert_eq!(decision.conflicts, [others[1]]);
-        let all = decide(Policy::Auto, Known::default(), &others, |_, _| true);
+        let all = decide(Policy::Auto, Evidence::default(), &others, |_, _| true);
         assert_eq!(all.policy, Policy::Auto);
     }
 

@@ -6,7 +6,7 @@ use talaria::cert::{KeySummary, Summary, UserIdContent, UserIdSummary, Validity}
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
 use talaria::trust_models::tofu::History;
-use talaria::{Judged, Opened, Reason, algorithm};
+use talaria::{Judged, Opened, ValidityReason, algorithm};
 
 use super::json::SignatureJson;
 use super::{Lines, day, letters, printable, word};
@@ -18,7 +18,7 @@ pub(crate) fn write_cert(
     out: &mut Vec<u8>,
     summary: &Summary,
     judged: Option<&Judged>,
-    reasons: &[Vec<Reason>],
+    reasons: &[Vec<ValidityReason>],
     now: u32,
     paint: Paint,
 ) {
@@ -43,7 +43,7 @@ pub(crate) fn write_cert(
             }
             None => {
                 for &other in conflicts(at) {
-                    let reason = sentence(&Reason::Conflict(other));
+                    let reason = sentence(&ValidityReason::Conflict(other));
                     let _ = writeln!(out, "      {}", paint.doubtful(reason));
                 }
             }
@@ -116,20 +116,20 @@ pub(crate) fn painted_level_name(name: &str, paint: Paint) -> Painted<&str> {
 }
 
 /// A reason in words.
-pub(super) fn sentence(reason: &Reason) -> String {
+pub(super) fn sentence(reason: &ValidityReason) -> String {
     match reason {
-        Reason::Own => "your own".to_owned(),
-        Reason::Owner(level) => format!("you trust its owner: {}", level.name()),
-        Reason::Certified { by, name, trust, created } => {
+        ValidityReason::Own => "your own".to_owned(),
+        ValidityReason::Owner(level) => format!("you trust its owner: {}", level.name()),
+        ValidityReason::Certified { by, name, trust, created } => {
             let name = name.as_deref().map(printable).unwrap_or_default();
             let (who, day, trust) = (format!("{by} {name}"), day(*created), trust.name());
             format!("certified by {} [{trust}] on {day}", who.trim_end())
         }
-        Reason::Flow(amount) => format!("{amount} of 120 flows to it"),
-        Reason::Decided(policy) => format!("you decided: {}", policy.name()),
-        Reason::CertifiedByOwn => "certified by a key of yours".to_owned(),
-        Reason::Seen { signatures, encryptions } => seen(signatures, encryptions),
-        Reason::Conflict(other) => format!("conflict: the same address is in {other}"),
+        ValidityReason::Flow(amount) => format!("{amount} of 120 flows to it"),
+        ValidityReason::Decided(policy) => format!("you decided: {}", policy.name()),
+        ValidityReason::CertifiedByOwn => "certified by a key of yours".to_owned(),
+        ValidityReason::Seen { signatures, encryptions } => seen(signatures, encryptions),
+        ValidityReason::Conflict(other) => format!("conflict: the same address is in {other}"),
     }
 }
 

@@ -13,7 +13,7 @@ use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{RevocationStatus, SignatureType};
 use talaria_cert::KeySetup;
 
-use super::{Discount, Issuer, Signer};
+use super::{Issuer, NotCounted, Signer};
 use crate::certs::sound;
 use crate::revoked::{LookUp, Revocations};
 
@@ -22,18 +22,18 @@ const CACHE_MAX: usize = 4096;
 
 /// The keys of issuers that were looked up.
 #[derive(Default)]
-pub(super) struct Known {
-    keys: HashMap<Issuer, Arc<Vec<KnownKey>>>,
+pub(super) struct KeyCache {
+    keys: HashMap<Issuer, Arc<Vec<CachedKey>>>,
     order: VecDeque<Issuer>,
 }
 
-impl Known {
-    pub(super) fn get(&self, issuer: &Issuer) -> Option<Arc<Vec<KnownKey>>> {
+impl KeyCache {
+    pub(super) fn get(&self, issuer: &Issuer) -> Option<Arc<Vec<CachedKey>>> {
         self.keys.get(issuer).map(Arc::clone)
     }
 
     /// Keeps the keys of an issuer, for the one that was kept longest if there is no room.
-    pub(super) fn put(&mut self, issuer: &Issuer, keys: Vec<KnownKey>) -> Arc<Vec<KnownKey>> {
+    pub(super) fn put(&mut self, issuer: &Issuer, keys: Vec<CachedKey>) -> Arc<Vec<CachedKey>> {
         // Two threads may have looked it up at once; one is enough.
         if let Some(keys) = self.get(issuer) {
             return keys;
@@ -51,7 +51,7 @@ impl Known {
 }
 
 /// A key of a certificate.
-pub(super) struct KnownKey {
+pub(super) struct CachedKey {
     cert: openpgp::Cert,
     fingerprint: openpgp::Fingerprint,
     /// Both in hexadecimal.
@@ -68,11 +68,11 @@ pub(super) struct KnownKey {
 
 /// What a key is worth at a time.
 pub(super) struct Worth {
-    pub(super) refused: Option<Discount>,
+    pub(super) refused: Option<NotCounted>,
     user_id: Option<String>,
 }
 
-impl KnownKey {
+impl CachedKey {
     /// The keys of `cert` that an issuer may be. `look_up` finds its designated revokers.
     pub(super) fn of(
         cert: &openpgp::Cert,
@@ -128,15 +128,15 @@ impl KnownKey {
             },
             Err(error) => {
                 let why = format!("the certificate was not valid then: {error}");
-                Worth { refused: Some(Discount::Unbound(why)), user_id: None }
+                Worth { refused: Some(NotCounted::Unbound(why)), user_id: None }
             }
         }
     }
 
-    fn refused(&self, valid: &ValidCert<'_>, time: u32) -> Option<Discount> {
+    fn refused(&self, valid: &ValidCert<'_>, time: u32) -> Option<NotCounted> {
         let handle = openpgp::KeyHandle::from(&self.fingerprint);
         let Some(key) = valid.keys().key_handle(handle).next() else {
-            return Some(Discount::Unbound("the key was not bound to its certificate".into()));
+            return Some(NotCounted::Unbound("the key was not bound to its certificate".into()));
         };
         let revoked =
             |status: &RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
@@ -145,17 +145,17 @@ impl KnownKey {
             || self.revocations.hold(&valid.cert().fingerprint(), time)
             || self.revocations.hold(&self.fingerprint, time)
         {
-            return Some(Discount::Revoked);
+            return Some(NotCounted::Revoked);
         }
         if valid.alive().is_err() || key.alive().is_err() {
-            return Some(Discount::KeyExpired);
+            return Some(NotCounted::KeyExpired);
         }
         if !self.has_said_something(time) {
             let why = "all user IDs were revoked, and nothing else binds the key".into();
-            return Some(Discount::Unbound(why));
+            return Some(NotCounted::Unbound(why));
         }
         if !key.for_signing() {
-            return Some(Discount::Unbound("the key is not for signing".into()));
+            return Some(NotCounted::Unbound("the key is not for signing".into()));
         }
         None
     }

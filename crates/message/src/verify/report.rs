@@ -21,7 +21,7 @@ pub enum Outcome {
     /// There is no certificate with the key.
     NoKey,
     /// The key made it, but it does not count.
-    Discounted(Discount),
+    NotCounted(NotCounted),
     /// It cannot be checked: an algorithm, a version or a form that is not known.
     Unchecked(String),
 }
@@ -34,7 +34,7 @@ impl Outcome {
             Self::Good => "good",
             Self::Bad => "bad",
             Self::NoKey => "no_key",
-            Self::Discounted(_) => "discounted",
+            Self::NotCounted(_) => "not_counted",
             Self::Unchecked(_) => "unchecked",
         }
     }
@@ -44,7 +44,7 @@ impl Outcome {
     pub fn why(&self) -> Option<String> {
         match self {
             Self::Good | Self::Bad | Self::NoKey => None,
-            Self::Discounted(why) => Some(why.to_string()),
+            Self::NotCounted(why) => Some(why.to_string()),
             Self::Unchecked(why) => Some(why.clone()),
         }
     }
@@ -52,7 +52,7 @@ impl Outcome {
 
 /// Why a signature that a key made does not count.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Discount {
+pub enum NotCounted {
     /// Its digest can be forged.
     #[error("the digest {0} is weak")]
     WeakDigest(&'static str),
@@ -116,7 +116,7 @@ pub struct SignatureReport {
     /// What was signed, if the signature is one of the key.
     pub digest: Vec<u8>,
     /// What has become of the key since: it has expired, or was revoked.
-    pub since: Option<Discount>,
+    pub since: Option<NotCounted>,
 }
 
 impl SignatureReport {

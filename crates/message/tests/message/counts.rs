@@ -24,8 +24,8 @@ use talaria_message::openpgp::types::{
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::policy;
 use talaria_message::{
-    DecryptOptions, Discount, Issuer, Limits, Outcome, Release, Secrets, SignatureReport, Verifier,
-    decrypt, decryption_keys,
+    DecryptOptions, Issuer, Limits, NotCounted, Outcome, Release, Secrets, SignatureReport,
+    Verifier, decrypt, decryption_keys,
 };
 
 /// When certificates are made: 400 days before now.
@@ -241,7 +241,7 @@ fn critical_parts_count_as_in_gpgv() {
         let found = outcome(&alice, &signature);
         let peers = ask_peers(&alice, &octets(&signature));
         let fits = (found == Outcome::Good) == ours
-            && (ours || matches!(found, Outcome::Discounted(Discount::Critical(_))))
+            && (ours || matches!(found, Outcome::NotCounted(NotCounted::Critical(_))))
             && peers.gpgv.is_none_or(|says| says == gpgv)
             && peers.sq.is_none_or(|says| says == sq);
         if !fits {
@@ -256,7 +256,7 @@ fn a_critical_notation_counts_for_who_knows_it() {
     let alice = alice();
     let name = "known@example.org".to_owned();
     let signature = signed(&alice, with_parts(&[(20, true, notation(&name))], &[]));
-    assert!(matches!(outcome(&alice, &signature), Outcome::Discounted(Discount::Critical(_))));
+    assert!(matches!(outcome(&alice, &signature), Outcome::NotCounted(NotCounted::Critical(_))));
     let verifier = verifier(&[alice]).with_known_notations(vec![name]);
     assert_eq!(verifier.one(&octets(&signature), DOCUMENT).outcome, Outcome::Good);
 }
@@ -297,11 +297,11 @@ fn a_message_for_somebody_else_was_passed_on() {
     assert_eq!(opened(&sealed(&alice, &[&bob], &bob), &bob), Outcome::Good);
     // Bob took the signature out of what he got, and sent it on to Carol.
     let passed_on = sealed(&alice, &[&carol], &bob);
-    assert!(matches!(opened(&passed_on, &carol), Outcome::Discounted(Discount::Critical(_))));
+    assert!(matches!(opened(&passed_on, &carol), Outcome::NotCounted(NotCounted::Critical(_))));
     // That Bob could read it as well is of no help: he is who it was for.
     let both = sealed(&alice, &[&bob, &carol], &bob);
     assert_eq!(opened(&both, &bob), Outcome::Good);
-    assert!(matches!(opened(&both, &carol), Outcome::Discounted(Discount::Critical(_))));
+    assert!(matches!(opened(&both, &carol), Outcome::NotCounted(NotCounted::Critical(_))));
 }
 
 #[test]
@@ -337,17 +337,17 @@ fn expired_future_and_weak_signatures_do_not_count() {
     let alice = alice();
     let over = document_at(NOW - 2 * DAY).set_signature_validity_period(days(1)).unwrap();
     let over = signed(&alice, over);
-    assert_eq!(outcome(&alice, &over), Outcome::Discounted(Discount::Expired));
+    assert_eq!(outcome(&alice, &over), Outcome::NotCounted(NotCounted::Expired));
     let peers = ask_peers(&alice, &octets(&over));
     assert!(peers.sq.is_none_or(|good| !good));
     let future = signed(&alice, document_at(NOW + DAY));
-    assert_eq!(outcome(&alice, &future), Outcome::Discounted(Discount::Future));
+    assert_eq!(outcome(&alice, &future), Outcome::NotCounted(NotCounted::Future));
     // Clocks differ.
     let soon = signed(&alice, document_at(NOW + 60));
     assert_eq!(outcome(&alice, &soon), Outcome::Good);
     let weak = document_at(NOW - DAY).set_hash_algo(HashAlgorithm::SHA1);
     let weak = signed(&alice, weak);
-    assert_eq!(outcome(&alice, &weak), Outcome::Discounted(Discount::WeakDigest("SHA1")));
+    assert_eq!(outcome(&alice, &weak), Outcome::NotCounted(NotCounted::WeakDigest("SHA1")));
     assert!(ask_peers(&alice, &octets(&weak)).sq.is_none_or(|good| !good));
 }
 
@@ -362,7 +362,7 @@ fn signatures_of_another_kind_do_not_count() {
         let mut hash = HashAlgorithm::SHA512.context().unwrap().for_signature(4);
         hash.update(DOCUMENT);
         let signature = builder.sign_hash(&mut key_of(&alice), hash).unwrap();
-        assert!(matches!(outcome(&alice, &signature), Outcome::Discounted(Discount::Misused(_))));
+        assert!(matches!(outcome(&alice, &signature), Outcome::NotCounted(NotCounted::Misused(_))));
         let peers = ask_peers(&alice, &octets(&signature));
         assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
     }
@@ -385,14 +385,14 @@ fn a_revoked_key_signs_nothing_or_nothing_any_more() {
     let (before, after) = (signed(&alice, before), signed(&alice, after));
     let lost = revoked(ReasonForRevocation::KeyCompromised, NOW - 5 * DAY);
     for signature in [&before, &after] {
-        assert_eq!(outcome(&lost, signature), Outcome::Discounted(Discount::Revoked));
+        assert_eq!(outcome(&lost, signature), Outcome::NotCounted(NotCounted::Revoked));
         assert!(ask_peers(&lost, &octets(signature)).sq.is_none_or(|good| !good));
     }
     let retired = revoked(ReasonForRevocation::KeyRetired, NOW - 5 * DAY);
     let report = checked(std::slice::from_ref(&retired), &before);
-    assert_eq!((report.outcome, report.since), (Outcome::Good, Some(Discount::Revoked)));
+    assert_eq!((report.outcome, report.since), (Outcome::Good, Some(NotCounted::Revoked)));
     assert!(ask_peers(&retired, &octets(&before)).sq.is_none_or(|good| good));
-    assert_eq!(outcome(&retired, &after), Outcome::Discounted(Discount::Revoked));
+    assert_eq!(outcome(&retired, &after), Outcome::NotCounted(NotCounted::Revoked));
     // The key that signs, not the certificate.
     let subkey = key_of(&alice).public().fingerprint();
     let subkey = alice.keys().subkeys().find(|key| key.key().fingerprint() == subkey).unwrap();
@@ -405,7 +405,7 @@ fn a_revoked_key_signs_nothing_or_nothing_any_more() {
         .unwrap();
     let replaced = alice.clone().insert_packets(revocation).unwrap().0;
     assert_eq!(outcome(&replaced, &before), Outcome::Good);
-    assert_eq!(outcome(&replaced, &after), Outcome::Discounted(Discount::Revoked));
+    assert_eq!(outcome(&replaced, &after), Outcome::NotCounted(NotCounted::Revoked));
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn a_revocation_counts_whatever_it_insists_on() {
     builder.hashed_area_mut().add(part(&(60, true, vec![1]))).unwrap();
     let revocation = builder.sign_direct_key(&mut primary(&alice), None).unwrap();
     let revoked = alice.clone().insert_packets(revocation).unwrap().0;
-    assert_eq!(outcome(&revoked, &signature), Outcome::Discounted(Discount::Revoked));
+    assert_eq!(outcome(&revoked, &signature), Outcome::NotCounted(NotCounted::Revoked));
     // Both of them let the maker of the revocation lose it.
     let peers = ask_peers(&revoked, &octets(&signature));
     assert!(peers.gpgv.is_none_or(|good| good) && peers.sq.is_none_or(|good| good));
@@ -433,13 +433,13 @@ fn an_expired_key_signs_nothing_any_more() {
     let cert = builder().set_validity_period(days(100)).generate().unwrap().0;
     let before = signed(&cert, document_at(MADE + 50 * DAY));
     let report = checked(std::slice::from_ref(&cert), &before);
-    assert_eq!((report.outcome, report.since), (Outcome::Good, Some(Discount::KeyExpired)));
+    assert_eq!((report.outcome, report.since), (Outcome::Good, Some(NotCounted::KeyExpired)));
     let after = signed(&cert, document_at(MADE + 150 * DAY));
-    assert_eq!(outcome(&cert, &after), Outcome::Discounted(Discount::KeyExpired));
+    assert_eq!(outcome(&cert, &after), Outcome::NotCounted(NotCounted::KeyExpired));
     assert!(ask_peers(&cert, &octets(&after)).sq.is_none_or(|good| !good));
     // Before the key was made, too.
     let early = signed(&cert, document_at(MADE - DAY));
-    assert!(matches!(outcome(&cert, &early), Outcome::Discounted(Discount::Unbound(_))));
+    assert!(matches!(outcome(&cert, &early), Outcome::NotCounted(NotCounted::Unbound(_))));
     let peers = ask_peers(&cert, &octets(&early));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
 }
@@ -449,7 +449,7 @@ fn a_key_that_is_not_for_signing_signs_nothing() {
     let alice = alice();
     // The primary key certifies only.
     let signature = document_at(NOW - DAY).sign_message(&mut primary(&alice), DOCUMENT).unwrap();
-    assert!(matches!(outcome(&alice, &signature), Outcome::Discounted(Discount::Unbound(_))));
+    assert!(matches!(outcome(&alice, &signature), Outcome::NotCounted(NotCounted::Unbound(_))));
     let peers = ask_peers(&alice, &octets(&signature));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
 }
@@ -516,7 +516,7 @@ fn a_back_signature_that_has_expired_binds_no_more() {
     let verifier = verifier(std::slice::from_ref(&cert));
     assert!(matches!(
         verifier.one(&octets(&early), DOCUMENT).outcome,
-        Outcome::Discounted(Discount::Unbound(_))
+        Outcome::NotCounted(NotCounted::Unbound(_))
     ));
     assert_eq!(verifier.one(&octets(&late), DOCUMENT).outcome, Outcome::Good);
     assert!(ask_peers(&cert, &octets(&late)).sq.is_none_or(|good| good));
@@ -539,7 +539,7 @@ fn a_subkey_without_back_signature_is_somebody_elses() {
     let packets = [Packet::from(key), binding.into()];
     let thief = mallory.clone().insert_packets(packets).unwrap().0;
     let signature = signed(&alice, document_at(NOW - DAY));
-    assert!(matches!(outcome(&thief, &signature), Outcome::Discounted(Discount::Unbound(_))));
+    assert!(matches!(outcome(&thief, &signature), Outcome::NotCounted(NotCounted::Unbound(_))));
     let peers = ask_peers(&thief, &octets(&signature));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
     // Beside the certificate whose key it is, the thief's changes nothing, in any order.
@@ -671,7 +671,7 @@ fn designated_revokers_revoke_what_is_signed() {
         .build(&mut primary(&sam), &sam, None)
         .unwrap();
     let dead = sam.clone().insert_packets(dead).unwrap().0;
-    let revoked = || Outcome::Discounted(Discount::Revoked);
+    let revoked = || Outcome::NotCounted(NotCounted::Revoked);
     let check = |cert: &Cert, known: &[&Cert], [before, after]: [Outcome; 2]| {
         let mut certs = vec![cert.clone()];
         certs.extend(known.iter().map(|&cert| cert.clone()));
@@ -851,5 +851,5 @@ fn a_revocation_with_something_malformed_in_its_unhashed_area_counts() {
     assert_eq!(summary.validity(NOW), talaria_cert::Validity::Revoked);
     let read = talaria_message::read_cert(&public).unwrap();
     let found = outcome(&read, &signed(&alice, document_at(NOW - DAY)));
-    assert_eq!(found, Outcome::Discounted(Discount::Revoked));
+    assert_eq!(found, Outcome::NotCounted(NotCounted::Revoked));
 }
