@@ -158,29 +158,17 @@ impl CliError {
             // Whoever read the output has seen enough.
             return ExitCode::SUCCESS;
         }
-<<<<<<< HEAD
-        let prefix = Paint::stderr().bad("talaria");
-        eprintln!("{prefix}: {}", talaria::describe(self));
-        if let Self::Ambiguous { candidates, .. }
-        | Self::WhichSigner { candidates }
-        | Self::Operation(
-            talaria::Error::Ambiguous { candidates, .. }
-            | talaria::Error::Inexact { candidates, .. },
-        ) = self
-        {
-            candidates.iter().for_each(|line| eprintln!("  {line}"));
-=======
         let message = describe(self);
         let status = self.status();
         if json {
             report_json(self.kind(), status, &message, self.hint().as_deref(), self.candidates());
         } else {
-            eprintln!("talaria: {message}");
+            let prefix = Paint::stderr().bad("talaria");
+            eprintln!("{prefix}: {message}");
             self.candidates().iter().for_each(|line| eprintln!("  {line}"));
             if let Some(hint) = self.hint() {
                 eprintln!("  {hint}");
             }
->>>>>>> d3a009e (cli: help with examples, manual pages, completion of names, errors with a remedy, also as JSON)
         }
         ExitCode::from(status)
     }
