@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use talaria::cert::Fingerprint;
 use talaria::cert::address::gnupg_name;
 use talaria::trust_models::Level;
-use talaria::trust_models::tofu::{self, Known, Policy, decide};
+use talaria::trust_models::tofu::{self, Evidence, Policy, decide};
 
 const DEBIAN: &str = "/usr/share/keyrings/debian-keyring.gpg";
 const ARCH: &str = "/usr/share/keyrings/archlinux.gpg";
@@ -273,7 +273,7 @@ impl<'a> Conflicts<'a> {
             let (_, signers, follows) = self.user_id(places[signee]);
             follows || signers.contains(&self.bindings[places[signer]].0[24..])
         };
-        let decision = decide(Policy::Auto, Known::default(), &names, |one, other| {
+        let decision = decide(Policy::Auto, Evidence::default(), &names, |one, other| {
             certified(one, other) && certified(other, one)
         });
         let rivals = others.iter().zip(names).filter(|(_, name)| decision.conflicts.contains(name));
