@@ -396,7 +396,10 @@ fn commands_that_change_something_say_it_in_json() {
     let json = |line: &str| -> serde_json::Value {
         let said = home.sh(line);
         let last = said.lines().last().unwrap_or_else(|| panic!("{line}: nothing said"));
-        serde_json::from_str(last).unwrap_or_else(|error| panic!("{line}: {error}: {said}"))
+        let json: serde_json::Value =
+            serde_json::from_str(last).unwrap_or_else(|error| panic!("{line}: {error}: {said}"));
+        assert_documented(line, &json);
+        json
     };
     let encrypted =
         json("talaria --json encrypt -r bob@example.net -u alice@example.org letter.txt -o e.pgp");
@@ -421,6 +424,23 @@ fn commands_that_change_something_say_it_in_json() {
     let output = home.try_sh("talaria --json decrypt letter.txt.pgp");
     assert_eq!(output.stdout, b"Meet me at noon.\n");
     assert!(output.stderr.starts_with(b"{"));
+}
+
+/// Holds the fields of a report against the row of its command in `docs/json.md`.
+fn assert_documented(line: &str, json: &serde_json::Value) {
+    let words: Vec<&str> = line.split(' ').skip(2).take(2).collect();
+    let page = include_str!("../../../../docs/json.md");
+    let names = [format!("`{}`", words.join(" ")), format!("`{}`", words[0])];
+    let row = names.iter().find_map(|name| {
+        page.lines().find(|row| row.split('|').nth(1).is_some_and(|cell| cell.contains(name)))
+    });
+    let row = row.unwrap_or_else(|| panic!("docs/json.md does not have {line}"));
+    if row.contains("as `key list`") || row.contains("server.toml") {
+        return;
+    }
+    for (field, _) in json.as_object().unwrap() {
+        assert!(row.contains(&format!("`{field}`")), "docs/json.md, {}: {field}", names[0]);
+    }
 }
 
 #[test]

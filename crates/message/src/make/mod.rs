@@ -93,7 +93,7 @@ pub enum MakeError {
         name: String,
     },
     /// A certificate comes without the secret that is needed.
-    #[error("{name}: its secret key is not here")]
+    #[error("{name}: the secret key is missing")]
     NoSecret {
         /// Its fingerprint.
         name: String,
