@@ -213,7 +213,7 @@ pub(crate) fn lines(report: &SignatureReport, belief: Option<Belief>, paint: Pai
         }
         Outcome::Bad => {
             let bad = paint.bad("BAD signature");
-            vec![format!("{bad} from {who}: the document or the signature was changed"), made]
+            vec![format!("{bad} from {who}: it does not match this document"), made]
         }
         Outcome::NoKey => {
             let cannot = paint.doubtful("Cannot check");

@@ -38,7 +38,12 @@ pub(crate) fn write_cert(
             Some(_) if !is_valid => {}
             Some(reasons) => {
                 for reason in reasons {
-                    let _ = writeln!(out, "      {}", paint.faint(sentence(reason)));
+                    let text = sentence(reason);
+                    let text = match reason {
+                        ValidityReason::Conflict(_) => paint.doubtful(text),
+                        _ => paint.faint(text),
+                    };
+                    let _ = writeln!(out, "      {text}");
                 }
             }
             None => {

@@ -101,6 +101,15 @@ fn whoever_is_to_type_the_input_is_told() {
 }
 
 #[test]
+fn the_question_for_a_passphrase_names_the_owner_of_the_key() {
+    let user = User::new();
+    user.generate("dana", "--passphrase-file pw");
+    let command = "timeout --foreground 2 $T sign plain -o s || true";
+    let Some(shown) = on_terminal(&user.program, 80, command) else { return };
+    assert!(shown.starts_with("Passphrase of dana@example.org, key "), "{shown:?}");
+}
+
+#[test]
 fn a_build_says_its_steps_in_a_log() {
     let program = Program::new();
     let ring = program.ring("ring.pgp", &corpus(3));

@@ -127,8 +127,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     if !is_none && !cx.json {
         cx.status(format_args!(
-            "Find out which certificate is the right one, then run: talaria tofu policy FINGERPRINT good\n\
-             and for the others: talaria tofu policy FINGERPRINT bad"
+            "Find out which certificate is the right one. Then, for that one and for the others:\n  \
+             talaria tofu policy FINGERPRINT good\n  talaria tofu policy FINGERPRINT bad"
         ));
     }
     Ok(ExitCode::SUCCESS)
