@@ -502,7 +502,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
             "Check the permissions of the file and its folder, or use another --store."
         }
         StoreError::Io { action: "build", .. } => {
-            "It exists already. Build to another path (--store FILE), or add to it: talaria import FILE…"
+            "Build to another path (--store FILE), or add to it: talaria import FILE…"
         }
         StoreError::Io { path, source, .. } => {
             return hint_for_file(&path.display().to_string(), source);

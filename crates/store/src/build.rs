@@ -100,7 +100,9 @@ impl Builder {
     pub fn start(target: &Path, inputs: &str, options: BuildOptions) -> Result<Self, StoreError> {
         let io = |action, source| StoreError::Io { action, path: target.to_owned(), source };
         if target.exists() {
-            return Err(io("build", std::io::ErrorKind::AlreadyExists.into()));
+            let exists =
+                std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it exists already");
+            return Err(io("build", exists));
         }
         let partial = with_suffix(target, ".building");
         let folder = match target.parent() {

@@ -98,6 +98,21 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     })
 }
 
+/// What to do about an input that could not be read.
+fn remedy(report: &FileReport) -> &'static str {
+    match &report.input {
+        Input::Url(_) if report.is_unreadable => {
+            "Check the address and the network connection, and try again."
+        }
+        _ if report.is_unreadable => "Check the spelling, the current folder and the permissions.",
+        Input::Path(path) if path.is_dir() => "Name the files in it, such as FOLDER/*.pgp.",
+        _ => {
+            "talaria reads keyrings (binary or armored, also compressed), SKS dumps, the files of GnuPG, certificate \
+             directories and its own stores."
+        }
+    }
+}
+
 fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     let kind = report.kind.map(talaria::Kind::name);
     if cx.json {
@@ -130,7 +145,10 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     }
     if let Some(error) = &report.error {
         let error = error.strip_prefix(&format!("{input}: ")).unwrap_or(error);
-        eprintln!("talaria: {input}: {error}");
+        let names_it = error.contains(&input.to_string());
+        let name = if names_it { String::new() } else { format!("{input}: ") };
+        eprintln!("talaria: {name}{error}");
+        eprintln!("  {}", remedy(report));
     }
     if report.secret_keys > 0 {
         cx.status(format_args!(

@@ -174,7 +174,7 @@ fn dumps_directories_and_builds_carry_everything() {
     assert!(report.contains("25 certificates"), "{report}");
     assert_eq!(built.contents(), program.contents());
     let again = built.fails(&["build", dump.to_str().unwrap()], 5);
-    assert!(again.contains("It exists already"), "{again}");
+    assert!(again.contains("it exists already"), "{again}");
     let copied = Program::new();
     copied.ok(&["import", certd.to_str().unwrap()]);
     assert_eq!(copied.contents(), program.contents());

@@ -214,7 +214,9 @@ fn what_the_only_key_signs_is_good_and_of_several_one_is_named() {
     user.generate("bob", "--passphrase-file pw --profile rfc9580");
     let err = user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 1);
     assert!(
-        err.contains("2 keys can sign") && err.contains(&alice) && err.contains("-u FINGERPRINT"),
+        err.contains("2 keys that can sign")
+            && err.contains(&alice)
+            && err.contains("-u FINGERPRINT"),
         "{err}"
     );
     for name in ["alice", "bob", "alice@example.org", &alice, &alice[24..]] {

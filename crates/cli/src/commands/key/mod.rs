@@ -144,7 +144,7 @@ enum Extra {
 
 /// A user ID of a new key.
 fn parse_user_id(text: &str) -> Result<String, &'static str> {
-    if text.trim().is_empty() {
+    if text.trim().is_empty() || text.contains(char::is_control) {
         return Err("a user ID is a name and an address, such as \"Alice <alice@example.org>\"");
     }
     Ok(text.to_owned())

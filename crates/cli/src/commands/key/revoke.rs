@@ -93,14 +93,14 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     if stores.is_some() {
         let part = match &wanted.what {
-            RevocationTarget::Certificate => "the whole key".to_owned(),
+            RevocationTarget::Certificate => "the key".to_owned(),
             RevocationTarget::UserId(user_id) => {
-                format!("the user ID {}", printable(user_id.as_bytes()))
+                format!("the user ID {} of", printable(user_id.as_bytes()))
             }
-            RevocationTarget::Subkey(subkey) => format!("the subkey {subkey}"),
+            RevocationTarget::Subkey(subkey) => format!("the subkey {subkey} of"),
         };
         let what =
-            format!("This revokes {part} of {}. A revocation cannot be undone.", described(&cert));
+            format!("This revokes {part} {}. A revocation cannot be undone.", described(&cert));
         confirm(cx, args.yes, &what, "Revoke it?", Unasked::Refuse)?;
     }
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
