@@ -366,7 +366,7 @@ impl<'s> Judge<'s> {
         match self.recorded_policy(fingerprint, &Addressee::of_user_id(user_id)) {
             Policy::Auto if decision.own => reasons.push(ValidityReason::Own),
             Policy::Auto if decision.policy == Policy::Good => {
-                reasons.push(ValidityReason::CertifiedByOwn)
+                reasons.push(ValidityReason::CertifiedByOwn);
             }
             Policy::Auto => {}
             decided => reasons.push(ValidityReason::Decided(decided)),
