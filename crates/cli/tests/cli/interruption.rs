@@ -238,6 +238,7 @@ fn on_terminal(program: &Program, args: &str, keys: &[u8]) -> (String, Option<i3
     command.args(["-qefc", &format!("{talaria} {args}"), "/dev/null"]);
     command.current_dir(program.path("")).env("GNUPGHOME", program.path("none"));
     command.env("TALARIA_KEYS", program.path("keys")).env("TALARIA_STORE", program.store());
+    command.env("NO_COLOR", "1");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut shown, mut stdout) = (Vec::new(), child.stdout.take().unwrap());
     let mut octet = [0];
