@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 /**
- * What came out of a call.
+ * The result of a call.
  */
 typedef enum {
     /**
@@ -29,7 +29,7 @@ typedef enum {
      */
     TALARIA_STATUS_OK = 0,
     /**
-     * What was asked for does not go together, or a pointer is null that must not be.
+     * The arguments contradict each other, or a required pointer is null.
      */
     TALARIA_STATUS_USAGE = 1,
     /**
@@ -37,7 +37,7 @@ typedef enum {
      */
     TALARIA_STATUS_MALFORMED = 2,
     /**
-     * What protects the message from changes does not hold, or is missing.
+     * The integrity check of the message fails or is missing.
      */
     TALARIA_STATUS_TAMPERED = 3,
     /**
@@ -83,7 +83,7 @@ typedef enum {
 } talaria_status;
 
 /**
- * What came out of checking a signature.
+ * The result of checking a signature.
  */
 typedef enum {
     /**
@@ -197,7 +197,7 @@ typedef struct {
  */
 typedef struct {
     /**
-     * What came out.
+     * The result.
      */
     talaria_outcome outcome;
     /**
@@ -222,7 +222,7 @@ typedef struct {
      */
     char *why;
     /**
-     * What has become of the key since: it has expired, or was revoked.
+     * The state of the key since then: expired or revoked.
      */
     char *since;
 } talaria_verification;
@@ -236,7 +236,7 @@ typedef struct {
      */
     talaria_bytes signature;
     /**
-     * What it is on.
+     * The signed object.
      */
     talaria_bytes data;
 } talaria_signed;
