@@ -164,10 +164,10 @@ impl CliError {
             report_json(self.kind(), status, &message, self.hint().as_deref(), self.candidates());
         } else {
             let prefix = Paint::stderr().bad("talaria");
-            eprintln!("{prefix}: {message}");
-            self.candidates().iter().for_each(|line| eprintln!("  {line}"));
+            say(format_args!("{prefix}: {message}"));
+            self.candidates().iter().for_each(|line| say(format_args!("  {line}")));
             if let Some(hint) = self.hint() {
-                eprintln!("  {hint}");
+                say(format_args!("  {hint}"));
             }
         }
         ExitCode::from(status)
@@ -347,7 +347,7 @@ pub(crate) fn report_json(
     let json = serde_json::json!({ "error": {
         "kind": kind, "exit_status": status, "message": message, "hint": hint, "candidates": candidates,
     } });
-    eprintln!("{json}");
+    say(format_args!("{json}"));
 }
 
 /// What errors with an exit status are called in JSON.
@@ -496,6 +496,12 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         StoreError::Damaged { .. } => {
             "List what is damaged: talaria check. Rebuild the indexes: talaria check --rebuild."
         }
+        StoreError::Orphan { log, .. } => {
+            return Some(format!(
+                "If the store was moved, put it back, or move {} to it. If it is gone, remove the log.",
+                log.display()
+            ));
+        }
         StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
         StoreError::Full { .. } => "Free some space and try again. What was there is unharmed.",
         StoreError::ReadOnly { .. } | StoreError::Outdated { .. } => {
@@ -561,4 +567,12 @@ fn agent_refuses(error: &(dyn Error + 'static)) -> bool {
         cause = error.source();
     }
     false
+}
+
+/// Writes a line to standard error. Where that cannot be written, nobody is there to be told, and the exit status
+/// says what it says anyway.
+pub(crate) fn say(line: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -58,7 +58,9 @@ impl Source {
                 if io::stdin().is_terminal() {
                     TYPED.store(true, Ordering::Relaxed);
                     let _alone = progress::terminal();
-                    eprintln!("Reading from the terminal. To end the input, press Ctrl-D.");
+                    crate::error::say(format_args!(
+                        "Reading from the terminal. To end the input, press Ctrl-D."
+                    ));
                 }
                 let owned = io::stdin().as_fd().try_clone_to_owned();
                 (name.clone(), File::from(owned.map_err(|error| failed("read", &name, error))?))

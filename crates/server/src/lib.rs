@@ -74,6 +74,8 @@ pub fn start_log(log: &Log) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
+        // A log that cannot be written ends nothing.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     let _ = match log.format.as_str() {
         "json" => builder.json().flatten_event(true).try_init(),

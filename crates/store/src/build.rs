@@ -6,7 +6,7 @@
 //! second time are put aside and joined at the end, by the same way as any other write.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -17,6 +17,7 @@ use talaria_cert::{
 
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, Outcome, Prepared, digests, log, numbers};
+use crate::place::{put_in_place, refuse_leftovers};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
@@ -104,6 +105,7 @@ impl Builder {
                 std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it exists already");
             return Err(io("build", exists));
         }
+        refuse_leftovers(target)?;
         let partial = with_suffix(target, ".building");
         let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -310,18 +312,8 @@ impl Builder {
             )
         })?;
         drop(store);
-        let rename = || -> std::io::Result<()> {
-            File::open(&partial)?.sync_all()?;
-            fs::rename(&partial, &target)?;
-            match target.parent() {
-                Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-                _ => File::open(".")?.sync_all(),
-            }
-        };
-        match rename() {
-            Ok(()) => Ok(counts),
-            Err(source) => Err(StoreError::Io { action: "move into place", path: target, source }),
-        }
+        put_in_place(&partial, &target)?;
+        Ok(counts)
     }
 
     fn fill(&mut self, derived: Derived, step: &mut impl FnMut(Step)) -> Result<(), Failure> {

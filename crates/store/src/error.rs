@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use talaria_cert::Fingerprint;
 
+use crate::place::file_kind;
+
 /// Why the store could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -44,6 +46,17 @@ pub enum StoreError {
         found: i64,
         /// The format that this version reads and writes.
         known: i64,
+    },
+    /// There is no store, but the log or journal of one, which would become that of the next store there.
+    #[error(
+        "there is no store at {}, but {} is there, which may hold changes of one",
+        path.display(), log.display()
+    )]
+    Orphan {
+        /// The store.
+        path: PathBuf,
+        /// Its log or journal.
+        log: PathBuf,
     },
     /// A write to a store that was opened for reading, or that cannot be written.
     #[error("{} is read-only", path.display())]
@@ -106,8 +119,7 @@ impl StoreError {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
             Some(ErrorCode::CannotOpen) => {
                 // The engine does not say why; the system does.
-                let opened = std::fs::File::open(&path);
-                match opened.err() {
+                match file_kind(&path).err() {
                     Some(source) => Self::Io { action: "open", path, source },
                     None => Self::Engine { path, source },
                 }

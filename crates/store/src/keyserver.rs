@@ -2,7 +2,7 @@
 //! that were confirmed, what peers have and cannot give, and counts by day.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
+use crate::place::{put_in_place, refuse_leftovers};
 use crate::{Store, StoreError, sums};
 
 /// Pages that a backup copies between two calls for progress.
@@ -589,6 +590,7 @@ impl Store {
         if target.exists() {
             return Err(io(io::ErrorKind::AlreadyExists.into()));
         }
+        refuse_leftovers(target)?;
         let partial = |suffix: &str| {
             let mut name = target.as_os_str().to_owned();
             name.push(".partial");
@@ -604,16 +606,9 @@ impl Store {
         self.run(|connection| connection.execute_batch("BEGIN"))?;
         let copied = copy(&self.connection, &new, progress);
         let _ = self.connection.execute_batch("ROLLBACK");
-        let moved = copied.map_err(|source| StoreError::engine(target, source)).and_then(|()| {
-            let moved = || -> io::Result<()> {
-                File::open(&new)?.sync_all()?;
-                // Not a rename: that would replace what somebody else put there meanwhile.
-                fs::hard_link(&new, target)?;
-                let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-                File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-            };
-            moved().map_err(io)
-        });
+        let moved = copied
+            .map_err(|source| StoreError::engine(target, source))
+            .and_then(|()| put_in_place(&new, target));
         let _ = fs::remove_file(&new);
         moved
     }

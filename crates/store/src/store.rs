@@ -11,6 +11,7 @@ use crate::StoreError;
 use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::place::{beside, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 
@@ -132,6 +133,9 @@ impl Store {
             ))
         })?;
         store.identify()?;
+        if access != Access::Read {
+            store.keep_a_log()?;
+        }
         if missing {
             // The first commit to a new log syncs the header of the log on its own, against old
             // frames in it. There are none, so this one goes without; the next one syncs all of it.
@@ -144,6 +148,19 @@ impl Store {
             })?;
         }
         Ok(store)
+    }
+
+    /// Goes back to a write-ahead log if the store has none: a command that was killed while it changed the
+    /// size of pages leaves it so, and readers would block writers. Where that is not possible now, a later
+    /// opening does it.
+    fn keep_a_log(&self) -> Result<(), StoreError> {
+        let mode: String = self.run(|connection| {
+            connection.pragma_query_value(None, "journal_mode", |row| row.get(0))
+        })?;
+        if mode == "delete" {
+            let _ = self.connection.pragma_update(None, "journal_mode", "WAL");
+        }
+        Ok(())
     }
 
     /// A store that lives in memory and ends with the value.
@@ -542,16 +559,18 @@ fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
             .and_then(|()| connection.execute_batch("PRAGMA journal_mode = WAL"))
             .map_err(engine)?;
     }
-    new.as_file().sync_all().map_err(io)?;
-    match new.into_temp_path().persist_noclobber(path) {
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(io(error.error)),
-        Ok(()) => Ok(()),
+    match put_in_place(&new.into_temp_path(), path) {
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
+            Ok(())
+        }
+        Err(StoreError::Io { source, .. }) => Err(io(source)),
+        made => made,
     }
 }
 
 /// Opens the file. Readers of a file system that cannot be written open it as immutable, which is
-/// sound as long as no log lies beside it.
+/// sound as long as neither log nor journal lies beside it. A journal that was left by a process that was
+/// killed is rolled back first, which takes a connection that can write.
 fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
     let engine = |source| StoreError::engine(path, source);
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -573,7 +592,12 @@ fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
                 });
             match plain {
                 Ok(connection) => Ok(connection),
-                Err(error) if !has_log(path) && is_open_error(&error) => {
+                Err(error) if has_content(path, "-journal") && is_open_error(&error) => {
+                    roll_back(path).map_err(|_| engine(error))?;
+                    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)
+                        .map_err(engine)
+                }
+                Err(error) if !has_content(path, "-wal") && is_open_error(&error) => {
                     let text = path.to_string_lossy();
                     let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
                     Connection::open_with_flags(
@@ -596,10 +620,16 @@ fn is_open_error(error: &rusqlite::Error) -> bool {
     )
 }
 
-fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|meta| meta.len() > 0)
+/// Undoes the transaction whose journal lies beside the database.
+fn roll_back(path: &Path) -> rusqlite::Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+}
+
+fn has_content(path: &Path, suffix: &str) -> bool {
+    std::fs::metadata(beside(path, suffix)).is_ok_and(|meta| meta.len() > 0)
 }
 
 /// Asked of the system without opening the file: closing it again would drop the locks that other

@@ -13,7 +13,7 @@ use talaria_cert::{
     Tag, first_packet, kind,
 };
 use talaria_gnupg as gnupg;
-use talaria_store::{Access, Cursor, Order, Store};
+use talaria_store::{Access, Cursor, FileKind, Order, Store, file_kind};
 
 use crate::Error;
 use crate::compressed::{Compression, MAGIC_BYTES};
@@ -217,12 +217,14 @@ pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<Kind, Error> {
         }
         Input::Path(path) if path.is_dir() => read_folder(path, sink),
         Input::Path(path) => {
+            match file_kind(path).map_err(io)? {
+                FileKind::Store => return read_store(path, sink),
+                FileKind::Database => return read_keyboxd(path, sink),
+                FileKind::Empty | FileKind::Other => {}
+            }
             let mut file = File::open(path).map_err(io)?;
             let mut head = [0; 4096];
             let n = fill(&mut file, &mut head).map_err(io)?;
-            if head[..n].starts_with(b"SQLite format 3\0") {
-                return read_database(path, &head[..n], sink);
-            }
             read_stream(input, head[..n].chain(file), sink)
         }
     }
@@ -433,25 +435,26 @@ impl<'a, 'b> Collector<'a, 'b> {
 }
 
 /// A file of SQLite: a store of ours, or keyboxd's.
-fn read_database(path: &Path, head: &[u8], sink: &mut Sink<'_>) -> Result<Kind, Error> {
+fn read_store(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     let mut collector = Collector::new(sink);
-    let ours = head.get(68..72).is_some_and(|id| id == b"TALA");
-    if ours {
-        let store = Store::open(path, Access::Read)?;
-        let mut ids = Vec::new();
-        store.walk(&mut Cursor::start(Order::Insertion), |row| {
-            ids.push((row.id, row.summary.fingerprint()));
-            std::ops::ControlFlow::Continue(())
-        })?;
-        for (id, fingerprint) in ids {
-            if let Some(stored) = store.stored(id)? {
-                collector.push(Place::Cert(fingerprint), stored.cert.into_bytes())?;
-            }
+    let store = Store::open(path, Access::Read)?;
+    let mut ids = Vec::new();
+    store.walk(&mut Cursor::start(Order::Insertion), |row| {
+        ids.push((row.id, row.summary.fingerprint()));
+        std::ops::ControlFlow::Continue(())
+    })?;
+    for (id, fingerprint) in ids {
+        if let Some(stored) = store.stored(id)? {
+            collector.push(Place::Cert(fingerprint), stored.cert.into_bytes())?;
         }
-        collector.finish()?;
-        push_ownertrusts(store.ownertrusts()?, sink)?;
-        return Ok(Kind::Store);
     }
+    collector.finish()?;
+    push_ownertrusts(store.ownertrusts()?, sink)?;
+    Ok(Kind::Store)
+}
+
+fn read_keyboxd(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+    let mut collector = Collector::new(sink);
     if !gnupg::is_keyboxd(path) {
         return Err(Error::Unrecognised {
             name: path.display().to_string(),

@@ -6,15 +6,13 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use talaria_cert::{Cert, Fingerprint, Verification};
-use talaria_store::{Access, Cursor, Order, Query, Row, Store};
+use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, file_kind};
 
 use crate::import::{ImportOptions, import};
 use crate::{Error, Input, Monitor, StoreFolderKind};
@@ -292,9 +290,5 @@ fn open(path: &Path, access: Access, now: u32) -> Result<Opened, Error> {
 
 /// Whether a file holds something, and that is not a store.
 fn is_keyring(path: &Path) -> bool {
-    let mut head = [0; 16];
-    match File::open(path).and_then(|mut file| file.read(&mut head)) {
-        Ok(0) | Err(_) => false,
-        Ok(_) => !head.starts_with(b"SQLite format 3\0"),
-    }
+    file_kind(path).is_ok_and(|kind| kind == FileKind::Other)
 }

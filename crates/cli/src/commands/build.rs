@@ -79,7 +79,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         writeln!(out, "{json}")?;
     } else {
         for (input, reject) in &report.rejected {
-            eprintln!("talaria: {input}: {}: {}", reject.place, reject.reason);
+            crate::error::say(format_args!(
+                "talaria: {input}: {}: {}",
+                reject.place, reject.reason
+            ));
         }
         writeln!(
             out,

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         None => work(&mut BufWriter::with_capacity(1 << 16, io::stdout().lock()))?,
     };
     for left_out in &exported.left_out {
-        eprintln!("talaria: left out: {left_out}");
+        crate::error::say(format_args!("talaria: left out: {left_out}"));
     }
     let next = next.map(|token| token.to_string()).unwrap_or_default();
     if cx.json && !to_stdout {

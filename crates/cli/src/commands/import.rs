@@ -137,18 +137,21 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     let input = &report.input;
     for reject in &report.rejected {
         let name = reject.fingerprint.as_deref().map_or(String::new(), |f| format!(" {f}"));
-        eprintln!("talaria: {input}: {}{name}: {}", reject.place, reject.reason);
+        crate::error::say(format_args!(
+            "talaria: {input}: {}{name}: {}",
+            reject.place, reject.reason
+        ));
     }
     let unnamed = report.rejected_count - report.rejected.len() as u64;
     if unnamed > 0 {
-        eprintln!("talaria: {input}: {unnamed} more rejected");
+        crate::error::say(format_args!("talaria: {input}: {unnamed} more rejected"));
     }
     if let Some(error) = &report.error {
         let error = error.strip_prefix(&format!("{input}: ")).unwrap_or(error);
         let names_it = error.contains(&input.to_string());
         let name = if names_it { String::new() } else { format!("{input}: ") };
-        eprintln!("talaria: {name}{error}");
-        eprintln!("  {}", remedy(report));
+        crate::error::say(format_args!("talaria: {name}{error}"));
+        crate::error::say(format_args!("  {}", remedy(report)));
     }
     if report.secret_keys > 0 {
         cx.status(format_args!(

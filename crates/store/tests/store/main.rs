@@ -5,5 +5,6 @@ mod certificates;
 mod common;
 mod keyserver;
 mod people;
+mod place;
 mod trust;
 mod wot;

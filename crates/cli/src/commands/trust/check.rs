@@ -1,5 +1,6 @@
 //! `talaria trust check`
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -37,7 +38,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let report =
         Report { evaluated: report.evaluated, computed: report.computed, changed: report.changed };
     if cx.json {
-        println!("{}", serde_json::to_string(&report).map_err(std::io::Error::from)?);
+        let json = serde_json::to_string(&report).map_err(std::io::Error::from)?;
+        writeln!(std::io::stdout(), "{json}")?;
     } else if is_on {
         let Report { evaluated, computed, changed } = report;
         cx.status(format_args!(

@@ -1,5 +1,6 @@
 //! `talaria trust rules`
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -59,12 +60,14 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let gnupg = Release::of(gnupg).name();
     if cx.json {
         let json = RulesJson { completes, marginals, depth, gnupg };
-        println!("{}", serde_json::to_string(&json).map_err(std::io::Error::from)?);
+        let json = serde_json::to_string(&json).map_err(std::io::Error::from)?;
+        writeln!(std::io::stdout(), "{json}")?;
     } else {
-        println!(
+        writeln!(
+            std::io::stdout(),
             "{completes} full or {marginals} marginal certifications, up to {depth} steps, \
              SHA-1 as in GnuPG {gnupg}"
-        );
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

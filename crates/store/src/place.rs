@@ -1,0 +1,178 @@
+//! The file of a store and its name: looked at without disturbing who uses it, and given to a finished file.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use tempfile::TempPath;
+
+use crate::{StoreError, schema};
+
+/// What every database of SQLite starts with.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// Octets of the header of a database, and where in it is whose it is (sqlite.org/fileformat.html, section 1.3).
+const HEADER_BYTES: usize = 100;
+const APPLICATION_AT: usize = 68;
+
+/// Files that may be databases, by device and inode.
+///
+/// The system drops all locks that a process has on a file as soon as the process closes any descriptor of it,
+/// so a descriptor of a database is never closed: another process could remove the log of a store that is in
+/// use here.
+static KEPT: LazyLock<Mutex<HashMap<Inode, Vec<File>>>> = LazyLock::new(Mutex::default);
+
+/// Device and number of a file.
+type Inode = (u64, u64);
+
+/// What a file is, by how it starts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FileKind {
+    /// Nothing is in it.
+    Empty,
+    /// A store, of whatever format.
+    Store,
+    /// Another database of SQLite.
+    Database,
+    /// Something else, or no regular file.
+    Other,
+}
+
+/// What the file at `path` is. Locks that this process has on it stay.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn file_kind(path: &Path) -> io::Result<FileKind> {
+    let name = |meta: &fs::Metadata| -> Inode { (meta.dev(), meta.ino()) };
+    let meta = fs::metadata(path)?;
+    if !meta.is_file() {
+        return Ok(FileKind::Other);
+    }
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = kept.get(&name(&meta)).and_then(|files| files.first()) {
+        return kind_of(file);
+    }
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    let kind = kind_of(&file)?;
+    // Another file may have taken the name in between, of which a descriptor is kept.
+    let files = kept.entry(name(&meta)).or_default();
+    if kind == FileKind::Other && files.is_empty() {
+        kept.remove(&name(&meta));
+    } else {
+        files.push(file);
+    }
+    Ok(kind)
+}
+
+fn kind_of(file: &File) -> io::Result<FileKind> {
+    let mut head = [0; HEADER_BYTES];
+    match file.read_exact_at(&mut head, 0) {
+        Ok(()) if !head.starts_with(MAGIC) => Ok(FileKind::Other),
+        Ok(()) if head[APPLICATION_AT..][..4] == schema::APPLICATION.to_be_bytes()[4..] => {
+            Ok(FileKind::Store)
+        }
+        Ok(()) => Ok(FileKind::Database),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            let is_empty = file.metadata()?.len() == 0;
+            Ok(if is_empty { FileKind::Empty } else { FileKind::Other })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The name of a file beside a database.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Refuses a name at which no database lies, but the log or journal of one: SQLite would take it for that of
+/// the next database with this name.
+pub(crate) fn refuse_leftovers(path: &Path) -> Result<(), StoreError> {
+    if path.exists() {
+        return Ok(());
+    }
+    for suffix in ["-wal", "-journal"] {
+        let log = beside(path, suffix);
+        if fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
+            return Err(StoreError::Orphan { path: path.to_owned(), log });
+        }
+    }
+    Ok(())
+}
+
+/// Gives the name `target` to the finished database `new`, which is then on disk with its name. What has come
+/// to be there meanwhile stays, and so does `new`.
+pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> {
+    refuse_leftovers(target)?;
+    let io = |source| StoreError::Io { action: "move into place", path: target.to_owned(), source };
+    File::open(new).and_then(|file| file.sync_all()).map_err(io)?;
+    let name = TempPath::try_from_path(new).map_err(io)?;
+    if let Err(error) = name.persist_noclobber(target) {
+        // It is not for this function to remove it.
+        let kept = error.path.keep();
+        return Err(io(kept.err().map_or(error.error, |kept| kept.error)));
+    }
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(io)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("empty"), "").unwrap();
+        fs::write(path("short"), "SQLite").unwrap();
+        fs::write(path("text"), "SQLite format 2 and more").unwrap();
+        let database = [MAGIC, &[0; 84]].concat();
+        fs::write(path("database"), &database).unwrap();
+        fs::write(path("store"), [&database[..68], b"TALA", &database[72..]].concat()).unwrap();
+        for (name, kind) in [
+            ("empty", FileKind::Empty),
+            ("short", FileKind::Other),
+            ("text", FileKind::Other),
+            ("database", FileKind::Database),
+            ("store", FileKind::Store),
+            (".", FileKind::Other),
+        ] {
+            for _ in 0..2 {
+                assert_eq!(file_kind(&path(name)).unwrap(), kind, "{name}");
+            }
+        }
+        assert!(file_kind(&path("missing")).is_err());
+        // What was empty is looked at again.
+        fs::write(path("empty"), database).unwrap();
+        assert_eq!(file_kind(&path("empty")).unwrap(), FileKind::Database);
+    }
+
+    #[test]
+    fn what_came_to_a_name_first_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("new"), "new").unwrap();
+        fs::write(path("store"), "first").unwrap();
+        assert!(matches!(
+            put_in_place(&path("new"), &path("store")),
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists
+        ));
+        assert_eq!(fs::read(path("store")).unwrap(), b"first");
+        assert_eq!(fs::read(path("new")).unwrap(), b"new");
+        put_in_place(&path("new"), &path("other")).unwrap();
+        assert!(!path("new").exists());
+        fs::write(path("new"), "new").unwrap();
+        fs::write(path("third-wal"), "frames").unwrap();
+        let refused = put_in_place(&path("new"), &path("third"));
+        assert!(matches!(refused, Err(StoreError::Orphan { .. })));
+        assert!(path("new").exists() && !path("third").exists());
+    }
+}

@@ -1,0 +1,136 @@
+//! The file of a store, its name and its logs, with others at work beside it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use crate::common::{Folder, NOW, assert_clean, contents, corpus};
+use rusqlite::Connection;
+use talaria_cert::{Cert, Verification};
+use talaria_store::{
+    Access, BuildOptions, Builder, FileKind, Layout, Position, Store, StoreError, file_kind,
+};
+
+fn build_options() -> BuildOptions {
+    BuildOptions {
+        layout: Layout::default(),
+        memory_bytes: 4096,
+        verification: Verification::Full,
+        views: Vec::new(),
+        now: NOW,
+    }
+}
+
+fn journal_mode(path: &Path) -> String {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap()
+}
+
+/// A server makes its store while a dump is being built at the same name, and acknowledges an upload.
+#[test]
+fn a_build_does_not_replace_a_store_that_came_meanwhile() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let options = build_options();
+    let mut builder = Builder::start(&folder.path(), "a", options.clone()).unwrap();
+    let raw: Vec<&[u8]> = all[..15].iter().map(Cert::as_bytes).collect();
+    let drafts: Vec<_> = Builder::prepare(&options, &raw).into_iter().map(Result::unwrap).collect();
+    builder.append(&drafts, Position { input: 0, offset: 1 }).unwrap();
+    let store = folder.filled(&all[15..]);
+    let refused = builder.finish(|_| {});
+    assert!(
+        matches!(&refused, Err(StoreError::Io { source, .. })
+        if source.kind() == std::io::ErrorKind::AlreadyExists),
+        "{refused:?}"
+    );
+    assert_eq!(store.count().unwrap(), 5);
+    drop(store);
+    assert_clean(&Store::open(&folder.path(), Access::Read).unwrap());
+    // What was built is kept, and takes its place when that is free.
+    fs::rename(folder.path(), folder.folder().join("theirs.db")).unwrap();
+    let builder = Builder::start(&folder.path(), "a", options).unwrap();
+    let _ = builder.finish(|_| {}).unwrap();
+}
+
+#[test]
+fn a_log_without_its_store_is_not_taken_for_that_of_a_new_one() {
+    let all = corpus(5);
+    for suffix in ["-wal", "-journal"] {
+        let folder = Folder::new();
+        let beside = folder.folder().join("elsewhere.db");
+        let store = folder.filled(&all);
+        let log = folder.folder().join(format!("elsewhere.db{suffix}"));
+        fs::write(&log, "changes of a store that was here").unwrap();
+        let orphaned =
+            |error| matches!(error, StoreError::Orphan { log: named, .. } if named == log);
+        assert!(orphaned(Store::open(&beside, Access::Create).map(|_| ()).unwrap_err()));
+        assert!(orphaned(Builder::start(&beside, "a", build_options()).map(|_| ()).unwrap_err()));
+        assert!(orphaned(store.backup(&beside, |_, _| {}).unwrap_err()));
+        assert!(!beside.exists());
+        assert_eq!(fs::read(&log).unwrap(), b"changes of a store that was here");
+        fs::remove_file(&log).unwrap();
+        store.backup(&beside, |_, _| {}).unwrap();
+    }
+}
+
+#[test]
+fn a_store_without_a_write_ahead_log_gets_one_again() {
+    let folder = Folder::new();
+    drop(folder.filled(&corpus(5)));
+    Connection::open(folder.path()).unwrap().pragma_update(None, "journal_mode", "DELETE").unwrap();
+    assert_eq!(journal_mode(&folder.path()), "delete");
+    drop(Store::open(&folder.path(), Access::Read).unwrap());
+    assert_eq!(journal_mode(&folder.path()), "delete");
+    let store = Store::open(&folder.path(), Access::Write).unwrap();
+    assert_eq!(journal_mode(&folder.path()), "wal");
+    assert_clean(&store);
+}
+
+/// A command was killed while it wrote, and left pages of its own and the journal that undoes them.
+#[test]
+fn a_reader_rolls_a_left_over_journal_back() {
+    let folder = Folder::new();
+    let store = folder.filled(&corpus(200));
+    let before = contents(&store);
+    drop(store);
+    let killed = folder.folder().join("killed.db");
+    let connection = Connection::open(folder.path()).unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; BEGIN IMMEDIATE; \
+             UPDATE blob SET bytes = zeroblob(length(bytes))",
+        )
+        .unwrap();
+    for suffix in ["", "-journal"] {
+        let of = |path: &Path| format!("{}{suffix}", path.display());
+        fs::copy(of(&folder.path()), of(&killed)).unwrap();
+    }
+    drop(connection);
+    let damaged = fs::read(&killed).unwrap() != fs::read(folder.path()).unwrap();
+    assert!(damaged, "the transaction has written nothing yet");
+    let store = Store::open(&killed, Access::Read).unwrap();
+    assert_eq!(contents(&store), before);
+    assert_clean(&store);
+}
+
+/// Locks on a file, as the system lists them.
+fn locks(path: &Path) -> usize {
+    let inode = format!(":{} ", fs::metadata(path).unwrap().ino());
+    fs::read_to_string("/proc/locks").unwrap().lines().filter(|line| line.contains(&inode)).count()
+}
+
+#[test]
+fn looking_at_a_store_drops_no_lock_on_it() {
+    let folder = Folder::new();
+    let store = folder.filled(&corpus(5));
+    assert_eq!(store.count().unwrap(), 5);
+    let held = locks(&folder.path());
+    assert!(held > 0, "the store is open and not locked");
+    for _ in 0..3 {
+        assert_eq!(file_kind(&folder.path()).unwrap(), FileKind::Store);
+        assert_eq!(locks(&folder.path()), held);
+    }
+    // What a descriptor that is closed does.
+    drop(File::open(folder.path()).unwrap());
+    assert_eq!(locks(&folder.path()), 0);
+}
