@@ -1,8 +1,8 @@
 //! E-mail addresses in user IDs.
 //!
-//! Whoever may write a user ID may try to have it taken for somebody else's. So there is one way to read an
-//! address, `GnuPG`'s, and one way to compare addresses, [`Address`], which maps nothing: a character that looks
-//! like another one, or that mail software drops, stays a different address.
+//! A user ID may be written to imitate the address of another person. There is therefore one way to read an
+//! address, `GnuPG`'s, and one way to compare addresses, [`Address`]. [`Address`] maps no characters: a character
+//! that looks like another one, or that mail software drops, makes a different address.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,26 +10,26 @@ use std::str::FromStr;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
-/// Bytes of a domain label that may be a U-label: 63 characters of at most 4 bytes.
+/// Longest U-label of a domain, in bytes: 63 characters of at most 4 bytes.
 const LABEL_BYTES_MAX: usize = 63 * 4;
 
-/// An e-mail address as it is compared.
+/// An e-mail address in the form used for comparison.
 ///
 /// ASCII letters are in lower case. A domain label that is a valid U-label (UTS 46, non-transitional, with the
-/// checks of hyphens, joiners and text direction) is written as its A-label, if turning it back gives the same
-/// label: `bücher.example` and `xn--bcher-kva.example` are one domain. No character is mapped to another one, left
-/// out or taken for a separator of labels; a label that would need it keeps its own octets and is equal to itself
-/// only. The part before the `@` keeps its octets but for the case of ASCII letters.
+/// checks of hyphens, joiners and text direction) is written as its A-label, if converting it back gives the same
+/// label: `bücher.example` and `xn--bcher-kva.example` are one domain. No character is mapped to another one,
+/// dropped, or taken for a label separator. A label that would need such a mapping keeps its own octets and is
+/// equal only to itself. The part before the `@` keeps its octets, except that ASCII letters are in lower case.
 ///
-/// Octets need not be UTF-8, as those of user IDs need not be.
+/// The octets need not be UTF-8, because user IDs need not be UTF-8.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Address {
     octets: Box<[u8]>,
-    /// Where the `@` is.
+    /// Position of the `@`.
     at: usize,
 }
 
-/// A text is not an e-mail address.
+/// The text is not an e-mail address.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0:?} is not an e-mail address")]
 pub struct AddressError(String);
@@ -41,13 +41,13 @@ impl Address {
         mailbox(user_id).map(Self::compared)
     }
 
-    /// An address that stands alone, as it may stand between the brackets of a user ID.
+    /// Reads an address that stands alone, under the rules for the text between the angle brackets of a user ID.
     #[must_use]
     pub fn of_mailbox(mailbox: &[u8]) -> Option<Self> {
         is_mailbox(mailbox).then(|| Self::compared(mailbox))
     }
 
-    /// The form in which a mailbox is compared. There is one `@` in it.
+    /// Brings a mailbox, which has one `@`, into the form used for comparison.
     fn compared(mailbox: &[u8]) -> Self {
         let mut octets = mailbox.to_ascii_lowercase();
         let at = octets.iter().position(|&octet| octet == b'@').unwrap_or_default();
@@ -58,13 +58,13 @@ impl Address {
         Self { octets: octets.into(), at }
     }
 
-    /// Its octets, which [`Self::of_mailbox`] reads as the same address.
+    /// The octets of the address. [`Self::of_mailbox`] reads them as the same address.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.octets
     }
 
-    /// Its text, if it is UTF-8.
+    /// The text of the address, if it is UTF-8.
     #[must_use]
     pub fn to_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.octets).ok()
@@ -92,7 +92,7 @@ impl Address {
 impl FromStr for Address {
     type Err = AddressError;
 
-    /// Reads what somebody typed: an address, in angle brackets or without.
+    /// Reads an address that a user typed, with or without angle brackets.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let trimmed = text.trim();
         let inner = trimmed.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
@@ -110,24 +110,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whom a user ID names, as it is compared: its [`Address`], or all of its text if it has none.
+/// The identity in a user ID, in the form used for comparison: its [`Address`], or its whole text if it has no
+/// address.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Addressee(Box<[u8]>);
 
 impl Addressee {
-    /// Whom a user ID names.
+    /// The identity in a user ID.
     #[must_use]
     pub fn of_user_id(user_id: &[u8]) -> Self {
         Self::of_gnupg_name(&gnupg_name(user_id))
     }
 
-    /// Whom a name in `GnuPG`'s tofu.db means, see [`gnupg_name`].
+    /// The identity behind a name in `GnuPG`'s tofu.db, see [`gnupg_name`].
     #[must_use]
     pub fn of_gnupg_name(name: &[u8]) -> Self {
         Address::of_mailbox(name).map_or_else(|| Self(name.into()), Self::from)
     }
 
-    /// Its octets.
+    /// The octets of the identity.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -140,10 +141,10 @@ impl From<Address> for Addressee {
     }
 }
 
-/// The address in a user ID, as it stands there: what is between the first `<` and the next `>`. If there is no
-/// `<`, it is the whole user ID, of which more is asked then. `None` if that is not an address.
+/// The address in a user ID, as written there: the text between the first `<` and the next `>`. A user ID without
+/// `<` must be an address as a whole, under stricter rules. `None` if there is no address.
 ///
-/// The rules are those of `GnuPG` 2.2 and 2.4, to which a user ID ends at an octet 0.
+/// The rules are those of `GnuPG` 2.2 and 2.4. In both, an octet 0 ends a user ID.
 #[must_use]
 pub fn mailbox(user_id: &[u8]) -> Option<&[u8]> {
     let user_id = until_zero(user_id);
@@ -154,26 +155,26 @@ pub fn mailbox(user_id: &[u8]) -> Option<&[u8]> {
     position(rest, b'>').map(|end| &rest[..end]).filter(|inner| is_mailbox(inner))
 }
 
-/// The octets by which `GnuPG` names a user ID in its tofu.db: the address in it, or all of it if there is none, with
-/// ASCII letters in lower case.
+/// The octets by which `GnuPG` names a user ID in its tofu.db: the address in the user ID, or the whole user ID if
+/// it has no address. ASCII letters are in lower case.
 #[must_use]
 pub fn gnupg_name(user_id: &[u8]) -> Vec<u8> {
     mailbox(user_id).unwrap_or_else(|| until_zero(user_id)).to_ascii_lowercase()
 }
 
-/// The form in which the domains of addresses are compared, see [`Address`].
+/// The form in which domains are compared, see [`Address`].
 #[must_use]
 pub fn compared_domain(domain: &str) -> String {
     let octets = a_labels(domain.to_ascii_lowercase().as_bytes());
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// A domain whose A-labels are written as U-labels, if that is another one.
+/// A domain with its A-labels written as U-labels. `None` if that changes nothing.
 #[must_use]
 pub fn unicode_domain(domain: &str) -> Option<String> {
     let labels = domain.split('.').map(|label| {
         let (found, valid) = uts46().to_unicode(label.as_bytes(), DENIED, HYPHENS);
-        // What does not come back is another domain.
+        // A label that does not convert back belongs to another domain.
         if valid.is_ok() && a_label(found.as_bytes()).as_deref() == Some(label) {
             found
         } else {
@@ -183,7 +184,7 @@ pub fn unicode_domain(domain: &str) -> Option<String> {
     Some(labels.collect::<Vec<_>>().join(".")).filter(|found| found != domain)
 }
 
-/// Characters that are not for domain names: all of ASCII but letters, digits and the hyphen.
+/// ASCII characters that domain names cannot have: all except letters, digits and the hyphen.
 const DENIED: AsciiDenyList = AsciiDenyList::STD3;
 
 const HYPHENS: Hyphens = Hyphens::Check;
@@ -192,7 +193,7 @@ fn uts46() -> Uts46 {
     Uts46::new()
 }
 
-/// A domain in lower case, with A-labels in the place of U-labels.
+/// A domain in lower case, with U-labels replaced by A-labels.
 fn a_labels(domain: &[u8]) -> Vec<u8> {
     let mut written = Vec::with_capacity(domain.len());
     for (at, label) in domain.split(|&octet| octet == b'.').enumerate() {
@@ -207,7 +208,7 @@ fn a_labels(domain: &[u8]) -> Vec<u8> {
     written
 }
 
-/// The A-label of a U-label; `None` of everything else.
+/// The A-label of a U-label. `None` for any other label.
 fn a_label(label: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(label).ok()?;
     if text.is_ascii() || text.len() > LABEL_BYTES_MAX {
@@ -237,7 +238,7 @@ fn has_two_dots(text: &[u8]) -> bool {
     text.windows(2).any(|pair| pair == b"..")
 }
 
-/// Whether it is an address between brackets.
+/// Whether the text is valid as an address between angle brackets.
 fn is_mailbox(mailbox: &[u8]) -> bool {
     let Some((local, domain)) = parts(mailbox) else { return false };
     !local.is_empty()
@@ -247,7 +248,7 @@ fn is_mailbox(mailbox: &[u8]) -> bool {
         && !mailbox.iter().any(|&octet| octet <= b' ' || octet == b'>')
 }
 
-/// Whether it looks enough like an address to be one without brackets.
+/// Whether the address is plain enough to be recognized without angle brackets.
 fn is_plain(mailbox: &[u8]) -> bool {
     let plain =
         |octet: &u8| *octet >= 0x80 || octet.is_ascii_alphanumeric() || b"_-.".contains(octet);

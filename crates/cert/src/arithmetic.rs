@@ -1,8 +1,7 @@
-//! Whether numbers are a signature on a digest, and nothing else: no look at times, versions or the
-//! first bits of the digest, which are judged elsewhere, by other software in its own way.
+//! The arithmetic of signatures on a digest, for all algorithms. Times, versions and the first bits of the
+//! digest are not checked here: other code does that, and each peer's software has its own rules.
 //!
-//! All algorithms are here. What is verified often has a faster way in [`crate::verify`], with the same
-//! outcome.
+//! [`crate::verify`] has faster paths for common algorithms, with the same results.
 
 use openssl::bn::{BigNum, BigNumContext, BigNumRef};
 use openssl::dsa::{Dsa, DsaSig};
@@ -19,18 +18,18 @@ use crate::key::Material;
 use crate::verify::{ed25519_legacy, mpi};
 use crate::{Curve, Key, Signature, Verdict};
 
-/// The longest modulus of RSA and DSA that is computed with, as in OpenSSL: 16,384 bits.
+/// Longest modulus of an RSA or DSA key that is accepted, as in OpenSSL: 16,384 bits.
 const MODULUS_BITS_MAX: i32 = 16_384;
 
-/// The longest order of a DSA key that is computed with; gpg makes none above 512 bits.
+/// Longest order of a DSA key that is accepted; gpg makes no DSA keys with more than 512 bits.
 const ORDER_BITS_MAX: i32 = 512;
 
-/// Whether `key` has made the signature that has this digest.
+/// Whether `key` made this signature on this digest.
 pub(crate) fn is_right(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -> bool {
     verdict(key, signature, digest) == Verdict::Good
 }
 
-/// Whether `key` has made the signature that has this digest: [`Verdict::Good`], [`Verdict::Bad`],
+/// Checks whether `key` made this signature on this digest: [`Verdict::Good`], [`Verdict::Bad`],
 /// [`Verdict::Malformed`] or [`Verdict::Unsupported`].
 pub(crate) fn verdict(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -> Verdict {
     let numbers = signature.numbers;
@@ -44,7 +43,7 @@ pub(crate) fn verdict(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -
                 .map(|signed| ed25519(point, digest, &signed))
         }
         (Material::Ec { curve: Some(Curve::Ed448), point: [0x40, point @ ..] }, 22) => {
-            // Both halves are in the first number, behind a prefix octet.
+            // The first number has both halves, after a prefix octet.
             let both = mpi(numbers).and_then(|(both, _)| both.get(1..));
             both.ok_or(Verdict::Malformed).and_then(|both| ed448(point, digest, both))
         }
@@ -65,11 +64,11 @@ pub(crate) fn verdict(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -
     }
 }
 
-/// Whether the numbers are right, or why that cannot be said.
+/// Whether the signature's numbers are right, or the verdict if they cannot be checked.
 type Right = Result<bool, Verdict>;
 
-/// What goes before a digest that RSA signs (RFC 9580, section 5.2.2), without its first octet, which
-/// is the length of all: object identifiers of the hash algorithms.
+/// The prefix that RSA signatures put before a digest (RFC 9580, section 5.2.2): the object identifier of
+/// the hash algorithm. The first octet, the total length, is left out.
 fn digest_info(hash: u8) -> Option<&'static [u8]> {
     Some(match hash {
         1 => &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02, 0x05],
@@ -123,7 +122,7 @@ fn dsa(key: [&[u8]; 4], digest: &[u8], numbers: &[u8]) -> Right {
     if r.num_bits() == 0 || s.num_bits() == 0 || r >= order || s >= order {
         return Ok(false);
     }
-    // OpenSSL has the sizes of the standard, which nearly all keys have.
+    // OpenSSL takes the key sizes of the standard, which nearly all keys have.
     let standard = || {
         let copy = |number: &BigNumRef| number.to_owned();
         let key = Dsa::from_public_components(
@@ -144,7 +143,7 @@ fn dsa(key: [&[u8]; 4], digest: &[u8], numbers: &[u8]) -> Right {
     }
 }
 
-/// The equation of FIPS 186-4, section 4.7, whatever the size of the numbers.
+/// The equation of FIPS 186-4, section 4.7, for numbers of any size.
 fn dsa_equation(key: [&BigNumRef; 4], digest: &[u8], r: &BigNumRef, s: &BigNumRef) -> Right {
     let [modulus, order, base, public] = key;
     let octets = usize::try_from(order.num_bytes()).map_err(|_| Verdict::Unsupported)?;
@@ -174,13 +173,13 @@ fn ecdsa(curve: Curve, point: &[u8], digest: &[u8], numbers: &[u8]) -> Right {
     let (s, _) = mpi(rest).ok_or(Verdict::Malformed)?;
     let signed = EcdsaSig::from_private_components(big(r)?, big(s)?).map_err(unsupported)?;
     let mut cx = BigNumContext::new().map_err(unsupported)?;
-    // What is no point of the curve has signed nothing.
+    // A point that is not on the curve cannot have made a signature.
     let Ok(point) = EcPoint::from_bytes(&group, point, &mut cx) else { return Ok(false) };
     let key = EcKey::from_public_key(&group, &point).map_err(unsupported)?;
     Ok(signed.verify(digest, &key).unwrap_or(false))
 }
 
-/// As Go has it, for the views of Hockeypuck. Verdicts are made by [`crate::ed25519`].
+/// Ed25519 as Go verifies it, for Hockeypuck's views. The verdicts of talaria come from [`crate::ed25519`].
 fn ed25519(point: &[u8], digest: &[u8], signed: &[u8]) -> bool {
     let (Ok(point), Ok(signed)) = (point.try_into(), signed.try_into()) else { return false };
     PublicKey::read(point).is_some_and(|key| key.satisfies(digest, signed))
@@ -192,7 +191,7 @@ fn ed448(point: &[u8], digest: &[u8], signed: &[u8]) -> Right {
     Ok(verifier.verify_oneshot(signed, digest).unwrap_or(false))
 }
 
-/// Whether an uncompressed point is one of the curve.
+/// Whether an uncompressed point is on the curve.
 pub(crate) fn is_on_curve(curve: Curve, point: &[u8]) -> bool {
     let Some(group) = weierstrass(curve).and_then(|nid| EcGroup::from_curve_name(nid).ok()) else {
         return false;

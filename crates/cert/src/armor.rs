@@ -5,13 +5,13 @@ use std::io::{self, BufRead, Read};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The longest line that is looked at, in bytes. Real armor has 76; longer lines are damage.
+/// The longest line that is decoded, in bytes. Real armor has 76; longer lines count as damage.
 const LINE_BYTES_MAX: usize = 1 << 16;
 
-/// Damaged lines that are remembered.
+/// Maximum number of damaged lines that are recorded.
 const DAMAGE_MAX: usize = 1000;
 
-/// Where a block starts.
+/// Start of an armor block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Block {
     /// Offset of the block's first byte in the binary stream.
@@ -22,9 +22,9 @@ pub struct Block {
 
 /// Reads the content of all OpenPGP blocks in a text, one after the other.
 ///
-/// Text around the blocks is passed over. The checksum is not looked at (RFC 9580, section 6.1).
-/// Memory is bounded by one line. A damaged block ends at the damage, and the next one is read; the
-/// damage is remembered in [`Self::damage`].
+/// Text around the blocks is skipped. The checksum is not verified (RFC 9580, section 6.1). Memory
+/// is bounded by one line. A damaged block ends at the damage, and reading continues with the next
+/// block. [`Self::damage`] lists the damage.
 #[derive(Debug)]
 pub struct Armor<R> {
     input: R,
@@ -45,7 +45,7 @@ enum State {
     Outside,
     Headers,
     Body,
-    /// Behind the checksum or padding: only the tail line may follow.
+    /// After the checksum or padding: only the tail line may follow.
     Tail,
     End,
 }
@@ -67,12 +67,12 @@ impl<R: BufRead> Armor<R> {
         }
     }
 
-    /// The blocks met so far that have content, and the last one.
+    /// The blocks read so far that have content, and the last one.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// The lines in which armor was found damaged so far, the first thousand.
+    /// The numbers of the damaged lines found so far, at most the first thousand.
     pub fn damage(&self) -> &[u64] {
         &self.damage
     }
@@ -109,7 +109,7 @@ impl<R: BufRead> Armor<R> {
         self.state = State::Outside;
     }
 
-    /// Reads lines until something is decoded or the input ends.
+    /// Reads lines until some bytes are decoded or the input ends.
     fn fill(&mut self) -> io::Result<()> {
         self.decoded.clear();
         self.at = 0;
@@ -128,11 +128,11 @@ impl<R: BufRead> Armor<R> {
                     if self.state != State::Outside {
                         self.damaged();
                     }
-                    // A cleartext signature's text is no base64: its signature block follows.
+                    // The text of a cleartext signature is not base64. Its signature block follows.
                     self.state = if self.line.starts_with(b"-----BEGIN PGP SIGNED") {
                         State::Outside
                     } else {
-                        // A block without content names nothing.
+                        // A block without content is not listed.
                         self.blocks.pop_if(|last| last.decoded == self.total);
                         self.blocks.push(Block { decoded: self.total, line: self.number });
                         State::Headers
@@ -141,7 +141,7 @@ impl<R: BufRead> Armor<R> {
                 State::Outside | State::End => {}
                 State::Headers if line.is_empty() => self.state = State::Body,
                 State::Headers if line.contains(&b':') => {}
-                // The empty line is missing, as mail programs like to have it.
+                // The empty line is missing, as in the output of some mail programs.
                 State::Headers | State::Body => self.body_line(),
                 State::Tail if line.starts_with(b"-----END PGP ") => self.state = State::Outside,
                 State::Tail if line.is_empty() || line.starts_with(b"=") => {}
@@ -195,8 +195,8 @@ impl<R: BufRead> Read for Armor<R> {
     }
 }
 
-/// Writes certificates as one public key block, 64 digits to a line, with the checksum that
-/// older readers want.
+/// Writes certificates as one public key block, 64 digits to a line, with the checksum that older
+/// readers need.
 #[must_use]
 pub fn enarmor(certs: &[u8]) -> String {
     let mut out = String::with_capacity(certs.len() / 3 * 4 + certs.len() / 48 + 128);
@@ -211,7 +211,7 @@ pub fn enarmor(certs: &[u8]) -> String {
     out
 }
 
-/// The checksum of armor (RFC 9580, section 6.1.1), by table.
+/// The checksum of armor (RFC 9580, section 6.1.1), computed with a table.
 fn crc24(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
@@ -236,7 +236,8 @@ fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x00b7_04ce, step) & 0x00ff_ffff
 }
 
-/// A line without white space around it, of which some programs have more kinds than ASCII in Rust.
+/// A line without the white space around it. Some programs write more kinds of white space than
+/// Rust's ASCII functions know.
 fn trimmed(line: &[u8]) -> &[u8] {
     let is_white = |octet: &u8| octet.is_ascii_whitespace() || *octet == 0x0b;
     let start = line.iter().position(|octet| !is_white(octet)).unwrap_or(line.len());

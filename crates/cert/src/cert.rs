@@ -1,10 +1,10 @@
 //! A certificate: its packets in canonical order, and the union of two copies.
 //!
-//! A certificate is a set: of components (user IDs, attributes, subkeys, packets of kinds not known
-//! today), and for each component of the signatures on it. The canonical form writes that set in one
-//! order, so two copies with the same content are the same bytes, and the union of two copies is the
-//! union of their sets. Nothing is judged here and nothing is lost; see [`crate::verify`] for what
-//! signatures are worth.
+//! A certificate is a set of components (user IDs, attributes, subkeys, packets of unknown kinds),
+//! each with a set of signatures on it. The canonical form writes that set in one order. Two copies
+//! with the same content therefore have the same bytes, and the union of two copies is the union of
+//! their sets. This module judges no signature and loses no packet. [`crate::verify`] decides which
+//! signatures are good.
 
 use std::cmp::Ordering;
 
@@ -12,8 +12,8 @@ use crate::hash::md5;
 use crate::packet::{self, PacketRef, Tag, packets};
 use crate::{Fingerprint, Key, Reason};
 
-/// The packets that a certificate may have: a million, so that what is kept about each stays small
-/// beside the largest certificate.
+/// Maximum number of packets in a certificate: a million, so that the memory kept per packet stays
+/// small beside the largest certificate.
 pub const PACKETS_MAX: usize = 1 << 20;
 
 /// A certificate in canonical form.
@@ -21,7 +21,7 @@ pub const PACKETS_MAX: usize = 1 << 20;
 pub struct Cert {
     /// The canonical bytes.
     bytes: Vec<u8>,
-    /// Where the packets lie in them.
+    /// Where the packets lie in the canonical bytes.
     index: Vec<Place>,
     fingerprint: Fingerprint,
 }
@@ -34,14 +34,14 @@ struct Place {
     end: u32,
 }
 
-/// A component with the signatures on it: bodies in ascending order, each once.
+/// A component and the bodies of the signatures on it, in ascending order without duplicates.
 #[derive(Clone, Debug)]
 struct Component<'a> {
     packet: PacketRef<'a>,
     signatures: Vec<&'a [u8]>,
 }
 
-/// The order of components: the primary key, user IDs, attributes, subkeys, then all others.
+/// The order of components: the primary key, user IDs, attributes, subkeys, then all other kinds.
 fn rank(tag: Tag) -> u8 {
     match tag {
         Tag::PUBLIC_KEY => 0,
@@ -59,8 +59,8 @@ fn order(a: &PacketRef<'_>, b: &PacketRef<'_>) -> Ordering {
 impl Cert {
     /// Reads one certificate: a primary key and all packets that follow it.
     ///
-    /// Packets that are local to a ring (trust, marker) are dropped, the secret part of a secret key
-    /// likewise; every other packet is kept, known or not.
+    /// Packets that are local to a keyring (trust, marker) are dropped, and so is the secret part of
+    /// a secret key. All other packets are kept, also those of unknown kinds.
     ///
     /// # Errors
     ///
@@ -116,11 +116,11 @@ impl Cert {
         Ok(Self::write(&components, fingerprint, raw.len()))
     }
 
-    /// Reads bytes that [`Self::as_bytes`] gave earlier, without ordering them again.
+    /// Reads canonical bytes from [`Self::as_bytes`], without sorting them again.
     ///
     /// # Errors
     ///
-    /// When the bytes are not what was written.
+    /// When the bytes are not those of a certificate in canonical form.
     pub fn from_canonical(bytes: Vec<u8>) -> Result<Self, Reason> {
         let mut index = Vec::with_capacity(bytes.len() / 300 + 4);
         let mut at = 0;
@@ -171,7 +171,7 @@ impl Cert {
         &self.bytes
     }
 
-    /// Takes the bytes out.
+    /// Returns the canonical bytes without copying them.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -223,9 +223,10 @@ impl Cert {
         components
     }
 
-    /// The union of two copies of a certificate: every component and signature of either, once.
+    /// The union of two copies of a certificate: every component and signature that either copy has,
+    /// without duplicates.
     ///
-    /// Commutative, associative and idempotent. Linear in the size of both.
+    /// Commutative, associative and idempotent. The cost is linear in the size of both copies.
     ///
     /// # Panics
     ///
@@ -264,15 +265,16 @@ impl Cert {
         Self::write(&components, self.fingerprint, self.bytes.len() + body.len())
     }
 
-    /// The digest by which SKS names this very content of a certificate: MD5 over all packets, sorted
-    /// by tag and body, each with tag and length as 32-bit big-endian numbers before it.
+    /// The digest by which SKS names this exact content of a certificate: MD5 over all packets,
+    /// sorted by tag and body. The tag and the length come before each packet, as 32-bit big-endian
+    /// numbers.
     #[must_use]
     pub fn sks_digest(&self) -> [u8; 16] {
         sks_digest(self.packets().collect())
     }
 
-    /// The certificate with the packets for which `keep` says so; a component takes the signatures
-    /// on it along. The primary key always stays.
+    /// The certificate reduced to the packets for which `keep` returns `true`. A component that goes
+    /// takes its signatures along. The primary key always stays.
     #[must_use]
     pub fn retain(&self, mut keep: impl FnMut(usize, PacketRef<'_>) -> bool) -> Self {
         let mut out = Self {
@@ -294,7 +296,7 @@ impl Cert {
     }
 }
 
-/// The digest of [`Cert::sks_digest`] over some packets.
+/// The digest of [`Cert::sks_digest`] over a list of packets.
 pub(crate) fn sks_digest(mut packets: Vec<PacketRef<'_>>) -> [u8; 16] {
     packets.sort_unstable();
     let lengths: Vec<[u8; 8]> = packets
@@ -304,7 +306,7 @@ pub(crate) fn sks_digest(mut packets: Vec<PacketRef<'_>>) -> [u8; 16] {
     md5(packets.iter().zip(&lengths).flat_map(|(packet, length)| [&length[..], packet.body]))
 }
 
-/// Merges two ascending lists; `join` makes one of two equal items.
+/// Merges two ascending lists; `join` combines two equal items into one.
 fn merge<T>(
     a: Vec<T>,
     b: Vec<T>,

@@ -1,56 +1,55 @@
-//! Critical subpackets (RFC 9580, section 5.2.3.7): what the maker of a signature insists that its reader
-//! understands. A signature with one that is not understood does not count.
+//! Critical subpackets (RFC 9580, section 5.2.3.7): subpackets that the reader of a signature must
+//! understand. A signature with a critical subpacket that the reader does not understand does not count.
 //!
-//! The list of those that are understood is GnuPG's (`docs/gnupg.md` has it beside what `gpgv` and `sq` say),
-//! and the user ID of the signer and the intended recipients besides. This is the only place that decides
-//! it.
+//! The list of understood subpackets is GnuPG's (`docs/gnupg.md` compares it with `gpgv` and `sq`), plus the
+//! signer's user ID and the intended recipients. No other module decides about critical subpackets.
 
 use crate::signature::{Subpacket, Subpackets, kind};
 use crate::{Fingerprint, Signature};
 
-/// What a signature is on, and what its reader knows.
+/// The object of a signature, and what its reader understands.
 #[derive(Clone, Copy, Debug)]
 pub enum Context<'c> {
-    /// A part of a certificate. Subpackets that the signature does not cover are ignored, since anybody may
-    /// have put them there. A revocation counts whatever it insists on, unlike in GnuPG: it is better to
-    /// believe one too many.
+    /// A part of a certificate. Subpackets in the unhashed area are ignored, since anybody may have put them
+    /// there. A revocation counts whatever its critical subpackets are, unlike in GnuPG: it is safer to
+    /// accept one revocation too many.
     Certificate,
     /// A document.
     Document {
         /// The names of notations that the caller understands.
         notations: &'c [String],
-        /// The certificates whose key the document was decrypted with; none if it was not encrypted.
+        /// The certificates whose key decrypted the document; empty if it was not encrypted.
         recipients: &'c [Fingerprint],
     },
 }
 
-/// A critical subpacket that is not understood, or asks for something that is not so.
+/// A critical subpacket that is not understood, or whose condition is not met.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Incomprehensible {
     /// A notation that the reader does not know.
     #[error("a critical notation is not known")]
     Notation,
-    /// The document is for others.
+    /// The document is for other recipients.
     #[error("it is meant for other recipients")]
     Recipient,
-    /// Any other part.
+    /// A subpacket of any other type.
     #[error("a critical part is not known (subpacket type {0})")]
     Part(u8),
-    /// A part whose length does not fit, which may be critical.
+    /// A subpacket whose length does not fit, and which may be critical.
     #[error("its parts do not fit, one of which may be critical")]
     Cut,
 }
 
-/// Notations that are understood wherever they are, as in GnuPG.
+/// Notations that are understood in every context, as in GnuPG.
 pub const KNOWN_NOTATIONS: [&str; 2] =
     ["preferred-email-encoding@pgp.com", "pka-address@gnupg.org"];
 
-/// Whether a critical subpacket of this type is understood, whatever it contains.
+/// Whether a critical subpacket of this type is understood, whatever its content.
 #[must_use]
 pub fn is_known_subpacket(kind: u8) -> bool {
     matches!(
         kind,
-        // Times, expiry, exportable, trust, its expression, revocable, key expiry.
+        // Creation and expiry time, exportable, trust, its expression, revocable, key expiry.
         2..=7 | 9
         // Preferred ciphers, revoker, issuer.
         | 11 | 12 | 16
@@ -64,11 +63,11 @@ pub fn is_known_subpacket(kind: u8) -> bool {
 }
 
 impl Signature<'_> {
-    /// Whether the reader understands all critical parts of the signature.
+    /// Checks that the reader understands all critical subpackets of the signature.
     ///
     /// # Errors
     ///
-    /// The first one that is not understood: the signature does not count.
+    /// The first subpacket that is not understood. The signature then does not count.
     pub fn understood(&self, context: &Context<'_>) -> Result<(), Incomprehensible> {
         let is_revocation = matches!(
             self.kind,
@@ -79,7 +78,7 @@ impl Signature<'_> {
             Context::Certificate => &[],
             Context::Document { .. } => self.unhashed_area,
         };
-        // One recipient that fits is enough for all of them, if the signature covers it.
+        // One matching recipient is enough, if it is in the hashed area.
         let (mut for_some, mut for_us) = (false, false);
         for subpacket in Subpackets(self.hashed_area) {
             let Subpacket { kind, critical, body } = subpacket.ok_or(Incomprehensible::Cut)?;
@@ -115,9 +114,9 @@ impl Signature<'_> {
                     || matches!(context, Context::Document { notations, .. }
                         if notations.iter().any(|known| known.as_bytes() == name))
             }),
-            // A key block in the form that exists.
+            // The only defined form of a key block.
             38 => body.first() == Some(&0),
-            // The preference of RFC 9580, which is followed. GnuPG reads no signature of version 6.
+            // RFC 9580 defines this preference, and talaria follows it. GnuPG reads no version 6 signatures.
             39 => self.version == 6,
             _ => false,
         }
@@ -127,8 +126,8 @@ impl Signature<'_> {
 const NOTATION: u8 = 20;
 const INTENDED_RECIPIENT: u8 = 35;
 
-/// The name of a notation (RFC 9580, section 5.2.3.24): four octets of flags, the lengths of the name and of
-/// the value, the name, the value.
+/// The name of a notation (RFC 9580, section 5.2.3.24). The body has four octets of flags, the lengths of the
+/// name and of the value, the name, and the value.
 fn notation(body: &[u8]) -> Option<&[u8]> {
     let (_, rest) = body.split_first_chunk::<4>()?;
     let (length, rest) = rest.split_first_chunk::<2>()?;
@@ -136,7 +135,8 @@ fn notation(body: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(u16::from_be_bytes(*length)))
 }
 
-/// Whether an intended recipient (RFC 9580, section 5.2.3.36) is whom the document was decrypted for.
+/// Whether an intended recipient (RFC 9580, section 5.2.3.36) is one of the certificates that the document
+/// was decrypted for.
 fn names_recipient(body: &[u8], context: &Context<'_>) -> bool {
     let Context::Document { recipients, .. } = context else { return false };
     body.split_first().is_some_and(|(&version, bytes)| {

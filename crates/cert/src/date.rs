@@ -1,8 +1,8 @@
-//! Times as days of the calendar.
+//! Calendar dates of times.
 
 /// Year, month and day of a time in seconds since 1970, in UTC.
 ///
-/// The proleptic Gregorian calendar by counting days from 1 March of year 0, as usual.
+/// Counts days in the proleptic Gregorian calendar from 1 March of year 0.
 #[must_use]
 pub fn date(time: u32) -> (i32, u32, u32) {
     let days = i64::from(time / 86_400) + 719_468;

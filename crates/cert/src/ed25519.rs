@@ -1,13 +1,13 @@
 //! Ed25519 (RFC 8032, section 5.1): one rule for one signature and for many.
 //!
-//! A signature is good if A and R are canonical encodings of points, S is below the order of the base point,
-//! `[S]B - [h]A` has the octets of R, and A has no component of small order. The equation is that of libgcrypt,
-//! and so of gpg, without a cofactor; for other A, libgcrypt differs from everybody else, see decision record 0003.
+//! A signature is good if A and R are canonical encodings of points, S is below the order of the base point, `[S]B
+//! - [h]A` has the octets of R, and A has no component of small order. The equation is that of libgcrypt, and so
+//! of gpg, without a cofactor; for other A, libgcrypt differs from all other libraries, see decision record 0003.
 //!
-//! Batches come to the same verdict for every input, and are only faster. The sum of many equations, each times
-//! a random number, holds for points with a component of small order even where one of the equations does
-//! not. So a batch counts only if all its points are shown to have no such component; decision record 0003 has
-//! the reasons and the figures. Whatever a batch does not show is computed alone.
+//! A batch gives the same verdicts as single checks, and is only faster. The sum of many equations, each times a
+//! random number, holds for points with a component of small order even where one of the equations does not. So a
+//! batch counts only if all its points are shown to have no such component; decision record 0003 has the reasons
+//! and the figures. A signature that no batch proves good is checked alone.
 //!
 //! Curve points, scalars and their products are those of curve25519-dalek.
 
@@ -24,48 +24,50 @@ use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 use crate::Verdict;
 use crate::hash::Digest;
 
-/// Fewer signatures are faster alone: each of the [`SUMS`] costs about as much as one of them.
+/// Smallest batch. Fewer signatures are faster one by one, because each of the [`SUMS`] costs about as much as one
+/// signature.
 const BATCH_MIN: usize = 80;
 
-/// More signatures in one batch gain little.
+/// Largest batch. More signatures in one batch are hardly faster.
 const BATCH_MAX: usize = 2048;
 
-/// Sums over random subsets of points. Each overlooks a component of small order with a probability of at
-/// most one half.
+/// Number of sums over random subsets of points. Each sum misses a component of small order with a probability of
+/// at most one half.
 const SUMS: usize = 64;
 
-/// Points whose subset sums are all computed, to be added to [`SUMS`] sums. 5 takes the fewest additions.
+/// Number of points whose subset sums are all computed before they are added to the [`SUMS`] sums. 5 needs the
+/// fewest additions.
 const GROUP: usize = 5;
 
 /// An Ed25519 key, decompressed.
 pub(crate) struct PublicKey {
     key: VerifyingKey,
-    /// Whether the point is in the group of the base point and not its zero, once that is known.
+    /// Whether the point is in the group of the base point and is not its zero. Empty until it is computed.
     is_sound: OnceLock<bool>,
 }
 
 impl PublicKey {
-    /// Reads a key; `None` if it is no point, or not encoded in the one canonical way.
+    /// Reads a key. `None` if the octets are not a point, or not its canonical encoding.
     pub(crate) fn read(octets: &[u8; 32]) -> Option<Self> {
         let key = VerifyingKey::from_bytes(octets).ok().filter(|_| is_canonical(octets))?;
         let is_sound = if key.is_weak() { OnceLock::from(false) } else { OnceLock::new() };
         Some(Self { key, is_sound })
     }
 
-    /// Whether the key made the signature `signed` of the octets `message`. Everything that says whether an
-    /// Ed25519 signature is good asks here.
+    /// Whether the key made the signature `signed` of the octets `message`. The verdict on a single Ed25519
+    /// signature always comes from this function.
     pub(crate) fn verifies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
         self.satisfies(message, signed)
             && *self.is_sound.get_or_init(|| self.key.to_edwards().is_torsion_free())
     }
 
-    /// Whether the equation holds, whatever the key: what Go verifies, and so Hockeypuck.
+    /// Whether the equation holds, for any key. This is the check of Go, and so of Hockeypuck.
     pub(crate) fn satisfies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
         self.key.verify(message, &Signature::from_bytes(signed)).is_ok()
     }
 }
 
-/// An Ed25519 signature put aside, to be checked together with others.
+/// An Ed25519 signature that waits to be checked in a batch.
 pub struct Job {
     key: Arc<PublicKey>,
     signed: [u8; 64],
@@ -87,7 +89,7 @@ impl Job {
         }
     }
 
-    /// The parts of the equation; `None` if they are not canonical, or the key is known to be bad.
+    /// The parts of the equation. `None` if they are not canonical, or if the key is known to be bad.
     fn equation(&self, place: usize) -> Option<Equation<'_>> {
         if self.key.is_sound.get() == Some(&false) {
             return None;
@@ -104,7 +106,7 @@ impl Job {
     }
 }
 
-/// `[s]B = R + [h]A`, and whose signature it is of.
+/// The equation `[s]B = R + [h]A`, and the place of its signature in the list.
 struct Equation<'a> {
     place: usize,
     key: &'a PublicKey,
@@ -113,9 +115,9 @@ struct Equation<'a> {
     h: Scalar,
 }
 
-/// The verdicts on `jobs`, each [`Verdict::Good`] or [`Verdict::Bad`]. They are those of [`Job::verdict`],
-/// whatever else is among the jobs, with a probability of error of at most 2^-64 per batch: an attacker can
-/// only hope for it, since each batch draws its random numbers after its signatures are fixed.
+/// The verdicts on `jobs`, each [`Verdict::Good`] or [`Verdict::Bad`]. They equal those of [`Job::verdict`],
+/// whatever other jobs there are, with a probability of error of at most 2^-64 per batch. An attacker cannot raise
+/// that probability, since each batch draws its random numbers after its signatures are fixed.
 #[must_use]
 pub fn ed25519_verdicts(jobs: &[Job]) -> Vec<Verdict> {
     let mut verdicts = vec![Verdict::Unchecked; jobs.len()];
@@ -132,7 +134,7 @@ pub fn ed25519_verdicts(jobs: &[Job]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Marks what is shown to be good. Of a batch that does not hold, the halves are looked at, so that one
+/// Marks the signatures that are proved good. A batch that does not hold is split into halves, so that one bad
 /// signature costs its neighbours little.
 fn mark_good(batch: &[Equation<'_>], verdicts: &mut [Verdict]) {
     if batch.len() < BATCH_MIN {
@@ -147,9 +149,9 @@ fn mark_good(batch: &[Equation<'_>], verdicts: &mut [Verdict]) {
     mark_good(right, verdicts);
 }
 
-/// Whether every equation of a batch holds. `None` if there are no random numbers.
+/// Whether every equation of a batch holds. `None` if the system gives no random numbers.
 fn holds(batch: &[Equation<'_>]) -> Option<bool> {
-    // Equal keys need one product.
+    // Signatures by the same key share one product.
     let mut places: HashMap<&[u8; 32], usize> = HashMap::new();
     let mut keys: Vec<(&PublicKey, Scalar)> = Vec::new();
     let mut factors = Vec::with_capacity(batch.len());
@@ -173,7 +175,7 @@ fn holds(batch: &[Equation<'_>]) -> Option<bool> {
     let points = points.chain(keys.iter().map(|(key, _)| key.key.to_edwards()));
     let sum =
         EdwardsPoint::vartime_multiscalar_mul(scalars, points.chain([ED25519_BASEPOINT_POINT]));
-    // What is of small order is looked for by itself.
+    // Components of small order have a check of their own.
     if !sum.mul_by_cofactor().is_identity() {
         return Some(false);
     }
@@ -192,20 +194,20 @@ fn holds(batch: &[Equation<'_>]) -> Option<bool> {
     Some(holds)
 }
 
-/// Whether no point has a component of small order, overlooked with a probability of at most 2^-64: whatever
-/// the other points of a subset are, at most one of the two, with and without a point that has such a
-/// component, sums up to a point that has none. `None` if there are no random numbers.
+/// Whether no point has a component of small order. The check misses one with a probability of at most 2^-64: for
+/// any choice of the other points in a subset, at most one of the two sums, with and without a point that has such
+/// a component, has none itself. `None` if the system gives no random numbers.
 fn are_torsion_free(points: &[EdwardsPoint]) -> Option<bool> {
     let random = random(points.len() * (SUMS / 8))?;
     let mut sums = [EdwardsPoint::identity(); SUMS];
     for (group, octets) in points.chunks(GROUP).zip(random.chunks(GROUP * (SUMS / 8))) {
-        // All sums of points of the group, the number of a sum having a bit for each.
+        // All sums of points of the group. The index of a sum has one bit for each point.
         let mut table = [EdwardsPoint::identity(); 1 << GROUP];
         for (at, point) in group.iter().enumerate() {
             let (known, rest) = table.split_at_mut(1 << at);
             known.iter().zip(rest).for_each(|(known, sum)| *sum = known + point);
         }
-        // One bit of the octets of a point for each sum.
+        // Each sum takes one bit of the octets of a point.
         for (number, sum) in sums.iter_mut().enumerate() {
             let bit = |octets: &[u8]| usize::from(octets[number / 8] >> (number % 8) & 1);
             let members = octets.chunks_exact(SUMS / 8).enumerate();
@@ -218,18 +220,18 @@ fn are_torsion_free(points: &[EdwardsPoint]) -> Option<bool> {
     Some(sums.iter().all(EdwardsPoint::is_torsion_free))
 }
 
-/// Random octets that nobody can know before.
+/// Random octets that nobody can predict.
 fn random(len: usize) -> Option<Vec<u8>> {
     let mut octets = vec![0; len];
     rand::fill(&mut octets).ok()?;
     Some(octets)
 }
 
-/// Whether these octets are what a point is encoded to: y is below 2^255 - 19, and x = 0 has no sign.
+/// Whether the octets are the canonical encoding of a point: y is below 2^255 - 19, and x = 0 has no sign.
 fn is_canonical(octets: &[u8; 32]) -> bool {
     let mut y = *octets;
     y[31] &= 0x7f;
-    // p, from the lowest octet.
+    // p, lowest octet first.
     let mut modulus = [0xff; 32];
     (modulus[0], modulus[31]) = (0xed, 0x7f);
     if !y.iter().rev().lt(modulus.iter().rev()) {

@@ -1,10 +1,11 @@
-//! Why bytes are not a certificate.
+//! Reasons why bytes are not a certificate.
 
-/// Why a certificate, or the bytes where one was expected, could not be read.
+/// Why a certificate, or the bytes at the place of one, could not be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The first bit of a packet header is always set (RFC 9580, section 4.2).
+    /// The first bit of the byte is not set, but it is set in every packet header (RFC 9580,
+    /// section 4.2).
     #[error("byte {byte:#04x} does not start an OpenPGP packet")]
     NotAPacket {
         /// The byte found.
@@ -13,39 +14,39 @@ pub enum Reason {
     /// The input ends inside a packet.
     #[error("packet of type {tag} is cut off: it says {wants} bytes, {has} are left")]
     Truncated {
-        /// Type of the packet.
+        /// Packet type.
         tag: u8,
-        /// Bytes that the header announces.
+        /// Number of bytes that the header announces.
         wants: usize,
-        /// Bytes that are there.
+        /// Number of bytes that remain.
         has: usize,
     },
-    /// Partial lengths are for data packets only (RFC 9580, section 4.2.1.4).
+    /// A partial length, which only data packets may have (RFC 9580, section 4.2.1.4).
     #[error("packet of type {tag} has a partial length, which a certificate must not have")]
     PartialLength {
-        /// Type of the packet.
+        /// Packet type.
         tag: u8,
     },
-    /// A length that lasts to the end of the file (RFC 9580, section 4.2.2).
+    /// A length that extends to the end of the file (RFC 9580, section 4.2.2).
     #[error("packet of type {tag} has no length")]
     IndeterminateLength {
-        /// Type of the packet.
+        /// Packet type.
         tag: u8,
     },
-    /// A packet above [`crate::PACKET_BYTES_MAX`].
+    /// A packet larger than [`crate::PACKET_BYTES_MAX`].
     #[error("packet of type {tag} has {len} bytes, the limit is {max}")]
     PacketTooLarge {
-        /// Type of the packet.
+        /// Packet type.
         tag: u8,
-        /// Bytes that the header announces.
+        /// Number of bytes that the header announces.
         len: usize,
-        /// The limit.
+        /// The limit in bytes.
         max: usize,
     },
-    /// A certificate above [`crate::CERT_BYTES_MAX`].
+    /// A certificate larger than [`crate::CERT_BYTES_MAX`].
     #[error("certificate has more than {max} bytes")]
     CertTooLarge {
-        /// The limit.
+        /// The limit in bytes.
         max: usize,
     },
     /// A certificate with more packets than [`crate::PACKETS_MAX`].
@@ -57,10 +58,10 @@ pub enum Reason {
     /// A packet outside of any certificate.
     #[error("packet of type {tag} comes before any primary key")]
     NoPrimary {
-        /// Type of the packet.
+        /// Packet type.
         tag: u8,
     },
-    /// A key packet of a version that nobody has defined.
+    /// A key packet of an unknown version.
     #[error("key version {version} is not known")]
     KeyVersion {
         /// The version octet.
@@ -69,10 +70,10 @@ pub enum Reason {
     /// A key packet whose fields do not fit into its body.
     #[error("the primary key packet is malformed")]
     MalformedKey,
-    /// A key packet beyond [`crate::KEY_BYTES_MAX`], of which no signature can be made.
+    /// A key packet larger than [`crate::KEY_BYTES_MAX`]. No signature can cover such a key.
     #[error("the key has {bytes} bytes, which no signature can cover")]
     OversizedKey {
-        /// Bytes of its public part.
+        /// Number of bytes of the public part.
         bytes: usize,
     },
     /// A key packet with a secret part of an algorithm whose public part has no known end.
@@ -81,7 +82,7 @@ pub enum Reason {
         /// The public-key algorithm (RFC 9580, section 9.1).
         algorithm: u8,
     },
-    /// Base64 that is none, or an armor that does not end.
+    /// Invalid base64, or an armor that does not end.
     #[error("ASCII armor is damaged in line {line}")]
     Armor {
         /// Line of the file, from 1.
@@ -92,12 +93,12 @@ pub enum Reason {
     Container(String),
 }
 
-/// A certificate that was not taken, and where it was.
+/// A certificate that was rejected, and its position.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("offset {offset}: {reason}")]
 pub struct Reject {
-    /// Bytes from the start of the input (of the decoded data, if the input was armored).
+    /// Offset in bytes from the start of the input (of the decoded data, if the input was armored).
     pub offset: u64,
-    /// What was wrong.
+    /// Why it was rejected.
     pub reason: Reason,
 }

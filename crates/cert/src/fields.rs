@@ -1,6 +1,6 @@
-//! Reading fields from the start of a slice, one after the other.
+//! Reads fields from the start of a slice, one after the other.
 
-/// What is still to be read. A field that does not fit is `None`.
+/// The bytes that are not read yet. Reading a field that does not fit gives `None`.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -21,7 +21,7 @@ impl<'a> Fields<'a> {
         Some(u32::from_be_bytes(bytes))
     }
 
-    /// A multiprecision integer (RFC 9580, section 3.2), leading zero octets dropped.
+    /// A multiprecision integer (RFC 9580, section 3.2), without leading zero octets.
     pub(crate) fn mpi(&mut self) -> Option<&'a [u8]> {
         let bits = self.take(2)?;
         let bits = usize::from(bits[0]) << 8 | usize::from(bits[1]);

@@ -11,7 +11,8 @@ use std::fmt;
 /// case, without spaces.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Fingerprint {
-    /// MD5 over the numbers of an RSA key, 16 bytes, with the key ID, which is no part of it.
+    /// MD5 over the numbers of an RSA key, 16 bytes. The key ID is kept too, since it does not
+    /// follow from the fingerprint.
     V3([u8; 16], KeyId),
     /// SHA-1 over the public key packet, 20 bytes.
     V4([u8; 20]),
@@ -43,7 +44,8 @@ impl Fingerprint {
         }
     }
 
-    /// The key ID (RFC 9580, section 5.5.4): the low 64 bits in version 4, the high ones later.
+    /// The key ID (RFC 9580, section 5.5.4): the low 64 bits in version 4, the high 64 bits in later
+    /// versions.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         let be = |bytes: &[u8]| KeyId(bytes.iter().fold(0, |id, &b| id << 8 | u64::from(b)));
@@ -54,8 +56,7 @@ impl Fingerprint {
         }
     }
 
-    /// The form that the store keeps: a version octet, then the fingerprint; in version 3 the key ID
-    /// behind it.
+    /// The stored form: a version octet, then the fingerprint. In version 3 the key ID follows.
     #[must_use]
     pub fn to_stored(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(33);
@@ -67,7 +68,8 @@ impl Fingerprint {
         out
     }
 
-    /// Reads [`Self::to_stored`] from the start of `bytes`; returns what follows it as well.
+    /// Reads the form of [`Self::to_stored`] from the start of `bytes`, and returns the rest of
+    /// `bytes` too.
     #[must_use]
     pub fn from_stored(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (&version, rest) = bytes.split_first()?;
@@ -96,7 +98,8 @@ impl fmt::Display for Fingerprint {
 pub struct KeyId(pub u64);
 
 impl KeyId {
-    /// The ID with its halves swapped: IDs with the same low 32 bits (short ID) become neighbours.
+    /// The ID with its halves swapped, so that IDs with the same low 32 bits (short key ID) sort
+    /// together.
     #[must_use]
     pub fn rotated(self) -> u64 {
         self.0.rotate_left(32)
@@ -116,7 +119,8 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// GnuPG's name of a key pair by its numbers alone, 20 bytes (libgcrypt, `gcry_pk_get_keygrip`).
+/// GnuPG's name of a key pair, derived from its numbers alone, 20 bytes (libgcrypt,
+/// `gcry_pk_get_keygrip`).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Keygrip(pub [u8; 20]);
 
@@ -126,7 +130,7 @@ impl fmt::Display for Keygrip {
     }
 }
 
-/// Writes upper-case hex at once: listings do little else.
+/// Writes upper-case hex in one piece, because listings spend most of their time here.
 fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut text = [0u8; 64];

@@ -1,10 +1,11 @@
-//! Digests, by way of AWS-LC, and for what that does not have, of Sequoia.
+//! Digests, computed by AWS-LC, or by Sequoia for algorithms that AWS-LC does not have.
 
 use aws_lc_rs::digest::{self, Algorithm, Context};
 use md5::{Digest as _, Md5};
 use sequoia_openpgp as openpgp;
 
-/// SHA-1 over `parts`, for version 4 fingerprints and keygrips: names, not security.
+/// SHA-1 over `parts`, for version 4 fingerprints and keygrips, which are names and not a
+/// protection.
 pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
     fixed(&digest::SHA1_FOR_LEGACY_USE_ONLY, parts)
 }
@@ -30,31 +31,32 @@ fn fixed<const N: usize>(algorithm: &'static Algorithm, parts: &[&[u8]]) -> [u8;
     out
 }
 
-/// A digest in the making.
+/// A digest that is being computed.
 #[derive(Clone)]
 pub struct Hasher(State);
 
 #[derive(Clone)]
 enum State {
-    /// By AWS-LC.
+    /// Computed by AWS-LC.
     Fast(Context),
-    /// By Sequoia, for algorithms that AWS-LC does not have.
+    /// Computed by Sequoia, for algorithms that AWS-LC does not have.
     Slow(openpgp::crypto::hash::Context),
-    /// MD5, which neither has. For views of peers that believe in it.
+    /// MD5, which neither library has. Only the views of peers that accept MD5 use it.
     Md5(Md5),
 }
 
 /// A digest.
 #[derive(Clone)]
 pub enum Digest {
-    /// By AWS-LC, which can check signatures on it.
+    /// Computed by AWS-LC, which can check signatures on it.
     Fast(digest::Digest),
-    /// By others.
+    /// Computed by another library.
     Slow(Vec<u8>),
 }
 
 impl Hasher {
-    /// Starts a digest by its number (RFC 9580, section 9.5); `None` for those that are not known.
+    /// Starts a digest by the number of its algorithm (RFC 9580, section 9.5). `None` for unknown
+    /// algorithms.
     #[must_use]
     pub fn new(algorithm: u8) -> Option<Self> {
         let fast = match algorithm {
@@ -71,7 +73,7 @@ impl Hasher {
         Some(Self(State::Fast(Context::new(fast))))
     }
 
-    /// Takes in `bytes`.
+    /// Adds `bytes` to the digest.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Fast(context) => context.update(bytes),
@@ -92,7 +94,7 @@ impl Hasher {
 }
 
 impl Digest {
-    /// The octets.
+    /// The octets of the digest.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match self {

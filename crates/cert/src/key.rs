@@ -1,14 +1,15 @@
-//! Public key packets (RFC 9580, section 5.5.2), as far as a keyring needs them: names, sizes,
-//! times. No arithmetic is done here.
+//! Public key packets (RFC 9580, section 5.5.2): names, sizes and times of keys. No arithmetic is
+//! done here.
 
 use crate::fields::Fields;
 use crate::hash::{md5, sha1, sha256};
 use crate::packet::{PacketRef, Tag};
 use crate::{Fingerprint, KeyId, Keygrip, Reason};
 
-/// The longest public part of a key up to version 4, in octets: its length is hashed as two octets.
+/// The longest public part of a key up to version 4, in octets, because signatures hash its length
+/// as two octets.
 ///
-/// Nobody can make a signature over a longer one, and so nobody can bind it to a certificate.
+/// Nobody can make a signature over a longer key, so nobody can bind it to a certificate.
 pub const KEY_BYTES_MAX: usize = 0xffff;
 
 /// A primary key or subkey, read from its packet.
@@ -20,7 +21,7 @@ pub struct Key<'a> {
     pub version: u8,
     /// Seconds since 1970.
     pub created: u32,
-    /// Days until it expires, version 3 only, 0 for never.
+    /// Days until the key expires, version 3 only, 0 for never.
     pub days_valid: u16,
     /// Public-key algorithm (RFC 9580, section 9.1).
     pub algorithm: u8,
@@ -49,14 +50,14 @@ pub(crate) enum Material<'a> {
         curve: Option<Curve>,
         point: &'a [u8],
     },
-    /// Algorithms that have a fixed-length octet string (X25519, Ed25519, ...).
+    /// A fixed-length octet string (X25519, Ed25519, ...).
     Native(&'a [u8]),
-    /// An algorithm that is not known: kept, listed, not used.
+    /// An unknown algorithm: the key is kept and listed, but not used.
     Opaque,
 }
 
 impl<'a> Key<'a> {
-    /// Reads a key packet, public or secret; of a secret one only the public part is looked at.
+    /// Reads a public or secret key packet. Only the public part of a secret key is read.
     ///
     /// # Errors
     ///
@@ -64,15 +65,15 @@ impl<'a> Key<'a> {
     /// [`Reason::SecretKey`].
     pub fn parse(packet: PacketRef<'a>) -> Result<Self, Reason> {
         let key = Self::parse_any_size(packet)?;
-        // An oversized primary key is refused with its certificate, see `Cert::parse`. A store of an
-        // earlier release may have one, and has to stay readable.
+        // `Cert::parse` refuses an oversized primary key with its certificate. A store of an earlier
+        // release may have such a key, and must stay readable.
         if matches!(packet.tag, Tag::PUBLIC_SUBKEY | Tag::SECRET_SUBKEY) {
             key.check_size()?;
         }
         Ok(key)
     }
 
-    /// Refuses a key that nobody can sign, or make signatures with that count.
+    /// Refuses a key that no signature can cover, and that can make no signature that counts.
     pub(crate) fn check_size(&self) -> Result<(), Reason> {
         if self.version < 5 && self.body.len() > KEY_BYTES_MAX {
             return Err(Reason::OversizedKey { bytes: self.body.len() });
@@ -136,7 +137,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// What is hashed before the body wherever a key is hashed: a constant and the length.
+    /// The octets that go before the body wherever a key is hashed: a constant and the length.
     #[expect(clippy::cast_possible_truncation, reason = "a packet body is at most 16 MiB")]
     pub(crate) fn hash_prefix(&self) -> ([u8; 5], usize) {
         let len = (self.body.len() as u32).to_be_bytes();
@@ -147,7 +148,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The size that is usually given: bits of the modulus or of the curve, 0 if unknown.
+    /// The usual key size: bits of the modulus or of the curve, 0 if unknown.
     #[must_use]
     pub fn bits(&self) -> u16 {
         match self.material {
@@ -175,10 +176,10 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The keygrip, `None` for algorithms or curves that libgcrypt does not have.
+    /// The keygrip. `None` for algorithms or curves that libgcrypt does not have.
     #[must_use]
     pub fn keygrip(&self) -> Option<Keygrip> {
-        // Libgcrypt hashes its standard form of a number: a sign octet if the high bit is set.
+        // Libgcrypt hashes a number in its standard form: with a sign octet if the high bit is set.
         let sign = |n: &[u8]| -> &'static [u8] {
             if n.first().is_some_and(|b| b & 0x80 != 0) { &[0] } else { &[] }
         };
@@ -265,7 +266,7 @@ impl Curve {
         Self::X448,
     ];
 
-    /// The curve of a number that [`Self`] was cast to.
+    /// The curve with a number, as given by casting [`Self`] to `u8`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number).wrapping_sub(1)).copied()
@@ -292,7 +293,7 @@ impl Curve {
         })
     }
 
-    /// The name that GnuPG gives the curve.
+    /// GnuPG's name of the curve.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -310,7 +311,7 @@ impl Curve {
         }
     }
 
-    /// The size that GnuPG gives the curve, in bits.
+    /// The size of the curve in bits, as GnuPG gives it.
     #[must_use]
     pub fn bits(self) -> u16 {
         match self {
@@ -324,13 +325,13 @@ impl Curve {
         }
     }
 
-    /// The keygrip of a point: its curve's parameters in libgcrypt's notation, then the point.
+    /// The keygrip of a point: the curve's parameters in libgcrypt's notation, then the point.
     ///
     /// The two halves of the domain parameters are taken from the standards that define the curves
     /// (FIPS 186-4, RFC 5639, SEC 2, RFC 7748, RFC 8032).
     fn keygrip(self, point: &[u8]) -> Option<[u8; 20]> {
         let parameters = self.parameters()?;
-        // Points of the 25519 curves bear a prefix octet in version 4 keys.
+        // Points of the 25519 curves have a prefix octet in version 4 keys.
         let point = match self {
             Self::Ed25519 | Self::Cv25519 if point.len() == 33 && point[0] == 0x40 => &point[1..],
             _ => point,
@@ -352,8 +353,8 @@ impl Curve {
 }
 
 impl Curve {
-    /// p, a, b, g and n in hex, as libgcrypt writes them; `None` where it has no such curve or the
-    /// keygrip was never compared with it.
+    /// p, a, b, g and n in hex, as libgcrypt writes them. `None` where libgcrypt has no such curve
+    /// or the keygrip was never compared with libgcrypt's.
     #[rustfmt::skip]
     fn parameters(self) -> Option<[&'static str; 5]> {
         Some(match self {
