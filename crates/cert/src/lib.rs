@@ -1,13 +1,13 @@
-//! OpenPGP certificates as a store needs them: cut from a stream, brought into one canonical form,
-//! joined, verified once, summed up, and named by the terms they are found by.
+//! OpenPGP certificates as a store needs them: split from a stream, brought into canonical form,
+//! merged, verified once, summarized, and indexed by search terms.
 //!
-//! Nothing here opens a file, starts a socket or reads a clock: bytes and times are arguments.
+//! This crate opens no file and no socket, and reads no clock: bytes and times are arguments.
 //!
 //! ```
 //! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Summary, Validity, Verification, verdicts};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Two certificates; Alice has certified that of Bob.
+//! // Two certificates; Alice has certified Bob's.
 //! let ring = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/alice-and-bob.asc"));
 //! let now = 1_800_000_000;
 //! let mut splitter = Splitter::new(Armor::new(&ring[..]), BATCH_BYTES);

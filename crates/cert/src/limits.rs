@@ -1,39 +1,40 @@
-//! What a keyserver keeps of a certificate that anybody may add to.
+//! Limits on the certificates of a keyserver, to which anybody may add packets.
 //!
-//! Signatures can be made up by the thousand in the name of anybody, so the number that is kept is
-//! bounded before any of them is computed. What was already known to be good is kept first, then
-//! revocations, then what is newest. What turns out not to be the owner's is bounded more tightly
-//! afterwards, and takes no room from what comes later: once there is as much of it as is kept, more
-//! of it changes nothing. A certificate that has reached its limit still takes revocations.
+//! Anybody can forge thousands of signatures in the name of any key. The number of kept signatures is
+//! therefore limited before any of them is verified. Signatures that are already known to be good stay
+//! first, then revocations, then the newest. After verification, a tighter limit holds for signatures
+//! that the owner did not make. These take no room from later signatures: once their limit is reached,
+//! further ones change nothing. A certificate that has reached its limit still accepts revocations.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::{Cert, PacketRef, Signature, Tag, Verdict, kind};
 
-/// Bounds on one certificate. The default has none.
+/// Limits on one certificate. The default has no limits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Bytes of the certificate.
+    /// Maximum bytes of the certificate.
     pub cert_bytes: usize,
-    /// Bytes of one packet. The primary key is kept whatever its length.
+    /// Maximum bytes of one packet. The primary key always stays, whatever its length.
     pub packet_bytes: usize,
-    /// Bytes of one user ID.
+    /// Maximum bytes of one user ID.
     pub user_id_bytes: usize,
-    /// User IDs, attributes, subkeys and unknown components together. What is known to be without a
-    /// good self-signature does not count, see `bad_signatures`.
+    /// Maximum number of user IDs, attributes, subkeys and unknown components together. Components that
+    /// are known to have no good self-signature do not count, see `bad_signatures`.
     pub components: usize,
     /// Whether user attributes (photos) are kept.
     pub attributes: bool,
-    /// Signatures in the name of the primary key. What is known not to be made by it does not count,
-    /// see `bad_signatures`; revocations may be a few more.
+    /// Maximum number of signatures in the name of the primary key. Signatures that it is known not to
+    /// have made do not count, see `bad_signatures`. A few more revocations may come on top.
     pub own_signatures: usize,
-    /// Of these, the ones that turn out not to be made by it or cannot be computed. As many components
-    /// without a good self-signature are kept.
+    /// Maximum number of signatures in the name of the primary key that turn out not to be made by it, or
+    /// cannot be checked. The same limit holds for components without a good self-signature.
     pub bad_signatures: usize,
-    /// Signatures of one other key on one component; as many revocations come on top.
+    /// Maximum number of signatures of one other key on one component. As many revocations may come on
+    /// top.
     pub signatures_per_signer: usize,
-    /// Signatures of other keys on the whole certificate.
+    /// Maximum number of signatures of other keys on the whole certificate.
     pub foreign_signatures: usize,
 }
 
@@ -56,11 +57,11 @@ impl Default for Limits {
 /// Bytes that revocations may add to a certificate that has reached its limit.
 const REVOCATION_BYTES: usize = 64 << 10;
 
-/// Revocations that are taken at a time beyond a limit. They are computed afterwards, so what is made
-/// up does not stay.
+/// Maximum number of revocations accepted at a time beyond a limit. They are verified afterwards, so
+/// forged ones do not stay.
 const REVOCATIONS: usize = 16;
 
-/// What is weighed to find the signatures to keep: the larger, the sooner it stays.
+/// The rank of a signature among those to keep: signatures of larger weight stay first.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 struct Weight {
     good: bool,
@@ -68,9 +69,9 @@ struct Weight {
     created: u32,
 }
 
-/// A signature packet that may have to go.
+/// A signature packet that may be dropped.
 struct Candidate {
-    /// Which packet of the certificate.
+    /// Index of the packet in the certificate.
     at: usize,
     component: usize,
     signer: u64,
@@ -78,8 +79,8 @@ struct Candidate {
     bytes: usize,
 }
 
-/// The verdicts on a copy whose signatures were computed, by component and signature. Components can
-/// be large and have many signatures: each is looked up once.
+/// The verdicts on a copy with verified signatures, by component and signature. Components can be large
+/// and have many signatures, so each is looked up only once.
 #[derive(Default)]
 struct KnownVerdicts<'a>(HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>>);
 
@@ -97,16 +98,17 @@ impl<'a> KnownVerdicts<'a> {
         Self(known)
     }
 
-    /// Whether a component is there, and without a signature that may be its owner's.
+    /// Whether the copy has the component, and no signature on it is, or may turn out to be, its owner's.
     fn is_unbound(&self, component: PacketRef<'_>) -> bool {
         self.0.get(&component).is_some_and(|on_it| !on_it.values().copied().any(binds))
     }
 }
 
 impl Cert {
-    /// The certificate within `limits`, or `None` if even what must stay has too many bytes.
+    /// The certificate within `limits`, or `None` if the packets that must stay already have too many
+    /// bytes.
     ///
-    /// `known` is a copy whose verdicts are there: its good self-signatures stay before others.
+    /// `known` is an earlier copy with its verdicts. Its good self-signatures stay before others.
     #[must_use]
     pub fn within(&self, limits: &Limits, known: Option<(&Self, &[Verdict])>) -> Option<Self> {
         if self.is_within(limits) {
@@ -156,7 +158,7 @@ impl Cert {
         let foreign = choose_foreign(foreign, limits, &mut keep);
         let mut cert = self.retain(|at, _| keep[at]);
         if cert.as_bytes().len() > limits.cert_bytes {
-            // The lightest signatures of others make room.
+            // If there are too many bytes, the third-party signatures of least weight are dropped.
             let mut excess = cert.as_bytes().len() - limits.cert_bytes;
             for c in foreign.iter().rev() {
                 if excess == 0 {
@@ -174,8 +176,8 @@ impl Cert {
         (cert.as_bytes().len() <= limits.cert_bytes).then_some(cert)
     }
 
-    /// Marks the components that have to go. Returns those that are known to be without a good
-    /// self-signature and stay.
+    /// Marks the components to drop. Returns the remaining components that are known to have no good
+    /// self-signature.
     fn choose_components(
         &self,
         limits: &Limits,
@@ -198,7 +200,7 @@ impl Cert {
                 counted.push((!known.0.contains_key(&packet), at));
             }
         }
-        // New components go first, and among them the last.
+        // New components are dropped first, and the last of them before the others.
         counted.sort_unstable();
         for &(_, at) in counted.iter().skip(limits.components) {
             keep[at] = false;
@@ -206,9 +208,9 @@ impl Cert {
         unbound
     }
 
-    /// What is taken of `other` although `self`, the copy that is there, has reached its limit:
-    /// revocations of the primary key, then others, the newest first, as far as there is room. `None`
-    /// if there is none.
+    /// `self` with the revocations of `other` that `self` does not have, although `self` has reached its
+    /// limit. Revocations of the primary key come first, then other revocations, each the newest first,
+    /// as far as there is room. `None` if there is nothing to add.
     #[must_use]
     pub fn with_revocations_of(&self, other: &Self, limits: &Limits) -> Option<Self> {
         let here = KnownVerdicts::of(self, &[]);
@@ -254,8 +256,8 @@ impl Cert {
         Some(self.union(&revocations))
     }
 
-    /// The certificate without what is above the limit of bad signatures and of components without a
-    /// good one, and the verdicts that stay. What `known` has stays first.
+    /// Drops signatures above the limit of bad signatures, and components above the limit of components
+    /// without a good signature. Returns the rest with its verdicts. Packets that `known` has stay first.
     #[must_use]
     pub fn without_noise(
         &self,
@@ -270,7 +272,7 @@ impl Cert {
         }
         let known = known.map(|cert| KnownVerdicts::of(cert, &[])).unwrap_or_default();
         let mut keep = vec![true; self.packets().len()];
-        // Each with what is looked at to find those that stay, the smallest.
+        // Each entry begins with its sort key; the smallest entries stay.
         let (mut unbound, mut noise) = (Vec::new(), Vec::new());
         let mut numbered = verdicts.iter().copied();
         let mut packets = self.packets().enumerate().peekable();
@@ -311,7 +313,8 @@ impl Cert {
         (cert, kept)
     }
 
-    /// Whether nothing can have to go: the common case, seen without reading a signature.
+    /// Whether the certificate is certainly within the limits. True for most certificates, and decided
+    /// without reading a signature.
     fn is_within(&self, limits: &Limits) -> bool {
         let (mut components, mut signatures) = (0usize, 0usize);
         for (at, packet) in self.packets().enumerate() {
@@ -335,7 +338,7 @@ impl Cert {
     }
 }
 
-/// Marks the signatures in the name of the primary key that have to go.
+/// Marks the signatures in the name of the primary key that are dropped.
 fn choose_own(mut own: Vec<Candidate>, limits: &Limits, keep: &mut [bool]) {
     heaviest_first(&mut own);
     let mut revocations = 0;
@@ -345,7 +348,7 @@ fn choose_own(mut own: Vec<Candidate>, limits: &Limits, keep: &mut [bool]) {
     }
 }
 
-/// Marks the signatures of others that have to go. Returns those that stay, the heaviest first.
+/// Marks the third-party signatures that are dropped. Returns the others, the heaviest first.
 fn choose_foreign(
     mut foreign: Vec<Candidate>,
     limits: &Limits,
@@ -365,7 +368,7 @@ fn choose_foreign(
     foreign
 }
 
-/// Bytes of a packet in a certificate: its body and the shortest header.
+/// Bytes that a packet takes in a certificate: its body and the shortest header.
 fn written_bytes(body: usize) -> usize {
     let header = match body {
         0..=191 => 2,
@@ -379,12 +382,12 @@ fn components(cert: &Cert) -> impl Iterator<Item = PacketRef<'_>> {
     cert.packets().filter(|packet| packet.tag != Tag::SIGNATURE)
 }
 
-/// Whether a signature says that its component is the owner's, or may turn out to say so.
+/// Whether a signature binds its component to the owner, or may turn out to do so.
 fn binds(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Good | Verdict::Unchecked)
 }
 
-/// Whether a signature in the name of the primary key is of no use here.
+/// Whether a signature in the name of the primary key is useless here.
 fn is_noise(verdict: Verdict) -> bool {
     match verdict {
         Verdict::Bad

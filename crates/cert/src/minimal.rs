@@ -1,4 +1,4 @@
-//! A certificate with only what speaks for it today.
+//! Certificates reduced to the packets that are still needed today.
 
 use crate::packet::Tag;
 use crate::signature::kind;
@@ -6,12 +6,12 @@ use crate::verify::Verdict;
 use crate::{Cert, Signature};
 
 impl Cert {
-    /// The certificate without the signatures that nobody needs to use it: of each component the newest
-    /// good self-signature stays, and every revocation by its owner or by a designated revoker; third-party signatures go, as do
-    /// the newest's older siblings. User IDs and subkeys all stay (GnuPG's `export-minimal`).
+    /// The certificate without signatures that are no longer needed, as with GnuPG's `export-minimal`. The newest
+    /// good self-signature of each component stays, and so do revocations by the owner or by a designated revoker.
+    /// Third-party signatures and older self-signatures are dropped. All user IDs and subkeys stay.
     #[must_use]
     pub fn minimal(&self, verdicts: &[Verdict]) -> Self {
-        // For each packet: is it a signature to keep?
+        // For each packet, whether it stays.
         let mut keep = vec![true; self.packets().len()];
         let mut newest: Option<(usize, u32)> = None;
         let mut verdicts = verdicts.iter();
@@ -32,7 +32,7 @@ impl Cert {
             keep[at] = match signature {
                 None => false,
                 Some(s) if matches!(s.kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION) => true,
-                // Who may revoke is not only said by the newest.
+                // Older signatures may name designated revokers too.
                 Some(s) if s.revokers().next().is_some() => true,
                 Some(s) => match newest {
                     Some((_, created)) if created > s.created => false,
@@ -49,8 +49,7 @@ impl Cert {
         self.retain(|at, _| keep[at])
     }
 
-    /// The certificate without signatures that are marked as local to a ring (RFC 9580, section
-    /// 5.2.3.19).
+    /// The certificate without signatures that are marked as local to a keyring (RFC 9580, section 5.2.3.19).
     #[must_use]
     pub fn exportable(&self) -> Self {
         let local = |body: &[u8]| Signature::parse(body).is_some_and(|s| !s.exportable);

@@ -1,13 +1,13 @@
 //! Packet framing (RFC 9580, section 4.2).
 //!
-//! Finds where a packet starts and ends and what tag it bears, in either header format. It looks at
-//! no body. Written headers are always in the OpenPGP ("new") format.
+//! Finds the start, the end and the tag of a packet, in either header format. Packet bodies are not
+//! read. Written headers are always in the OpenPGP ("new") format.
 
 use crate::Reason;
 
 /// The longest packet that is read: 16 MiB, far above any packet of a real certificate.
 ///
-/// A longer one is refused before anything is allocated for it.
+/// A longer packet is refused before any memory is allocated for it.
 pub const PACKET_BYTES_MAX: usize = 16 << 20;
 
 /// The type of a packet (RFC 9580, section 5).
@@ -25,7 +25,7 @@ impl Tag {
     pub const SECRET_SUBKEY: Self = Self(7);
     /// The obsolete marker packet, to be ignored.
     pub const MARKER: Self = Self(10);
-    /// A note of the owner of a keyring, never part of a certificate.
+    /// A note for the owner of a keyring, never part of a certificate.
     pub const TRUST: Self = Self(12);
     /// A user ID.
     pub const USER_ID: Self = Self(13);
@@ -34,13 +34,13 @@ impl Tag {
     /// A user attribute, mostly a photograph.
     pub const USER_ATTRIBUTE: Self = Self(17);
 
-    /// Whether a packet of this type opens a certificate.
+    /// Whether a packet of this type starts a certificate.
     #[must_use]
     pub fn is_primary(self) -> bool {
         matches!(self, Self::PUBLIC_KEY | Self::SECRET_KEY)
     }
 
-    /// Whether a packet of this type is local to the ring it lies in and is dropped on reading.
+    /// Whether a packet of this type is local to its keyring. Such packets are dropped on reading.
     #[must_use]
     pub fn is_local(self) -> bool {
         matches!(self, Self::MARKER | Self::TRUST)
@@ -52,7 +52,7 @@ impl Tag {
 pub struct PacketRef<'a> {
     /// The type of the packet.
     pub tag: Tag,
-    /// What follows the header.
+    /// The bytes after the header.
     pub body: &'a [u8],
 }
 
@@ -62,12 +62,12 @@ pub(crate) struct Header {
     pub(crate) tag: Tag,
     /// Bytes of the header itself, 2 to 6.
     pub(crate) len: usize,
-    /// Bytes of the body that follows.
+    /// Bytes of the body after the header.
     pub(crate) body: usize,
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`, `None` if more bytes are needed to tell.
+    /// Reads the header at the start of `bytes`. `None` if `bytes` is too short to decide.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, Reason> {
         let Some(&first) = bytes.first() else { return Ok(None) };
         if first & 0x80 == 0 {
@@ -131,7 +131,7 @@ fn write_length(out: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Iterates over the packets of a buffer whose framing is known to be good.
+/// Iterates over the packets of a buffer that is known to be framed correctly.
 pub(crate) fn packets(mut bytes: &[u8]) -> impl Iterator<Item = Result<PacketRef<'_>, Reason>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -157,7 +157,7 @@ pub(crate) fn packets(mut bytes: &[u8]) -> impl Iterator<Item = Result<PacketRef
     })
 }
 
-/// The first packet of some bytes, if it is whole.
+/// The first packet of `bytes`, if it is complete.
 #[must_use]
 pub fn first_packet(bytes: &[u8]) -> Option<PacketRef<'_>> {
     packets(bytes).next()?.ok()

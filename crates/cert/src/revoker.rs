@@ -1,38 +1,40 @@
-//! Designated revokers (RFC 9580, section 5.2.3.23): keys that may revoke another one.
+//! Designated revokers (RFC 9580, section 5.2.3.23): keys that may revoke another key.
 //!
-//! The rules are GnuPG's: every good direct-key signature of the certificate names revokers, not only the
-//! newest; they revoke the key as a whole (type 0x20) and nothing else; what has become of the revoker
-//! does not matter, so there is no chain to follow.
+//! The rules are GnuPG's. Every good direct-key signature of the certificate names revokers, not only the
+//! newest. A revoker revokes the key as a whole (type 0x20) and nothing else. The state of the revoker's
+//! own certificate does not matter, so there is no chain to follow.
 
 use crate::packet::Tag;
 use crate::signature::{Revoker, kind};
 use crate::verify::{Certified, KeySetup, Verdict, signatures};
 use crate::{Cert, Context, Fingerprint, Key, PacketRef, Signature};
 
-/// What a designated revoker said of a certificate.
+/// A revocation by a designated revoker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DesignatedRevocation {
-    /// The fingerprint of its primary key.
+    /// Fingerprint of the revoker's primary key.
     pub by: Fingerprint,
-    /// When it revoked, in seconds since 1970.
+    /// Creation time of the revocation, in seconds since 1970.
     pub created: u32,
-    /// It holds for signatures of any time: the reason is not that the key is superseded or retired.
+    /// Whether the revocation invalidates signatures of any time. True unless the reason is that the key is
+    /// superseded or retired.
     pub hard: bool,
 }
 
-/// What is known of a revoker.
+/// State of a designated revoker.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum RevokerState {
-    /// Its certificate is not at hand: it may have revoked.
+    /// The revoker's certificate is missing, so the revoker may have revoked the key.
     Unknown = 0,
-    /// Its certificate is at hand, and it has not revoked.
+    /// The revoker's certificate is available, and the revoker has not revoked the key.
     Silent = 1,
-    /// It has revoked the key.
+    /// The revoker has revoked the key.
     Revoked = 2,
 }
 
 impl Cert {
-    /// The keys that good direct-key signatures made by `now` name as revokers, each once, ascending.
+    /// The designated revokers that good direct-key signatures made by `now` name, in ascending order
+    /// without duplicates.
     #[must_use]
     pub fn revokers(&self, verdicts: &[Verdict], now: u32) -> Vec<Revoker> {
         let mut revokers: Vec<Revoker> = self
@@ -49,8 +51,8 @@ impl Cert {
         revokers
     }
 
-    /// The fingerprints of all keys that a direct-key signature names as revokers, whether it is good or
-    /// not: those whose certificates can change what is said of this one.
+    /// The fingerprints of all designated revokers that direct-key signatures name, whether the signatures
+    /// are good or not. The certificates of these revokers can change the state of this certificate.
     #[must_use]
     pub fn named_revokers(&self) -> Vec<Fingerprint> {
         let named = self.direct(&[]).flat_map(|(signature, ..)| signature.revokers());
@@ -61,8 +63,8 @@ impl Cert {
         named
     }
 
-    /// The revocations of the primary key by the key `by`, whose packet has this `body`, whenever they were
-    /// made; none if the packet is that of another key.
+    /// The good revocations of the primary key by the key `by`, whose packet has this `body`. Revocations
+    /// of any date are included. Empty if the packet is that of another key.
     #[must_use]
     pub fn revocations_by(&self, by: Fingerprint, body: &[u8]) -> Vec<DesignatedRevocation> {
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body };
@@ -110,8 +112,8 @@ fn is_primary(component: &PacketRef<'_>) -> bool {
 }
 
 impl Signature<'_> {
-    /// Whether a revocation holds for all times, since it does not say that the key was superseded or
-    /// retired (RFC 9580, section 5.2.3.31).
+    /// Whether a revocation invalidates signatures of all times, because its reason is not that the key was
+    /// superseded or retired (RFC 9580, section 5.2.3.31).
     #[must_use]
     pub fn is_hard(&self) -> bool {
         const SUPERSEDED: u8 = 1;

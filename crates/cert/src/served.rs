@@ -1,5 +1,5 @@
-//! What a keyserver gives out of a certificate: only what its owner has signed, and a bounded part
-//! of what others say about it.
+//! The parts of a certificate that a keyserver serves: only components that the owner has signed,
+//! with a limited number of third-party signatures.
 
 use std::collections::HashMap;
 
@@ -7,32 +7,34 @@ use crate::limits::is_revocation;
 use crate::verify::Verdict;
 use crate::{Cert, Signature, Tag, kind};
 
-/// What is given out beyond what the owner has signed.
+/// The parts to serve beyond those that the owner has signed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Serving {
-    /// Signatures of others, on the whole certificate: revocations, then the newest.
+    /// Maximum number of third-party signatures on the whole certificate: revocations first, then
+    /// the newest.
     pub foreign_signatures: usize,
-    /// Whether user attributes (photos) are given out.
+    /// Whether user attributes (photos) are served.
     pub attributes: bool,
 }
 
 impl Cert {
-    /// The certificate as it is given out: self-signatures that are good and may leave the ring they
-    /// were made in, the components that one of these is on, and of each other signer on such a
-    /// component the newest signature and the newest revocation, as far as `serving` allows.
+    /// The certificate as a keyserver serves it. It has the good, exportable self-signatures and the
+    /// components that have such a signature. For each such component and each other signer, it has
+    /// the newest signature and the newest revocation, up to the limit in `serving`.
     ///
-    /// `None` if nothing was cut. A signature that cannot be computed here is not given out.
+    /// `None` if nothing was removed. Signatures that cannot be verified here are not served.
     #[must_use]
     pub fn served(&self, verdicts: &[Verdict], serving: Serving) -> Option<Self> {
         let mut keep = vec![false; self.packets().len()];
-        // By component, signer and whether it revokes: the newest, and when it was made.
+        // By component, signer and whether it is a revocation: creation time and index of the newest
+        // signature.
         let mut foreign: HashMap<(usize, u64, bool), (u32, usize)> = HashMap::new();
         let (mut component, mut tag) = (0, Tag::PUBLIC_KEY);
         let mut verdicts = verdicts.iter();
         for (at, packet) in self.packets().enumerate() {
             if packet.tag != Tag::SIGNATURE {
                 (component, tag) = (at, packet.tag);
-                // The primary key needs no signature on itself.
+                // The primary key stays even without a signature on it.
                 keep[at] = at == 0;
                 continue;
             }

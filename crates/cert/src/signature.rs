@@ -1,4 +1,4 @@
-//! Signature packets (RFC 9580, section 5.2), as far as they can be read without arithmetic.
+//! Signature packets (RFC 9580, section 5.2), read without any arithmetic.
 
 use crate::hash::{Digest, Hasher};
 use crate::{Fingerprint, KeyId};
@@ -9,7 +9,7 @@ pub mod kind {
     pub const CERTIFICATION: std::ops::RangeInclusive<u8> = 0x10..=0x13;
     /// Binds a subkey to its primary key.
     pub const SUBKEY_BINDING: u8 = 0x18;
-    /// A primary key speaks about itself.
+    /// A statement of a primary key about itself.
     pub const DIRECT_KEY: u8 = 0x1f;
     /// Revokes a primary key.
     pub const KEY_REVOCATION: u8 = 0x20;
@@ -19,8 +19,8 @@ pub mod kind {
     pub const CERTIFICATION_REVOCATION: u8 = 0x30;
 }
 
-/// A signature, read from its packet. What is not in the hashed area is not believed, except for
-/// the issuer, which only selects the key to try.
+/// A signature, read from its packet. Subpackets of the unhashed area are ignored, except for the issuer,
+/// which only selects the key to try.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature<'a> {
     /// 3, 4, 5 or 6.
@@ -33,48 +33,48 @@ pub struct Signature<'a> {
     pub hash: u8,
     /// Seconds since 1970.
     pub created: u32,
-    /// Seconds since 1970 from which the signature is void, 0 for never.
+    /// Expiry time in seconds since 1970, 0 for never.
     pub expires: u32,
-    /// Seconds after the creation of the key from which the key is void, 0 for never.
+    /// Expiry time of the key in seconds after its creation, 0 for never.
     pub key_expires_after: u32,
     /// The key flags (RFC 9580, section 5.2.3.29), `None` if the subpacket is missing.
     pub key_flags: Option<&'a [u8]>,
-    /// The user ID is to be taken as the primary one.
+    /// Whether the user ID is marked as the primary one.
     pub primary_user_id: bool,
-    /// The signature may leave the ring it is in.
+    /// Whether the signature may be exported from its keyring.
     pub exportable: bool,
-    /// A certification that may be revoked (RFC 9580, section 5.2.3.20).
+    /// Whether the certification may be revoked (RFC 9580, section 5.2.3.20).
     pub revocable: bool,
     /// Depth and amount of a trust signature (RFC 9580, section 5.2.3.21).
     pub trust: Option<(u8, u8)>,
-    /// The expression that limits a trust signature (RFC 9580, section 5.2.3.22).
+    /// The regular expression that limits a trust signature (RFC 9580, section 5.2.3.22).
     pub trust_regex: Option<&'a [u8]>,
-    /// Code and text of a revocation (RFC 9580, section 5.2.3.31).
+    /// Code and text of the reason for revocation (RFC 9580, section 5.2.3.31).
     pub revocation_reason: Option<(u8, &'a [u8])>,
-    /// The key ID that the signature names, or that follows from the fingerprint it names. A signature
-    /// may name several: see [`Self::issuers`].
+    /// The key ID of the issuer, as named or as derived from a named fingerprint. A signature may name
+    /// several issuers: see [`Self::issuers`].
     pub issuer: Option<KeyId>,
-    /// The fingerprint of the issuer, if it is named.
+    /// The fingerprint of the issuer, if the signature names it.
     pub issuer_fingerprint: Option<Fingerprint>,
-    /// The user ID that its maker says to act as (RFC 9580, section 5.2.3.30).
+    /// The user ID that the signer claims to act as (RFC 9580, section 5.2.3.30).
     pub signer_user_id: Option<&'a [u8]>,
-    /// The subpackets that the signature covers.
+    /// The subpackets of the hashed area.
     pub(crate) hashed_area: &'a [u8],
-    /// The subpackets that anybody may change.
+    /// The subpackets of the unhashed area, which anybody may change.
     pub(crate) unhashed_area: &'a [u8],
     /// The first 16 bits of the digest.
     pub(crate) digest_prefix: [u8; 2],
-    /// What the digest covers of the packet: from the version to the hashed area, in version 3 type
-    /// and time.
+    /// The part of the packet that the digest covers: from the version to the end of the hashed area, in
+    /// version 3 the type and the time.
     pub(crate) hashed: &'a [u8],
-    /// The salt that goes first into the digest, version 6 only.
+    /// The salt at the start of the digest's input, version 6 only.
     pub salt: &'a [u8],
-    /// The algorithm's numbers.
+    /// The numbers of the signature algorithm.
     pub(crate) numbers: &'a [u8],
 }
 
 impl<'a> Signature<'a> {
-    /// Reads the body of a signature packet; `None` if its fields do not fit.
+    /// Reads the body of a signature packet. `None` if the fields do not fit into the body.
     #[must_use]
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let mut signature = Self {
@@ -110,8 +110,8 @@ impl<'a> Signature<'a> {
         Some(signature)
     }
 
-    /// The digest that the signature is about, where `hasher` has seen what it covers besides itself
-    /// (RFC 9580, section 5.2.4).
+    /// The digest that was signed. `hasher` must have taken in the signed data already (RFC 9580, section
+    /// 5.2.4).
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "packet bodies are at most 16 MiB")]
     pub fn digest(&self, mut hasher: Hasher) -> Option<Digest> {
@@ -189,8 +189,8 @@ impl<'a> Signature<'a> {
                 27 => self.key_flags = Some(body),
                 28 => self.signer_user_id = Some(body),
                 29 => self.revocation_reason = body.split_first().map(|(&code, text)| (code, text)),
-                // Of no use to a keyring, or read where they are of use. What must be understood is in
-                // `critical.rs`.
+                // Subpackets that keyrings do not use, or that other code reads. `critical.rs` handles
+                // critical subpackets.
                 _ => {}
             }
         }
@@ -218,8 +218,8 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// All keys that the signature names as its maker, those that it covers first, each once and at most
-    /// [`ISSUERS_MAX`]. They are hints: which key made it is for arithmetic to say.
+    /// All issuers that the signature names, those of the hashed area first, without duplicates and at
+    /// most [`ISSUERS_MAX`]. They are hints: only verification shows which key made the signature.
     #[must_use]
     pub fn issuers(&self) -> Vec<(KeyId, Option<Fingerprint>)> {
         let areas = [self.hashed_area, self.unhashed_area].map(Subpackets);
@@ -245,25 +245,25 @@ impl<'a> Signature<'a> {
         issuers
     }
 
-    /// The keys that may revoke the one this signature is on (RFC 9580, section 5.2.3.23), by a direct key
-    /// signature: those whose class says so, with a fingerprint of a length that exists.
+    /// The designated revokers that a direct-key signature names (RFC 9580, section 5.2.3.23). Only
+    /// entries with a valid class and a fingerprint of a known length are returned.
     pub fn revokers(&self) -> impl Iterator<Item = Revoker> + use<'a> {
         let area = if self.kind == kind::DIRECT_KEY { self.hashed_area } else { &[] };
         let subpackets = Subpackets(area).flatten().filter(|subpacket| subpacket.kind == 12);
         subpackets.filter_map(|subpacket| Revoker::parse(subpacket.body))
     }
 
-    /// Whether the signature names `key` as its issuer. The named key ID decides, as in GnuPG.
+    /// Whether the signature names `key` as its issuer. A named key ID takes precedence, as in GnuPG.
     #[must_use]
     pub fn names(&self, key: KeyId) -> bool {
         self.issuer == Some(key)
     }
 }
 
-/// Keys that one signature may name as its maker: more are noise.
+/// Maximum number of issuers that are read from one signature. Real signatures have fewer.
 pub const ISSUERS_MAX: usize = 16;
 
-/// What names the maker of a signature.
+/// A subpacket that names the issuer of a signature.
 enum Hint {
     KeyId(KeyId),
     Fingerprint(Fingerprint),
@@ -282,15 +282,15 @@ fn hint(kind: u8, body: &[u8]) -> Option<Hint> {
     fingerprint.map(Hint::Fingerprint)
 }
 
-/// A key that may revoke another one (RFC 9580, section 5.2.3.23).
+/// A key that may revoke another key (RFC 9580, section 5.2.3.23).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Revoker {
-    /// 0x80 is set; 0x40 is for relations that are nobody's business.
+    /// Class octet: 0x80 is always set; 0x40 marks a relationship that is private.
     pub class: u8,
-    /// The algorithm that the revoker's key is said to be of. GnuPG shows it and does not look at it.
+    /// The public-key algorithm of the revoker's key, as claimed. GnuPG displays it and does not check it.
     pub algorithm: u8,
-    /// The fingerprint of the revoker. One of 32 octets does not say its version: it is taken as 6, and
-    /// a look-up has to try 5 as well.
+    /// The fingerprint of the revoker. A fingerprint of 32 octets does not tell its version: it is read as
+    /// version 6, and a lookup must also try version 5.
     pub fingerprint: Fingerprint,
 }
 
@@ -305,7 +305,7 @@ impl Revoker {
         Some(Self { class: *class, algorithm: *algorithm, fingerprint })
     }
 
-    /// The fingerprints that its octets may be those of.
+    /// The possible fingerprints for the octets of [`Self::fingerprint`].
     #[must_use]
     pub fn fingerprints(&self) -> Vec<Fingerprint> {
         match self.fingerprint {
@@ -322,7 +322,7 @@ pub(crate) struct Subpacket<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// The subpackets of an area; a last `None` if one does not fit.
+/// The subpackets of an area. The last item is `None` if a subpacket does not fit.
 pub(crate) struct Subpackets<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Subpackets<'a> {

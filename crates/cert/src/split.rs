@@ -1,8 +1,8 @@
-//! Cutting a stream of certificates without parsing them.
+//! Splits a stream into certificates without parsing them.
 //!
-//! Looks at packet headers only, so a keyring is cut at the speed of memory. Damage is rejected with
-//! its offset; the packets before it are kept, and reading goes on at what looks like the next
-//! primary key, also if a length that lied reached over its start.
+//! Only packet headers are read, so a keyring is split at the speed of memory. Damage is rejected
+//! with its offset, and the packets before the damage are kept. Reading continues at the next bytes
+//! that look like a primary key, even if a wrong length had covered their start.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -12,34 +12,35 @@ use crate::{PACKET_BYTES_MAX, Reason, Reject};
 
 /// The largest certificate that is read: 64 MiB, all packets with their headers.
 ///
-/// 100,000 signatures fit; more is refused by name rather than held in memory.
+/// 100,000 signatures fit. A larger certificate is rejected with its own error instead of being held
+/// in memory.
 pub const CERT_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of input that are read at a time unless the caller says otherwise: 4 MiB.
+/// Default number of input bytes that are read at a time: 4 MiB.
 pub const BATCH_BYTES: usize = 4 << 20;
 
-/// What was found at one place of a stream.
+/// One item of a stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Item {
-    /// A certificate: where it lies in [`Batch::bytes`].
+    /// A certificate, as a range of [`Batch::bytes`].
     Cert(Range<usize>),
-    /// Something else.
+    /// Bytes that are not a certificate.
     Rejected(Reject),
 }
 
-/// A stretch of input with whole certificates in it.
+/// A section of the input that contains whole certificates.
 #[derive(Debug)]
 pub struct Batch {
     /// Offset of `bytes` in the stream.
     pub offset: u64,
-    /// The bytes as read.
+    /// The bytes of the section, as read.
     pub bytes: Vec<u8>,
-    /// What is in them, in order.
+    /// The items in `bytes`, in order.
     pub items: Vec<Item>,
 }
 
 impl Batch {
-    /// The certificates of the batch, raw, each with its offset in the stream.
+    /// The raw certificates of the batch, each with its offset in the stream.
     pub fn certs(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.items.iter().filter_map(|item| match item {
             Item::Cert(at) => Some((self.offset + at.start as u64, &self.bytes[at.clone()])),
@@ -47,7 +48,7 @@ impl Batch {
         })
     }
 
-    /// What was rejected in the batch.
+    /// The rejected items of the batch.
     pub fn rejects(&self) -> impl Iterator<Item = &Reject> {
         self.items.iter().filter_map(|item| match item {
             Item::Cert(_) => None,
@@ -56,13 +57,13 @@ impl Batch {
     }
 }
 
-/// Cuts a stream into batches of raw certificates. Memory is bounded by the batch size and
+/// Splits a stream into batches of raw certificates. Memory is bounded by the batch size and
 /// [`CERT_BYTES_MAX`].
 #[derive(Debug)]
 pub struct Splitter<R> {
     input: R,
     batch_bytes: usize,
-    /// Read, but not yet handed out: the start of a certificate.
+    /// Bytes that are read but not yet returned: the start of a certificate.
     carry: Vec<u8>,
     /// Offset of `carry` in the stream.
     offset: u64,
@@ -70,14 +71,14 @@ pub struct Splitter<R> {
     eof: bool,
 }
 
-/// Where the splitter is between two packets.
+/// State of the splitter between two packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    /// At the start, or within a good certificate.
+    /// At the start, or inside a good certificate.
     Good,
-    /// After something that was rejected: packets are passed over up to the next primary key.
+    /// After a rejected item: packets are skipped up to the next primary key.
     Lost,
-    /// After damage: bytes are passed over up to what looks like a primary key.
+    /// After damage: bytes are skipped up to the next possible primary key.
     Searching,
 }
 
@@ -118,13 +119,13 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Reads on, behind what was carried over.
+    /// Reads more input after the carried-over bytes.
     fn fill(&mut self) -> io::Result<()> {
         if self.eof {
             return Ok(());
         }
-        // A certificate larger than a batch doubles what is read, so that each byte of it is
-        // looked at a bounded number of times.
+        // For a certificate larger than a batch, the amount read doubles each time, so that each
+        // byte is scanned a bounded number of times.
         let want = self.batch_bytes.max(self.carry.len());
         let before = self.carry.len();
         self.carry.reserve(want);
@@ -133,13 +134,13 @@ impl<R: Read> Splitter<R> {
         Ok(())
     }
 
-    /// Cuts `bytes`, and returns how many of them are done with.
+    /// Splits `bytes` and returns the number of bytes that are finished.
     fn cut(&mut self, bytes: &[u8], items: &mut Vec<Item>) -> usize {
         let base = self.offset;
         let reject =
             |at: usize, reason| Item::Rejected(Reject { offset: base + at as u64, reason });
         let mut start: Option<usize> = None;
-        // Where the last packets of the certificate start.
+        // Start offsets of the last packets of the certificate.
         let mut recent = Recent::default();
         let mut at = 0;
         while at < bytes.len() {
@@ -193,9 +194,9 @@ impl<R: Read> Splitter<R> {
                     continue;
                 }
             };
-            // A length may have lied: the next certificate may start within the last packets. What
-            // is before those stays, but a certificate with a component above the limit goes as a
-            // whole.
+            // A length may be wrong, so the next certificate may start within the last packets. The
+            // packets before those stay. A certificate with a component above the limit is rejected
+            // as a whole.
             let whole = matches!(reason, Reason::PacketTooLarge { .. })
                 && !header.is_ok_and(|header| header.is_some_and(|h| h.tag.is_primary()));
             let from = if start.is_some() { recent.first() } else { at };
@@ -227,8 +228,8 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-/// Where the last packets of a certificate start. Few, so that damage is worked through in linear
-/// time.
+/// Start offsets of the last packets of a certificate. There are only a few, so that damage is
+/// processed in linear time.
 #[derive(Default)]
 struct Recent([Option<usize>; 4]);
 
@@ -247,11 +248,11 @@ impl Recent {
     }
 }
 
-/// Where the next packet after damage starts that looks like a primary key.
+/// Finds the next possible primary key packet after damage.
 ///
-/// The header, the version, the algorithm and the header behind must all be plausible, so that
-/// random bytes seldom pass. An error says where to go on; without `eof` the last bytes are left to
-/// be looked at again.
+/// The header, the version, the algorithm and the following header must all be plausible, so that
+/// random bytes seldom pass. The error is the offset at which to continue; without `eof` the last
+/// bytes are left for another attempt.
 fn next_primary(bytes: &[u8], from: usize, eof: bool) -> Result<usize, usize> {
     let plausible = |at: usize| {
         let rest = &bytes[at..];
@@ -270,7 +271,7 @@ fn next_primary(bytes: &[u8], from: usize, eof: bool) -> Result<usize, usize> {
             && matches!(algorithm, 1..=3 | 16..=22 | 25..=36)
             && behind.is_none_or(|b| b & 0x80 != 0)
     };
-    // Six bytes of header and six of fields are needed to judge.
+    // A decision needs six bytes of header and six bytes of fields.
     let last = if eof { bytes.len() } else { bytes.len().saturating_sub(12).max(from) };
     (from..last).find(|&at| plausible(at)).ok_or(last.min(bytes.len()))
 }

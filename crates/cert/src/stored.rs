@@ -1,4 +1,4 @@
-//! The stored form of a summary: what a listing reads instead of the certificate.
+//! The stored form of a summary, which listings read instead of the certificate.
 //!
 //! The layout is described in `docs/formats/store.md`, section "Summary".
 
@@ -8,7 +8,7 @@ use crate::summary::{
 };
 use crate::{Curve, Fingerprint, Revoker, RevokerState};
 
-/// First octet of a stored summary.
+/// First octet of a stored summary: the format version.
 const FORMAT: u8 = 2;
 
 const REVOKED: u8 = 1;
@@ -19,12 +19,13 @@ const CREATED: u8 = 16;
 const ATTRIBUTE: u8 = 32;
 
 impl Summary {
-    /// Appends the stored form. The fingerprint of the primary key is not in it.
+    /// Appends the stored form to `out`. The stored form does not include the fingerprint of the
+    /// primary key.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(FORMAT);
         out.push(u8::from(self.checked));
         out.extend_from_slice(&self.holds.from.to_be_bytes());
-        // No end, the usual case, is 0.
+        // The usual case, a span without end, is stored as 0.
         number(out, u64::from(self.holds.until.wrapping_add(1)));
         number(out, u64::from(self.signatures));
         write_key(out, &self.primary);
@@ -39,7 +40,7 @@ impl Summary {
         self.revokers.iter().for_each(|revoker| write_revoker(out, revoker));
     }
 
-    /// Reads the stored form; `None` if it is not what [`Self::write`] wrote.
+    /// Reads the stored form of [`Self::write`]. `None` if the bytes are malformed.
     #[must_use]
     pub fn read(fingerprint: Fingerprint, stored: &[u8]) -> Option<Self> {
         let mut input = Fields(stored);
@@ -117,7 +118,8 @@ fn write_user_id(out: &mut Vec<u8>, user_id: &UserIdSummary) {
     }
 }
 
-/// Writes a number in groups of seven bits, the lowest first, the high bit set on all but the last.
+/// Writes a number in groups of seven bits, the lowest first. The high bit is set on all groups but
+/// the last.
 #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
 fn number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -132,7 +134,7 @@ fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// What only a stored summary has.
+/// Field types that only stored summaries have.
 impl<'a> Fields<'a> {
     fn number(&mut self) -> Option<u64> {
         let mut value = 0;
@@ -152,7 +154,7 @@ impl<'a> Fields<'a> {
     }
 
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
-        // Each item takes at least one byte, so a damaged count reserves nothing to speak of.
+        // Each item takes at least one byte, so a damaged count cannot reserve much memory.
         let count = usize::try_from(self.number()?).ok().filter(|&count| count <= self.0.len())?;
         (0..count).map(|_| item(self)).collect()
     }

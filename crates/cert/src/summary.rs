@@ -1,30 +1,31 @@
-//! What a listing says about a certificate, worked out from its packets and verdicts.
+//! The summary of a certificate for listings, computed from its packets and verdicts.
 //!
-//! The rules are GnuPG's (`merge_selfsigs` in its `getkey.c`, followed by behaviour), so that validity,
-//! expiry and revocation agree with `gpg --with-colons`: the newest good self-signature of a component
-//! speaks for it; a revocation of a key or subkey is for ever, one of a user ID until a newer
-//! certification; a direct key signature goes before the user IDs. Trust is not decided here.
+//! The rules are GnuPG's (`merge_selfsigs` in its `getkey.c`, with the same behaviour), so that validity,
+//! expiry and revocation agree with `gpg --with-colons`. The newest good self-signature of a component
+//! decides about it. A revocation of a key or subkey is permanent; one of a user ID lasts until a newer
+//! certification. A direct-key signature takes precedence over the user IDs. Trust is not decided here.
 //!
-//! A summary holds for a span of time ([`Summary::holds`]): the expiry of keys is left to the reader
-//! of the summary, but which signature speaks can change when one of them expires or comes of age.
+//! A summary is true for a span of time ([`Summary::holds`]). The reader of the summary applies the expiry of
+//! keys. But the deciding signature can change when one of the signatures expires or becomes valid, and there
+//! the span ends.
 
 use crate::packet::Tag;
 use crate::signature::kind;
 use crate::verify::Verdict;
 use crate::{Cert, Context, Curve, Fingerprint, Key, Revoker, RevokerState, Signature};
 
-/// The release of GnuPG whose rules hold where releases differ.
+/// The GnuPG release to follow where releases differ.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Gnupg {
     /// 2.2: certifications of others with SHA-1 count if they were made before 2019-01-19.
     V2_2,
-    /// 2.4, which is stricter: no certification of others with SHA-1 counts. In listings a subkey of an
-    /// expired key has expired when the key did, if not before.
+    /// 2.4, which is stricter: third-party certifications with SHA-1 never count. In listings, a subkey
+    /// expires with its primary key, if not earlier.
     #[default]
     V2_4,
 }
 
-/// What a key may do, as the letters that GnuPG prints.
+/// The capabilities of a key, as GnuPG prints them in letters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Capabilities(pub u8);
 
@@ -38,13 +39,13 @@ impl Capabilities {
     /// Authenticate.
     pub const AUTHENTICATE: u8 = 8;
 
-    /// Whether any of `which` is among them.
+    /// Whether any capability in `which` is set.
     #[must_use]
     pub fn has(self, which: u8) -> bool {
         self.0 & which != 0
     }
 
-    /// The capabilities that key flags name (RFC 9580, section 5.2.3.29).
+    /// The capabilities that the key flags name (RFC 9580, section 5.2.3.29).
     fn from_flags(flags: &[u8]) -> Self {
         let flags = flags.first().copied().unwrap_or_default();
         let bit = |mask: u8, capability: u8| if flags & mask != 0 { capability } else { 0 };
@@ -56,7 +57,7 @@ impl Capabilities {
         )
     }
 
-    /// What an algorithm is able to do, `None` if it is not known.
+    /// The capabilities that an algorithm supports. `None` for unknown algorithms.
     fn of_algorithm(algorithm: u8) -> Option<Self> {
         const SIGNING: u8 = Capabilities::CERTIFY | Capabilities::SIGN | Capabilities::AUTHENTICATE;
         Some(Self(match algorithm {
@@ -69,23 +70,23 @@ impl Capabilities {
     }
 }
 
-/// The state of a key or user ID at some time, the worst first.
+/// The state of a key or user ID at a given time, the worst state first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Validity {
-    /// No good self-signature binds it.
+    /// Not bound by any good self-signature.
     Invalid,
-    /// Revoked by its owner, or by somebody whom the owner named for that.
+    /// Revoked by its owner or by a designated revoker.
     Revoked,
-    /// Its time is over.
+    /// Past its expiry time.
     Expired,
-    /// None of these.
+    /// Bound, not revoked and not expired.
     Valid,
 }
 
 /// A primary key or subkey in a summary.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeySummary {
-    /// Its fingerprint.
+    /// The fingerprint of the key.
     pub fingerprint: Fingerprint,
     /// Public-key algorithm (RFC 9580, section 9.1).
     pub algorithm: u8,
@@ -93,46 +94,46 @@ pub struct KeySummary {
     pub bits: u16,
     /// The curve, for algorithms that have one.
     pub curve: Option<Curve>,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u32,
-    /// Seconds since 1970, 0 for never.
+    /// Expiry time in seconds since 1970, 0 for never.
     pub expires: u32,
-    /// What it may do.
+    /// The capabilities of the key.
     pub capabilities: Capabilities,
-    /// Revoked itself (a subkey is void as well if its primary key is revoked).
+    /// Whether the key itself is revoked. A subkey is also void if its primary key is revoked.
     pub revoked: bool,
-    /// Bound by a good self-signature.
+    /// Whether a good self-signature binds the key.
     pub bound: bool,
 }
 
 /// A user ID or user attribute in a summary.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UserIdSummary {
-    /// Its text, or what is said of an attribute.
+    /// The text of a user ID, or the description of an attribute.
     pub content: UserIdContent,
-    /// When the signature that speaks for it was made, seconds since 1970; 0 if there is none or it
-    /// is void.
+    /// Creation time of the deciding self-signature, in seconds since 1970; 0 if there is no such signature
+    /// or it is void.
     pub created: u32,
-    /// When that signature expires, 0 for never.
+    /// Expiry time of that signature, 0 for never.
     pub expires: u32,
-    /// Revoked, and not certified again since.
+    /// Whether the user ID is revoked and has no newer certification.
     pub revoked: bool,
-    /// The one to show where there is room for one.
+    /// Whether this is the primary user ID, shown where there is room for only one.
     pub primary: bool,
 }
 
-/// What stands in a user ID packet or user attribute packet.
+/// The content of a user ID packet or user attribute packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum UserIdContent {
     /// The bytes of a user ID, UTF-8 by convention.
     Text(Vec<u8>),
-    /// A user attribute: how many subpackets, how many bytes, and their RIPEMD-160 digest.
+    /// A user attribute, described by its number of subpackets, its length and its RIPEMD-160 digest.
     Attribute {
-        /// Subpackets (RFC 9580, section 5.12).
+        /// Number of subpackets (RFC 9580, section 5.12).
         count: u32,
-        /// Bytes of the packet body.
+        /// Number of bytes of the packet body.
         bytes: u32,
-        /// Digest of the body, by which GnuPG names it.
+        /// Digest of the packet body, by which GnuPG names the attribute.
         digest: [u8; 20],
     },
 }
@@ -140,51 +141,51 @@ pub enum UserIdContent {
 /// A designated revoker in a summary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RevokerSummary {
-    /// Who it is.
+    /// The revoker's key and class.
     pub revoker: Revoker,
-    /// Whether its certificate is at hand, and whether it has revoked.
+    /// Whether the revoker's certificate is available, and whether the revoker has revoked the key.
     pub state: RevokerState,
 }
 
-/// The span of time in which a summary says the truth, in seconds since 1970.
+/// The span of time for which a summary is true, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Span {
-    /// The first second.
+    /// The first second of the span.
     pub from: u32,
-    /// The first second after it, `u32::MAX` for no end.
+    /// The first second after the span, `u32::MAX` for no end.
     pub until: u32,
 }
 
-/// What a listing says about a certificate.
+/// The summary of a certificate for listings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Summary {
     /// The primary key.
     pub primary: KeySummary,
     /// User IDs and attributes, in canonical order.
     pub user_ids: Vec<UserIdSummary>,
-    /// Subkeys in canonical order, which is that of their creation.
+    /// Subkeys in canonical order, which is the order of their creation.
     pub subkeys: Vec<KeySummary>,
-    /// Keys that may revoke this one.
+    /// Designated revokers of the key.
     pub revokers: Vec<RevokerSummary>,
     /// Number of signature packets.
     pub signatures: u32,
-    /// Whether all self-signatures were computed ([`crate::Verification::Full`]).
+    /// Whether all self-signatures were verified ([`crate::Verification::Full`]).
     pub checked: bool,
-    /// When the summary holds.
+    /// The span of time for which the summary is true.
     pub holds: Span,
 }
 
 impl Summary {
-    /// The summary of `cert` at `now` (seconds since 1970), given the verdicts on its signatures in
-    /// canonical order.
+    /// Computes the summary of `cert` at `now` (seconds since 1970). `verdicts` are those on its signatures,
+    /// in canonical order.
     #[must_use]
     pub fn evaluate(cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
         Evaluation::new(cert, verdicts, now).finish()
     }
 
-    /// Asks the designated revokers: a key that one of them has revoked by `now` is revoked, as by its owner.
-    /// `look_up` gives the body of the packet of a primary key. Without this the summary says that all
-    /// revokers are unknown. What they say of a key that its owner has revoked is not looked at.
+    /// Applies the revocations of designated revokers: a key that one of them has revoked by `now` is
+    /// revoked, as if by its owner. `look_up` returns the body of a primary key packet. Without this call the
+    /// summary has all revokers as unknown. If the owner has revoked the key, the revokers are not consulted.
     pub fn ask_revokers(
         &mut self,
         cert: &Cert,
@@ -210,7 +211,7 @@ impl Summary {
         }
     }
 
-    /// The designated revokers who have revoked the key.
+    /// The designated revokers that have revoked the key.
     pub fn revoked_by(&self) -> impl Iterator<Item = Fingerprint> + '_ {
         let revoked = |revoker: &&RevokerSummary| revoker.state == RevokerState::Revoked;
         self.revokers.iter().filter(revoked).map(|revoker| revoker.revoker.fingerprint)
@@ -233,7 +234,7 @@ impl Summary {
         self.key_validity(&self.primary, now)
     }
 
-    /// The state of one of the keys: a subkey is never better than the primary key.
+    /// The state of one of the keys. A subkey is never in a better state than the primary key.
     #[must_use]
     pub fn key_validity(&self, key: &KeySummary, now: u32) -> Validity {
         let own = |key: &KeySummary| match key {
@@ -245,7 +246,7 @@ impl Summary {
         own(key).min(own(&self.primary))
     }
 
-    /// The user ID to show where there is room for one.
+    /// The primary user ID, shown where there is room for only one.
     #[must_use]
     pub fn primary_user_id(&self) -> Option<&[u8]> {
         let texts = || {
@@ -265,7 +266,7 @@ impl Summary {
         })
     }
 
-    /// What the certificate as a whole can do at `now`.
+    /// The capabilities that the certificate as a whole has at `now`.
     #[must_use]
     pub fn usable(&self, now: u32) -> Capabilities {
         let mut usable = 0;
@@ -277,7 +278,7 @@ impl Summary {
 }
 
 impl UserIdSummary {
-    /// The state of the user ID, not looking at its key.
+    /// The state of the user ID, without regard to its key.
     #[must_use]
     pub fn validity(&self, now: u32) -> Validity {
         match self {
@@ -289,7 +290,7 @@ impl UserIdSummary {
     }
 }
 
-/// The work of evaluating one certificate.
+/// The evaluation of one certificate.
 struct Evaluation<'a> {
     cert: &'a Cert,
     now: u32,
@@ -298,7 +299,7 @@ struct Evaluation<'a> {
     checked: bool,
 }
 
-/// What the signature that speaks for a user ID says about the primary key.
+/// Statements about the primary key in the deciding self-signature of a user ID.
 struct Claim {
     created: u32,
     flags: Option<Capabilities>,
@@ -420,7 +421,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The newest signature of a kind that has not expired; among equals the last.
+    /// The newest unexpired signature of one kind; among equally new ones the last.
     fn newest<'s>(
         &self,
         signatures: &'s [Signature<'a>],
@@ -442,13 +443,13 @@ impl<'a> Evaluation<'a> {
         };
         let mut summary =
             UserIdSummary { content, created: 0, expires: 0, revoked: false, primary: false };
-        // The newest signature speaks, and if it has expired, so has the user ID.
+        // The newest signature decides. If it has expired, the user ID has expired too.
         let Some(newest) = signatures.iter().max_by_key(|s| s.created) else {
             return (summary, None);
         };
         if newest.kind == kind::CERTIFICATION_REVOCATION {
             summary.revoked = true;
-            // It bound the user ID once, which is enough to make the key one of its own.
+            // The revocation shows that the user ID was once bound, which is enough to bind the key too.
             return (summary, Some(Claim { created: 0, flags: None, key_expires: 0 }));
         }
         summary.expires = newest.expires;
@@ -486,7 +487,7 @@ impl<'a> Evaluation<'a> {
 }
 
 impl Span {
-    /// Narrows the span to the side of `time` on which `now` lies.
+    /// Shortens the span to the side of `time` that contains `now`.
     pub fn note(&mut self, time: u32, now: u32) {
         if time != 0 && time <= now {
             self.from = self.from.max(time);
@@ -495,7 +496,7 @@ impl Span {
         }
     }
 
-    /// Whether `now` lies within.
+    /// Whether `now` is within the span.
     #[must_use]
     pub fn contains(self, now: u32) -> bool {
         (self.from..self.until).contains(&now)
@@ -524,8 +525,8 @@ fn key_summary(key: &Key<'_>) -> KeySummary {
     }
 }
 
-/// Leaves the mark of the primary user ID on exactly one: the newest of those that claim it, else the
-/// newest; among equals the longest, then the last in byte order.
+/// Keeps the primary mark on exactly one user ID: the newest that claims it, else the newest of all. Among
+/// equals the longest text wins, then the last in byte order.
 fn choose_primary(user_ids: &mut [UserIdSummary]) {
     fn key(user_id: &UserIdSummary) -> (bool, u32, usize, &[u8]) {
         let text: &[u8] = match &user_id.content {

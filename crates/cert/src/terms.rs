@@ -1,44 +1,43 @@
-//! The terms by which a certificate is found: what the indexes of a store are made of.
+//! The search terms of a certificate, from which a store builds its indexes.
 
 use crate::hash::sha256;
 use crate::summary::Summary;
 use crate::{Addressee, Cert, Fingerprint, user_id};
 
-/// A name in a form that an index keeps: 32 bits of a digest, 63 of a fingerprint, all 64 of a key ID.
-/// It selects candidates and proves nothing.
+/// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint, all 64 of a key ID. A
+/// handle selects candidates and proves nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Handle(pub u64);
 
 impl Handle {
-    /// The handle under which user IDs are found exactly: by their e-mail address, or by all of their text if
-    /// they have none. What is not UTF-8 is replaced, as in [`user_id::text`].
+    /// The handle for an exact search of user IDs: by e-mail address, or by the whole text of a user ID
+    /// without one. Bytes that are not UTF-8 are replaced, as in [`user_id::text`].
     #[must_use]
     pub fn of_addressee(addressee: &Addressee) -> Self {
         Self::first_octets(&sha256(&[user_id::text(addressee.as_bytes()).as_bytes()]))
     }
 
-    /// The handle of any bytes, given in parts.
+    /// The handle of a byte string, given in parts.
     #[must_use]
     pub fn of_bytes(parts: &[&[u8]]) -> Self {
         Self::first_octets(&sha256(parts))
     }
 
-    /// The leading bits of a fingerprint, in an order that is that of the fingerprints.
+    /// The leading bits of a fingerprint. Handles sort in the order of the fingerprints.
     #[must_use]
     pub fn of_fingerprint(fingerprint: Fingerprint) -> Self {
         let octets = fingerprint.as_bytes().iter().take(8);
         Self(octets.fold(0, |handle, &b| handle << 8 | u64::from(b)) >> 1)
     }
 
-    /// The first four octets of a longer name: few enough to be cheap to store, enough to be nearly
-    /// alone among millions.
+    /// The first four octets of a longer name: cheap to store, and nearly unique among millions of names.
     #[must_use]
     pub fn first_octets(bytes: &[u8]) -> Self {
         Self(bytes.iter().take(4).fold(0, |handle, &b| handle << 8 | u64::from(b)))
     }
 }
 
-/// The terms of one certificate, each list in ascending order, without repetition.
+/// The search terms of one certificate. Each list is in ascending order without duplicates.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Terms {
     /// The fingerprint of the primary key.
@@ -47,9 +46,9 @@ pub struct Terms {
     pub keys: Vec<Handle>,
     /// First octets of the keygrips.
     pub keygrips: Vec<Handle>,
-    /// Whom user IDs name: by e-mail address, or by their text if they have none.
+    /// Identities in user IDs: the e-mail address, or the whole text of a user ID without one.
     pub addresses: Vec<Handle>,
-    /// The keys that it names as its revokers, whether they may be or not.
+    /// The designated revokers that the certificate names, whether the naming signatures are good or not.
     pub revokers: Vec<Handle>,
     /// All user IDs, one per line, for full-text search. Empty if there is none.
     pub text: String,
@@ -83,7 +82,7 @@ impl Terms {
     }
 }
 
-/// The text under which a certificate is put into the full-text indexes.
+/// The text of a certificate for the full-text indexes.
 #[must_use]
 pub fn text(summary: &Summary) -> String {
     let lines: Vec<_> = summary.texts().map(user_id::text).collect();

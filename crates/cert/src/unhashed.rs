@@ -1,7 +1,7 @@
-//! The unhashed area of a signature, reduced to the subpackets that are of use there.
+//! Reduces the unhashed area of a signature to the subpackets that are useful there.
 //!
-//! A signature does not cover its unhashed area: anybody may write into it, also subpackets that make other
-//! readers refuse the whole signature. A revocation must not vanish by that.
+//! A signature does not cover its unhashed area. Anybody may write into that area, also subpackets that
+//! make other programs refuse the whole signature. A revocation must not become ineffective in this way.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ const ISSUER: u8 = 16;
 const EMBEDDED_SIGNATURE: u8 = 32;
 const ISSUER_FINGERPRINT: u8 = 33;
 
-/// The body of a signature packet whose unhashed area has well-formed issuers and embedded signatures, and
-/// nothing else. What the signature covers stays as it is, and so does its arithmetic.
+/// The body of a signature packet whose unhashed area has only well-formed issuers and embedded signatures.
+/// The signed part stays unchanged, and so does the verdict on the signature.
 ///
 /// `None` if the fields of the signature do not fit.
 #[must_use]
@@ -36,11 +36,11 @@ fn plain(body: &[u8], embedded: bool) -> Option<Vec<u8>> {
     let width = if signature.version == 6 { 4 } else { 2 };
     let behind = signature.hashed.len() + width + signature.unhashed_area.len();
     let length = u32::try_from(area.len()).ok()?.to_be_bytes();
-    // Lengths that took more octets than they need get shorter, so the area never grows.
+    // Lengths that were written with too many octets become shorter, so the area never grows.
     Some([signature.hashed, &length[4 - width..], &area, &body[behind..]].concat())
 }
 
-/// The body of a subpacket as it may stay in an unhashed area.
+/// The body of a subpacket in the form that may stay in an unhashed area. `None` if it is dropped.
 fn useful(kind: u8, body: &[u8], embedded: bool) -> Option<Cow<'_, [u8]>> {
     let fits = match (kind, body) {
         (ISSUER, id) => id.len() == 8,

@@ -1,30 +1,30 @@
-//! User IDs as text: how they are searched, and how they are named. For the address in them see
-//! [`crate::address`].
+//! User IDs as text: search forms and names. For the address in a user ID see [`crate::address`].
 
 use std::borrow::Cow;
 
-/// The text of a user ID, with what is not UTF-8 replaced.
+/// The text of a user ID, in which bytes that are not UTF-8 are replaced.
 #[must_use]
 pub fn text(user_id: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(user_id)
 }
 
-/// The form in which substrings are looked for: lower case.
+/// The form for substring searches: lower case.
 #[must_use]
 pub fn folded(text: &str) -> String {
     text.to_lowercase()
 }
 
-/// The words of a text: runs of letters and digits, in lower case.
+/// The words of a text: sequences of letters and digits, in lower case.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
-    // Folded first: the lower case of a letter can be a letter and a mark, which ends a word.
+    // The text is folded first, because the lower case of a letter can be a letter and a mark, and a
+    // mark ends a word.
     let text = folded(text);
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// Names a user ID or attribute where its text is not to be kept: the SHA-256 digest of its packet
-/// body.
+/// A name for a user ID or attribute where its text must not be stored: the SHA-256 digest of its
+/// packet body.
 #[must_use]
 pub fn digest(body: &[u8]) -> [u8; 32] {
     crate::hash::sha256(&[body])

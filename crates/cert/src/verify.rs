@@ -1,12 +1,12 @@
-//! Verdicts on the signatures that a certificate makes about itself.
+//! Verdicts on the self-signatures of a certificate.
 //!
-//! A verdict is arithmetic only: it depends on the key, the component and the signature, never on
-//! time or policy, so it is computed once and kept for ever. What a good signature is worth today is
-//! decided by [`crate::summary`].
+//! A verdict is pure arithmetic. It depends on the key, the component and the signature, never on time or
+//! policy, so it is computed once and stored permanently. [`crate::summary`] decides what a good signature
+//! means today.
 //!
-//! The work is done where it is cheapest: a digest that differs in its first 16 bits ends it; RSA
-//! keys are set up once per certificate (AWS-LC); Ed25519 signatures of many certificates are checked
-//! as batches ([`crate::ed25519`]); [`crate::arithmetic`] has all else.
+//! The cheapest check comes first. A digest whose first 16 bits differ ends the check. RSA keys are set up
+//! once per certificate (AWS-LC). Ed25519 signatures of many certificates are checked in batches
+//! ([`crate::ed25519`]). [`crate::arithmetic`] handles all other algorithms.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -24,30 +24,30 @@ use crate::packet::{PacketRef, Tag};
 use crate::signature::kind;
 use crate::{Cert, Curve, Key, Signature};
 
-/// What is known of one signature packet.
+/// The verdict on one signature packet.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Verdict {
-    /// Says to be made by the primary key; nobody has looked yet.
+    /// Names the primary key as its issuer; not verified yet.
     Unchecked = 0,
     /// Made by the primary key over this component.
     Good = 1,
-    /// Says to be made by the primary key, but was not.
+    /// Names the primary key as its issuer, but was not made by it.
     Bad = 2,
-    /// Uses an algorithm, version or curve that cannot be computed here.
+    /// Uses an algorithm, version or curve that is not supported here.
     Unsupported = 3,
-    /// Uses a digest that proves nothing (MD5).
+    /// Uses a broken digest algorithm (MD5).
     Weak = 4,
     /// Its fields do not fit into the packet.
     Malformed = 5,
     /// Names another key as its issuer, or none.
     Foreign = 6,
-    /// Its type does not belong below this component.
+    /// Its type does not belong on this component.
     Misplaced = 7,
 }
 
 impl Verdict {
-    /// Reads the number that a verdict was cast to.
+    /// The verdict with a number, as given by casting [`Self`] to `u8`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         const ALL: [Verdict; 8] = [
@@ -64,37 +64,38 @@ impl Verdict {
     }
 }
 
-/// Whether self-signatures are to be computed.
+/// Whether self-signatures are verified now.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Verification {
-    /// All of them.
+    /// Verify all self-signatures.
     #[default]
     Full,
-    /// None: they stay [`Verdict::Unchecked`].
+    /// Verify none: they stay [`Verdict::Unchecked`].
     Deferred,
 }
 
-/// The number of this verifier: it grows when signatures are judged in another way, or when an algorithm is
-/// learned. A store records it beside the verdicts.
+/// The version of this verifier. It grows when signatures are judged differently, or when an algorithm is
+/// added. A store records it beside the verdicts.
 ///
-/// 1 was the verifier that numbered nothing. It took Ed25519 signatures for good that other programs call
-/// bad, and called signatures bad that claim to be older than their key. 2 computes mathematics only.
+/// Version 1 did not record its number. It accepted Ed25519 signatures that other programs reject, and
+/// rejected signatures whose claimed date is before their key's. Version 2 checks the arithmetic only.
 pub const VERIFIER: u8 = 2;
 
-/// Verdicts that were made earlier, by the verifier with a certain number.
+/// Earlier verdicts, and the version of the verifier that made them.
 #[derive(Clone, Copy, Debug)]
 pub struct Earlier<'a> {
-    /// One per signature, in canonical packet order; missing ones count as [`Verdict::Unchecked`].
+    /// One verdict per signature, in canonical packet order. Missing verdicts count as
+    /// [`Verdict::Unchecked`].
     pub verdicts: &'a [Verdict],
-    /// The number of the verifier that made them.
+    /// The version of the verifier that made the verdicts.
     pub verifier: u8,
 }
 
 impl Earlier<'_> {
-    /// The earlier verdict on a signature, if this verifier comes to the same. `None` if the signature is
-    /// to be computed.
+    /// The earlier verdict on a signature, if this verifier comes to the same. `None` if the signature must
+    /// be verified again.
     ///
-    /// A later verifier than this one may know more, but not in a way that can be relied on here.
+    /// A newer verifier than this one may know more, but this version cannot rely on it.
     fn certain(&self, number: usize, algorithm: u8) -> Option<Verdict> {
         let verdict = *self.verdicts.get(number)?;
         let is_certain = match verdict {
@@ -107,8 +108,8 @@ impl Earlier<'_> {
     }
 }
 
-/// How many certificates are verified as one unit of work: large enough for Ed25519 batches to pay, small
-/// enough to keep all cores busy.
+/// Number of certificates that are verified as one unit of work: large enough for efficient Ed25519 batches,
+/// small enough to keep all cores busy.
 const UNIT_CERTS: std::ops::RangeInclusive<usize> = 256..=1024;
 
 /// Verdicts on all signatures of `certs`, one list per certificate in canonical packet order.
@@ -120,11 +121,11 @@ pub fn verdicts(certs: &[&Cert], verification: Verification) -> Vec<Vec<Verdict>
     renewed(&certs, verification)
 }
 
-/// Verdicts on all signatures of `certs`, those taken from earlier ones that this verifier agrees with. Uses
-/// all cores.
+/// Verdicts on all signatures of `certs`. Earlier verdicts are reused where this verifier agrees with them.
+/// Uses all cores.
 ///
-/// Where `verification` is put off, what was unchecked stays so, and what is uncertain is computed
-/// nevertheless.
+/// If `verification` is deferred, unchecked signatures stay unchecked, but uncertain verdicts are still
+/// recomputed.
 #[must_use]
 pub fn renewed(certs: &[(&Cert, Earlier<'_>)], verification: Verification) -> Vec<Vec<Verdict>> {
     let unit = certs.len().div_ceil(2 * rayon::current_num_threads());
@@ -143,10 +144,11 @@ pub fn renewed(certs: &[(&Cert, Earlier<'_>)], verification: Verification) -> Ve
         .collect()
 }
 
-/// Verdicts on `joined`, those of its signatures that are in `known` taken from there.
+/// Verdicts on the signatures of `joined`. Those that `known` has too are taken from `verdicts`; the others
+/// are not verified here.
 #[must_use]
 pub fn carried_over(joined: &Cert, known: &Cert, verdicts: &[Verdict]) -> Vec<Verdict> {
-    // Components can be large and have many signatures: each is looked up once.
+    // Components can be large and have many signatures, so each is looked up only once.
     let mut earlier: HashMap<PacketRef<'_>, HashMap<&[u8], Verdict>> = HashMap::new();
     let mut verdicts = verdicts.iter().copied();
     for (component, bodies) in by_component(known) {
@@ -163,7 +165,7 @@ pub fn carried_over(joined: &Cert, known: &Cert, verdicts: &[Verdict]) -> Vec<Ve
         .collect()
 }
 
-/// The components of a certificate with the signatures on each.
+/// The components of a certificate, each with its signatures.
 fn by_component(cert: &Cert) -> Vec<(PacketRef<'_>, Vec<&[u8]>)> {
     let mut components: Vec<(PacketRef<'_>, Vec<&[u8]>)> = Vec::new();
     for packet in cert.packets() {
@@ -175,14 +177,14 @@ fn by_component(cert: &Cert) -> Vec<(PacketRef<'_>, Vec<&[u8]>)> {
     components
 }
 
-/// Checks the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`.
+/// Verifies the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`.
 #[must_use]
 pub fn complete(joined: &Cert, carried: Vec<Verdict>, verification: Verification) -> Vec<Verdict> {
     renew(joined, carried, VERIFIER, verification)
 }
 
-/// Checks the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`, and those that the
-/// verifier with number `verifier`, from which the others are, may have judged differently.
+/// Verifies the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`. Also verifies those
+/// that the verifier of version `verifier`, which made the other verdicts, may have judged differently.
 #[must_use]
 pub fn renew(
     joined: &Cert,
@@ -209,7 +211,7 @@ pub(crate) fn signatures(cert: &Cert) -> impl Iterator<Item = (PacketRef<'_>, &[
     })
 }
 
-/// Whether a signature of this type may stand below a component of this kind.
+/// Whether a signature of this type may be on a component of this kind.
 fn belongs(kind: u8, component: Tag) -> bool {
     match component {
         Tag::PUBLIC_KEY => matches!(kind, kind::DIRECT_KEY | kind::KEY_REVOCATION),
@@ -258,30 +260,31 @@ fn check(
         .collect()
 }
 
-/// The primary key, set up for checking.
+/// The primary key, prepared for verification.
 pub(crate) struct Verifier<'a> {
     primary: Key<'a>,
     setup: KeySetup,
-    /// Digests that have taken in the primary key and one component: by hash algorithm, and whether
-    /// for version 3. The signatures on a component share them, so each component is hashed once per
-    /// algorithm, however many signatures are on it.
+    /// Digests that have taken in the primary key and one component, by hash algorithm and whether for
+    /// version 3. The signatures on a component share them, so each component is hashed once per algorithm,
+    /// whatever its number of signatures.
     begun: HashMap<(u8, bool), Hasher>,
     component: Option<PacketRef<'a>>,
-    /// What may still be hashed for salted signatures, which cannot share anything.
+    /// Number of bytes that may still be hashed for salted signatures, which cannot share digests.
     salted_bytes: usize,
 }
 
-/// Checks what others certified of one certificate. Each component is hashed once for all of them.
+/// Verifies third-party certifications of one certificate. Each component is hashed once for all of them.
 pub struct Certified<'a>(Verifier<'a>);
 
 impl<'a> Certified<'a> {
-    /// For `cert`; `None` if its primary key cannot be read.
+    /// Prepares `cert`. `None` if its primary key cannot be read.
     #[must_use]
     pub fn new(cert: &'a Cert) -> Option<Self> {
         Some(Self(Verifier::new(Key::parse(cert.packets().next()?).ok()?)))
     }
 
-    /// Whether `issuer` made a signature with this body on `component`. `setup` is that of the issuer.
+    /// The verdict on a signature with this body on `component`, as a signature by `issuer`. `setup` belongs
+    /// to the issuer.
     pub fn by(
         &mut self,
         issuer: &Key<'_>,
@@ -302,8 +305,8 @@ impl<'a> Certified<'a> {
     }
 }
 
-/// Bytes that are hashed for the version 6 signatures of one certificate: 1 GiB. Signatures beyond that
-/// are [`Verdict::Unsupported`]; real certificates stay below by a factor of ten thousand.
+/// Maximum number of bytes hashed for the version 6 signatures of one certificate: 1 GiB. Signatures beyond
+/// that are [`Verdict::Unsupported`]. Real certificates need less than a ten-thousandth of that.
 const SALTED_BYTES_MAX: usize = 1 << 30;
 
 impl<'a> Verifier<'a> {
@@ -330,8 +333,8 @@ impl<'a> Verifier<'a> {
         self.setup.verify(&self.primary, signature, &digest, defer)
     }
 
-    /// The digest that a signature on `component` is about, whoever made it; `None` if it cannot be
-    /// computed here.
+    /// The digest that a signature on `component` signs, for any signer. `None` if it cannot be computed
+    /// here.
     pub(crate) fn digest_of(
         &mut self,
         component: PacketRef<'a>,
@@ -340,7 +343,7 @@ impl<'a> Verifier<'a> {
         self.digest(component, signature).ok()
     }
 
-    /// The digest that a signature is about (RFC 9580, section 5.2.4).
+    /// The digest that a signature signs (RFC 9580, section 5.2.4).
     fn digest(
         &mut self,
         component: PacketRef<'a>,
@@ -354,7 +357,8 @@ impl<'a> Verifier<'a> {
             self.begin(&mut hasher, component, false)?;
             hasher
         } else {
-            // The same place in memory, not the same content, which would be compared every time.
+            // Compares addresses in memory. Comparing contents would be slow, since it happens for every
+            // signature.
             if !self.component.is_some_and(|last| std::ptr::eq(last.body, component.body)) {
                 self.begun.clear();
                 self.component = Some(component);
@@ -373,7 +377,7 @@ impl<'a> Verifier<'a> {
         signature.digest(hasher).ok_or(Verdict::Unsupported)
     }
 
-    /// Takes in the primary key and the component.
+    /// Hashes the primary key and the component.
     #[expect(clippy::cast_possible_truncation, reason = "packet bodies are at most 16 MiB")]
     fn begin(
         &self,
@@ -403,21 +407,21 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// What was computed of a public key on the way to checking its signatures, so that the next one does not
-/// pay for it again. It must be used with one key only.
+/// Intermediate results of a public key, kept so that checking its next signature is faster. A setup must be
+/// used with one key only.
 #[derive(Default)]
 pub struct KeySetup {
-    /// RSA keys by hash algorithm.
+    /// RSA keys in AWS-LC's form, by hash algorithm.
     rsa: [OnceLock<Option<signature::ParsedPublicKey>>; 11],
     /// An Ed25519 key, decompressed.
     ed25519: OnceLock<Option<Arc<ed25519::PublicKey>>>,
 }
 
 impl KeySetup {
-    /// Whether `key` made `signature` over what `digest` is of.
+    /// Verifies that `key` made `signature` over the data of `digest`.
     ///
-    /// An Ed25519 signature may be handed to `defer` instead, to be checked with others; then the verdict
-    /// is [`Verdict::Unchecked`].
+    /// An Ed25519 signature may be given to `defer` instead, to be checked in a batch. The verdict is then
+    /// [`Verdict::Unchecked`].
     pub fn verify(
         &self,
         key: &Key<'_>,
@@ -463,7 +467,7 @@ impl KeySetup {
         Verdict::Unchecked
     }
 
-    /// The key for AWS-LC, `None` for sizes that it refuses.
+    /// The key in AWS-LC's form. `None` for sizes that AWS-LC refuses.
     fn rsa_key(
         &self,
         bits: u16,
@@ -489,7 +493,7 @@ impl KeySetup {
     }
 }
 
-/// One RSA signature: an MPI, padded to the length of the modulus.
+/// Reads one RSA signature: an MPI, padded to the length of the modulus.
 fn rsa(
     key: &signature::ParsedPublicKey,
     modulus_bytes: usize,
@@ -523,7 +527,7 @@ pub(crate) fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
     Some(out)
 }
 
-/// Ed25519 signatures of one unit of work, and whose they are: numbers of the certificate and the signature.
+/// The Ed25519 signatures of one unit of work, each with the index of its certificate and of its signature.
 #[derive(Default)]
 struct Batch {
     jobs: Vec<Job>,
@@ -531,7 +535,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Writes the verdicts to where they belong.
+    /// Writes each verdict to the place of its signature.
     fn write(self, verdicts: &mut [Vec<Verdict>]) {
         for ((cert, signature), verdict) in
             self.places.into_iter().zip(ed25519_verdicts(&self.jobs))

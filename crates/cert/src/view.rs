@@ -1,8 +1,8 @@
-//! What a peer's set of certificates consists of.
+//! Views: the data sets that gossip peers derive from certificates.
 //!
-//! The store keeps every packet. Keyservers that gossip compare digests, and a digest is that of what
-//! the peer keeps: each kind of software has its own rules, so each has its own view of our store.
-//! The rules are written down in `docs/formats/views.md`.
+//! The store keeps every packet. Keyservers that gossip compare digests of the packets they keep.
+//! Each keyserver program keeps packets by rules of its own, so each program has its own view of our
+//! store. `docs/formats/views.md` describes the rules.
 
 mod hockeypuck;
 
@@ -12,28 +12,28 @@ use crate::cert::sks_digest;
 use crate::verify::Verdict;
 use crate::{Cert, PacketRef};
 
-/// A data set that gossip peers reconcile: which packets of our certificates are in it.
+/// A data set that gossip peers reconcile: a selection of packets of our certificates.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum View {
-    /// Every packet, as SKS has it.
+    /// Every packet, as SKS keeps them.
     Sks,
-    /// What Hockeypuck 2.2.1 to 2.3.3 keep.
+    /// The packets that Hockeypuck 2.2.1 to 2.3.3 keep.
     Hockeypuck23,
 }
 
-/// A name that is not that of a [`View`].
+/// The name is not that of a [`View`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("no view is called \"{name}\"; there are {}", View::ALL.map(View::name).join(" and "))]
 pub struct UnknownView {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }
 
 impl View {
-    /// All of them, by number.
+    /// All views, by number.
     pub const ALL: [Self; 2] = [Self::Sks, Self::Hockeypuck23];
 
-    /// The number under which a store remembers the view. It never changes.
+    /// The number of the view in a store. It never changes.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -42,13 +42,13 @@ impl View {
         }
     }
 
-    /// Reads what [`Self::number`] gave.
+    /// The view with a number of [`Self::number`].
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// The name under which the view is configured.
+    /// The name of the view in configuration files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,8 @@ impl View {
         }
     }
 
-    /// What peers of this view call it in the handshake, in the order in which they compare it.
+    /// The filter names that peers of this view send in the handshake, in the order in which they
+    /// compare them.
     #[must_use]
     pub fn filters(self) -> &'static str {
         match self {
@@ -70,7 +71,7 @@ impl View {
         }
     }
 
-    /// The digest of a certificate as this view has it, `None` if the view leaves it out.
+    /// The digest of a certificate in this view. `None` if the view leaves the certificate out.
     ///
     /// `verdicts` are those on all signatures of `cert`, in canonical packet order.
     #[must_use]
@@ -87,7 +88,7 @@ impl View {
         }
     }
 
-    /// The packets of a certificate that this view has, `None` if the view leaves it out.
+    /// The certificate with the packets of this view. `None` if the view leaves the certificate out.
     #[must_use]
     pub fn cert(self, cert: &Cert, verdicts: &[Verdict]) -> Option<Cert> {
         match self {

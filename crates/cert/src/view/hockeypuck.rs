@@ -1,8 +1,9 @@
-//! What Hockeypuck 2.2.1 to 2.3.3 keep of a certificate: `docs/formats/views.md`, step by step.
+//! The packets of a certificate that Hockeypuck 2.2.1 to 2.3.3 keep. This follows
+//! `docs/formats/views.md` step by step.
 //!
-//! Our verdicts are used where its arithmetic is the same as ours. Where it is not (signatures that it
-//! takes for the owner's and we do not, digests whose first bits are wrong, signing subkeys that must
-//! sign back), the work is done here.
+//! Our verdicts are used where Hockeypuck's arithmetic is the same as ours. Where it differs, this
+//! module verifies signatures itself: signatures that Hockeypuck takes for the owner's and we do not,
+//! digests whose first bits are wrong, and signing subkeys that must sign their primary key.
 
 use crate::arithmetic;
 use crate::fields::Fields;
@@ -11,18 +12,18 @@ use crate::signature::{Subpacket, Subpackets, kind};
 use crate::verify::{Verdict, Verifier};
 use crate::{Cert, Curve, Key, Signature};
 
-/// Longer packets are passed over when a certificate is read.
+/// Maximum bytes of a packet body. Larger packets are skipped when a certificate is read.
 const PACKET_BYTES_MAX: usize = 8192;
 
-/// Longer certificates are refused. It is the bodies of the packets that count.
+/// Maximum bytes of a certificate, counting packet bodies only. Larger certificates are refused.
 const CERT_BYTES_MAX: usize = 1 << 20;
 
-/// Which packets are kept, by their place in the certificate; `None` if it is left out.
+/// The kept packets, as one `bool` per packet of the certificate. `None` if the certificate is left out.
 pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
     let primary = cert.packets().next()?;
     let public = PublicKey::read(primary)?;
-    // In version 3 the digest is begun with a length that is 2 too small: no signature fits. With octets
-    // behind it, the key has another fingerprint there.
+    // In version 3, Hockeypuck starts the digest with a length that is 2 too small, so no signature
+    // verifies. A key with octets after its fields has another fingerprint in Hockeypuck.
     if public.version < 4 || public.bytes != primary.body.len() {
         return None;
     }
@@ -56,7 +57,7 @@ pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
     (selection.bound && bytes <= CERT_BYTES_MAX).then_some(selection.keep)
 }
 
-/// The work on one certificate.
+/// The selection of packets of one certificate.
 struct Selection<'a> {
     id: u64,
     fingerprint: crate::Fingerprint,
@@ -64,24 +65,24 @@ struct Selection<'a> {
     key: Key<'a>,
     verifier: Verifier<'a>,
     keep: Vec<bool>,
-    /// The key is revoked in a way that says nothing it ever signed is to be believed.
+    /// Whether the key is revoked for a reason that invalidates all its signatures, also old ones.
     hard_revoked: bool,
-    /// There is a valid self-signature.
+    /// Whether there is a valid self-signature.
     bound: bool,
 }
 
-/// A component that can be read, with what is known of the signatures on it so far.
+/// A readable component, with the state of its signatures so far.
 struct Component<'a> {
     at: usize,
-    /// What is hashed of it.
+    /// The part of the packet that is hashed.
     packet: PacketRef<'a>,
-    /// That is all of it, so that our verdicts are about the same.
+    /// Whether that part is the whole packet, so that our verdicts apply to it.
     as_stored: bool,
     /// The key, if it is a subkey.
     subkey: Option<PublicKey>,
-    /// The owner has signed it.
+    /// Whether the owner has signed the component.
     bound: bool,
-    /// Signatures of others. They are looked at last, since most work is in them.
+    /// Third-party signatures. They are checked last, since they take most of the work.
     others: Vec<(usize, Signature<'a>)>,
 }
 
@@ -131,7 +132,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Keeps a component and the signatures of others on it, or neither.
+    /// Ends a component: keeps it together with its third-party signatures, or drops both.
     fn close(&mut self, component: Option<Component<'a>>) {
         let Some(component) = component else { return };
         self.bound |= component.bound;
@@ -152,12 +153,12 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Whether a signature of another key may stand where it does.
+    /// Whether a third-party signature may be at this place.
     fn is_plausible(&self, component: &PacketRef<'_>, signature: &Signature<'_>) -> bool {
         match component.tag {
             Tag::PUBLIC_KEY => self.may_be_direct(signature),
             Tag::USER_ID => is_on_user_id(signature),
-            // Another key has no say in what belongs to this one.
+            // On a subkey, a third-party signature can only be a revocation.
             _ => signature.kind == kind::SUBKEY_REVOCATION,
         }
     }
@@ -170,7 +171,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Whether a signature is one of the owner, in its place and right.
+    /// Whether a signature is a correct self-signature at a permitted place.
     fn is_valid(&mut self, component: &Component<'a>, read: &Read<'_>, verdict: Verdict) -> bool {
         let signature = &read.signature;
         let in_place = match &component.subkey {
@@ -189,7 +190,7 @@ impl<'a> Selection<'a> {
         right && (!read.says_signing || self.is_signed_back(component, read))
     }
 
-    /// Whether a signature is right, by `signer` or by the primary key.
+    /// Verifies a signature, made by `signer` or by the primary key.
     fn verifies(
         &mut self,
         component: &Component<'a>,
@@ -200,12 +201,12 @@ impl<'a> Selection<'a> {
             return false;
         };
         let digest = digest.as_bytes();
-        // In version 4 the first bits of the digest are not compared.
+        // In version 4, Hockeypuck does not compare the first bits of the digest.
         (signature.version == 4 || digest[..2] == signature.digest_prefix)
             && arithmetic::is_right(&signer.unwrap_or(self.key), signature, digest)
     }
 
-    /// Whether a subkey that is to sign has signed its primary key.
+    /// Whether a signing subkey has signed its primary key.
     fn is_signed_back(&mut self, component: &Component<'a>, read: &Read<'_>) -> bool {
         let Some(subkey) = &component.subkey else { return true };
         let Some(signature) = read.embedded.and_then(Signature::parse) else { return false };
@@ -225,7 +226,7 @@ fn is_on_user_id(signature: &Signature<'_>) -> bool {
 struct PublicKey {
     version: u8,
     algorithm: u8,
-    /// What is read. Octets behind that are kept, but not hashed.
+    /// Number of bytes that Hockeypuck reads. Octets after that are kept, but not hashed.
     bytes: usize,
 }
 
@@ -270,7 +271,7 @@ impl PublicKey {
     }
 }
 
-/// A multiprecision integer with its leading zeros.
+/// A multiprecision integer, including leading zeros.
 fn mpi<'a>(fields: &mut Fields<'a>) -> Option<&'a [u8]> {
     let bits = fields.take(2)?;
     fields.take(usize::from(u16::from_be_bytes([bits[0], bits[1]])).div_ceil(8))
@@ -280,7 +281,7 @@ fn mpi<'a>(fields: &mut Fields<'a>) -> Option<&'a [u8]> {
 fn on_curve(fields: &mut Fields<'_>, version: u8, algorithm: u8) -> Option<()> {
     let len = fields.byte()?;
     let oid = fields.take(usize::from(len))?;
-    // Each curve has one object identifier there.
+    // Hockeypuck knows one object identifier for each curve.
     let curve = Curve::from_oid(oid).filter(|_| !matches!(oid, [0x2b, 0x65, 0x6e | 0x70]))?;
     let point = mpi(fields)?;
     let fits = match (algorithm, curve) {
@@ -306,12 +307,13 @@ fn on_curve(fields: &mut Fields<'_>, version: u8, algorithm: u8) -> Option<()> {
 /// A signature packet that Hockeypuck can read.
 struct Read<'a> {
     signature: Signature<'a>,
-    /// The last issuer that is named, by key ID or fingerprint, the unhashed area after the hashed.
+    /// The last issuer that is named, by key ID or fingerprint. The unhashed area comes after the hashed
+    /// one.
     issuer: u64,
     issuer_fingerprint: Option<&'a [u8]>,
-    /// The key flags say that the subkey is for signing.
+    /// Whether the key flags have the signing flag.
     says_signing: bool,
-    /// The signature that is embedded, without header.
+    /// The embedded signature, without header.
     embedded: Option<&'a [u8]>,
 }
 
@@ -367,7 +369,7 @@ impl<'a> Read<'a> {
         has_time.then_some((read, issuer))
     }
 
-    /// Takes in one subpacket, `None` if it makes the signature unreadable.
+    /// Reads one subpacket. `None` if the subpacket makes the signature unreadable.
     fn subpacket(
         &mut self,
         subpacket: &Subpacket<'a>,
@@ -385,7 +387,7 @@ impl<'a> Read<'a> {
                 body.len() == 4
             }
             3 | 9 => body.len() == 4,
-            // A signature that is not to leave its ring.
+            // A signature that is not exportable is not read.
             4 => *body.first()? != 0,
             5 => body.len() == 2,
             6 => body.last() == Some(&0),
@@ -432,14 +434,14 @@ impl<'a> Read<'a> {
     }
 }
 
-/// A subkey signs its primary key (RFC 9580, section 5.2.1.9).
+/// The signature type by which a subkey signs its primary key (RFC 9580, section 5.2.1.9).
 const PRIMARY_KEY_BINDING: u8 = 0x19;
 
 fn fingerprint_bytes(version: u8) -> usize {
     if version >= 5 { 32 } else { 20 }
 }
 
-/// The numbers of the algorithm are all there, and the algorithm is known.
+/// Checks that the algorithm is known and that all its numbers are there. `None` if not.
 fn numbers_fit(signature: &Signature<'_>) -> Option<()> {
     let mut fields = Fields(signature.numbers);
     match signature.algorithm {
