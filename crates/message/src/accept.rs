@@ -1,7 +1,8 @@
-//! Which signatures make a document accepted: the one place that decides.
+//! The acceptance policy: the one place that decides whether a document with signatures is accepted.
 //!
-//! [`SignatureReport`] says what is so of one signature. [`Facts`] says it of all signatures of a document,
-//! and an [`Acceptance`] makes one answer of that. Every command and every binding asks here.
+//! A [`SignatureReport`] describes one signature. [`Facts`] count all signatures of a document by outcome,
+//! and an [`Acceptance`] turns the reports into one answer. Every command and every language binding asks
+//! this module.
 
 use std::fmt;
 
@@ -9,47 +10,48 @@ use sequoia_openpgp::Fingerprint;
 
 use crate::verify::{Outcome, SignatureReport};
 
-/// The policies by which a document with signatures is accepted or not.
+/// A policy that decides whether a document with signatures is accepted.
 ///
-/// A signature that is not good adds nothing, whatever the reason: only [`Outcome::Bad`] takes something away,
-/// and only where the policy says so.
+/// A signature that is not good never helps a document. Only [`Outcome::Bad`] counts against it, and only
+/// under a policy that says so.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Acceptance {
-    /// At least one signature is good, whatever the others are: the rule of the Stateless OpenPGP interface.
+    /// At least one signature is good, whatever the others are. The Stateless OpenPGP interface has this
+    /// rule.
     AnyValid,
-    /// None is bad and, unless an unsigned document is taken, at least one is good: the default. Signatures
-    /// that say nothing, since their key is not known or they do not count, are reported and no more.
+    /// No signature is bad, and at least one is good unless unsigned documents are accepted: the default.
+    /// Signatures of unknown keys and signatures that do not count are reported, but decide nothing.
     NoneBad(Unsigned),
-    /// Each of these certificates or keys has made a good signature, whatever the other signatures are.
+    /// Each of these certificates or keys made a good signature, whatever the other signatures are.
     Expected(Vec<Fingerprint>),
 }
 
-/// What a document counts that has no good signature, and no bad one.
+/// The verdict on a document that has neither a good nor a bad signature.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unsigned {
-    /// It is accepted: somebody who decrypts wants to read what was sent, signed or not.
+    /// The document is accepted: a recipient who decrypts wants to read it, signed or not.
     Accepted,
-    /// It is not: somebody who verifies wants to know whose it is.
+    /// The document is refused: a user who verifies wants to know the signer.
     Refused,
 }
 
-/// How many of the signatures of a document came out how.
+/// The number of signatures of a document for each outcome.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Facts {
-    /// Good, and they count.
+    /// Good signatures that count.
     pub good: usize,
-    /// The key did not make them over this document.
+    /// Signatures that the key did not make over this document.
     pub bad: usize,
-    /// There is no certificate with their key.
+    /// Signatures whose key is in no known certificate.
     pub no_key: usize,
-    /// Made by the key, but they do not count.
+    /// Signatures that the key made, but that do not count.
     pub not_counted: usize,
-    /// They cannot be checked.
+    /// Signatures that cannot be checked.
     pub unchecked: usize,
 }
 
 impl Facts {
-    /// The facts of all signatures of a document.
+    /// Counts the outcomes of all signatures of a document.
     #[must_use]
     pub fn of(reports: &[SignatureReport]) -> Self {
         let mut facts = Self::default();
@@ -65,7 +67,7 @@ impl Facts {
         facts
     }
 
-    /// How many signatures there are.
+    /// The number of signatures.
     #[must_use]
     pub fn count(&self) -> usize {
         self.good + self.bad + self.no_key + self.not_counted + self.unchecked
@@ -92,31 +94,31 @@ impl fmt::Display for Facts {
     }
 }
 
-/// Why a document is not accepted.
+/// The reason why a document is not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAccepted {
-    /// It has no signature.
+    /// The document has no signature.
     #[error("there is no signature")]
     Unsigned,
-    /// Some signatures are bad.
+    /// At least one signature is bad.
     #[error("a signature is bad (signatures: {facts})")]
     Bad {
-        /// How all of them came out.
+        /// The outcomes of all signatures.
         facts: Facts,
     },
     /// No signature is good.
     #[error("no signature is good (signatures: {facts})")]
     NoneGood {
-        /// How all of them came out.
+        /// The outcomes of all signatures.
         facts: Facts,
     },
-    /// Not all of the expected signers have made a good signature.
+    /// At least one expected signer made no good signature.
     #[error("there is no good signature from {} (signatures: {facts})", names(missing))]
     Missing {
-        /// Those who have made none.
+        /// The expected signers without a good signature.
         missing: Vec<Fingerprint>,
-        /// How all signatures came out.
+        /// The outcomes of all signatures.
         facts: Facts,
     },
 }
@@ -126,11 +128,11 @@ fn names(signers: &[Fingerprint]) -> String {
 }
 
 impl Acceptance {
-    /// Whether a document with these signatures is accepted.
+    /// Decides whether a document with these signatures is accepted.
     ///
     /// # Errors
     ///
-    /// Why it is not.
+    /// [`NotAccepted`] with the reason for the refusal.
     pub fn decide(&self, reports: &[SignatureReport]) -> Result<Facts, NotAccepted> {
         let facts = Facts::of(reports);
         match self {
@@ -156,8 +158,8 @@ impl Acceptance {
         }
     }
 
-    /// The report on which the decision rests: of several signatures on one document, the one to show where
-    /// there is room for one. `None` without signatures.
+    /// The report that explains the decision. Show this one where there is room for one signature only.
+    /// `None` without signatures.
     #[must_use]
     pub fn decisive(&self, reports: &[SignatureReport]) -> Option<usize> {
         let first = |outcome: &Outcome| reports.iter().position(|one| one.outcome == *outcome);
@@ -173,7 +175,7 @@ impl Acceptance {
     }
 }
 
-/// The place of a good signature of a certificate or key.
+/// The index of a good signature made by this certificate or key.
 fn good_one(reports: &[SignatureReport], signer: &Fingerprint) -> Option<usize> {
     let name = signer.to_hex();
     let is_of = |report: &SignatureReport| {
@@ -202,7 +204,7 @@ mod tests {
         Acceptance::Expected(names.iter().map(|name| name.parse().unwrap()).collect())
     }
 
-    /// One row for each mixture that an attacker can make: what each policy says.
+    /// Each row is a mix of signatures that an attacker can produce, with the verdict of each policy.
     #[test]
     fn policies_on_mixtures_of_signatures() {
         use Outcome::{Bad, Good, NoKey};
@@ -210,7 +212,7 @@ mod tests {
         let decrypt = Acceptance::NoneBad(Unsigned::Accepted);
         let weak = || Outcome::NotCounted(NotCounted::Expired);
         let odd = || Outcome::Unchecked("odd".into());
-        // Reports; then any valid, verify, decrypt, expected Alice.
+        // Columns: the reports; then the verdicts of any valid, verify, decrypt, expected Alice.
         let rows: Vec<(Vec<SignatureReport>, [bool; 4])> = vec![
             (vec![], [false, false, true, false]),
             (vec![report(ALICE, Good)], [true, true, true, true]),
@@ -231,7 +233,7 @@ mod tests {
             let said = policies.map(|policy| policy.decide(&reports).is_ok());
             assert_eq!(said, wanted, "{:?}", Facts::of(&reports));
             for policy in policies {
-                // One place for all: what is shown for a document that is not accepted is never good alone.
+                // A document that is not accepted must never show a report that is good on its own.
                 let shown = policy.decisive(&reports);
                 assert_eq!(shown.is_none(), reports.is_empty());
                 if policy.decide(&reports).is_ok() && Facts::of(&reports).good > 0 {
@@ -247,7 +249,7 @@ mod tests {
         let both = expected(&[ALICE, MALLORY]);
         let Err(NotAccepted::Missing { missing, .. }) = both.decide(&reports) else { panic!() };
         assert_eq!(missing, [MALLORY.parse().unwrap()]);
-        // Nobody expected is a mistake of the caller's, not a way to accept all.
+        // An empty list of expected signers is the caller's mistake and must not accept every document.
         assert!(expected(&[]).decide(&reports).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! One AEAD key, ready for many chunks. GCM by AWS-LC, OCB by OpenSSL, EAX by the `eax` crate.
+//! An AEAD key that can seal and open many chunks: GCM by AWS-LC, OCB by OpenSSL, EAX by the `eax` crate.
 
 use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use eax::aead::generic_array::{GenericArray, typenum::U16};
@@ -9,7 +9,7 @@ use openssl::cipher_ctx::CipherCtx;
 use crate::algorithm::{Aead, Cipher, TAG_BYTES};
 use crate::error::{MessageError, Result};
 
-/// A key in one mode. Contexts of OpenSSL have state, so each worker has its own.
+/// An AEAD key in one mode. OpenSSL contexts have state, so each worker has its own key object.
 pub(crate) enum AeadKey {
     Gcm(Box<LessSafeKey>),
     Ocb { seal: CipherCtx, open: CipherCtx },
@@ -21,7 +21,7 @@ pub(crate) enum AeadKey {
 const CHANGED: MessageError = MessageError::Tampered("a chunk does not fit its authentication tag");
 
 impl AeadKey {
-    /// Sets up `key`, which has the length that `cipher` wants.
+    /// Sets up `key`, whose length must be the key length of `cipher`.
     pub(crate) fn new(aead: Aead, cipher: Cipher, key: &[u8]) -> Result<Self> {
         let unsupported = || MessageError::Unsupported(format!("{cipher} in {aead} mode"));
         let wrong_length = |_| MessageError::Malformed("a session key has the wrong length");
@@ -50,7 +50,7 @@ impl AeadKey {
                 let nonce_bytes = aead.nonce_bytes();
                 let contexts = || {
                     let (mut seal, mut open) = (CipherCtx::new()?, CipherCtx::new()?);
-                    // OpenSSL takes nonces of 12 octets unless it is told otherwise before the key.
+                    // OpenSSL assumes nonces of 12 octets unless the length is set before the key.
                     seal.encrypt_init(Some(kind), None, None)?;
                     seal.set_iv_length(nonce_bytes)?;
                     seal.encrypt_init(None, Some(key), None)?;
@@ -75,7 +75,7 @@ impl AeadKey {
         })
     }
 
-    /// Encrypts `data` in place and returns its tag.
+    /// Encrypts `data` in place and returns the authentication tag.
     pub(crate) fn seal(
         &mut self,
         nonce: &[u8],
@@ -106,7 +106,7 @@ impl AeadKey {
         Ok(tag)
     }
 
-    /// Decrypts `data` in place if it fits `tag`; what is in `data` after an error is not to be used.
+    /// Decrypts `data` in place if `tag` fits. After an error, the contents of `data` must not be used.
     pub(crate) fn open(
         &mut self,
         nonce: &[u8],
@@ -136,8 +136,8 @@ impl AeadKey {
     }
 }
 
-/// Runs one chunk through OCB, in place. The last blocks go by way of a buffer, since the binding
-/// wants a block of room behind what it is given.
+/// Encrypts or decrypts one chunk with OCB, in place. The last blocks pass through a buffer, because the
+/// OpenSSL binding needs one spare block of room behind its input.
 fn ocb(
     context: &mut CipherCtx,
     aad: &[u8],

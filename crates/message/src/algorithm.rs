@@ -1,4 +1,4 @@
-//! Ciphers, AEAD modes and chunk sizes, by their numbers in the registries.
+//! Ciphers, AEAD modes and chunk sizes, with their registry numbers.
 
 use std::fmt;
 
@@ -15,18 +15,18 @@ pub enum Cipher {
     /// AES with 256-bit keys.
     #[default]
     Aes256 = 9,
-    /// Triple DES; read only.
+    /// Triple DES; for decryption only.
     TripleDes = 2,
-    /// Camellia with 128-bit keys; read only.
+    /// Camellia with 128-bit keys; for decryption only.
     Camellia128 = 11,
-    /// Camellia with 192-bit keys; read only.
+    /// Camellia with 192-bit keys; for decryption only.
     Camellia192 = 12,
-    /// Camellia with 256-bit keys; read only.
+    /// Camellia with 256-bit keys; for decryption only.
     Camellia256 = 13,
 }
 
 impl Cipher {
-    /// Reads a number of the registry.
+    /// The cipher with this registry number.
     pub(crate) fn from_number(number: u8) -> Result<Self> {
         Ok(match number {
             2 => Self::TripleDes,
@@ -44,7 +44,7 @@ impl Cipher {
         })
     }
 
-    /// Octets of a key.
+    /// The key length in octets.
     #[must_use]
     pub fn key_bytes(self) -> usize {
         match self {
@@ -54,12 +54,12 @@ impl Cipher {
         }
     }
 
-    /// Octets of a block.
+    /// The block length in octets.
     pub(crate) fn block_bytes(self) -> usize {
         if self == Self::TripleDes { 8 } else { 16 }
     }
 
-    /// The cipher on single blocks.
+    /// The cipher in ECB mode, for single blocks.
     pub(crate) fn ecb(self) -> &'static openssl::cipher::CipherRef {
         use openssl::cipher::Cipher as C;
         match self {
@@ -73,7 +73,7 @@ impl Cipher {
         }
     }
 
-    /// The cipher in full-block CFB mode, for those that are written.
+    /// The cipher in full-block CFB mode, for the ciphers that are used to encrypt.
     pub(crate) fn cfb(self) -> Result<&'static openssl::cipher::CipherRef> {
         use openssl::cipher::Cipher as C;
         Ok(match self {
@@ -107,20 +107,20 @@ impl fmt::Display for Cipher {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum Aead {
-    /// Read only; no hardware helps it.
+    /// EAX; for decryption only, since no hardware accelerates it.
     Eax = 1,
-    /// The mode that every implementation of RFC 9580 has.
+    /// OCB, the mode that every implementation of RFC 9580 has.
     Ocb = 2,
-    /// The fastest one on hardware of today.
+    /// GCM, the fastest mode on current hardware.
     #[default]
     Gcm = 3,
 }
 
-/// Octets of an authentication tag, in all three modes.
+/// The length of an authentication tag in octets, in all three modes.
 pub(crate) const TAG_BYTES: usize = 16;
 
 impl Aead {
-    /// Reads a number of the registry.
+    /// The mode with this registry number.
     pub(crate) fn from_number(number: u8) -> Result<Self> {
         match number {
             1 => Ok(Self::Eax),
@@ -130,7 +130,7 @@ impl Aead {
         }
     }
 
-    /// Octets of a nonce.
+    /// The nonce length in octets.
     pub(crate) fn nonce_bytes(self) -> usize {
         match self {
             Self::Eax => 16,
@@ -154,13 +154,13 @@ impl fmt::Display for Aead {
     }
 }
 
-/// How much plaintext one authentication tag covers: two to the power of 6 to 22 octets
-/// (RFC 9580, section 5.13.2).
+/// The amount of plaintext that one authentication tag covers: two to the power of 6 to 22 octets (RFC 9580,
+/// section 5.13.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChunkSize(u8);
 
 impl ChunkSize {
-    /// From the octet in the packet.
+    /// Decodes the chunk-size octet of the packet.
     pub(crate) fn from_octet(octet: u8) -> Result<Self> {
         if octet <= 16 {
             Ok(Self(octet))
@@ -169,7 +169,7 @@ impl ChunkSize {
         }
     }
 
-    /// Chunks of `bytes`, a power of two from 64 to 4 MiB; `None` for others.
+    /// Chunks of `bytes` octets, a power of two from 64 to 4 MiB; `None` for other sizes.
     #[must_use]
     pub fn from_bytes(bytes: usize) -> Option<Self> {
         (bytes.is_power_of_two() && (1 << 6..=1 << 22).contains(&bytes))
@@ -185,7 +185,7 @@ impl ChunkSize {
     }
 }
 
-/// 256 KiB: a chunk and its ciphertext stay in the second cache of a core.
+/// 256 KiB: a chunk and its ciphertext fit into the second-level cache of a core.
 impl Default for ChunkSize {
     fn default() -> Self {
         Self(12)

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 
-/// What an armored block says it is.
+/// The type in the head line of an armored block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Label {
     /// `PGP MESSAGE`
@@ -33,24 +33,24 @@ impl Label {
     }
 }
 
-/// Octets of a line, of which the text has four thirds.
+/// Octets of data in one line of armor; the encoded line is a third longer.
 const LINE_BYTES: usize = 48;
 
-/// Octets that say what the first packet is: type, length, version.
+/// Octets that tell the first packet's type, length and version.
 const HEAD_BYTES: usize = 7;
 
-/// Writes one armored block. [`Self::finish`] writes its end.
+/// A writer of one armored block. [`Self::finish`] writes the tail line.
 ///
-/// With a checksum, without which GnuPG up to 2.2 does not find the end of every third block; not on what
-/// only readers of RFC 9580 read, where section 6.1 forbids it.
+/// Armor has a checksum, because GnuPG up to 2.2 misses the end of every third block without one. Data that
+/// only readers of RFC 9580 can read has no checksum, because section 6.1 forbids it there.
 pub struct ArmorWriter<W> {
     output: W,
     label: Label,
-    /// The start of the data.
+    /// The first octets of the data.
     head: Vec<u8>,
-    /// The checksum so far, unless there is none.
+    /// The checksum so far; `None` for armor without a checksum.
     checksum: Option<Crc24>,
-    /// Less than a line.
+    /// Data of the unfinished line.
     rest: Vec<u8>,
     text: String,
 }
@@ -67,7 +67,7 @@ impl<W: Write> ArmorWriter<W> {
         Ok(Self { output, label, head, checksum, rest: Vec::new(), text: String::new() })
     }
 
-    /// Writes the tail line and gives the output back.
+    /// Writes the tail line and returns the output.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl<W: Write> Write for ArmorWriter<W> {
     }
 }
 
-/// Whether data that starts with `head` is of a version that RFC 4880 does not have.
+/// Whether data that starts with `head` has a version that RFC 4880 does not define.
 fn is_of_rfc_9580(head: &[u8]) -> bool {
     let mut rest = head;
     match (framing::read_header(&mut rest), rest.first()) {
@@ -147,11 +147,12 @@ fn is_of_rfc_9580(head: &[u8]) -> bool {
     }
 }
 
-/// The checksum of armor (RFC 9580, section 6.1.1), in the upper three octets.
+/// The CRC-24 checksum of armor (RFC 9580, section 6.1.1), in the upper three octets.
 #[derive(Clone, Copy)]
 struct Crc24(u32);
 
-/// What an octet does to the checksum when as many others follow it at once.
+/// Tables to process eight octets at a time: `CRC_TABLES[n]` gives the effect of an octet that `n` others
+/// follow.
 static CRC_TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut octet = 0u32;
@@ -204,17 +205,17 @@ impl Crc24 {
     }
 }
 
-/// Octets of a line of armor, at most; real ones have 76.
+/// The longest accepted line of armor, in octets; real lines have 76.
 const LINE_MAX: u64 = 4096;
-/// Octets of text in front of a block.
+/// The longest accepted text in front of a block, in octets.
 const PREAMBLE_MAX: u64 = 1 << 20;
 
-/// Reads one armored block, strictly: what is not the block that its first line promises is an error.
+/// A strict reader of one armored block. Data that does not match the head line is an error.
 pub struct ArmorReader<R> {
     input: R,
     label: String,
     line: Vec<u8>,
-    /// Digits of an unfinished group.
+    /// Base64 digits of an unfinished group.
     digits: Vec<u8>,
     decoded: Vec<u8>,
     at: usize,
@@ -222,7 +223,7 @@ pub struct ArmorReader<R> {
 }
 
 impl<R: BufRead> ArmorReader<R> {
-    /// Reads up to the head line and its headers. Text in front of it is passed over.
+    /// Reads up to the head line and its headers. Text in front of the block is skipped.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl<R: BufRead> ArmorReader<R> {
                 break;
             }
             if !reader.line.contains(&b':') {
-                // No headers, and no empty line either: this is data.
+                // No headers and no empty line: this line is data already.
                 reader.take_line()?;
                 break;
             }
@@ -268,17 +269,18 @@ impl<R: BufRead> ArmorReader<R> {
         Ok(reader)
     }
 
-    /// What the block says it is: `PGP MESSAGE`, `PGP SIGNATURE`, ….
+    /// The label in the head line: `PGP MESSAGE`, `PGP SIGNATURE`, ….
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The input, behind what was read of it: behind the tail line at the end of the data.
+    /// Returns the input, positioned after the part already read; at the end of the data, after the tail
+    /// line.
     pub(crate) fn into_inner(self) -> R {
         self.input
     }
 
-    /// Reads a line without its end; `false` at the end of the input.
+    /// Reads a line without its line end; `false` at the end of the input.
     fn next_line(&mut self) -> Result<bool> {
         self.line.clear();
         let mut limited = (&mut self.input).take(LINE_MAX);
@@ -298,7 +300,7 @@ impl<R: BufRead> ArmorReader<R> {
             self.ended = true;
             return Ok(());
         }
-        // The checksum is not looked at (RFC 9580, section 6.1).
+        // The checksum is not verified (RFC 9580, section 6.1).
         if self.line.first() == Some(&b'=') && self.digits.is_empty() {
             return Ok(());
         }
@@ -312,7 +314,8 @@ impl<R: BufRead> ArmorReader<R> {
     }
 }
 
-/// White space (RFC 9580, section 6.2, has blanks, tabs and returns; others have met vertical ones, too).
+/// Whether an octet is white space. RFC 9580, section 6.2, names blanks, tabs and returns; other programs
+/// have met vertical white space, too.
 fn is_white(octet: u8) -> bool {
     octet.is_ascii_whitespace() || octet == 0x0b
 }
@@ -337,16 +340,16 @@ impl<R: BufRead> Read for ArmorReader<R> {
     }
 }
 
-/// An input that may be armored.
+/// An input that may or may not be armored.
 pub enum Input<R: BufRead> {
-    /// As it is.
+    /// Binary data, without armor.
     Binary(R),
-    /// In armor.
+    /// Armored data.
     Armored(Box<ArmorReader<R>>),
 }
 
 impl<R: BufRead> Input<R> {
-    /// Looks at the first octet: a packet has its highest bit set, text has not.
+    /// Tells armor from binary data by the first octet: a packet has its highest bit set, text has not.
     ///
     /// # Errors
     ///
@@ -359,7 +362,7 @@ impl<R: BufRead> Input<R> {
         })
     }
 
-    /// What the armor says it is; `None` without armor.
+    /// The label of the armor; `None` without armor.
     pub fn label(&self) -> Option<&str> {
         match self {
             Self::Binary(_) => None,
@@ -377,11 +380,11 @@ impl<R: BufRead> Read for Input<R> {
     }
 }
 
-/// The packets in `bytes`: as they are, or out of all armored blocks in them, one after the other.
+/// The packets in `bytes`: binary data unchanged, or the data of all armored blocks in sequence.
 ///
 /// # Errors
 ///
-/// [`MessageError::Malformed`] for text without a block; what is wrong with any of the blocks.
+/// [`MessageError::Malformed`] for text without a block; the error of a damaged block.
 pub fn unarmored(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     if bytes.first().is_some_and(|octet| octet & 0x80 != 0) {
         return Ok(Cow::Borrowed(bytes));
@@ -390,7 +393,7 @@ pub fn unarmored(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     loop {
         let mut armor = match ArmorReader::new(&mut rest) {
             Ok(armor) => armor,
-            // Text behind the last block.
+            // Text after the last block ends the data.
             Err(MessageError::Malformed(_)) if blocks > 0 => return Ok(Cow::Owned(packets)),
             Err(error) => return Err(error),
         };

@@ -1,8 +1,9 @@
-//! Certificates and keys as Sequoia has them, made of bytes that anybody may have written.
+//! Parsing of certificates and keys from untrusted bytes into Sequoia's [`Cert`].
 //!
-//! The one way from bytes to [`Cert`]. Sequoia panics when it is asked for the fingerprint of a key up to
-//! version 4 that is longer than its length can be hashed (RFC 9580, section 5.5.4: two octets), and anybody
-//! can append such a subkey to anybody's certificate. No signature can bind it, so it is left aside.
+//! This module is the only place that turns bytes into a [`Cert`]. Sequoia panics when it computes the
+//! fingerprint of a key up to version 4 that is too long to be hashed (RFC 9580, section 5.5.4: the length
+//! has two octets). Anybody can append such a subkey to anybody's certificate. No signature can bind the
+//! subkey, so this module skips it.
 
 use std::borrow::Cow;
 
@@ -18,10 +19,11 @@ use talaria_cert::KEY_BYTES_MAX;
 use crate::armor::unarmored;
 use crate::error::{MessageError, Result};
 
-/// The certificates and keys in `bytes`: packets, or one or more armored blocks of them. What is between them
-/// and no certificate is an error in its place.
+/// The certificates and keys in `bytes`: packets, or one or more armored blocks of packets. Data between
+/// certificates that is no certificate gives an error at its position.
 ///
-/// Keys that no signature can cover are left aside, with all that belongs to them.
+/// Keys that no signature can cover are skipped, together with their signatures and, for a primary key, the
+/// whole certificate.
 ///
 /// # Errors
 ///
@@ -36,18 +38,18 @@ pub fn read_certs(bytes: &[u8]) -> Result<Vec<openpgp::Result<Cert>>> {
     Ok(CertParser::from_iter(packets).collect())
 }
 
-/// The first certificate in `bytes`, as [`read_certs`] reads it.
+/// The first certificate in `bytes`, parsed like [`read_certs`] does.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// The parse error of the first certificate, or an error if there is no certificate.
 pub fn read_cert(bytes: &[u8]) -> openpgp::Result<Cert> {
     let first = read_certs(bytes)?.into_iter().next();
     first.unwrap_or_else(|| Err(anyhow::anyhow!("there is no certificate")))
 }
 
-/// What a certificate is, in words, that [`read_certs`] gave this error for, if it is of a kind that is known by name
-/// and not supported.
+/// A description of the unsupported certificate for which [`read_certs`] returned this error; `None` if the
+/// error has another reason.
 #[must_use]
 pub fn unsupported_cert(error: &anyhow::Error) -> Option<&'static str> {
     let openpgp::Error::UnsupportedCert(_, packets) = error.downcast_ref()? else { return None };
@@ -59,7 +61,8 @@ pub fn unsupported_cert(error: &anyhow::Error) -> Option<&'static str> {
     }
 }
 
-/// `cert` without subkeys that no signature can cover. For what callers have parsed by themselves.
+/// `cert` without subkeys that no signature can cover. For certificates that the caller parsed without this
+/// module.
 pub(crate) fn sound(cert: &Cert) -> Cow<'_, Cert> {
     if cert.keys().subkeys().any(|key| is_oversized(key.key())) {
         Cow::Owned(cert.clone().retain_subkeys(|key| !is_oversized(key.key())))
@@ -69,21 +72,22 @@ pub(crate) fn sound(cert: &Cert) -> Cow<'_, Cert> {
 }
 
 fn is_oversized<P: KeyParts, R: KeyRole>(key: &Key<P, R>) -> bool {
-    // Version, time, algorithm, numbers.
+    // The hashed octets: version, creation time, algorithm, key material.
     key.version() < 6 && 6 + key.mpis().serialized_len() > KEY_BYTES_MAX
 }
 
-/// What is left aside of the packets that come.
+/// The packets to skip after a key that was skipped.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Leaving {
     Nothing,
-    /// The signatures on a subkey that was left aside.
+    /// The signatures on the skipped subkey.
     Signatures,
-    /// All that follows a primary key that was left aside.
+    /// The rest of the certificate of the skipped primary key.
     Certificate,
 }
 
-/// The packets of certificates, without keys that no signature can cover and what belongs to them.
+/// The packets of certificates, without keys that no signature can cover and the packets that belong to these
+/// keys.
 struct Packets<'a> {
     rest: Option<PacketParserResult<'a>>,
     leaving: Leaving,
@@ -92,7 +96,7 @@ struct Packets<'a> {
 impl Packets<'_> {
     fn next_of_all(&mut self) -> Option<openpgp::Result<Packet>> {
         let Some(PacketParserResult::Some(mut parser)) = self.rest.take() else { return None };
-        // A signature that is not understood has to stay whole.
+        // A signature that cannot be parsed must stay whole.
         if let Packet::Unknown(_) = parser.packet
             && let Err(error) = parser.buffer_unread_content()
         {
@@ -124,8 +128,8 @@ impl Packets<'_> {
     }
 }
 
-/// `packet`, or what Sequoia can read of it: it takes no signature with something malformed in its unhashed
-/// area, where anybody may write.
+/// `packet` in a form that Sequoia can parse. Sequoia rejects a whole signature with a malformed unhashed
+/// area, where anybody can write.
 fn readable(packet: Packet) -> Packet {
     let Packet::Unknown(unknown) = &packet else { return packet };
     if unknown.tag() != Tag::Signature {

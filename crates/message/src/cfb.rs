@@ -1,10 +1,10 @@
 //! Version 1 of the encrypted and integrity protected data packet (RFC 9580, section 5.13.1): CFB with a
 //! digest of the plaintext at the end.
 //!
-//! Each block needs the ciphertext of the block before. Sealing is therefore a chain, which one core
-//! computes while another reads ahead and makes the digest. Opening is not: all cores work on their
-//! segments, and only the digest is in order. Nothing is known to be true before the end, so the caller
-//! has to hold the plaintext back until [`open`] has returned without an error.
+//! Each block needs the ciphertext of the previous block. Encryption is therefore sequential: one core
+//! encrypts while another reads ahead and computes the digest. Decryption runs on all cores in parallel, and
+//! only the digest is sequential. Nothing is authenticated before the end, so the caller must hold the
+//! plaintext back until [`open`] has returned without an error.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -22,19 +22,19 @@ use crate::random;
 
 /// The header of the digest packet at the end.
 const MDC_HEADER: [u8; 2] = [0xc0 | tag::MDC, 20];
-/// The digest packet.
+/// Octets of the digest packet.
 const MDC_BYTES: usize = 22;
-/// Octets that are worked on at once.
+/// Octets of a segment, the unit of work.
 const SEGMENT_BYTES: usize = 256 << 10;
-/// Segments that are read ahead while sealing.
+/// The number of segments read ahead while encrypting.
 const AHEAD: usize = 8;
 
-/// Octets of a sealed stream of `plain` octets, without the version.
+/// The length of the encrypted stream in octets for `plain` octets of plaintext, without the version octet.
 pub(crate) fn sealed_bytes(cipher: Cipher, plain: u64) -> u64 {
     plain + (cipher.block_bytes() + 2 + MDC_BYTES) as u64
 }
 
-/// The random block in front of the plaintext, its last two octets again (RFC 9580, section 5.13.1).
+/// The random prefix of the plaintext: one block, then its last two octets again (RFC 9580, section 5.13.1).
 fn prefix(cipher: Cipher) -> Result<Zeroizing<Vec<u8>>> {
     let block = cipher.block_bytes();
     let mut prefix = Zeroizing::new(vec![0; block + 2]);
@@ -43,7 +43,7 @@ fn prefix(cipher: Cipher) -> Result<Zeroizing<Vec<u8>>> {
     Ok(prefix)
 }
 
-/// Seals what `plain` gives, on this thread and, unless it is short, another one.
+/// Encrypts the stream `plain` on this thread and, unless the stream is short, on a second one.
 pub(crate) fn seal(
     session_key: &[u8],
     cipher: Cipher,
@@ -87,7 +87,7 @@ pub(crate) fn seal(
                 let mut segment = emptied.try_recv().unwrap_or_default();
                 let read = hashed.fill(&mut segment);
                 more = matches!(read, Ok(true));
-                // Nobody listens any more if writing failed.
+                // The receiver is gone if writing failed.
                 more &= full.send(read.map(|_| segment)).is_ok();
             }
         });
@@ -98,7 +98,7 @@ pub(crate) fn seal(
     })
 }
 
-/// The plaintext with its prefix and, at the end, its digest.
+/// The plaintext with its random prefix and, at the end, its digest.
 struct Hashed<'a, R> {
     plain: &'a mut R,
     digest: Option<Context>,
@@ -106,14 +106,14 @@ struct Hashed<'a, R> {
 }
 
 impl<R: Read> Hashed<'_, R> {
-    /// Reads the next segment; `false` if it is the last one.
+    /// Reads the next segment; `false` for the last one.
     fn fill(&mut self, segment: &mut Vec<u8>) -> Result<bool> {
         segment.clear();
         if let Some(prefix) = self.prefix.take() {
             segment.extend_from_slice(&prefix);
         }
         let start = segment.len();
-        // A short message does not pay for a large buffer.
+        // A short message is not worth a large buffer.
         let mut filled = start;
         while filled < start + SEGMENT_BYTES {
             let size =
@@ -139,10 +139,11 @@ impl<R: Read> Hashed<'_, R> {
     }
 }
 
-/// Whether the first octets of a sealed stream fit a session key: the last two octets of the random
-/// block are there twice. One wrong key in 65,536 fits, too.
+/// Whether a session key fits the first octets of an encrypted stream: the last two octets of the random
+/// prefix occur twice. One wrong key in 65,536 fits, too.
 ///
-/// To choose between keys only, never to tell a sender about (RFC 9580, section 5.13.1, on oracles).
+/// Use this check to choose between keys only, and never reveal the result to the sender (RFC 9580, section
+/// 5.13.1, on oracles).
 pub(crate) fn fits(session_key: &[u8], cipher: Cipher, start: &[u8]) -> Result<bool> {
     let block = cipher.block_bytes();
     let Some(start) = start.get(..block + 2) else { return Ok(true) };
@@ -151,13 +152,13 @@ pub(crate) fn fits(session_key: &[u8], cipher: Cipher, start: &[u8]) -> Result<b
     Ok(plain[block - 2..block] == plain[block..])
 }
 
-/// Decrypts `bytes`, which follow the block of ciphertext `before`, in place.
+/// Decrypts `bytes` in place; `before` is the preceding block of ciphertext.
 pub(crate) fn decrypt(key: &[u8], cipher: Cipher, before: &[u8], bytes: &mut [u8]) -> Result<()> {
     Blocks::new(key, cipher)?.decrypt(before, bytes)
 }
 
-/// Opens what `sealed` gives. What reaches `plain` is to be believed only after this has returned
-/// without an error.
+/// Decrypts the stream `sealed`. The data written to `plain` is authentic only after this function has
+/// returned without an error.
 pub(crate) fn open(
     session_key: &[u8],
     cipher: Cipher,
@@ -183,11 +184,11 @@ pub(crate) fn open(
 #[derive(Default)]
 struct Segment {
     bytes: Vec<u8>,
-    /// The block of ciphertext before it.
+    /// The block of ciphertext before this segment.
     before: Vec<u8>,
-    /// Plaintext before it that turned out not to be the digest.
+    /// Plaintext before this segment that could have been the digest, but was content.
     held: Vec<u8>,
-    /// Where its own plaintext is, without the random block, nor what may be the digest.
+    /// The range of content in this segment, without the random prefix and without a possible digest.
     plain: Range<usize>,
 }
 
@@ -211,7 +212,7 @@ impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
     }
 }
 
-/// The cipher on single blocks, by which CFB is decrypted in any order.
+/// The cipher on single blocks, to decrypt CFB in any order.
 struct Blocks {
     context: CipherCtx,
     stream: Vec<u8>,
@@ -230,11 +231,11 @@ impl Blocks {
         Ok(Self { context, stream: Vec::new() })
     }
 
-    /// Decrypts `bytes`, which follow the block of ciphertext `before`.
+    /// Decrypts `bytes`; `before` is the preceding block of ciphertext.
     fn decrypt(&mut self, before: &[u8], bytes: &mut [u8]) -> Result<()> {
         let Self { context, stream } = self;
         let block = before.len();
-        // The key stream of each block is the block of ciphertext before it, encrypted.
+        // The key stream of a block is the encrypted previous block of ciphertext.
         let whole = bytes.len().div_ceil(block).saturating_sub(1) * block;
         stream.resize(block + whole + block, 0);
         context.cipher_update(before, Some(stream)).map_err(MessageError::secret)?;
@@ -254,16 +255,16 @@ impl Work<Segment> for Blocks {
     }
 }
 
-/// Hashes the plaintext, tells what of it is content, and keeps back what may be the digest.
+/// Hashes the plaintext, marks the content in it, and keeps back the octets that may be the digest.
 struct Check {
     digest: Context,
-    /// Octets of the random block that are still to come.
+    /// Octets of the random prefix that are still to come.
     skip: usize,
     held: Vec<u8>,
 }
 
 impl Check {
-    /// Takes in octets that are certainly not the digest; how many of them are no content.
+    /// Hashes octets that are certainly not the digest; returns how many of them are random prefix.
     fn hash(&mut self, bytes: &[u8]) -> usize {
         self.digest.update(bytes);
         let skipped = self.skip.min(bytes.len());
@@ -289,7 +290,7 @@ impl Check {
 
 impl Stage<Segment> for Check {
     fn pass(&mut self, segment: &mut Segment) -> Result<()> {
-        // The last octets of what is known so far may be the digest.
+        // The last octets received so far may be the digest.
         let bytes = &segment.bytes;
         let certain = (self.held.len() + bytes.len()).saturating_sub(MDC_BYTES);
         let mut held = std::mem::take(&mut self.held);
@@ -305,7 +306,7 @@ impl Stage<Segment> for Check {
     }
 }
 
-/// Passes the content on.
+/// The stage that writes the content.
 struct Written<'a, W> {
     plain: &'a mut W,
 }

@@ -1,9 +1,10 @@
 //! Chunked AEAD: the encrypted data packets of RFC 9580 (version 2 of type 18, section 5.13.2) and of
-//! GnuPG (type 20, draft-koch-librepgp, section 5.16). They differ in how nonces and associated data are
-//! made, and in nothing else.
+//! GnuPG (type 20, draft-koch-librepgp, section 5.16). The two formats differ only in how nonces and
+//! associated data are made.
 //!
-//! Chunks are independent, so all cores seal and open them; the last tag covers the number of chunks and
-//! of octets, so none can be missing, and nothing leaves before its own tag held.
+//! Chunks are independent, so all cores encrypt and decrypt in parallel. The last tag covers the number of
+//! chunks and of octets, so a missing chunk is detected. No plaintext is released before the tag of its chunk
+//! was verified.
 
 use std::io::{Read, Write};
 
@@ -19,27 +20,28 @@ use crate::pipeline::{self, Source, Stage, Work};
 /// Octets of the salt of version 2 packets.
 pub(crate) const SALT_BYTES: usize = 32;
 
-/// Plaintext of a segment, at least, so that small chunks do not make many turns.
+/// The minimum of plaintext octets in a segment, so that small chunks do not make many turns.
 const SEGMENT_BYTES: usize = 256 << 10;
 
-/// Segments in memory at once, in octets.
+/// The maximum of octets in all segments in memory together.
 const SEGMENTS_BYTES_MAX: usize = 40 << 20;
 
-/// What the header of a packet and the session key make: everything to seal or open its chunks.
+/// The keys and parameters to encrypt or decrypt all chunks, derived from the packet header and the session
+/// key.
 #[derive(Clone)]
 pub(crate) struct Chunks {
     cipher: Cipher,
     aead: Aead,
     size: ChunkSize,
     key: Zeroizing<Vec<u8>>,
-    /// Of version 2 without the index; of type 20 what the index is added to.
+    /// For version 2, the nonce without the index; for type 20, the value to which the index is added.
     iv: Vec<u8>,
-    /// Type, version, cipher, mode, chunk size: what is authenticated with every chunk.
+    /// Type, version, cipher, mode, chunk size: authenticated with every chunk.
     head: [u8; 5],
 }
 
 impl Chunks {
-    /// Version 2 of type 18: key and nonce come from the session key and the salt.
+    /// For version 2 of type 18: key and nonce are derived from the session key and the salt.
     pub(crate) fn seipd_v2(
         session_key: &[u8],
         cipher: Cipher,
@@ -58,7 +60,7 @@ impl Chunks {
         Ok(Self { cipher, aead, size, key: derived, iv, head })
     }
 
-    /// Type 20: the session key is the key.
+    /// For type 20: the session key is the key.
     pub(crate) fn librepgp(
         session_key: &[u8],
         cipher: Cipher,
@@ -74,7 +76,7 @@ impl Chunks {
         Ok(Self { cipher, aead, size, key, iv: iv.to_vec(), head })
     }
 
-    /// Octets of a sealed stream of `plain` octets.
+    /// The length of the encrypted stream in octets for `plain` octets of plaintext.
     pub(crate) fn sealed_bytes(&self, plain: u64) -> u64 {
         plain + (plain.div_ceil(self.size.bytes() as u64) + 1) * TAG_BYTES as u64
     }
@@ -91,7 +93,7 @@ impl Chunks {
         nonce
     }
 
-    /// What is authenticated with a chunk, or with the end of a stream of `total` octets.
+    /// The associated data of a chunk, or of the final tag of a stream of `total` octets.
     fn associated(&self, index: u64, total: Option<u64>) -> Vec<u8> {
         let mut data = self.head.to_vec();
         if self.head[1] == 1 {
@@ -109,13 +111,13 @@ impl Chunks {
         (SEGMENT_BYTES / self.size.bytes()).max(1)
     }
 
-    /// Workers for `threads` cores within the memory that segments may take.
+    /// The number of workers for `threads` cores within the memory limit for segments.
     fn workers(&self, threads: usize) -> usize {
         let segment = self.chunks_per_segment() * (self.size.bytes() + TAG_BYTES);
         threads.min(SEGMENTS_BYTES_MAX / segment).max(1)
     }
 
-    /// Whether this is the key of a stream, by its start: the first chunk and two tags, or all of it.
+    /// Whether this key fits a stream. `start` is the first chunk and two tags, or the whole stream.
     pub(crate) fn fits(&self, start: &[u8]) -> Result<bool> {
         let mut key = AeadKey::new(self.aead, self.cipher, &self.key)?;
         let first = start.len().saturating_sub(TAG_BYTES).min(self.size.bytes() + TAG_BYTES);
@@ -127,7 +129,7 @@ impl Chunks {
         Ok(key.open(&self.nonce(0), &self.associated(0, total), &mut data, tag).is_ok())
     }
 
-    /// Seals what `plain` gives.
+    /// Encrypts the stream `plain`.
     pub(crate) fn seal(
         &self,
         plain: &mut (impl Read + Send),
@@ -143,8 +145,8 @@ impl Chunks {
         })
     }
 
-    /// Opens what `sealed` gives; nothing reaches `plain` that is not authenticated, and an error says
-    /// that the stream is not complete.
+    /// Decrypts the stream `sealed`. Only authenticated data reaches `plain`. An error means that the stream
+    /// is not complete.
     pub(crate) fn open(
         &self,
         sealed: &mut (impl Read + Send),
@@ -161,10 +163,10 @@ impl Chunks {
     }
 }
 
-/// Some chunks in a row. In memory each chunk has its tag behind it, as in the packet.
+/// A run of consecutive chunks. In memory each chunk is followed by its tag, as in the packet.
 #[derive(Default)]
 struct Segment {
-    /// The buffer, of which [`Self::len`] octets count.
+    /// The buffer; the first [`Self::len`] octets are in use.
     bytes: Vec<u8>,
     len: usize,
     /// The number of the first chunk.
@@ -175,19 +177,19 @@ struct Segment {
 }
 
 impl Segment {
-    /// Octets of `plain` octets with a tag behind each chunk.
+    /// The length in octets of `plain` octets with a tag after each chunk.
     fn sealed(&self, chunk: usize) -> usize {
         self.plain + self.plain.div_ceil(chunk) * TAG_BYTES
     }
 
-    /// Octets of the stream up to the end of this segment.
+    /// The length of the plaintext in octets up to the end of this segment.
     fn total(&self, chunk: usize) -> u64 {
         self.index * chunk as u64 + self.plain as u64
     }
 }
 
-/// Reads at most `wanted` octets into `bytes` from `start` on. The buffer grows with what is there, so that
-/// a small message does not pay for a large one, and never shrinks: what was in it is written over.
+/// Reads at most `wanted` octets into `bytes`, from position `start` on. The buffer grows as data arrives, so
+/// that a small message does not pay for a large one. It never shrinks; old contents are overwritten.
 fn read_at(
     input: &mut impl Read,
     bytes: &mut Vec<u8>,
@@ -249,7 +251,7 @@ impl Work<Segment> for Sealing<'_> {
     fn work(&mut self, segment: &mut Segment) -> Result<()> {
         let Worker { chunks, key } = &mut self.0;
         let step = chunks.size.bytes() + TAG_BYTES;
-        // Room for the tag of the last chunk, and for that of the end.
+        // Room for the tag of the last chunk and for the final tag.
         if segment.bytes.len() < segment.len + TAG_BYTES {
             segment.bytes.resize(segment.len + TAG_BYTES, 0);
         }
@@ -285,7 +287,7 @@ struct OpenSource<'a, R> {
     chunks: &'a Chunks,
     sealed: &'a mut R,
     index: u64,
-    /// Octets that are read ahead, the length of a tag, since they may be the last one. None at first.
+    /// Octets read ahead, of the length of a tag, because they may be the final tag. `None` at first.
     carried: Option<[u8; TAG_BYTES]>,
 }
 
@@ -308,7 +310,7 @@ impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
         segment.len = start + read;
         segment.last = read < wanted;
         if segment.last {
-            // What is left are chunks, of which the last may be short, and the last tag.
+            // The rest is chunks, the last of which may be short, and the final tag.
             let Some(chunks) = segment.len.checked_sub(TAG_BYTES) else {
                 return Err(MessageError::Truncated("its authentication tag is missing"));
             };

@@ -1,4 +1,4 @@
-//! The cleartext signature framework (RFC 9580, section 7): text that stays readable.
+//! The cleartext signature framework (RFC 9580, section 7): signed text that stays readable.
 
 use std::io::{BufRead, Write};
 
@@ -8,18 +8,19 @@ use crate::framing::{self, tag};
 use crate::sign::SigningKey;
 use crate::verify::{SignatureReport, Verifier};
 
-/// The line in front of it all.
+/// The line that begins a signed text.
 pub(crate) const CLEARTEXT_HEAD: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
-/// Octets of a signed text: it is held in memory, since its signatures follow it.
+/// The maximum length of a signed text in octets. The text is held in memory, because its signatures follow
+/// it.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-/// What is signed of a line: all but the white space at its end (RFC 9580, section 7.2).
+/// The signed part of a line: all but the white space at its end (RFC 9580, section 7.2).
 fn signed(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|octet| !matches!(octet, b' ' | b'\t' | b'\r' | b'\n'));
     &line[..end.map_or(0, |last| last + 1)]
 }
 
-/// What a cleartext signature covers of a text, with these line ends.
+/// The octets of a text that a cleartext signature covers, with these line ends.
 fn covered(text: &[u8], line_end: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 40);
     for (at, line) in text.split(|&octet| octet == b'\n').enumerate() {
@@ -46,7 +47,7 @@ fn read_text(input: &mut impl BufRead) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// What reading, writing and the keys can meet.
+/// Errors of reading, of writing, and of the keys.
 pub fn sign_cleartext(
     input: &mut impl BufRead,
     output: &mut impl Write,
@@ -61,9 +62,9 @@ pub fn sign_cleartext(
     names.iter().for_each(|name| out.extend(format!("Hash: {name}\n").bytes()));
     out.push(b'\n');
     let canonical = covered(&text, b"\r\n");
-    // The line end that is added to the last line does not belong to the text.
+    // The line end that is added to the last line is no part of the text.
     for line in text.split(|&octet| octet == b'\n') {
-        // "From " at the start of a line is changed by mail programs.
+        // Mail programs change "From " at the start of a line.
         if line.starts_with(b"-") || line.starts_with(b"From ") {
             out.extend(b"- ");
         }
@@ -83,19 +84,19 @@ pub fn sign_cleartext(
     armor.finish().map(drop)
 }
 
-/// A signed text, taken apart.
+/// A parsed signed text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SignedText {
-    /// What the signatures cover, with line feeds: no escapes, and no white space at the ends of lines.
+    /// The signed text, with line feeds: without dash escapes and without white space at the ends of lines.
     pub text: Vec<u8>,
     /// The signature packets.
     pub signatures: Vec<u8>,
-    /// Octets in front of the signed text and behind it, which nobody signed and which are not in
-    /// [`Self::text`]; white space is not counted.
+    /// The number of unsigned octets before and after the signed text, without white space. They are not in
+    /// [`Self::text`].
     pub apart: u64,
 }
 
-/// Names of digests that a `Hash` header may have (RFC 9580, section 9.5).
+/// Digest names that a `Hash` header may have (RFC 9580, section 9.5).
 const DIGESTS: [&[u8]; 9] = [
     b"MD5",
     b"SHA1",
@@ -108,15 +109,15 @@ const DIGESTS: [&[u8]; 9] = [
     b"SHA3-512",
 ];
 
-/// Whether a header says which digests are used, and nothing else (RFC 9580, section 6.2.2.1): whatever else
-/// stands there looks signed, and is not.
+/// Whether a header is a `Hash` header with digest names only (RFC 9580, section 6.2.2.1). Any other text in
+/// a header would look signed without being signed.
 fn is_hash_header(header: &[u8]) -> bool {
     header.strip_prefix(b"Hash:").is_some_and(|names| {
         names.split(|&octet| octet == b',').all(|name| DIGESTS.contains(&name.trim_ascii()))
     })
 }
 
-/// The lines of an input, up to a number of octets in all.
+/// The lines of an input, with a limit on the octets of all lines together.
 struct Lines<'r, R> {
     input: &'r mut R,
     left: u64,
@@ -124,7 +125,7 @@ struct Lines<'r, R> {
 }
 
 impl<R: BufRead> Lines<'_, R> {
-    /// Reads a line with its end; `false` at the end of the input.
+    /// Reads a line with its line end; `false` at the end of the input.
     fn next(&mut self) -> Result<bool> {
         self.line.clear();
         let mut limited = std::io::Read::take(&mut *self.input, self.left + 1);
@@ -137,17 +138,18 @@ impl<R: BufRead> Lines<'_, R> {
         Ok(read > 0)
     }
 
-    /// Octets of the line that are no white space around it.
+    /// The octets of the line without white space at both ends.
     fn said(&self) -> u64 {
         self.line.trim_ascii().len() as u64
     }
 }
 
-/// Octets of text behind an armored block, which is no part of it; white space is not counted.
+/// The number of octets of text after an armored block, without white space. The text is no part of the
+/// block.
 ///
 /// # Errors
 ///
-/// [`MessageError::Malformed`] if another armored block follows: who sees both takes them for one.
+/// [`MessageError::Malformed`] if another armored block follows: a reader who sees both takes them for one.
 pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
     let mut lines = Lines { input, left: TEXT_BYTES_MAX, line: Vec::new() };
     let mut said = 0;
@@ -160,12 +162,12 @@ pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
     Ok(said)
 }
 
-/// Takes a signed text apart.
+/// Parses a signed text.
 ///
 /// # Errors
 ///
-/// [`MessageError::Malformed`] if it is none, has a header that is not `Hash`, or is followed by another
-/// armored block, which would look like a part of it; [`MessageError::Truncated`].
+/// [`MessageError::Malformed`] if the input is no signed text, has a header other than `Hash`, or has another
+/// armored block after it, which would look like a part of the text; [`MessageError::Truncated`].
 pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
     const ENDS: MessageError = MessageError::Truncated("it ends in the signed text");
     const SIGNATURE_HEAD: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
@@ -209,7 +211,7 @@ pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
             None => text.extend_from_slice(&lines.line),
         }
     }
-    // The end of the last line belongs to the head line behind it.
+    // The last line end of the text belongs to the head line of the signature.
     text.pop();
     let head = [SIGNATURE_HEAD, b"\n"].concat();
     let rest = std::io::Read::chain(&head[..], &mut *lines.input);
@@ -221,11 +223,11 @@ pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
     Ok(SignedText { text: covered(&text, b"\n"), signatures, apart })
 }
 
-/// Checks a signed text. Returns what is signed, and what came out.
+/// Checks a signed text. Returns the text and a report on each signature.
 ///
 /// # Errors
 ///
-/// What [`split_cleartext`] meets.
+/// The errors of [`split_cleartext`].
 pub fn verify_cleartext(
     input: &mut impl BufRead,
     verifier: &Verifier<'_>,

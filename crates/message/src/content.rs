@@ -1,5 +1,5 @@
-//! What is inside: a literal packet, signed or not, compressed or not, as one stream to be sealed or
-//! written as it is.
+//! The content of a message: a literal packet, signed or not, compressed or not, as one stream to be
+//! encrypted or written unencrypted.
 
 use std::io::{self, Cursor, Read};
 
@@ -12,10 +12,10 @@ use crate::framing::{self, PartialReader, tag};
 use crate::lines::CanonicalReader;
 use crate::sign::{DocumentHasher, SigningKey};
 
-/// How the content is compressed (RFC 9580, section 9.4).
+/// The compression of the content (RFC 9580, section 9.4).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Compression {
-    /// Not at all: what is worth compressing mostly is already.
+    /// No compression: most content that is worth compressing is compressed already.
     #[default]
     None,
     /// Raw DEFLATE, at a level from 0 to 9.
@@ -24,29 +24,29 @@ pub enum Compression {
     Zlib(u32),
     /// Bzip2, at a level from 1 to 9.
     Bzip2(u32),
-    /// What the recipients prefer, else zlib, at level 6 if a sample at the start of the input becomes smaller by
-    /// a tenth, else none.
+    /// The recipients' preference, else zlib, at level 6, if a sample from the start of the input shrinks by
+    /// a tenth; else no compression.
     Auto,
-    /// As [`Self::Auto`], with [`Self::Zip`].
+    /// Like [`Self::Auto`], with [`Self::Zip`] instead of zlib.
     AutoZip,
-    /// As [`Self::Auto`], with [`Self::Bzip2`].
+    /// Like [`Self::Auto`], with [`Self::Bzip2`] instead of zlib.
     AutoBzip2,
 }
 
-/// What a literal packet says about its content (RFC 9580, section 5.9).
+/// The metadata of the content in a literal packet (RFC 9580, section 5.9).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Literal {
-    /// The content is UTF-8 text: its lines end with carriage return and line feed in the message, and with
-    /// a line feed outside of it.
+    /// The content is UTF-8 text. Its lines end with carriage return and line feed in the message, and with a
+    /// line feed outside the message.
     pub text: bool,
-    /// The name of a file, at most 255 octets; not protected by signatures.
+    /// The file name, at most 255 octets; not protected by signatures.
     pub name: Vec<u8>,
-    /// Seconds since 1970, 0 for none; not protected by signatures.
+    /// The date in seconds since 1970, 0 for none; not protected by signatures.
     pub date: u32,
 }
 
 impl Literal {
-    /// The fields in front of the content.
+    /// The encoded fields in front of the content.
     fn fields(&self) -> Result<Vec<u8>> {
         let name_bytes = u8::try_from(self.name.len())
             .map_err(|_| MessageError::Usage("a file name in a message has at most 255 octets"))?;
@@ -57,13 +57,13 @@ impl Literal {
     }
 }
 
-/// A stream, and its length if that is known.
+/// A stream with its length, if the length is known.
 pub(crate) struct Content<'a> {
     pub(crate) stream: Box<dyn Read + Send + 'a>,
     pub(crate) bytes: Option<u64>,
 }
 
-/// A literal packet with what `data` gives; `size` is how much that is, if it is known.
+/// A literal packet with the data of `data`; `size` is the length of the data, if it is known.
 fn literal<'a>(
     data: Box<dyn Read + Send + 'a>,
     size: Option<u64>,
@@ -88,7 +88,7 @@ fn literal<'a>(
     Ok(Content { stream: Box::new(PartialReader::new(body, tag::LITERAL)), bytes: None })
 }
 
-/// An input whose length was announced, and must be that.
+/// An input whose length was announced, and must be exactly that.
 struct Exactly<R> {
     data: R,
     left: u64,
@@ -107,7 +107,7 @@ impl<R: Read> Read for Exactly<R> {
     }
 }
 
-/// The whole content.
+/// The whole content, with signatures and compression as wanted.
 pub(crate) fn content<'a>(
     data: impl Read + Send + 'a,
     size: Option<u64>,
@@ -161,7 +161,7 @@ pub(crate) fn content<'a>(
     })
 }
 
-/// Whether the start of `data` is worth compressing, and `data` as it was.
+/// Whether the start of `data` is worth compressing. Also returns `data` with nothing consumed.
 fn sample<'a>(mut data: Box<dyn Read + Send + 'a>) -> Result<(bool, Box<dyn Read + Send + 'a>)> {
     const SAMPLE_BYTES: usize = 128 << 10;
     let mut start = vec![0; SAMPLE_BYTES];
@@ -175,7 +175,7 @@ fn sample<'a>(mut data: Box<dyn Read + Send + 'a>) -> Result<(bool, Box<dyn Read
     Ok((worth, Box::new(Cursor::new(start).chain(data))))
 }
 
-/// One-pass signature packets, the literal packet, signature packets (RFC 9580, section 10.3).
+/// One-pass signature packets, the literal packet, then the signature packets (RFC 9580, section 10.3).
 fn signed<'a>(
     data: Box<dyn Read + Send + 'a>,
     size: Option<u64>,
@@ -192,8 +192,8 @@ fn signed<'a>(
         framing::write_packet(&mut one_pass, tag::ONE_PASS, &body)?;
         hashers.push(hasher);
     }
-    // The hashers see the data on its way into the literal packet; they come back at its end, when the
-    // signatures are made, in reverse order.
+    // The hashers see the data on its way into the literal packet. At its end they are taken back to make the
+    // signatures, in reverse order.
     let shared = std::sync::Arc::new(std::sync::Mutex::new(hashers));
     let tee = Tee { data, hashers: std::sync::Arc::clone(&shared) };
     let literal = literal(Box::new(tee), size, how)?;
@@ -221,7 +221,7 @@ impl<R: Read> Read for Tee<R> {
     }
 }
 
-/// The signatures, made when they are asked for: after the data.
+/// The signatures, made when they are read: after the data.
 struct Signatures<'a> {
     hashers: Shared,
     signers: &'a mut [SigningKey],

@@ -1,4 +1,4 @@
-//! Decrypting: wrapped session keys, the sealed packet, and what is in it.
+//! Decryption: wrapped session keys, the encrypted packet, and its content.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,47 +15,47 @@ use crate::packets::{Limits, PacketWriter};
 use crate::secrets::{OpenedBy, Remembered, Secrets, Wrapped};
 use crate::verify::{Receiver, SignatureReport, Verifier};
 
-/// A place for ciphertext that is read twice.
+/// Storage for ciphertext that is read twice.
 pub trait Spool: Read + Write + Seek + Send {}
 impl<T: Read + Write + Seek + Send> Spool for T {}
 
-/// When the plaintext of a version 1 message may leave. Its integrity is known at its end only; that of
-/// all other messages with every chunk.
+/// When the plaintext of a version 1 message is released. Its integrity is known only at the end; that of all
+/// other messages is known after each chunk.
 pub enum Release<'a> {
-    /// After its integrity check held. What is longer than 8 MiB is put, still encrypted, into what this
-    /// makes, and read from there twice.
+    /// Release after the integrity check. A message longer than 8 MiB is stored, still encrypted, in the
+    /// spool that this function creates, and is read from there twice.
     Checked(&'a mut (dyn FnMut() -> io::Result<Box<dyn Spool>> + Send)),
-    /// At once: the caller throws it away if an error comes at the end.
+    /// Release at once. The caller must discard the output if an error comes at the end.
     Streamed,
 }
 
-/// How to decrypt.
+/// Options for decryption.
 pub struct DecryptOptions<'a> {
-    /// When plaintext of version 1 messages leaves.
+    /// When the plaintext of version 1 messages is released.
     pub release: Release<'a>,
-    /// Bounds on what comes out.
+    /// Limits on the size of the content and on the cost of passphrases.
     pub limits: Limits,
-    /// Threads that work at once.
+    /// The number of threads.
     pub threads: usize,
 }
 
-/// A message that was decrypted, all of it, and found unchanged.
+/// The result of a decryption that read the whole message and found it unchanged.
 pub struct Decrypted {
-    /// What opened it.
+    /// The key, passphrase or session key that decrypted the message.
     pub by: OpenedBy,
     /// The cipher.
     pub cipher: Cipher,
     /// The AEAD mode, `None` for version 1.
     pub aead: Option<Aead>,
-    /// The session key, for those who have to hand it over.
+    /// The session key, for callers who must disclose it.
     pub session_key: Zeroizing<Vec<u8>>,
-    /// What is said about the content.
+    /// The metadata of the content.
     pub literal: Literal,
-    /// Its signatures, in the order of their packets.
+    /// Reports on the signatures, in the order of their packets.
     pub signatures: Vec<SignatureReport>,
 }
 
-/// Without the session key, which belongs into no log.
+/// Leaves the session key out, which must not be in any log.
 impl fmt::Debug for Decrypted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { by, cipher, aead, session_key: _, literal, signatures } = self;
@@ -65,12 +65,12 @@ impl fmt::Debug for Decrypted {
     }
 }
 
-/// Octets of version 1 messages that are held in memory until their integrity is known.
+/// The maximum of octets of a version 1 message held in memory until its integrity is known.
 const HELD_BYTES_MAX: u64 = 8 << 20;
-/// Octets of a packet with a wrapped session key.
+/// The maximum length of a packet with a wrapped session key, in octets.
 const WRAPPED_BYTES_MAX: u64 = 64 << 10;
 
-/// Which kind of sealed packet it is, its fields read.
+/// The kind of encrypted packet, with its parsed fields.
 enum Sealed {
     Version1,
     Version2 { cipher: Cipher, aead: Aead, chunk: ChunkSize, salt: [u8; SALT_BYTES] },
@@ -109,8 +109,8 @@ impl Sealed {
         }
     }
 
-    /// The cipher, and what opens the chunks unless it is version 1; `None` if the session key cannot be
-    /// the one.
+    /// The cipher and, except for version 1, the keys of the chunks; `None` if the session key cannot be the
+    /// right one.
     fn keys(
         &self,
         named: Option<Cipher>,
@@ -137,7 +137,8 @@ impl Sealed {
         Ok((session_key.len() == cipher.key_bytes()).then_some((cipher, chunks)))
     }
 
-    /// Octets of the start that tell a wrong session key: of AEAD the first chunk, if it is looked at.
+    /// Octets of the start that are needed to detect a wrong session key: for AEAD the first chunk, if it is
+    /// checked.
     fn start_bytes(&self, doubtful: bool) -> usize {
         match self {
             Self::Version2 { chunk, .. } | Self::LibrePgp { chunk, .. } if doubtful => {
@@ -155,12 +156,12 @@ impl Sealed {
     }
 }
 
-/// Decrypts what `input` gives, in binary form, and checks its signatures with `verifier`.
+/// Decrypts `input`, in binary form, and checks its signatures with `verifier`.
 ///
 /// # Errors
 ///
-/// What is wrong with the message, or with reading and writing. What was written before an error is the
-/// start of the true content, unless [`Release::Streamed`] was asked for.
+/// Errors of the message, of reading and of writing. The output before an error is the start of the authentic
+/// content, unless [`Release::Streamed`] was chosen.
 pub fn decrypt(
     input: &mut (dyn Read + Send),
     output: &mut (dyn Write + Send),
@@ -171,7 +172,7 @@ pub fn decrypt(
     decrypt_with(input, output, secrets, &mut Remembered::default(), verifier, options)
 }
 
-/// As [`decrypt`], with what is remembered of earlier messages.
+/// Like [`decrypt`], with the cache of earlier messages.
 pub(crate) fn decrypt_with(
     input: &mut (dyn Read + Send),
     output: &mut (dyn Write + Send),
@@ -213,13 +214,13 @@ pub(crate) fn decrypt_with(
         .read_to_end(&mut start)
         .map_err(MessageError::read)?;
     let version_1 = matches!(sealed, Sealed::Version1);
-    // What the session key that is taken opens with.
+    // The keys that the accepted session key gives.
     let mut keys = None;
     let found = secrets.find(remembered, wrapped, limits.argon2_mib, |candidate| {
         let key = &candidate.session_key;
         keys = sealed.keys(key.cipher, &key.key)?;
         Ok(match (&keys, &candidate.by) {
-            // What a single key has unwrapped is taken as it is: the two octets that are there twice would
+            // The session key of a single wrapped key is not checked by the repeated octets: the result would
             // tell a sender about the plaintext (RFC 9580, section 5.13.1).
             (Some((_, None)), OpenedBy::Key(_)) if for_keys == 1 => true,
             (Some((cipher, None)), _) => cfb::fits(&key.key, *cipher, &start)?,
@@ -227,7 +228,7 @@ pub(crate) fn decrypt_with(
                 let proven = match by {
                     OpenedBy::SessionKey => !several,
                     OpenedBy::Password(_) => !doubtful,
-                    // An answer of its own to what does not fit would tell a sender what was unwrapped.
+                    // A separate answer for a wrong session key would tell a sender what was unwrapped.
                     OpenedBy::Key(_) => false,
                 };
                 proven || candidate.remembered || chunks.fits(&start)?
@@ -239,7 +240,8 @@ pub(crate) fn decrypt_with(
     let Some((cipher, chunks)) = keys else {
         return Err(MessageError::Malformed("the session key does not fit the message"));
     };
-    // What a key has opened and does not hold is the same as what it did not open.
+    // If decryption fails after a key unwrapped a session key, the error is the same as if the key had not
+    // fitted.
     let failed = |error| match (error, &found.by) {
         (MessageError::Tampered(_), OpenedBy::Key(_)) if version_1 => MessageError::Unopened,
         (error, _) => error,
@@ -250,8 +252,8 @@ pub(crate) fn decrypt_with(
     match (&chunks, release) {
         (Some(chunks), _) => chunks.open(&mut stream, &mut packets, threads)?,
         (None, Release::Streamed) => {
-            // What is wrong with the content is said if it is the sender's, and not if somebody has
-            // changed the message to learn from the answer.
+            // An error in the content is reported if the sender caused it, but not if somebody changed the
+            // message to learn from the answer.
             let mut later = Later { inner: &mut packets, failed: None };
             cfb::open(&session_key, cipher, &mut stream, &mut later, threads).map_err(failed)?;
             later.failed.map_or(Ok(()), Err)?;
@@ -288,7 +290,7 @@ pub(crate) fn decrypt_with(
     Ok(Decrypted { by: found.by, cipher, aead: sealed.aead(), session_key, literal, signatures })
 }
 
-/// Goes on reading behind what is wrong with the content, until it is known whose fault that is.
+/// Continues reading after an error in the content until it is known whether the message was changed.
 struct Later<W> {
     inner: W,
     failed: Option<MessageError>,
@@ -300,7 +302,7 @@ impl<W: Write> Write for Later<W> {
             && let Err(error) = self.inner.write_all(data)
         {
             match MessageError::write(error) {
-                // The output is ours, and nobody who sends messages has a hand in it.
+                // The output is local, and senders of messages have no influence on it.
                 error @ (MessageError::Write(_) | MessageError::Read(_)) => {
                     return Err(error.into());
                 }
@@ -315,7 +317,7 @@ impl<W: Write> Write for Later<W> {
     }
 }
 
-/// Another message behind the first would look like a part of it.
+/// Refuses a second message after the first: it would look like a part of the first.
 fn nothing_follows(body: Body<&mut (dyn Read + Send)>) -> Result<()> {
     let mut input = body.into_inner();
     match framing::read_header(&mut input)? {

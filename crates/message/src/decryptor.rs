@@ -1,4 +1,4 @@
-//! Reading a message in one expression.
+//! A builder that reads a message in one expression.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::{Arc, Mutex};
@@ -20,10 +20,11 @@ use crate::read::{ReadOptions, Received, read_message};
 use crate::secrets::Secrets;
 use crate::verify::{Issuer, Lookup, Verifier};
 
-/// Reads messages: encrypted ones, signed ones, texts with a cleartext signature; armored or not.
+/// Reads encrypted messages, signed messages and texts with a cleartext signature; armored or not.
 ///
 /// Without [`Self::signed_by`], signatures are checked with the certificates of [`Self::certs`] and reported,
-/// and a bad one is an error. With it, nothing is given out unless all of the signers have made a good one.
+/// and a bad signature is an error. With it, no content is released unless every expected signer made a good
+/// signature.
 ///
 /// ```
 /// # use talaria_message::openpgp::cert::CertBuilder;
@@ -63,7 +64,7 @@ pub struct Decryptor<'a> {
 type MakeSpools<'a> = dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync + 'a;
 
 impl<'a> Decryptor<'a> {
-    /// Reads as of `now`, in seconds since 1970.
+    /// Reads as of the time `now`, in seconds since 1970.
     #[must_use]
     pub fn new(now: u32) -> Self {
         Self {
@@ -80,21 +81,21 @@ impl<'a> Decryptor<'a> {
         }
     }
 
-    /// Decrypts with the secret keys of a certificate, too.
+    /// Adds the secret keys of a certificate for decryption.
     #[must_use]
     pub fn key(mut self, key: &openpgp::Cert) -> Self {
         self.keys.push(key.clone());
         self
     }
 
-    /// Tries a passphrase, too: on the message, and on secret keys that are locked.
+    /// Adds a passphrase. It is tried on the message and on locked secret keys.
     #[must_use]
     pub fn passphrase(mut self, passphrase: impl Into<Password>) -> Self {
         self.passwords.push(passphrase.into());
         self
     }
 
-    /// Insists on a good signature of each of these certificates.
+    /// Requires a good signature of each of these certificates.
     #[must_use]
     pub fn signed_by(mut self, signers: &[&openpgp::Cert]) -> Self {
         let names = signers.iter().map(|cert| cert.fingerprint());
@@ -102,29 +103,30 @@ impl<'a> Decryptor<'a> {
         self.certs(signers)
     }
 
-    /// Checks signatures with these certificates, and expects none of them.
+    /// Adds certificates to check signatures with, without requiring a signature of them.
     #[must_use]
     pub fn certs(mut self, certs: &[&openpgp::Cert]) -> Self {
         self.certs.extend(certs.iter().map(|&cert| cert.clone()));
         self
     }
 
-    /// Looks for further certificates with this: in a store, say.
+    /// Adds a function that looks up further certificates, for example in a store.
     #[must_use]
     pub fn lookup(mut self, lookup: Lookup<'a>) -> Self {
         self.lookup = Some(lookup);
         self
     }
 
-    /// Which algorithms are too weak to count; that of Sequoia if none is said.
+    /// Sets the policy that decides which algorithms are too weak. The default is
+    /// [`policy`](crate::policy()).
     #[must_use]
     pub fn policy(mut self, policy: &'a (dyn Policy + Sync)) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Where to put content that must not leave yet and is longer than 8 MiB, encrypted: temporary files. Without
-    /// it, such content is held in memory.
+    /// Sets where content longer than 8 MiB waits, encrypted, before it may be released: temporary files.
+    /// Without this setting, such content is held in memory.
     #[must_use]
     pub fn spool(
         mut self,
@@ -134,19 +136,19 @@ impl<'a> Decryptor<'a> {
         self
     }
 
-    /// Bounds on what comes out.
+    /// Sets limits on the size of the content and on the cost of passphrases.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Writes the content of the message that `input` gives. What was written before an error is the start of
-    /// the true content; it is nothing if signers are expected, or if the message is signed only.
+    /// Writes the content of the message `input`. The output before an error is the start of the authentic
+    /// content. If signers are expected, or if the message is signed only, an error leaves the output empty.
     ///
     /// # Errors
     ///
-    /// [`MessageError::NotAccepted`]; what is wrong with the message, or with reading and writing.
+    /// [`MessageError::NotAccepted`]; errors of the message, of reading and of writing.
     pub fn to_writer(
         self,
         input: impl Read + Send,
@@ -155,12 +157,12 @@ impl<'a> Decryptor<'a> {
         self.read(BufReader::new(input), output, false)
     }
 
-    /// The content of the message that `input` gives, as a stream. All of it was read and accepted before the
-    /// first octet comes out.
+    /// The content of the message `input`, as a stream. The whole message has been read and accepted before
+    /// this function returns.
     ///
     /// # Errors
     ///
-    /// As [`Self::to_writer`].
+    /// The errors of [`Self::to_writer`].
     pub fn into_reader(mut self, input: impl Read + Send) -> Result<(HeldReader, Received)> {
         let spools = self.spools.take().unwrap_or_else(|| Box::new(in_memory));
         let mut held = Held::new(Box::new(&*spools));
@@ -211,7 +213,7 @@ impl<'a> Decryptor<'a> {
     }
 }
 
-/// A file for those who have no place for files.
+/// A spool in memory, for callers who have no place for files.
 #[expect(clippy::unnecessary_wraps, reason = "other places can fail")]
 fn in_memory() -> io::Result<Box<dyn Spool>> {
     Ok(Box::new(io::Cursor::new(Vec::new())))
