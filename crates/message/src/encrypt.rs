@@ -1,4 +1,4 @@
-//! Encrypting (RFC 9580, section 10.3): wrapped session keys, then a packet of sealed content.
+//! Encryption (RFC 9580, section 10.3): wrapped session keys, then a packet of encrypted content.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -26,12 +26,12 @@ use crate::random;
 use crate::revoked::{LookUp, Revocations, usable};
 use crate::sign::SigningKey;
 
-/// Which packets a message is made of.
+/// The packet formats of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Profile {
     /// RFC 9580: version 2 of the encrypted data packet, AEAD.
     Rfc9580,
-    /// RFC 4880: version 1, CFB with a digest. Everybody reads it.
+    /// RFC 4880: version 1, CFB with a digest. Every implementation reads it.
     Rfc4880,
     /// GnuPG's AEAD packet in OCB mode, which GnuPG from 2.2.21 and RNP read.
     LibrePgp,
@@ -41,35 +41,35 @@ pub enum Profile {
 /// (draft-koch-librepgp, section 5.2.3.25).
 const PACKET_20: usize = 1;
 
-/// Whom a message is for.
+/// The recipients of a message.
 #[derive(Default)]
 pub struct Recipients {
     keys: Vec<Key<PublicParts, UnspecifiedRole>>,
     passwords: Vec<Password>,
-    /// Not all of them have announced that they read RFC 9580.
+    /// At least one recipient has not announced support for RFC 9580.
     old: bool,
-    /// Not all of them have announced that they read GnuPG's AEAD packet.
+    /// At least one recipient has not announced support for GnuPG's AEAD packet.
     no_packet_20: bool,
     preferences: Preferences,
-    /// Not all of them take GCM.
+    /// At least one recipient does not accept GCM.
     no_gcm: bool,
 }
 
 impl Recipients {
-    /// Adds all keys of a certificate that may be encrypted to at `now`, in seconds since 1970.
+    /// Adds all valid encryption keys of a certificate at `now`, in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Key`] if there is none, with the reason.
+    /// [`MessageError::Key`] with the reason if the certificate has no such key.
     pub fn add(&mut self, cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
         self.add_unless_revoked(cert, policy, &mut |_| Vec::new(), now)
     }
 
-    /// The same, where `look_up` finds the certificates of designated revokers.
+    /// Like [`Self::add`], with a function that finds the certificates of designated revokers.
     ///
     /// # Errors
     ///
-    /// As [`Self::add`].
+    /// The errors of [`Self::add`].
     pub fn add_unless_revoked(
         &mut self,
         cert: &openpgp::Cert,
@@ -94,7 +94,7 @@ impl Recipients {
         let keys = keys().filter(|key| !revocations.hold(&key.key().fingerprint(), now));
         self.keys.extend(keys.map(|key| key.key().clone().role_into_unspecified()));
         if self.keys.len() == before {
-            // Which one it would be, if it is of a kind that is known by name only.
+            // The reason names the key type if the certificate has an encryption key of an unsupported type.
             let named = valid
                 .keys()
                 .alive()
@@ -125,13 +125,13 @@ impl Recipients {
         self.passwords.push(password);
     }
 
-    /// How many passphrases there are.
+    /// The number of passphrases.
     #[must_use]
     pub fn passwords(&self) -> usize {
         self.passwords.len()
     }
 
-    /// How content is compressed for them that is to be compressed if it is worth it.
+    /// The compression that the recipients prefer, where `wanted` leaves the choice to them.
     pub(crate) fn compression(&self, wanted: Compression) -> Compression {
         match (wanted, self.preferences.compression()) {
             (Compression::Auto, Compression::None) => Compression::None,
@@ -141,31 +141,32 @@ impl Recipients {
         }
     }
 
-    /// Whether there is nobody.
+    /// Whether there are no recipients.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.passwords.is_empty()
     }
 }
 
-/// How to encrypt.
+/// Options for encryption.
 #[derive(Clone, Debug)]
 pub struct EncryptOptions {
-    /// `None` for the newest that all recipients have announced: RFC 9580, else GnuPG's AEAD, else RFC 4880.
+    /// The packet format; `None` for the newest that all recipients have announced: RFC 9580, else GnuPG's
+    /// AEAD, else RFC 4880.
     pub profile: Option<Profile>,
-    /// `None` for the AES that the recipients prefer, AES-256 if they do not say.
+    /// The cipher; `None` for the AES variant that the recipients prefer, AES-256 if they have no preference.
     pub cipher: Option<Cipher>,
-    /// The mode of [`Profile::Rfc9580`]; `None` for GCM unless a recipient does not take it.
+    /// The AEAD mode of [`Profile::Rfc9580`]; `None` for GCM unless a recipient does not accept it.
     pub aead: Option<Aead>,
-    /// Plaintext under one tag.
+    /// The amount of plaintext under one authentication tag.
     pub chunk: ChunkSize,
-    /// How the content is compressed.
+    /// The compression of the content.
     pub compression: Compression,
-    /// What is said about the content.
+    /// The metadata of the content.
     pub literal: Literal,
-    /// Octets of the input, if they are known: then the message is one packet of definite length.
+    /// The length of the input in octets, if it is known: then the message is one packet of definite length.
     pub size: Option<u64>,
-    /// Threads that work at once.
+    /// The number of threads.
     pub threads: usize,
 }
 
@@ -184,7 +185,7 @@ impl Default for EncryptOptions {
     }
 }
 
-/// What a session key is used with.
+/// The packet format and algorithms that a session key is used with.
 #[derive(Clone, Copy)]
 pub(crate) struct Suite {
     pub(crate) profile: Profile,
@@ -195,7 +196,7 @@ pub(crate) struct Suite {
 
 impl Suite {
     pub(crate) fn choose(recipients: &Recipients, options: &EncryptOptions) -> Self {
-        // What a passphrase is for, nobody has announced.
+        // Nobody has announced the features of a reader who has a passphrase only.
         let keys_only = recipients.passwords.is_empty() && !recipients.keys.is_empty();
         let profile = options.profile.unwrap_or(if !recipients.old {
             Profile::Rfc9580
@@ -212,14 +213,14 @@ impl Suite {
         Self { profile, cipher: options.cipher.unwrap_or(cipher), aead, chunk: options.chunk }
     }
 
-    /// Draws a session key.
+    /// Generates a session key.
     pub(crate) fn session_key(self) -> Result<Zeroizing<Vec<u8>>> {
         let mut key = Zeroizing::new(vec![0; self.cipher.key_bytes()]);
         random::fill(&mut key)?;
         Ok(key)
     }
 
-    /// The packets that wrap `session_key` for everyone.
+    /// The packets that wrap `session_key` for all recipients.
     pub(crate) fn wrap(self, session_key: &[u8], recipients: &Recipients) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let key = SessionKey::from(session_key);
@@ -250,7 +251,7 @@ impl Suite {
         Ok(out)
     }
 
-    /// The fields in front of the sealed octets, and what seals them: `None` for CFB.
+    /// The fields in front of the encrypted octets, and the AEAD keys of the chunks: `None` for CFB.
     pub(crate) fn begin(self, session_key: &[u8]) -> Result<(Vec<u8>, Option<Chunks>)> {
         let Self { profile, cipher, aead, chunk } = self;
         let numbers = [cipher as u8, aead as u8, chunk.octet()];
@@ -286,17 +287,17 @@ impl Suite {
 #[expect(non_camel_case_types, reason = "the error of Sequoia, which has no name of its own there")]
 type anyhow_error = <openpgp::Cert as std::str::FromStr>::Err;
 
-/// A message that was encrypted.
+/// The parameters of an encryption that is done.
 pub struct Encrypted {
     /// The cipher.
     pub cipher: Cipher,
     /// The AEAD mode, `None` for version 1.
     pub aead: Option<Aead>,
-    /// The session key, for those who have to hand it over.
+    /// The session key, for callers who must disclose it.
     pub session_key: Zeroizing<Vec<u8>>,
 }
 
-/// Without the session key, which belongs into no log.
+/// Leaves the session key out, which must not be in any log.
 impl fmt::Debug for Encrypted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cipher, aead, session_key: _ } = self;
@@ -305,13 +306,13 @@ impl fmt::Debug for Encrypted {
     }
 }
 
-/// Encrypts what `input` gives, signed by `signers` if there are any, at `now` in seconds since 1970.
+/// Encrypts `input`, signed by `signers` if there are any, at `now` in seconds since 1970.
 ///
-/// Memory is a few segments of 256 KiB per thread, or of one chunk if that is larger.
+/// Memory use is a few segments per thread; a segment is 256 KiB, or one chunk if that is larger.
 ///
 /// # Errors
 ///
-/// What reading, writing and the keys can meet; [`MessageError::Usage`] without recipients.
+/// Errors of reading, of writing, and of the keys; [`MessageError::Usage`] without recipients.
 pub fn encrypt(
     input: impl Read + Send,
     output: &mut (impl Write + Send),
@@ -374,11 +375,11 @@ pub(crate) fn seal(
     }
 }
 
-/// Writes what `input` gives as a message that is not encrypted: compressed, signed, or just packed.
+/// Writes `input` as a message that is not encrypted: compressed, signed, or only packed.
 ///
 /// # Errors
 ///
-/// What reading, writing and the keys can meet.
+/// Errors of reading, of writing, and of the keys.
 pub fn pack(
     input: impl Read + Send,
     output: &mut impl Write,

@@ -1,4 +1,4 @@
-//! Writing a message in one expression.
+//! A builder that writes a message in one expression.
 
 use std::io::{Read, Write};
 
@@ -13,7 +13,7 @@ use crate::keys::signing_key;
 use crate::policy::policy;
 use crate::sign::SigningKey;
 
-/// Encrypts to certificates and passphrases, signed if there are signers.
+/// Encrypts to certificates and passphrases, and signs if there are signers.
 ///
 /// ```
 /// # use talaria_message::{Decryptor, Encryptor};
@@ -38,7 +38,7 @@ pub struct Encryptor<'a> {
 }
 
 impl<'a> Encryptor<'a> {
-    /// Encrypts and signs as of `now`, in seconds since 1970.
+    /// Encrypts and signs as of the time `now`, in seconds since 1970.
     #[must_use]
     pub fn new(now: u32) -> Self {
         Self {
@@ -51,67 +51,67 @@ impl<'a> Encryptor<'a> {
         }
     }
 
-    /// Which certificates and keys are too weak to use; that of Sequoia if none is said. It holds for what is
-    /// named after it.
+    /// Sets the policy that decides which certificates and keys are too weak. The default is
+    /// [`policy`](crate::policy()). It applies to recipients and signers that are added after this call.
     #[must_use]
     pub fn policy(mut self, policy: &'a dyn Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Encrypts to a certificate, too.
+    /// Adds a certificate as a recipient.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Key`](crate::MessageError::Key) if it cannot be encrypted to.
+    /// [`MessageError::Key`](crate::MessageError::Key) if the certificate has no valid encryption key.
     pub fn to(mut self, recipient: &openpgp::Cert) -> Result<Self> {
         self.recipients.add(recipient, self.policy, self.now)?;
         Ok(self)
     }
 
-    /// Encrypts to a passphrase, too.
+    /// Adds a passphrase as a recipient.
     #[must_use]
     pub fn passphrase(mut self, passphrase: impl Into<Password>) -> Self {
         self.recipients.add_password(passphrase.into());
         self
     }
 
-    /// Signs with the newest key that may sign of a certificate, which is not locked.
+    /// Adds a signer: the newest unlocked signing key of a certificate.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Key`](crate::MessageError::Key) if there is none.
+    /// [`MessageError::Key`](crate::MessageError::Key) if the certificate has no such key.
     pub fn sign(mut self, signer: &openpgp::Cert) -> Result<Self> {
         self.signers.push(signing_key(signer, self.policy, self.now, &mut |_, _| None)?);
         Ok(self)
     }
 
-    /// Signs with a key that was made ready, wherever its secret is.
+    /// Adds a signing key that is ready, wherever its secret is.
     #[must_use]
     pub fn sign_with(mut self, signer: SigningKey) -> Self {
         self.signers.push(signer);
         self
     }
 
-    /// Writes ASCII armor.
+    /// Writes the message in ASCII armor.
     #[must_use]
     pub fn armor(mut self) -> Self {
         self.armor = true;
         self
     }
 
-    /// How to encrypt, in all detail.
+    /// Sets all options of the encryption.
     #[must_use]
     pub fn options(mut self, options: EncryptOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Encrypts what `input` gives.
+    /// Encrypts `input`.
     ///
     /// # Errors
     ///
-    /// What reading, writing and the keys can meet; [`MessageError::Usage`](crate::MessageError::Usage)
+    /// Errors of reading, of writing, and of the keys; [`MessageError::Usage`](crate::MessageError::Usage)
     /// without recipients.
     pub fn write(
         self,

@@ -1,76 +1,75 @@
-//! What can go wrong with a message.
+//! Errors of reading and writing messages.
 
 use std::io;
 
 use crate::accept::NotAccepted;
 use crate::kind::MessageKind;
 
-/// Why a message could not be made or read.
+/// The reason why a message could not be made or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// The bytes are no OpenPGP message, or not one of the wanted kind.
+    /// The input is no OpenPGP message, or not one of the expected kind.
     #[error("not an OpenPGP message: {0}")]
     Malformed(&'static str),
-    /// The input is OpenPGP data of another kind than the operation takes.
+    /// The input is OpenPGP data of another kind than the operation accepts.
     #[error("{}", other_kind(*found, wanted))]
     OtherKind {
-        /// What it is.
+        /// The kind of the input.
         found: MessageKind,
-        /// What it should be.
+        /// The kind that the operation accepts.
         wanted: &'static str,
     },
-    /// The message could be read, and its signatures are not those that it must have. Nothing of it was
-    /// given out.
+    /// The message could be read, but its signatures do not meet the requirements. No content was released.
     #[error("the message is not accepted: {0}")]
     NotAccepted(NotAccepted),
     /// The message ends too early.
     #[error("the message is cut off: {0}")]
     Truncated(&'static str),
-    /// What protects the message from changes does not hold.
+    /// An integrity check of the message failed.
     #[error("the message was changed: {0}")]
     Tampered(&'static str),
-    /// A key that the message is for does not open it, or what it opens was changed. Which of the two is not
-    /// said: whoever sends messages to a service could compute with its key by the answers (RFC 9580,
-    /// section 13.6 and before).
+    /// The message names a key as its recipient that does not decrypt it, or the decrypted data was changed.
+    /// The error does not tell which of the two: a sender of messages to a service could use the answers to
+    /// compute with the service's key (RFC 9580, section 13.6 and before).
     #[error(
         "the message was changed, or was encrypted to another key: it does not decrypt with yours"
     )]
     Unopened,
-    /// Nothing protects the message from changes, so nothing in it can be believed.
+    /// The message has no integrity protection, so its content cannot be trusted.
     #[error("the message has no integrity protection (packet type 9) and is not decrypted")]
     Unprotected,
-    /// Something in the message cannot be computed here.
+    /// The message uses an algorithm or a form that is not supported.
     #[error("the message uses {0}, which is not supported")]
     Unsupported(String),
-    /// None of the keys and passphrases opens the message.
+    /// No key and no passphrase decrypts the message.
     #[error("none of your keys and passphrases decrypts the message ({})", openers(recipients, *passwords))]
     NoSecret {
-        /// Key IDs or fingerprints that the message names.
+        /// The recipients of the message: key IDs or fingerprints.
         recipients: Vec<String>,
-        /// How many passphrases it can be opened with.
+        /// The number of passphrases that can decrypt the message.
         passwords: usize,
     },
-    /// A part of the message is larger than what is read of it.
+    /// A part of the message exceeds its limit.
     #[error("the message has {what} beyond the limit of {limit}")]
     TooLarge {
-        /// Which part.
+        /// The part.
         what: &'static str,
         /// The limit, in the unit of the part.
         limit: u64,
     },
-    /// A certificate cannot be encrypted to, or a key cannot sign.
+    /// A certificate has no key to encrypt to, or a key cannot sign.
     #[error("{name}: {why}")]
     Key {
-        /// Its fingerprint.
+        /// The fingerprint of the certificate or key.
         name: String,
-        /// What is missing.
+        /// The reason.
         why: String,
     },
-    /// What was asked for does not go together.
+    /// The options of a call contradict each other.
     #[error("{0}")]
     Usage(&'static str),
-    /// A secret key or a token refused to work.
+    /// A secret key or a token refused the operation.
     #[error("the key could not be used")]
     Secret(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Reading the input failed.
@@ -99,12 +98,12 @@ fn openers(recipients: &[String], passwords: usize) -> String {
 }
 
 impl MessageError {
-    /// An error of the input side, which may carry one of ours.
+    /// Turns an error of the input into a [`MessageError`]; a [`MessageError`] inside it is taken out.
     pub(crate) fn read(error: io::Error) -> Self {
         Self::unwrap(error, Self::Read)
     }
 
-    /// An error of the output side, which may carry one of ours.
+    /// Turns an error of the output into a [`MessageError`]; a [`MessageError`] inside it is taken out.
     pub(crate) fn write(error: io::Error) -> Self {
         Self::unwrap(error, Self::Write)
     }
@@ -121,7 +120,7 @@ impl MessageError {
     }
 }
 
-/// Carries one of our errors through `Read` and `Write`.
+/// Lets a [`MessageError`] pass through `Read` and `Write`.
 impl From<MessageError> for io::Error {
     fn from(error: MessageError) -> Self {
         match error {

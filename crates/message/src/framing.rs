@@ -1,10 +1,10 @@
-//! Packet headers and bodies (RFC 9580, section 4.2) of packets of any length.
+//! Headers and bodies (RFC 9580, section 4.2) of packets of any length.
 
 use std::io::{self, IoSlice, Read, Write};
 
 use crate::error::{MessageError, Result};
 
-/// Types of packets (RFC 9580, section 5) that occur in messages.
+/// Packet types (RFC 9580, section 5) that occur in messages.
 pub(crate) mod tag {
     pub(crate) const PKESK: u8 = 1;
     pub(crate) const SIGNATURE: u8 = 2;
@@ -24,11 +24,11 @@ pub(crate) mod tag {
 /// The length of a packet body as its header gives it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Length {
-    /// So many octets.
+    /// A body, or last part, of this many octets.
     Definite(u64),
-    /// So many octets, then another length.
+    /// A part of this many octets, with another length after it.
     Partial(u64),
-    /// To the end of the input; old packet format only.
+    /// A body up to the end of the input; old packet format only.
     Indeterminate,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn write_packet(out: &mut Vec<u8>, tag: u8, body: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Octets of a definite length.
+/// The number of octets that encode a definite length.
 fn write_length(out: &mut Vec<u8>, bytes: u64) -> Result<()> {
     match u32::try_from(bytes) {
         Ok(bytes @ 0..192) => out.push(bytes.to_be_bytes()[3]),
@@ -70,12 +70,12 @@ fn write_length(out: &mut Vec<u8>, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a body of `bytes` fits a definite length.
+/// Whether a body of `bytes` octets can have a definite length.
 pub(crate) fn is_definite(bytes: u64) -> bool {
     u32::try_from(bytes).is_ok()
 }
 
-/// Reads `N` octets; `None` at the end of the input, before the first.
+/// Reads `N` octets; `None` if the input has ended before the first of them.
 fn octets<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
     let mut octets = [0; N];
     input.read_exact(&mut octets).map_err(|error| match error.kind() {
@@ -85,7 +85,7 @@ fn octets<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
     Ok(octets)
 }
 
-/// Reads the header of a packet: type and length; `None` at the end of the input.
+/// Reads a packet header: type and length; `None` at the end of the input.
 pub(crate) fn read_header(input: &mut impl Read) -> Result<Option<(u8, Length)>> {
     let mut first = [0];
     if read_full(input, &mut first)? == 0 {
@@ -120,7 +120,7 @@ fn read_length(input: &mut impl Read) -> Result<Length> {
     })
 }
 
-/// Fills `buf` as far as the input goes.
+/// Fills `buf`, or less of it if the input ends.
 pub(crate) fn read_full(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> {
     let mut filled = 0;
     while filled < buf.len() {
@@ -134,7 +134,7 @@ pub(crate) fn read_full(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> 
     Ok(filled)
 }
 
-/// The body of a packet, its partial lengths taken out. An input that ends early is an error.
+/// A reader of a packet body without its partial lengths. An input that ends early is an error.
 pub(crate) struct Body<R> {
     input: R,
     left: u64,
@@ -143,7 +143,7 @@ pub(crate) struct Body<R> {
 }
 
 impl<R: Read> Body<R> {
-    /// The body that follows a header with this length.
+    /// A reader of the body after a header with this length.
     pub(crate) fn new(input: R, length: Length) -> Self {
         let (left, last) = match length {
             Length::Definite(bytes) => (bytes, true),
@@ -153,7 +153,7 @@ impl<R: Read> Body<R> {
         Self { input, left, last, indeterminate: length == Length::Indeterminate }
     }
 
-    /// Reads all of a body that should be small.
+    /// Reads a whole body of at most `limit` octets.
     pub(crate) fn read_small(&mut self, limit: u64, what: &'static str) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         self.take(limit + 1).read_to_end(&mut body).map_err(MessageError::read)?;
@@ -163,7 +163,7 @@ impl<R: Read> Body<R> {
         Ok(body)
     }
 
-    /// The input, behind what was read of the body.
+    /// Returns the input, positioned after the part of the body already read.
     pub(crate) fn into_inner(self) -> R {
         self.input
     }
@@ -194,10 +194,10 @@ impl<R: Read> Read for Body<R> {
     }
 }
 
-/// Writes the body of a packet of unknown length as parts whose lengths are powers of two.
+/// A writer for the body of a packet of unknown length, in parts whose lengths are powers of two.
 ///
-/// Each write becomes as few parts as possible, straight from the caller's memory; what is too short for a
-/// part waits for the next write. [`Self::finish`] writes the last part.
+/// Each write becomes as few parts as possible, directly from the caller's memory. Octets too few for a part
+/// wait for the next write. [`Self::finish`] writes the last part.
 pub(crate) struct PartialWriter<W> {
     output: W,
     /// Fewer than [`PARTIAL_MIN`] octets.
@@ -259,13 +259,13 @@ fn write_all_of(output: &mut impl Write, slices: [&[u8]; 3]) -> io::Result<()> {
     Ok(())
 }
 
-/// Octets of a part of a [`PartialReader`]: two to the power of this.
+/// The length of a part of a [`PartialReader`]: two to the power of this many octets.
 const PART_LOG: u8 = 16;
 
-/// A packet of unknown length as a stream that is read: header, parts, last part.
+/// A reader that produces a packet of unknown length: header, parts, last part.
 pub(crate) struct PartialReader<R> {
     input: R,
-    /// Header of the part and its content.
+    /// The header of the current part and its content.
     part: Vec<u8>,
     at: usize,
     ended: bool,
@@ -273,13 +273,13 @@ pub(crate) struct PartialReader<R> {
 }
 
 impl<R: Read> PartialReader<R> {
-    /// A packet with all of `input` as its body.
+    /// A packet with `input` as its body.
     pub(crate) fn new(input: R, tag: u8) -> Self {
         Self { input, part: Vec::new(), at: 0, ended: false, tag: Some(tag) }
     }
 
     fn next_part(&mut self) -> Result<()> {
-        /// Room in front of the content for a tag and the longest length.
+        /// Room in front of the content for a packet type and the longest length.
         const ROOM: usize = 6;
         self.part.resize(ROOM + (1 << PART_LOG), 0);
         let filled = read_full(&mut self.input, &mut self.part[ROOM..])?;

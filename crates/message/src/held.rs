@@ -1,7 +1,7 @@
-//! Output that is held back until it is known whether it may leave.
+//! A buffer that holds output back until the caller decides to release it.
 //!
-//! What is short stays in memory. What is longer goes to a file under a key that exists only in memory, so
-//! that nothing readable is left of content that is never released, whatever becomes of the file.
+//! Short content stays in memory. Longer content goes to a file, encrypted with a key that exists only in
+//! memory. So content that is never released leaves nothing readable behind, whatever becomes of the file.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -14,42 +14,42 @@ use crate::error::{MessageError, Result};
 use crate::framing::read_full;
 use crate::random;
 
-/// Makes the file for content that is too long for memory.
+/// A function that creates the file for content that is too long for memory.
 pub type MakeSpool<'a> = Box<dyn FnMut() -> io::Result<Box<dyn Spool>> + Send + 'a>;
 
-/// Octets that are held in memory.
+/// The maximum of octets held in memory.
 const MEMORY_BYTES: usize = 8 << 20;
-/// Octets under one tag in the file.
+/// The number of octets under one authentication tag in the file.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A writer that gives back what was written as a reader, when the caller has decided that it may leave.
+/// A writer that holds its data back. When the caller releases the data, it becomes a reader.
 pub struct Held<'a> {
     make: MakeSpool<'a>,
     memory_bytes: usize,
-    /// What is not in the file.
+    /// The data that is not in the file.
     memory: Zeroizing<Vec<u8>>,
     sealed: Option<Sealed>,
 }
 
 impl<'a> Held<'a> {
-    /// Holds up to 8 MiB in memory and the rest in what `make` makes.
+    /// Holds up to 8 MiB in memory and the rest in the file that `make` creates.
     #[must_use]
     pub fn new(make: MakeSpool<'a>) -> Self {
         let memory = Zeroizing::default();
         Self { make, memory_bytes: MEMORY_BYTES, memory, sealed: None }
     }
 
-    /// As [`Self::new`], with another bound on memory.
+    /// Like [`Self::new`], with another limit on memory.
     #[cfg(test)]
     fn with_memory(make: MakeSpool<'a>, memory_bytes: usize) -> Self {
         Self { memory_bytes, ..Self::new(make) }
     }
 
-    /// Everything that was written, from the start.
+    /// Releases the data as a reader that begins at the start.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Write`] if the file fails. The reader fails if the file was changed meanwhile.
+    /// [`MessageError::Write`] if the file fails. Reading fails if the file was changed in the meantime.
     pub fn into_reader(mut self) -> Result<HeldReader> {
         if let Some(sealed) = &mut self.sealed {
             for piece in self.memory.chunks_mut(PIECE_BYTES) {
@@ -62,11 +62,11 @@ impl<'a> Held<'a> {
         Ok(HeldReader { piece: std::mem::take(&mut self.memory), at: 0, sealed: self.sealed })
     }
 
-    /// Writes everything to `output`.
+    /// Writes all data to `output`.
     ///
     /// # Errors
     ///
-    /// As [`Self::into_reader`], and [`MessageError::Write`].
+    /// The errors of [`Self::into_reader`], and [`MessageError::Write`].
     pub fn release(self, output: &mut (impl Write + ?Sized)) -> Result<()> {
         let mut held = self.into_reader()?;
         loop {
@@ -77,7 +77,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Puts whole pieces into the file, so that less than one stays in memory.
+    /// Moves whole pieces to the file, so that less than one piece stays in memory.
     fn spill(&mut self) -> Result<()> {
         if self.sealed.is_none() {
             self.sealed = Some(Sealed::new((self.make)().map_err(MessageError::write)?)?);
@@ -108,13 +108,13 @@ impl Write for Held<'_> {
     }
 }
 
-/// A file of sealed pieces: length, octets, tag.
+/// A file of encrypted pieces, each with its length and tag.
 struct Sealed {
     file: Box<dyn Spool>,
     key: AeadKey,
-    /// The number of the next piece.
+    /// The index of the next piece.
     at: u64,
-    /// How many there are, when all are written.
+    /// The number of pieces, after all are written.
     pieces: u64,
 }
 
@@ -126,14 +126,14 @@ impl Sealed {
         Ok(Self { file, key, at: 0, pieces: 0 })
     }
 
-    /// The key is used for this file only, so the number of a piece is a nonce.
+    /// The nonce of the current piece: its index, because the key is used for this file only.
     fn nonce(&self) -> [u8; 12] {
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&self.at.to_be_bytes());
         nonce
     }
 
-    /// Seals a piece, in place, and writes it.
+    /// Encrypts a piece in place and writes it.
     fn add(&mut self, piece: &mut [u8]) -> Result<()> {
         let length = u32::try_from(piece.len()).unwrap_or(u32::MAX).to_be_bytes();
         let tag = self.key.seal(&self.nonce(), &length, piece)?;
@@ -144,7 +144,7 @@ impl Sealed {
         Ok(())
     }
 
-    /// Reads the next piece; `false` behind the last one.
+    /// Reads the next piece; `false` after the last one.
     fn next(&mut self, piece: &mut Vec<u8>) -> Result<bool> {
         const SHORT: MessageError = MessageError::Tampered("a temporary file became shorter");
         piece.clear();
@@ -169,7 +169,7 @@ impl Sealed {
     }
 }
 
-/// What was held, as a stream.
+/// The released content, as a stream.
 pub struct HeldReader {
     piece: Zeroizing<Vec<u8>>,
     at: usize,
@@ -181,7 +181,7 @@ impl HeldReader {
         &self.piece[self.at..]
     }
 
-    /// Goes on to the next piece; `false` behind the last one.
+    /// Goes to the next piece; `false` after the last one.
     fn next_piece(&mut self) -> Result<bool> {
         let Some(sealed) = &mut self.sealed else {
             self.at = self.piece.len();
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// A file whose octets the test sees.
+    /// A file whose octets the test can see.
     #[derive(Clone, Default)]
     struct Open(Arc<Mutex<Cursor<Vec<u8>>>>);
 

@@ -12,15 +12,15 @@ use crate::packets::{Document, Limits, PacketWriter};
 use crate::sign::TEXT;
 use crate::verify::{Receiver, SignatureReport, Verifier};
 
-/// Octets that are taken apart at once.
+/// The number of octets parsed at once.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Writes the content of a message that is not encrypted and checks its signatures, in the order of their
-/// packets. What was written is to be believed if these say so.
+/// Writes the content of a message that is not encrypted, and checks its signatures. The reports are in the
+/// order of the packets. The written content is authentic only if the reports say so.
 ///
 /// # Errors
 ///
-/// What is wrong with the message, or with reading and writing.
+/// Errors of the message, of reading and of writing.
 pub fn verify_inline(
     input: &mut (impl Read + ?Sized),
     output: &mut (dyn Write + Send),
@@ -32,11 +32,11 @@ pub fn verify_inline(
     receiver.finish(verifier, &[])
 }
 
-/// Splits an inline-signed message: its content goes to `output`, its signature packets are returned.
+/// Splits an inline-signed message: writes its content to `output` and returns its signature packets.
 ///
 /// # Errors
 ///
-/// As [`verify_inline`].
+/// The errors of [`verify_inline`].
 pub fn detach(
     input: &mut (impl Read + ?Sized),
     output: &mut (dyn Write + Send),
@@ -79,18 +79,18 @@ fn take_apart(
 struct Splitter<'a> {
     output: &'a mut (dyn Write + Send),
     signatures: Vec<u8>,
-    /// Signatures that are still to come.
+    /// The number of announced signatures that are still to come.
     announced: usize,
     literal: bool,
-    /// A signature is on the octets as they are.
+    /// At least one signature covers the octets unchanged.
     binary: bool,
-    /// What makes line ends native, if it is text and signed as text.
+    /// The converter to native line ends, for text that is signed as text.
     lines: Option<Native>,
 }
 
 impl Document for Splitter<'_> {
     fn one_pass(&mut self, body: &[u8]) -> Result<()> {
-        // Version and type.
+        // The first octets of the body: version and type.
         self.binary |= body.get(1) != Some(&TEXT);
         self.announced += 1;
         Ok(())

@@ -1,4 +1,4 @@
-//! What a message is made of, as far as it can be told without a key.
+//! The packets of a message, as far as they can be listed without a key.
 
 use std::io::{self, Read};
 
@@ -9,7 +9,8 @@ use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, tag};
 use crate::sign::hash_name;
 
-/// The type of the packet that `start` begins with (RFC 9580, section 4.2); `None` if it is no packet.
+/// The type of the first packet in `start` (RFC 9580, section 4.2); `None` if `start` does not begin with a
+/// packet.
 #[must_use]
 pub fn first_type(start: &[u8]) -> Option<u8> {
     let first = *start.first()?;
@@ -20,31 +21,31 @@ pub fn first_type(start: &[u8]) -> Option<u8> {
     }
 }
 
-/// One packet.
+/// A packet of a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PacketInfo {
-    /// Its type (RFC 9580, section 5).
+    /// The packet type (RFC 9580, section 5).
     pub tag: u8,
-    /// What its type is called.
+    /// The name of the packet type.
     pub name: &'static str,
-    /// Octets of its body.
+    /// The length of the body in octets.
     pub bytes: u64,
-    /// Its body comes in parts, whose lengths are not counted above.
+    /// The body has partial lengths. The length fields of its parts are not counted in [`Self::bytes`].
     pub partial: bool,
-    /// What its fields say, by name.
+    /// Names and values of the packet's fields.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// Packets that are looked at.
+/// The maximum number of packets in a listing.
 const PACKETS_MAX: usize = 10_000;
-/// Octets at the start of a body that are looked at.
+/// The number of octets at the start of a body that are parsed.
 const START_BYTES: u64 = 64 << 10;
 
-/// Reads the outermost packets of a message.
+/// Lists the outermost packets of a message.
 ///
 /// # Errors
 ///
-/// What is wrong with the framing; [`MessageError::TooLarge`] beyond 10,000 packets.
+/// Errors of the framing; [`MessageError::TooLarge`] beyond 10,000 packets.
 pub fn inspect(mut input: &mut (dyn Read + Send)) -> Result<Vec<PacketInfo>> {
     let mut packets = Vec::new();
     while let Some((tag, length)) = framing::read_header(&mut input)? {
@@ -93,7 +94,7 @@ fn name(tag: u8) -> &'static str {
     }
 }
 
-/// What the fields at the start of a body say; less where they do not fit.
+/// Names and values of the fields at the start of a body; fields that do not parse are left out.
 fn fields(kind: u8, body: &[u8]) -> Vec<(&'static str, String)> {
     let hex = |octets: &[u8]| octets.iter().map(|o| format!("{o:02X}")).collect::<String>();
     let cipher =

@@ -1,10 +1,10 @@
-//! Keys from keys.
+//! Key derivation.
 
 use aws_lc_rs::hkdf;
 
 use crate::error::{MessageError, Result};
 
-/// Fills `out` with what HKDF-SHA256 (RFC 5869) makes of `key`.
+/// Fills `out` with the output of HKDF-SHA256 (RFC 5869) for `key`.
 pub(crate) fn hkdf_sha256(key: &[u8], salt: &[u8], info: &[u8], out: &mut [u8]) -> Result<()> {
     struct Octets(usize);
     impl hkdf::KeyType for Octets {

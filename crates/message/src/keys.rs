@@ -1,4 +1,4 @@
-//! Secret keys of certificates, made ready to sign and to decrypt.
+//! Secret keys of certificates, prepared for signing and decrypting.
 
 use std::sync::Mutex;
 
@@ -20,16 +20,16 @@ use crate::revoked::{Revocations, usable};
 use crate::secrets::DecryptionKey;
 use crate::sign::SigningKey;
 
-/// Gives passphrases for a key, one after the other, until it gives none: how often it was asked before,
-/// and for which key.
+/// A function that gives passphrases for a key, one per call, and `None` to stop. Its arguments are the
+/// number of passphrases already given and the key.
 pub type AskForKey<'a> =
     dyn FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'a;
 
-/// The newest key of `cert` that may sign at `now`, in seconds since 1970, unlocked.
+/// The newest signing key of `cert` that is valid at `now`, in seconds since 1970, unlocked.
 ///
 /// # Errors
 ///
-/// [`MessageError::Key`] if there is none, or if no passphrase fits.
+/// [`MessageError::Key`] if there is no such key, or if no passphrase fits.
 pub fn signing_key(
     cert: &openpgp::Cert,
     policy: &dyn Policy,
@@ -57,9 +57,9 @@ pub fn signing_key(
     Ok(signing)
 }
 
-/// A pair of `key`, unlocked. Whether it is a primary key or a subkey is protected together with its secret,
-/// so `key` has to know: that of [`Cert::keys`](openpgp::Cert::keys) does, after
-/// `role_into_unspecified` it has forgotten.
+/// An unlocked key pair of `key`. The encryption of a secret authenticates whether the key is a primary key
+/// or a subkey, so `key` must know its role. A key from [`Cert::keys`](openpgp::Cert::keys) knows it; after
+/// `role_into_unspecified` a key has forgotten it.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ pub fn unlock(key: Key<SecretParts, UnspecifiedRole>, ask: &mut AskForKey<'_>) -
     key.into_keypair().map_err(MessageError::secret)
 }
 
-/// `key` with its secret unlocked.
+/// `key` with its secret decrypted.
 fn decrypt_secret(
     key: Key<SecretParts, UnspecifiedRole>,
     password: &Password,
@@ -96,9 +96,9 @@ fn decrypt_secret(
     })
 }
 
-/// The secret of a key on an elliptic curve that GnuPG has locked. GnuPG 2.4 writes that of Ed25519 and Cv25519 with
-/// a length of 256 bits whatever the uppermost are, where RFC 9580, section 3.2, has no leading zeros, and Sequoia
-/// refuses it.
+/// The secret of an elliptic-curve key that GnuPG has locked. GnuPG 2.4 writes the secrets of Ed25519 and
+/// Cv25519 with a length of 256 bits even if they have leading zeros. RFC 9580, section 3.2, forbids leading
+/// zeros, and Sequoia rejects them.
 fn with_leading_zeros(
     key: &Key<SecretParts, UnspecifiedRole>,
     password: &Password,
@@ -129,8 +129,8 @@ fn with_leading_zeros(
     }
 }
 
-/// The keys of `cert` that can decrypt, whatever has become of them: old messages stay readable. Locked ones
-/// take a passphrase from `ask` when a message is for them.
+/// The decryption keys of `cert`, including expired and revoked ones, because old messages must stay
+/// readable. For a locked key, `ask` is called for a passphrase when a message needs the key.
 pub fn decryption_keys<A>(
     cert: &openpgp::Cert,
     ask: &std::sync::Arc<Mutex<A>>,
@@ -152,7 +152,7 @@ where
         .collect()
 }
 
-/// A key that is unlocked when it is needed.
+/// A decryption key that is unlocked on first use.
 struct Lazy<A> {
     public: Key<PublicParts, UnspecifiedRole>,
     locked: Option<Key<SecretParts, UnspecifiedRole>>,
@@ -188,7 +188,7 @@ where
     }
 }
 
-/// Why the policy does not take `cert`, as a user is told.
+/// The reason why the policy rejects `cert`, in words for the user.
 pub(crate) fn not_valid(cert: &openpgp::Cert, error: &openpgp::anyhow::Error) -> String {
     match unsupported(cert.primary_key().key().role_as_unspecified()) {
         Some(what) => format!("is {what}, which is not supported"),
@@ -196,7 +196,7 @@ pub(crate) fn not_valid(cert: &openpgp::Cert, error: &openpgp::anyhow::Error) ->
     }
 }
 
-/// What `key` is that nothing can be computed with here; `None` if something can.
+/// A description of `key` if its algorithm or curve is not supported; `None` if it is supported.
 pub(crate) fn unsupported(key: &Key<PublicParts, UnspecifiedRole>) -> Option<String> {
     /// The object identifier of secp256k1 (SEC 2).
     const SECP256K1: [u8; 5] = [0x2b, 0x81, 0x04, 0x00, 0x0a];

@@ -1,7 +1,7 @@
-//! What kind of OpenPGP data an input is: the one place that says so.
+//! The kind of OpenPGP data in an input. This module alone decides it.
 //!
-//! It is said by the start of the input, armored or not, with text in front of the armor or not. Compressed
-//! data are looked into, since what signs a message mostly compresses it, too.
+//! The start of the input decides, armored or not, with or without text in front of the armor. Compressed
+//! data is decompressed for this, because most programs that sign a message compress it, too.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Chain, Cursor, Read};
@@ -14,25 +14,25 @@ use crate::cleartext::CLEARTEXT_HEAD;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, tag};
 
-/// What an input is.
+/// The kind of data in an input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum MessageKind {
     /// An encrypted message.
     Encrypted,
-    /// A message that is signed and not encrypted.
+    /// A signed message that is not encrypted.
     Signed,
     /// A text with a cleartext signature.
     SignedText,
-    /// Signatures alone.
+    /// Signatures without their data.
     DetachedSignature,
     /// A message that is neither encrypted nor signed.
     Packed,
-    /// A certificate, or several.
+    /// One or more certificates.
     Certificate,
-    /// A secret key, or several.
+    /// One or more secret keys.
     SecretKey,
-    /// Something else, or nothing.
+    /// Other data, or none.
     Other,
 }
 
@@ -51,32 +51,34 @@ impl fmt::Display for MessageKind {
     }
 }
 
-/// What the start of an input says.
+/// The result of looking at the start of an input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Recognised {
-    /// What it is.
+    /// The kind of the data.
     pub kind: MessageKind,
-    /// It is text: in armor, or with a cleartext signature.
+    /// The data is text: armor, or a text with a cleartext signature.
     pub armored: bool,
-    /// Octets in front of the armor, of which any reader shows nothing and no signature says anything.
+    /// The number of octets in front of the armor. No reader shows them, and no signature covers them.
     pub leading: u64,
 }
 
-/// Octets of an input that are looked at: those that may stand in front of armor, and a block of bzip2.
+/// The number of octets that are examined: enough for the longest text in front of armor and a block of
+/// bzip2.
 const LOOK_BYTES: usize = 2 << 20;
-/// Octets of text in front of armor.
+/// The maximum length of text in front of armor, in octets.
 const LEADING_BYTES_MAX: usize = 1 << 20;
-/// Octets of an encrypted message that are looked at: those that say whom it is for.
+/// The number of octets of an encrypted message that are examined: enough for its wrapped session keys.
 const ENCRYPTED_BYTES: usize = 96 << 10;
-/// Octets that [`Message::start`] gives.
+/// The number of octets that [`Message::start`] returns.
 const START_BYTES: usize = 64 << 10;
-/// Octets of compressed data that are looked at.
+/// The number of octets of compressed data that are examined.
 const INNER_BYTES: usize = 64 << 10;
-/// Compressed packets within compressed packets.
+/// The maximum nesting of compressed packets.
 const DEPTH_MAX: usize = 3;
 
 impl Recognised {
-    /// What `start` is the start of; all of it if it has `ended`. `None` if more octets are needed to tell.
+    /// The kind of the input that begins with `start`; `ended` if `start` is the whole input. `None` if more
+    /// octets are needed.
     #[must_use]
     pub fn of(start: &[u8], ended: bool) -> Option<Self> {
         let Some(first) = start.first() else {
@@ -111,10 +113,10 @@ impl Recognised {
     }
 }
 
-/// What is in a block of armor, by its content.
+/// The kind of an armored block, by its content.
 fn armored(block: &[u8], ended: bool, label: &str) -> Option<MessageKind> {
     let mut content = Vec::new();
-    // It may be cut off where the input was; the whole lines before that count.
+    // The block may be cut off at the end of the examined input; the whole lines before that count.
     let lines = block.iter().rposition(|&octet| octet == b'\n').map_or(0, |last| last + 1);
     let block = if ended { block } else { &block[..lines] };
     let complete = ArmorReader::new(block)
@@ -131,10 +133,10 @@ fn armored(block: &[u8], ended: bool, label: &str) -> Option<MessageKind> {
     }
 }
 
-/// What a row of packets is.
+/// The kind of a sequence of packets.
 fn packets(mut rest: &[u8], ended: bool, depth: usize) -> Option<MessageKind> {
     let mut signature = false;
-    // Nothing but signatures, as far as it goes.
+    // A sequence of signatures only, as far as it has been read.
     let so_far = |signature: bool, known: bool| match (signature, known) {
         (true, true) => Some(MessageKind::DetachedSignature),
         (false, true) => Some(MessageKind::Other),
@@ -170,7 +172,8 @@ fn packets(mut rest: &[u8], ended: bool, depth: usize) -> Option<MessageKind> {
     }
 }
 
-/// What is in a compressed packet; `endless` if it goes on behind what is at hand, and nobody says how far.
+/// The kind of the content of a compressed packet; `endless` if the packet extends beyond the octets at hand
+/// by an unknown length.
 fn compressed(
     body: &mut impl Read,
     ended: bool,
@@ -178,7 +181,7 @@ fn compressed(
     depth: usize,
 ) -> Option<MessageKind> {
     let mut data = Vec::new();
-    // Less than all of it is enough.
+    // A part of the decompressed data is enough.
     let whole = body.read_to_end(&mut data).is_ok() && !endless;
     let Some((algorithm, data)) = data.split_first() else {
         return ended.then_some(MessageKind::Other);
@@ -188,8 +191,8 @@ fn compressed(
     }
     let mut inner = Vec::new();
     let limit = INNER_BYTES as u64;
-    // Octet by octet: of a longer piece that is damaged a decoder gives nothing, not even what is in front of the
-    // damage, and the answer would depend on how the message arrived.
+    // Decompress octet by octet. Given a longer piece that is damaged, a decoder returns nothing at all, not
+    // even the data before the damage. Then the result would depend on how the message arrived.
     let octets = BufReader::with_capacity(1, data);
     let read = match algorithm {
         0 => octets.take(limit).read_to_end(&mut inner),
@@ -201,7 +204,7 @@ fn compressed(
     let full = inner.len() == INNER_BYTES;
     let ended = ended || whole;
     match packets(&inner, ended && !full && read.is_ok(), depth + 1) {
-        // A signature alone, in a message: its data are missing.
+        // A compressed message that contains a signature alone: the signed data is missing.
         Some(MessageKind::DetachedSignature) => Some(MessageKind::Other),
         None if full => Some(MessageKind::Signed),
         None if ended => Some(MessageKind::Other),
@@ -209,7 +212,7 @@ fn compressed(
     }
 }
 
-/// An input of which is known what it is. Nothing of it is lost.
+/// An input whose kind is known. All of its octets can still be read.
 pub struct Message<R> {
     recognised: Recognised,
     leading_text: u64,
@@ -217,7 +220,7 @@ pub struct Message<R> {
 }
 
 impl<R: BufRead> Message<R> {
-    /// Looks at the start of `input`, at most 2 MiB, mostly one read.
+    /// Examines the start of `input`, at most 2 MiB, mostly with one read.
     ///
     /// # Errors
     ///
@@ -230,7 +233,7 @@ impl<R: BufRead> Message<R> {
             let (read, ended) = (some.len(), some.is_empty());
             start.extend_from_slice(some);
             input.consume(read);
-            // Looking again at twice as much costs no more than reading it.
+            // Examining twice as much again costs no more than reading it.
             if ended || start.len() >= 2 * looked {
                 looked = start.len();
                 let full = looked >= LOOK_BYTES;
@@ -255,22 +258,22 @@ impl<R: BufRead> Message<R> {
         Ok(Self { recognised, leading_text, input: Cursor::new(start).chain(input) })
     }
 
-    /// What it is.
+    /// The result of looking at the start of the input.
     pub fn recognised(&self) -> Recognised {
         self.recognised
     }
 
-    /// What it is.
+    /// The kind of the input.
     pub fn kind(&self) -> MessageKind {
         self.recognised.kind
     }
 
-    /// How its packets start, 64 KiB or less; `None` for text without a block.
+    /// The first 64 KiB or less of the packets; `None` for text without an armored block.
     pub fn start(&self) -> Option<Vec<u8>> {
         let text = self.input.get_ref().0.get_ref();
         let mut start = Vec::new();
         if self.recognised.armored && self.recognised.kind != MessageKind::SignedText {
-            // It may be cut off where the look at it ended.
+            // The armor may be cut off at the end of the examined octets.
             let armor = ArmorReader::new(&text[..]).map(|armor| armor.take(START_BYTES as u64));
             let _ = armor.map(|mut armor| armor.read_to_end(&mut start));
         } else if text.first().is_some_and(|octet| octet & 0x80 == 0) {
@@ -281,17 +284,17 @@ impl<R: BufRead> Message<R> {
         Some(start)
     }
 
-    /// Octets of text in front of the armor, white space not counted.
+    /// The number of octets of text in front of the armor, without white space.
     pub(crate) fn leading_text(&self) -> u64 {
         self.leading_text
     }
 
-    /// The input from the head line of its armor on, or from its start without armor.
+    /// The input from the head line of its armor on, or from its start if there is no armor.
     pub fn into_text(self) -> Chain<Cursor<Vec<u8>>, R> {
         self.input
     }
 
-    /// Its packets, taken out of the armor.
+    /// The packets of the input, without armor.
     ///
     /// # Errors
     ///
@@ -307,7 +310,7 @@ mod tests {
     use crate::armor::{ArmorWriter, Label};
     use std::io::Write as _;
 
-    /// A packet in one definite length.
+    /// A packet with one definite length.
     fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         framing::write_packet(&mut out, tag, body).unwrap();
@@ -367,7 +370,7 @@ mod tests {
             assert_eq!(kind(&block), wanted, "armored {:x?}", &data[..8]);
             let mailed = [b"Hello,\n-----BEGIN X-----\n\n".as_slice(), &block].concat();
             assert_eq!(kind(&mailed), wanted, "mailed {:x?}", &data[..8]);
-            // However little of it is looked at, nothing else is said.
+            // With less of the input examined, the result may be undecided, but never different.
             for whole in [&data, &block, &mailed] {
                 for cut in 0..whole.len() {
                     let said = Recognised::of(&whole[..cut], false).map(|said| said.kind);

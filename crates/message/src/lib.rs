@@ -1,8 +1,8 @@
 //! OpenPGP messages, as streams: encrypt, decrypt, sign, verify, pack.
 //!
-//! Pure: readers, writers, keys, certificates, times and bounds are arguments; nothing here opens a file or
-//! reads a clock. What is fast is ours: the framing, the pipeline over all cores, and the chunks that it
-//! moves. Arithmetic is done by AWS-LC and OpenSSL; keys, S2K and policy are Sequoia's.
+//! This crate is pure: readers, writers, keys, certificates, times and limits are arguments, and nothing here
+//! opens a file or reads a clock. The code for speed is in this crate: the framing, the parallel pipeline,
+//! and the chunks in it. AWS-LC and OpenSSL do the arithmetic. Keys, S2K and policy come from Sequoia.
 //!
 //! ```
 //! use talaria_message::openpgp::cert::CertBuilder;

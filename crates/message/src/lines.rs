@@ -1,17 +1,17 @@
 //! Line ends of text: carriage return and line feed in messages and digests (RFC 9580, sections 5.2.4 and
-//! 5.9), a line feed outside of them.
+//! 5.9), a line feed elsewhere.
 
 use std::io::{self, Read};
 
-/// Makes every line end a carriage return and a line feed, as pieces of text arrive.
+/// A converter to canonical line ends, carriage return and line feed, for text that arrives in pieces.
 #[derive(Clone, Default)]
 pub(crate) struct Canonical {
-    /// The last octet was a carriage return, which has not gone on yet.
+    /// The last octet was a carriage return, which is not in the output yet.
     held_cr: bool,
 }
 
 impl Canonical {
-    /// Takes in `data` and gives what is certain to `out`.
+    /// Takes `data` and passes the octets that are certain to `out`.
     pub(crate) fn push(&mut self, data: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = data;
         if self.held_cr && !rest.is_empty() {
@@ -36,7 +36,7 @@ impl Canonical {
         out(rest);
     }
 
-    /// Gives what was held back for the line feed that did not come.
+    /// Passes on a final carriage return that was held back.
     pub(crate) fn finish(&mut self, mut out: impl FnMut(&[u8])) {
         if std::mem::take(&mut self.held_cr) {
             out(b"\r");
@@ -44,15 +44,15 @@ impl Canonical {
     }
 }
 
-/// Makes every carriage return and line feed a line feed, as pieces of text arrive.
+/// A converter from carriage return and line feed to a line feed, for text that arrives in pieces.
 #[derive(Default)]
 pub(crate) struct Native {
-    /// The last octet was a carriage return, which has not gone on yet.
+    /// The last octet was a carriage return, which is not in the output yet.
     held_cr: bool,
 }
 
 impl Native {
-    /// Takes in `data` and gives what is certain to `out`.
+    /// Takes `data` and passes the octets that are certain to `out`.
     pub(crate) fn push<E>(
         &mut self,
         data: &[u8],
@@ -76,7 +76,7 @@ impl Native {
         out(rest)
     }
 
-    /// Gives what was held back for the line feed that did not come.
+    /// Passes on a final carriage return that was held back.
     pub(crate) fn finish<E>(
         &mut self,
         mut out: impl FnMut(&[u8]) -> Result<(), E>,
@@ -85,7 +85,7 @@ impl Native {
     }
 }
 
-/// Text with canonical line ends.
+/// A reader that converts text to canonical line ends.
 pub(crate) struct CanonicalReader<R> {
     input: R,
     lines: Canonical,
@@ -95,7 +95,7 @@ pub(crate) struct CanonicalReader<R> {
     ended: bool,
 }
 
-/// Octets that are converted at once.
+/// The number of octets converted at once.
 const PIECE_BYTES: usize = 64 << 10;
 
 impl<R: Read> CanonicalReader<R> {

@@ -1,4 +1,4 @@
-//! Certifications: signatures that say of a user ID of another certificate that it is its holder's.
+//! Certifications: signatures that confirm that a user ID belongs to the holder of another certificate.
 
 use openpgp::cert::amalgamation::ValidAmalgamation as _;
 use openpgp::crypto::{KeyPair, Signer};
@@ -12,32 +12,33 @@ use sequoia_openpgp as openpgp;
 use super::{MakeError, Result, after, alive, at, primary};
 use crate::keys::AskForKey;
 
-/// What a certification says beside that a user ID is right.
+/// The optional parts of a certification.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Certification {
-    /// It is for the eyes of its maker: it does not leave his stores.
+    /// The certification is local: it is for its maker only and is never exported from the stores.
     pub local: bool,
-    /// The holder of the certificate may vouch for others.
+    /// The holder of the certificate is a trusted introducer.
     pub introduction: Option<Introduction>,
-    /// When it ends, in seconds since 1970; never without.
+    /// The expiry time in seconds since 1970; `None` for no expiry.
     pub expires: Option<u32>,
 }
 
-/// How far somebody is believed who vouches for others (RFC 9580, section 5.2.3.21).
+/// The depth and amount of a trust signature (RFC 9580, section 5.2.3.21).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Introduction {
-    /// 1 for an introducer, one more for each step of introducers whom he names.
+    /// 1 for an introducer; one more for each level of introducers below.
     pub depth: u8,
     /// 120 for full trust, 60 for partial trust.
     pub amount: u8,
 }
 
-/// The user IDs of `cert` that can be certified at `now`, in seconds since 1970: those that are bound to it and
-/// not revoked.
+/// The user IDs of `cert` that can be certified at `now`, in seconds since 1970: those that are bound to it
+/// and not revoked.
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`], [`MakeError::NotAlive`] or [`MakeError::Invalid`]: then no user ID of it can be.
+/// [`MakeError::Revoked`], [`MakeError::NotAlive`] or [`MakeError::Invalid`] if no user ID of `cert` can be
+/// certified.
 pub fn certifiable(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<Vec<UserID>> {
     let valid = alive(cert, policy, now)?;
     let is_revoked = |status| matches!(status, RevocationStatus::Revoked(_));
@@ -45,15 +46,15 @@ pub fn certifiable(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Resul
     Ok(user_ids.map(|user_id| user_id.userid().clone()).collect())
 }
 
-/// Whether the primary key of `cert` may certify at `now`, in seconds since 1970.
+/// Checks that the primary key of `cert` may certify at `now`, in seconds since 1970.
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`], [`MakeError::NotAlive`], [`MakeError::Invalid`] or [`MakeError::MayNotCertify`] if it
-/// may not.
+/// [`MakeError::Revoked`], [`MakeError::NotAlive`], [`MakeError::Invalid`] or [`MakeError::MayNotCertify`] if
+/// the key may not certify.
 pub fn may_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
     let valid = alive(cert, policy, now)?;
-    // A key that says nothing of its uses has all of them, as in GnuPG.
+    // A key without key flags may do everything, as in GnuPG.
     match valid.primary_key().key_flags() {
         Some(flags) if !flags.for_certification() => {
             Err(MakeError::MayNotCertify { name: cert.fingerprint().to_hex() })
@@ -66,7 +67,7 @@ pub fn may_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Resul
 ///
 /// # Errors
 ///
-/// Those of [`may_certify`]; [`MakeError::NoSecret`]; [`MakeError::Locked`].
+/// The errors of [`may_certify`]; [`MakeError::NoSecret`]; [`MakeError::Locked`].
 pub fn certifier(
     cert: &openpgp::Cert,
     policy: &dyn Policy,
@@ -77,12 +78,12 @@ pub fn certifier(
     Ok(primary(cert, ask)?.0)
 }
 
-/// A certification of `user_id` of `cert`. Whether it is bound to `cert` is for the caller to ask:
+/// A certification of `user_id` of `cert`. The caller must check that the user ID is bound to `cert`, with
 /// [`certifiable`].
 ///
 /// # Errors
 ///
-/// [`MakeError::EndsTooEarly`]; [`MakeError::Failed`] if the signer does not sign.
+/// [`MakeError::EndsTooEarly`]; [`MakeError::Failed`] if signing fails.
 pub fn certify(
     cert: &openpgp::Cert,
     user_id: &UserID,
@@ -118,8 +119,8 @@ pub fn certify(
     build().map_err(MakeError::failed)
 }
 
-/// Whether the newest word of `certifier` on `user_id` of `cert` is a certification that says the same and is
-/// valid at `now`, in seconds since 1970.
+/// Whether the newest statement of `certifier` on `user_id` of `cert` is a certification with the same
+/// content that is valid at `now`, in seconds since 1970.
 #[must_use]
 pub fn is_certified(
     cert: &openpgp::Cert,
@@ -149,8 +150,8 @@ pub fn is_certified(
     })
 }
 
-/// What `key` has said of `user_id` of `cert`, certifications and their revocations. Anybody can write
-/// signatures that claim to be of `key`: each is checked.
+/// The certifications of `user_id` of `cert` by `key`, and their revocations. Anybody can write signatures
+/// that name `key` as their issuer, so each is verified.
 fn earlier<'c>(
     cert: &'c openpgp::Cert,
     user_id: &UserID,
@@ -177,7 +178,7 @@ fn earlier<'c>(
     certifications.chain(revocations).collect()
 }
 
-/// Seconds since 1970.
+/// A time as seconds since 1970.
 fn seconds(time: std::time::SystemTime) -> u32 {
     let since = time.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)

@@ -9,32 +9,32 @@ use sequoia_openpgp as openpgp;
 
 use super::{MakeError, Protection, Result, at, protected};
 
-/// What kind of key to make.
+/// Options for a new key.
 #[derive(Clone, Debug, Default)]
 pub struct GenerateOptions {
     /// User IDs, the primary one first.
     pub user_ids: Vec<String>,
-    /// Who is to read it.
+    /// The specification that the key follows.
     pub profile: KeyProfile,
     /// The algorithms of primary key and subkeys.
     pub algorithm: KeyAlgorithm,
-    /// The subkeys.
+    /// The purposes of the subkeys.
     pub uses: KeyUses,
-    /// For how many seconds it is valid, for ever without.
+    /// The validity in seconds; `None` for no expiry.
     pub validity_seconds: Option<u32>,
 }
 
-/// Specifications that keys can follow.
+/// The specifications that a key can follow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum KeyProfile {
-    /// Version 4, which everybody reads; it asks for messages that GnuPG reads, too.
+    /// Version 4, which every implementation reads. The key asks for messages that GnuPG reads, too.
     #[default]
     Rfc4880,
     /// Version 6, which GnuPG does not read.
     Rfc9580,
 }
 
-/// Algorithms of keys.
+/// The algorithms of keys.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum KeyAlgorithm {
     /// Ed25519 and X25519.
@@ -56,31 +56,32 @@ impl KeyAlgorithm {
     }
 }
 
-/// What the subkeys of a new key are for.
+/// The purposes of the subkeys of a new key.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum KeyUses {
-    /// One signs, one encrypts.
+    /// One subkey signs, one subkey encrypts.
     #[default]
     SignAndEncrypt,
-    /// One signs.
+    /// One subkey signs.
     Sign,
 }
 
-/// A key that was made.
+/// A new key.
 #[derive(Clone)]
 pub struct Generated {
-    /// The key, locked as it is in the store.
+    /// The key, locked as it will be stored.
     pub cert: openpgp::Cert,
-    /// A revocation, for the day on which the key is lost. Whoever has it can end the key.
+    /// A revocation certificate, in case the key is lost. Anybody who has it can revoke the key.
     pub revocation: Signature,
 }
 
-/// Makes a key at `now`, in seconds since 1970: a primary key that certifies, and a subkey for each use. What
-/// it announces is what its profile has: holders of a key for older programs may well have one of these.
+/// Generates a key at `now`, in seconds since 1970: a primary key that certifies, and a subkey for each
+/// purpose. The announced features follow the profile, because the holder of a key for older programs may
+/// well use one of them.
 ///
 /// # Errors
 ///
-/// [`MakeError::Failed`] if there is no such key.
+/// [`MakeError::Failed`] if the key cannot be generated.
 pub fn generate(options: &GenerateOptions, protection: &Protection, now: u32) -> Result<Generated> {
     let (cert, revocation) = build(options, now).map_err(MakeError::failed)?;
     Ok(Generated { cert: protected(cert, protection)?, revocation })

@@ -1,10 +1,10 @@
-//! Making and changing keys, in memory: generate, certify, add user IDs and subkeys, renew, revoke, lock.
+//! Generating and changing keys, in memory: generate, certify, add user IDs and subkeys, renew, revoke, lock.
 //!
-//! Certificates, times and passphrases go in, signatures and packets come out; the caller joins them into the
-//! certificate and keeps it. Nothing here opens a file or reads a clock.
+//! Certificates, times and passphrases are the input; signatures and packets are the output. The caller
+//! merges them into the certificate and stores it. Nothing here opens a file or reads a clock.
 //!
-//! New signatures are dated `now`, or one second behind the one that they take the place of if that is later:
-//! of two with the same date, readers may follow either.
+//! New signatures are dated `now`, or one second after the signature that they replace if that is later. Of
+//! two signatures with the same date, readers may follow either.
 //!
 //! ```
 //! use talaria_message::make::{self, Certification, GenerateOptions, Protection};
@@ -60,48 +60,48 @@ use crate::error::MessageError;
 use crate::keys::{AskForKey, unlock};
 use crate::revoked::Revocations;
 
-/// Why a key could not be made or changed.
+/// The reason why a key could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MakeError {
-    /// A certificate has no valid self-signature, or only ones that are too weak.
+    /// A certificate has no valid self-signature, or only self-signatures that are too weak.
     #[error("{name} is not valid")]
     Invalid {
-        /// Its fingerprint.
+        /// The fingerprint of the certificate.
         name: String,
-        /// Why not.
+        /// The reason of the policy.
         source: openpgp::anyhow::Error,
     },
     /// A certificate is revoked.
     #[error("{name} is revoked")]
     Revoked {
-        /// Its fingerprint.
+        /// The fingerprint of the certificate.
         name: String,
     },
-    /// A certificate has expired, or begins later.
+    /// A certificate has expired, or is not valid yet.
     #[error("{name} is not valid now")]
     NotAlive {
-        /// Its fingerprint.
+        /// The fingerprint of the certificate.
         name: String,
-        /// What it says of its time.
+        /// The validity period that the certificate gives.
         source: openpgp::anyhow::Error,
     },
     /// A primary key may not certify the user IDs of others.
     #[error("{name} may not certify")]
     MayNotCertify {
-        /// Its fingerprint.
+        /// The fingerprint of the certificate.
         name: String,
     },
-    /// A certificate comes without the secret that is needed.
+    /// The secret key is missing from a certificate.
     #[error("{name}: the secret key is missing")]
     NoSecret {
-        /// Its fingerprint.
+        /// The fingerprint of the certificate.
         name: String,
     },
     /// No passphrase unlocks a key.
     #[error(transparent)]
     Locked(MessageError),
-    /// A certificate has a user ID already.
+    /// The certificate already has the user ID.
     #[error("{name} has the user ID {user_id} already")]
     UserIdExists {
         /// The fingerprint of the certificate.
@@ -109,13 +109,13 @@ pub enum MakeError {
         /// The user ID.
         user_id: String,
     },
-    /// A text cannot be a user ID.
+    /// A text is not allowed as a user ID.
     #[error("a user ID {0}")]
     UserId(&'static str),
-    /// An end of validity that is not behind the beginning.
+    /// The expiry time is not after the start of the validity.
     #[error("it would end before it begins")]
     EndsTooEarly,
-    /// A key or signature could not be made.
+    /// Making a key or a signature failed.
     #[error("the signature could not be made")]
     Failed(#[source] openpgp::anyhow::Error),
 }
@@ -128,7 +128,7 @@ impl MakeError {
     }
 }
 
-/// `cert` as it is at `now`, if it is neither revoked nor expired.
+/// `cert` at the time `now`, if it is neither revoked nor expired.
 fn alive<'c>(cert: &'c openpgp::Cert, policy: &'c dyn Policy, now: u32) -> Result<ValidCert<'c>> {
     let valid = valid(cert, policy, now)?;
     let name = || cert.fingerprint().to_hex();
@@ -136,7 +136,7 @@ fn alive<'c>(cert: &'c openpgp::Cert, policy: &'c dyn Policy, now: u32) -> Resul
     Ok(valid)
 }
 
-/// `cert` as it is at `now`, if it is not revoked. It may have expired.
+/// `cert` at the time `now`, if it is not revoked. It may have expired.
 fn valid<'c>(cert: &'c openpgp::Cert, policy: &'c dyn Policy, now: u32) -> Result<ValidCert<'c>> {
     let name = || cert.fingerprint().to_hex();
     let valid = cert
@@ -146,14 +146,14 @@ fn valid<'c>(cert: &'c openpgp::Cert, policy: &'c dyn Policy, now: u32) -> Resul
     if revocations.end(&valid) { Err(MakeError::Revoked { name: name() }) } else { Ok(valid) }
 }
 
-/// The primary key of `cert`, unlocked, and the passphrase that it is locked with.
+/// The unlocked primary key of `cert`, and the passphrase that unlocked it.
 fn primary(cert: &openpgp::Cert, ask: &mut AskForKey<'_>) -> Result<(KeyPair, Option<Password>)> {
     let key = cert.primary_key().key().role_as_unspecified().clone().parts_into_secret();
     let key = key.map_err(|_| MakeError::NoSecret { name: cert.fingerprint().to_hex() })?;
     opened(key, ask)
 }
 
-/// A pair of `key`, and the passphrase that unlocked it, if it was locked.
+/// The unlocked key pair of `key`, and the passphrase that unlocked it, if the key was locked.
 fn opened(
     key: Key<SecretParts, UnspecifiedRole>,
     ask: &mut AskForKey<'_>,
@@ -171,7 +171,7 @@ fn at(seconds: u32) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into())
 }
 
-/// `now`, or a second behind `earlier`.
+/// `now`, or one second after `earlier` if that is later.
 fn after(earlier: Option<SystemTime>, now: u32) -> SystemTime {
     let next = earlier.map(|earlier| earlier + Duration::from_secs(1));
     next.map_or(at(now), |next| next.max(at(now)))

@@ -1,4 +1,4 @@
-//! Passphrases of secret keys: what locks them at rest.
+//! Passphrases of secret keys at rest.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use sequoia_openpgp as openpgp;
 use super::{MakeError, Result, opened};
 use crate::keys::AskForKey;
 
-/// What protects secrets at rest.
+/// The protection of secret keys at rest.
 #[derive(Clone)]
 pub enum Protection {
-    /// A passphrase.
+    /// Encryption with a passphrase.
     Passphrase(Password),
-    /// Only the permissions of the file.
+    /// No encryption: only the permissions of the file.
     Unprotected,
 }
 
-/// Without the passphrase.
+/// Leaves the passphrase out.
 impl fmt::Debug for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -30,12 +30,12 @@ impl fmt::Debug for Protection {
     }
 }
 
-/// A secret with its role, which is part of what an AEAD authenticates.
+/// A secret key with its role. AEAD protection authenticates the role.
 #[derive(Clone)]
 pub enum SecretKey {
-    /// That of the primary key.
+    /// The secret of the primary key.
     Primary(Key<SecretParts, PrimaryRole>),
-    /// That of a subkey.
+    /// The secret of a subkey.
     Subkey(Key<SecretParts, SubordinateRole>),
 }
 
@@ -57,7 +57,7 @@ impl SecretKey {
     }
 }
 
-/// Whether GnuPG says there that the secret is elsewhere.
+/// Whether GnuPG left a note here that the secret is elsewhere, for example on a card.
 #[must_use]
 pub fn is_stub(key: &SecretKey) -> bool {
     match key.secret() {
@@ -68,11 +68,12 @@ pub fn is_stub(key: &SecretKey) -> bool {
     }
 }
 
-/// `cert` with what `change` makes of each of its secrets; without those of which it makes nothing.
+/// `cert` with `change` applied to each of its secrets. Secrets for which `change` returns nothing are
+/// removed.
 ///
 /// # Errors
 ///
-/// Those of `change`, and [`MakeError::Failed`].
+/// The errors of `change`, and [`MakeError::Failed`].
 pub fn with_secrets(
     cert: openpgp::Cert,
     change: &mut dyn FnMut(SecretKey) -> Result<Option<SecretKey>>,
@@ -100,7 +101,7 @@ pub fn with_secrets(
     openpgp::Cert::from_packets(packets.into_iter()).map_err(MakeError::failed)
 }
 
-/// `cert` with its secrets that have no passphrase locked; those that have one keep it.
+/// `cert` with its unprotected secrets locked. Secrets that have a passphrase keep it.
 ///
 /// # Errors
 ///
@@ -109,7 +110,7 @@ pub fn protected(cert: openpgp::Cert, protection: &Protection) -> Result<openpgp
     with_secrets(cert, &mut |key| protect(key, protection).map(Some))
 }
 
-/// `cert` with all its secrets unlocked, in memory. `ask` is asked for the passphrases that they have.
+/// `cert` with all its secrets unlocked, in memory. `ask` is called for their passphrases.
 ///
 /// # Errors
 ///
@@ -119,7 +120,7 @@ pub fn unlocked(cert: openpgp::Cert, ask: &mut AskForKey<'_>) -> Result<openpgp:
         if is_stub(&key) {
             return Ok(Some(key));
         }
-        // Which kind of key it is has to stay known for it to be unlocked.
+        // Unlocking needs the role of the key.
         Ok(Some(match key {
             SecretKey::Primary(key) => {
                 let pair = opened(key.role_as_unspecified().clone(), ask)?.0;
@@ -133,7 +134,7 @@ pub fn unlocked(cert: openpgp::Cert, ask: &mut AskForKey<'_>) -> Result<openpgp:
     })
 }
 
-/// Encrypts a secret that is not.
+/// Encrypts a secret that is not encrypted.
 pub(super) fn protect(key: SecretKey, protection: &Protection) -> Result<SecretKey> {
     let Protection::Passphrase(password) = protection else { return Ok(key) };
     if key.secret().is_encrypted() {
@@ -146,7 +147,8 @@ pub(super) fn protect(key: SecretKey, protection: &Protection) -> Result<SecretK
     locked.map_err(MakeError::failed)
 }
 
-/// Encrypts a secret as what reads keys of its version reads it: GnuPG has neither Argon2 nor AEAD here.
+/// Encrypts a secret in a form that readers of the key's version support: GnuPG has neither Argon2 nor AEAD
+/// here.
 pub(super) fn lock<R: KeyRole>(
     key: Key<SecretParts, R>,
     password: &Password,
@@ -157,7 +159,7 @@ pub(super) fn lock<R: KeyRole>(
         let cipher = SymmetricAlgorithm::AES256;
         secret.encrypt_in_place_with(&key, S2K::default(), cipher, None, password)?;
     } else {
-        // The second choice of RFC 9106: 64 MiB and some 0.1 seconds.
+        // The second choice of RFC 9106: 64 MiB and about 0.1 seconds.
         let mut salt = [0; 16];
         openpgp::crypto::random(&mut salt)?;
         let s2k = S2K::Argon2 { salt, t: 3, p: 4, m: 16 };

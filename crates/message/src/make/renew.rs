@@ -1,4 +1,4 @@
-//! New self-signatures in the place of old ones.
+//! New self-signatures that replace old ones.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,13 +21,13 @@ use super::{
 };
 use crate::keys::AskForKey;
 
-/// Lets a key end at `expires`, in seconds since 1970, or never; so do its subkeys that have an end of their
-/// own. The signatures take the place of those that count now. It may have expired already.
+/// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an expiry time of
+/// their own get the same. The new signatures replace those in force. The key may have expired already.
 ///
 /// # Errors
 ///
-/// [`MakeError::Invalid`] if its certificate is not valid; [`MakeError::NoSecret`]; [`MakeError::Locked`];
-/// [`MakeError::Failed`] also if it would end before it begins.
+/// [`MakeError::Invalid`] if the certificate is not valid; [`MakeError::NoSecret`]; [`MakeError::Locked`];
+/// [`MakeError::Failed`], also if the key would expire before it begins.
 pub fn set_expiry(
     cert: &openpgp::Cert,
     expires: Option<u32>,
@@ -43,7 +43,7 @@ pub fn set_expiry(
     bindings(&valid, &mut signer, expires.map(at), now).map_err(MakeError::failed)
 }
 
-/// New self-signatures, with another end of validity.
+/// Self-signatures like those in force, with another expiry time.
 fn bindings(
     valid: &ValidCert<'_>,
     signer: &mut KeyPair,
@@ -65,7 +65,7 @@ fn bindings(
     }
     let first = valid.primary_userid().ok().map(|id| id.userid().clone());
     for user_id in valid.userids().revoked(false) {
-        // Which one is primary may have followed from the dates alone.
+        // The choice of the primary user ID may have followed from the dates alone.
         let is_first = Some(user_id.userid()) == first.as_ref();
         let builder =
             renewed(user_id.binding_signature(), created)?.set_primary_userid(is_first)?;
@@ -73,7 +73,7 @@ fn bindings(
     }
     for subkey in valid.keys().subkeys().revoked(false) {
         let old = subkey.binding_signature();
-        // The signature by a signing subkey, which is in the old one, holds for the new one as well.
+        // The cross-signature by a signing subkey is in the old binding and holds for the new one as well.
         if old.key_validity_period().is_some() {
             let builder = renewed(old, subkey.key().creation_time())?;
             signatures.push(builder.sign_subkey_binding(signer, primary.key(), subkey.key())?);
@@ -82,21 +82,21 @@ fn bindings(
     Ok(signatures)
 }
 
-/// How far a key is to be renewed.
+/// The extent of a renewal.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum RenewOptions {
-    /// It announces all that this program reads, and gets a subkey to encrypt to if it has none.
+    /// The key announces all features of this program, and gets an encryption subkey if it has none.
     #[default]
     Extend,
-    /// It announces all that this program reads.
+    /// The key announces all features of this program.
     ExtendSigning,
-    /// It can do what it could.
+    /// The capabilities of the key stay as they are.
     Keep,
 }
 
-/// What has become old about a key, made new at `now`, in seconds since 1970. Self-signatures with digests that do
-/// not count any more are made again; what has expired or soon will is given as long again. What needs nothing
-/// is left as it is, so this may run every day.
+/// Renews the outdated parts of a key at `now`, in seconds since 1970. Self-signatures with digests that are
+/// no longer accepted are made again. Parts that have expired or soon will are valid for the same period
+/// again. Everything else is unchanged, so this function may run every day.
 ///
 /// # Errors
 ///
@@ -109,7 +109,7 @@ pub fn renew(
     policy: &dyn Policy,
     now: u32,
 ) -> Result<Vec<Packet>> {
-    // The digests of old self-signatures are what is to be mended.
+    // Accept old self-signatures here, because their weak digests are to be replaced.
     let mut lenient = StandardPolicy::new();
     lenient.accept_hash(HashAlgorithm::SHA1);
     let valid = valid(cert, &lenient, now)?;
@@ -134,7 +134,7 @@ pub fn renew(
     Ok(packets)
 }
 
-/// The making of new self-signatures for one certificate.
+/// The state while new self-signatures are made for one certificate.
 struct Renewal<'a, 'b> {
     cert: &'a openpgp::Cert,
     options: RenewOptions,
@@ -146,7 +146,7 @@ struct Renewal<'a, 'b> {
 }
 
 impl Renewal<'_, '_> {
-    /// Makes the signatures again that say something about all of the certificate.
+    /// Makes the self-signatures again that concern the whole certificate.
     fn primary(&mut self, valid: &ValidCert<'_>) -> openpgp::Result<()> {
         let created = valid.primary_key().key().creation_time();
         let announced = valid.features().unwrap_or_else(Features::empty);
@@ -172,7 +172,7 @@ impl Renewal<'_, '_> {
         Ok(())
     }
 
-    /// Makes the binding of a subkey again, if need be.
+    /// Makes the binding of a subkey again if necessary.
     fn subkey(&mut self, key: &ValidErasedKeyAmalgamation<'_, PublicParts>) -> Result<()> {
         let public = key.key().clone().role_into_subordinate();
         let template = self
@@ -180,7 +180,7 @@ impl Renewal<'_, '_> {
             .map_err(MakeError::failed)?;
         let Some(mut template) = template else { return Ok(()) };
         if key.for_signing() || key.for_certification() || key.for_authentication() {
-            // It has to say that it agrees, too.
+            // A signing subkey needs a new cross-signature, too.
             let Ok(secret) = key.key().clone().parts_into_secret() else { return Ok(()) };
             let mut signer = opened(secret, self.ask)?.0;
             template = subkey::agreed(self.cert, &public, &mut signer, template, self.now)
@@ -192,8 +192,8 @@ impl Renewal<'_, '_> {
         Ok(())
     }
 
-    /// What a new signature says instead of `old` about a key that was made at `created`; `None` if `old`
-    /// is good enough.
+    /// The template of a new signature that replaces `old`, for a key that was created at `created`; `None`
+    /// if `old` can stay.
     fn template(
         &self,
         old: &Signature,
@@ -221,8 +221,8 @@ impl Renewal<'_, '_> {
     }
 }
 
-/// The new validity of a key that was made at `created`, if less than half of what `old` gave it is left:
-/// as much again, from `now`.
+/// The new validity period of a key that was created at `created`: the old period again, from `now`, if less
+/// than half of it is left.
 fn extended(old: &Signature, created: SystemTime, now: SystemTime) -> Option<Duration> {
     let expires = created + old.key_validity_period()?;
     let given = expires.duration_since(old.signature_creation_time()?).ok()?;

@@ -10,7 +10,7 @@ use sequoia_openpgp as openpgp;
 use super::{MakeError, Result, after, primary};
 use crate::keys::AskForKey;
 
-/// What to revoke.
+/// The object to revoke.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Revoked<'c> {
     /// The certificate, and with it all of its keys.
@@ -25,18 +25,18 @@ pub enum Revoked<'c> {
 /// Reasons for a revocation (RFC 9580, section 5.2.3.31).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum RevocationReason {
-    /// None is given. What was signed before does not count any more.
+    /// No reason. Earlier signatures do not count any more.
     #[default]
     Unspecified,
-    /// There is a new key. What was signed before still counts.
+    /// There is a new key. Earlier signatures still count.
     Superseded,
-    /// Somebody else has the secret. What was signed before does not count any more.
+    /// Somebody else has the secret key. Earlier signatures do not count any more.
     Compromised,
-    /// It is not used any more, or the user ID is not. What was signed before still counts.
+    /// The key or user ID is not used any more. Earlier signatures still count.
     Retired,
 }
 
-/// A revocation of `cert` or a part of it, by its primary key. `message` is a reason for people.
+/// A revocation of `cert` or of a part of it, by its primary key. `message` is a reason in words.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ fn build(
     };
     let message = message.as_bytes();
     let signer: &mut dyn Signer = signer;
-    // It counts from the second on in which what it takes back is older.
+    // A revocation counts only if it is dated at least one second after the revoked signature.
     match what {
         Revoked::Certificate => {
             let primary = cert.primary_key();
@@ -103,7 +103,7 @@ fn build(
     }
 }
 
-/// When the last of `signatures` was made.
+/// The creation time of the newest of `signatures`.
 pub(super) fn newest<'s>(
     signatures: impl Iterator<Item = &'s Signature>,
 ) -> Option<std::time::SystemTime> {

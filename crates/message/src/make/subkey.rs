@@ -15,28 +15,28 @@ use super::protect::lock;
 use super::{KeyAlgorithm, MakeError, Result, at, primary, valid};
 use crate::keys::AskForKey;
 
-/// What kind of subkey to make.
+/// Options for a new subkey.
 #[derive(Clone, Debug, Default)]
 pub struct SubkeyOptions {
-    /// What it is for.
+    /// The purpose of the subkey.
     pub uses: SubkeyUse,
-    /// Its algorithm.
+    /// The algorithm of the subkey.
     pub algorithm: KeyAlgorithm,
-    /// For how many seconds it is valid, as long as the primary key without.
+    /// The validity in seconds; `None` for that of the primary key.
     pub validity_seconds: Option<u32>,
 }
 
-/// What a subkey is for. An encryption subkey can do nothing else, which is how it is best kept.
+/// The purposes of a subkey. An encryption subkey has no other purpose, which is the safest choice.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SubkeyUse {
-    /// Messages and files are encrypted to it.
+    /// Encryption of messages and files.
     #[default]
     Encrypt,
-    /// It signs.
+    /// Signing.
     Sign,
-    /// It proves who somebody is, as SSH asks.
+    /// Authentication, for example with SSH.
     Authenticate,
-    /// It does both of the last.
+    /// Signing and authentication.
     SignAndAuthenticate,
 }
 
@@ -52,8 +52,8 @@ impl SubkeyUse {
     }
 }
 
-/// Makes a subkey of `cert` at `now`, in seconds since 1970: the subkey with its secret, which is locked with the
-/// passphrase of the primary key, and the signatures by which the two belong together.
+/// Generates a subkey of `cert` at `now`, in seconds since 1970. Returns the subkey with its secret, which is
+/// locked with the passphrase of the primary key, and the signatures that bind the subkey to the certificate.
 ///
 /// # Errors
 ///
@@ -97,8 +97,8 @@ pub(super) fn build(
     Ok(vec![key.into(), binding.into()])
 }
 
-/// `template` with the word of a subkey that it belongs to `cert`: without it anybody could take it for a key of
-/// his own, and what it signs for his.
+/// `template` with a cross-signature by the subkey, which confirms that the subkey belongs to `cert`. Without
+/// it, anybody could add the subkey to his own certificate and claim its signatures.
 pub(super) fn agreed<P: KeyParts>(
     cert: &openpgp::Cert,
     subkey: &Key<P, SubordinateRole>,
@@ -113,7 +113,7 @@ pub(super) fn agreed<P: KeyParts>(
     template.set_embedded_signature(agreement)
 }
 
-/// A new secret for a subkey of a key of this version.
+/// A new secret for a subkey of a key with this version.
 fn secret(
     version: u8,
     options: &SubkeyOptions,

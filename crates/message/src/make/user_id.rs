@@ -15,10 +15,11 @@ use super::revoke::newest;
 use super::{MakeError, Result, after, primary, valid};
 use crate::keys::AskForKey;
 
-/// Octets of a user ID: GnuPG takes no longer ones.
+/// The maximum length of a user ID in octets; GnuPG accepts no longer ones.
 const USER_ID_BYTES_MAX: usize = 2048;
 
-/// What a binding of a user ID says of the whole certificate, and so every one should say.
+/// The subpackets of a user ID binding that concern the whole certificate, so that every binding should have
+/// them.
 const SHARED: [SubpacketTag; 9] = [
     SubpacketTag::KeyFlags,
     SubpacketTag::KeyExpirationTime,
@@ -31,17 +32,18 @@ const SHARED: [SubpacketTag; 9] = [
     SubpacketTag::Features,
 ];
 
-/// Which one of several user IDs a new one is.
+/// The rank of a new user ID among several.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Rank {
-    /// One more.
+    /// An additional user ID.
     #[default]
     Further,
-    /// The one that a certificate is called by.
+    /// The primary user ID.
     Primary,
 }
 
-/// Adds a user ID to `cert` at `now`, in seconds since 1970: it, and the signatures that bind it.
+/// Adds a user ID to `cert` at `now`, in seconds since 1970. Returns the user ID and the signatures that bind
+/// it.
 ///
 /// # Errors
 ///
@@ -87,7 +89,7 @@ fn build(
 ) -> openpgp::Result<Vec<Packet>> {
     let cert = valid.cert();
     let first = valid.primary_userid().ok();
-    // One that was revoked is bound anew by what is newer.
+    // A newer binding makes a revoked user ID valid again.
     let known = cert.userids().find(|known| *known.userid() == user_id);
     let mut before =
         known.and_then(|known| newest(known.self_signatures().chain(known.self_revocations())));
@@ -101,12 +103,12 @@ fn build(
         }
     }
     if template.key_flags().is_none() && cert.primary_key().key().version() < 6 {
-        // Here it is the bindings of user IDs that say what the primary key may do.
+        // In this certificate the bindings of user IDs carry the key flags of the primary key.
         if let Some(flags) = valid.primary_key().key_flags() {
             template = template.set_key_flags(flags)?;
         }
     }
-    // The newest one is the primary one unless another says that it is.
+    // The newest user ID is primary unless another one is marked as primary.
     let renewed = match (rank, &first) {
         (Rank::Further, Some(first))
             if first.binding_signature().primary_userid() != Some(true) =>
@@ -121,7 +123,7 @@ fn build(
         _ => None,
     };
     if rank == Rank::Primary {
-        // Of several that say so it is the newest.
+        // Of several user IDs that are marked as primary, the newest one is.
         before = before.max(first.as_ref().and_then(|first| newest(first.self_signatures())));
         template = template.set_primary_userid(true)?;
     }
