@@ -1,8 +1,8 @@
-//! The packets inside a message, taken apart as their octets arrive: literal data, signatures and what
-//! announces them, compressed data and what is in that.
+//! An incremental parser for the packets inside a message: literal data, signatures and one-pass signatures,
+//! compressed data and the packets in it.
 //!
-//! A state machine without a stream of its own, since what is decrypted arrives in pieces, in order, from
-//! whichever core had its turn.
+//! The parser is a state machine without a stream of its own. Decrypted data arrives in pieces, in order,
+//! from changing threads.
 
 use std::io::{self, Write};
 
@@ -10,51 +10,52 @@ use crate::content::Literal;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Length, tag};
 
-/// Bounds on what a message may make of itself.
+/// Limits on the size of the content and on the cost of passphrases.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many times larger than the message its content may be, beyond [`Self::expansion_free_bytes`].
-    /// DEFLATE makes at most 1,032 octets of one; bzip2 more, of zeros.
+    /// The maximum ratio of content to message, for content beyond [`Self::expansion_free_bytes`]. DEFLATE
+    /// expands one octet to at most 1,032; bzip2 expands zeros more.
     pub expansion: u64,
-    /// Octets of content that are never too many.
+    /// The number of octets of content that is always allowed.
     pub expansion_free_bytes: u64,
-    /// What it may cost to try passphrases that are stretched with Argon2: MiB of memory times passes, over all
-    /// packets and all tries of a message. One try may have half of it for its memory.
+    /// The maximum cost of trying passphrases that are stretched with Argon2: MiB of memory times passes,
+    /// over all packets and all tries of a message. One try may use at most half of this number as its memory
+    /// in MiB.
     pub argon2_mib: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // Two passes over 2 GiB, the most that RFC 9106 recommends.
+        // The Argon2 limit allows two passes over 2 GiB, the most that RFC 9106 recommends.
         Self { expansion: 1100, expansion_free_bytes: 256 << 20, argon2_mib: 4096 }
     }
 }
 
-/// Compressed packets within compressed packets.
+/// The maximum nesting of compressed packets.
 const DEPTH_MAX: usize = 3;
-/// Octets of a signature packet.
+/// The maximum length of a signature packet, in octets.
 const SIGNATURE_BYTES_MAX: usize = 64 << 10;
-/// Octets of what is decompressed at once.
+/// The number of octets decompressed at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What is done with the parts of a message.
+/// The consumer of the parts of a message.
 pub(crate) trait Document: Send {
-    /// A one-pass signature packet.
+    /// Receives a one-pass signature packet.
     fn one_pass(&mut self, body: &[u8]) -> Result<()>;
-    /// A signature packet, before or after the data.
+    /// Receives a signature packet, before or after the data.
     fn signature(&mut self, body: &[u8]) -> Result<()>;
-    /// The literal packet begins.
+    /// Receives the start of the literal packet.
     fn literal(&mut self, literal: Literal) -> Result<()>;
-    /// Some of its data.
+    /// Receives a piece of the literal data.
     fn data(&mut self, data: &[u8]) -> Result<()>;
-    /// The literal packet was complete.
+    /// Receives the end of the literal packet.
     fn end(&mut self) -> Result<()>;
 }
 
 enum State {
-    /// Octets of a header that is not complete.
+    /// Octets of an incomplete packet header.
     Header(Vec<u8>),
-    /// In the body of a packet: what is left of this part of it.
+    /// Inside the body of a packet: the octets left of the current part.
     Body { packet: Packet, left: u64, last: bool },
     /// Octets of the length of the next part.
     Part { packet: Packet, length: Vec<u8> },
@@ -62,7 +63,7 @@ enum State {
 
 /// A packet whose body is arriving.
 enum Packet {
-    /// Fields in front of literal data.
+    /// Fields before the literal data.
     LiteralFields(Vec<u8>),
     LiteralData,
     /// Compressed data whose algorithm is not known yet.
@@ -89,25 +90,25 @@ enum Codec {
     Bzip2(bzip2::Decompress),
 }
 
-/// The machine.
+/// The state of the parser.
 struct Packets {
     state: State,
     depth: usize,
-    /// There was a message: literal or compressed data. Markers and padding are none.
+    /// The content has begun: literal or compressed data. Markers and padding do not count.
     content: bool,
 }
 
-/// How much a message has made of itself so far, at all depths together.
+/// The expansion of a message by its compressed packets so far, over all levels of nesting.
 struct Budget {
     limits: Limits,
-    /// Octets of the message.
+    /// The octets of the message.
     taken: u64,
-    /// Octets that came out of compressed packets.
+    /// The octets decompressed from its compressed packets.
     given: u64,
 }
 
 impl Budget {
-    /// Counts octets that came out of a compressed packet.
+    /// Counts octets decompressed from a compressed packet; fails beyond the limit.
     fn give(&mut self, octets: usize) -> Result<()> {
         self.given += octets as u64;
         let Limits { expansion, expansion_free_bytes, .. } = self.limits;
@@ -124,7 +125,7 @@ impl Packets {
         Self { state: State::Header(Vec::new()), depth, content: false }
     }
 
-    /// Takes in the next octets.
+    /// Parses the next octets.
     fn push(&mut self, mut data: &[u8], to: &mut dyn Document, budget: &mut Budget) -> Result<()> {
         while !data.is_empty() {
             match &mut self.state {
@@ -141,7 +142,8 @@ impl Packets {
                 State::Part { length, .. } => {
                     length.push(data[0]);
                     data = &data[1..];
-                    // As in a header of the same form, whatever its type.
+                    // Parse the length like that of a packet header in the same form, whatever the packet
+                    // type.
                     let header = [&[0xc0], &length[..]].concat();
                     if let Some((_, length)) = complete(framing::read_header(&mut &header[..]))? {
                         let (left, last) = part(length);
@@ -166,7 +168,7 @@ impl Packets {
         Ok(())
     }
 
-    /// Leaves a part of a body that is complete.
+    /// Handles the end of a part of a body.
     fn end_part(&mut self, to: &mut dyn Document) -> Result<()> {
         if !matches!(self.state, State::Body { left: 0, .. }) {
             return Ok(());
@@ -181,11 +183,11 @@ impl Packets {
         }
     }
 
-    /// Says that no more octets come.
+    /// Handles the end of the input.
     fn finish(&mut self, to: &mut dyn Document) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Header(Vec::new())) {
             State::Header(header) if header.is_empty() => Ok(()),
-            // Of a length that nobody said.
+            // The body has an indeterminate length.
             State::Body { packet, left: u64::MAX, .. } => packet.finish(to),
             _ => Err(MessageError::Truncated("it ends in the middle of a packet")),
         }
@@ -218,7 +220,7 @@ impl Packet {
             tag::PKESK | tag::SKESK | tag::SED | tag::SEIPD | tag::AEAD => {
                 return Err(MessageError::Malformed("an encrypted message in another message"));
             }
-            // Types that implementations have to pass over (RFC 9580, section 4.3).
+            // Packet types that implementations must skip (RFC 9580, section 4.3).
             40..=63 => Self::Skipped,
             _ => {
                 return Err(MessageError::Malformed(
@@ -303,7 +305,7 @@ impl Packet {
                     return Err(MessageError::Truncated("its compressed data are not complete"));
                 }
                 decompressor.inner.finish(to)?;
-                // A compressed packet has a message in it (RFC 9580, section 10.3).
+                // A compressed packet must contain a message (RFC 9580, section 10.3).
                 if !decompressor.inner.content {
                     return Err(MessageError::Malformed("there is no message in compressed data"));
                 }
@@ -320,7 +322,7 @@ impl Decompressor {
     fn push(&mut self, mut data: &[u8], to: &mut dyn Document, budget: &mut Budget) -> Result<()> {
         const DAMAGED: MessageError = MessageError::Malformed("its compressed data are damaged");
         loop {
-            // What follows the end of the stream is padding, as Sequoia 1.x writes it.
+            // Octets after the end of the compressed stream are padding, as Sequoia 1.x writes it.
             if self.ended {
                 return Ok(());
             }
@@ -359,7 +361,7 @@ impl Decompressor {
     }
 }
 
-/// The machine as a stream that is written to.
+/// The parser as a writer.
 pub(crate) struct PacketWriter<'a, D> {
     packets: Packets,
     budget: Budget,
@@ -372,7 +374,7 @@ impl<'a, D: Document> PacketWriter<'a, D> {
         Self { packets: Packets::new(0), budget, document }
     }
 
-    /// Says that no more octets come.
+    /// Handles the end of the input.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.packets.finish(self.document)
     }

@@ -14,13 +14,13 @@ use crate::framing::tag;
 use crate::kdf::hkdf_sha256;
 use crate::random;
 
-/// A session key and, where the packet says it, the cipher that it is for.
+/// A session key, and its cipher if the packet tells the cipher.
 pub(crate) struct SessionKey {
     pub(crate) cipher: Option<Cipher>,
     pub(crate) key: Zeroizing<Vec<u8>>,
 }
 
-/// A session key that is wrapped with a passphrase.
+/// A session key wrapped with a passphrase.
 #[derive(Clone, Debug)]
 pub(crate) struct Skesk {
     version: u8,
@@ -28,19 +28,20 @@ pub(crate) struct Skesk {
     aead: Option<Aead>,
     pub(crate) s2k: S2K,
     nonce: Vec<u8>,
-    /// The wrapped key; empty if the stretched passphrase is the session key (version 4 only).
+    /// The wrapped key; empty if the stretched passphrase itself is the session key (version 4 only).
     wrapped: Vec<u8>,
 }
 
-/// Memory of Argon2, as the power of two of KiB: the most that the format has (RFC 9580, section 3.7.1.4). What
-/// of it is spent on a message is for [`Limits::argon2_mib`](crate::Limits::argon2_mib) to say.
+/// The largest memory parameter of Argon2 in the format, as a power of two of KiB (RFC 9580, section
+/// 3.7.1.4). [`Limits::argon2_mib`](crate::Limits::argon2_mib) limits the memory that a message may actually
+/// use.
 const ARGON2_LOG_KIB_MAX: u8 = 31;
 
 const SHORT: MessageError =
     MessageError::Malformed("a packet with a wrapped session key is too short");
 
 impl Skesk {
-    /// Reads the body of a packet.
+    /// Parses the body of a packet.
     pub(crate) fn parse(body: &[u8]) -> Result<Self> {
         let version = *body.first().ok_or(SHORT)?;
         let fields = match version {
@@ -85,7 +86,7 @@ impl Skesk {
         Ok(Self { version, cipher, aead, s2k, nonce: nonce.to_vec(), wrapped: wrapped.to_vec() })
     }
 
-    /// MiB of memory that it takes to try a passphrase.
+    /// The memory needed to try a passphrase, in MiB.
     pub(crate) fn memory_mib(&self) -> u64 {
         match self.s2k {
             S2K::Argon2 { m, .. } => (1 << m.min(ARGON2_LOG_KIB_MAX).saturating_sub(10)).max(1),
@@ -93,7 +94,7 @@ impl Skesk {
         }
     }
 
-    /// What it costs to try a passphrase: MiB of memory, as often as Argon2 passes over them.
+    /// The cost of trying a passphrase: MiB of memory times passes of Argon2.
     pub(crate) fn cost_mib(&self) -> u64 {
         match self.s2k {
             S2K::Argon2 { t, .. } => self.memory_mib() * u64::from(t),
@@ -101,24 +102,24 @@ impl Skesk {
         }
     }
 
-    /// Whether unwrapping proves that the passphrase is the right one.
+    /// Whether a successful unwrapping proves that the passphrase is right.
     pub(crate) fn proves(&self) -> bool {
         self.aead.is_some()
     }
 
-    /// Octets of a stretched passphrase.
+    /// The length of a stretched passphrase in octets.
     pub(crate) fn key_bytes(&self) -> usize {
         self.cipher.key_bytes()
     }
 
-    /// Stretches a passphrase: some 40 ms if it is iterated, as long as its parameters say with Argon2.
+    /// Stretches a passphrase: about 40 ms with iterated S2K; with Argon2 the parameters decide.
     pub(crate) fn stretch(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>> {
         let key = self.s2k.derive_key(password, self.cipher.key_bytes());
         let key = key.map_err(|_| MessageError::Unsupported(format!("the S2K {:?}", self.s2k)))?;
         Ok(Zeroizing::new(key.to_vec()))
     }
 
-    /// Unwraps with a stretched passphrase; `None` if it is certainly not the right one.
+    /// Unwraps the session key with a stretched passphrase; `None` if the passphrase is certainly wrong.
     pub(crate) fn unwrap(&self, stretched: &[u8]) -> Result<Option<SessionKey>> {
         let Some(aead) = self.aead else {
             return self.unwrap_v4(stretched);
@@ -130,7 +131,7 @@ impl Skesk {
         let opened =
             AeadKey::new(aead, self.cipher, &key)?.open(&self.nonce, &info, &mut session_key, tag);
         Ok(opened.is_ok().then(|| {
-            // In version 5 the session key is for the same cipher.
+            // In version 5 the cipher of the packet is also that of the session key.
             let cipher = (self.version == 5).then_some(self.cipher);
             SessionKey { cipher, key: session_key }
         }))
@@ -144,7 +145,7 @@ impl Skesk {
         let block = self.cipher.block_bytes();
         let mut plain = Zeroizing::new(self.wrapped.clone());
         crate::cfb::decrypt(stretched, self.cipher, &vec![0; block], &mut plain)?;
-        // Nothing but its form tells whether this is a session key.
+        // Only its form shows whether this is a session key.
         let key = Zeroizing::new(plain.split_off(1));
         Ok(Cipher::from_number(plain[0])
             .ok()
@@ -153,7 +154,8 @@ impl Skesk {
     }
 }
 
-/// Version 6 puts a derivation between the passphrase and the key (RFC 9580, section 5.3.2).
+/// The key that wraps the session key. Version 6 derives it from the stretched passphrase (RFC 9580, section
+/// 5.3.2).
 fn key_encryption_key(version: u8, stretched: &[u8], info: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let mut key = Zeroizing::new(stretched.to_vec());
     if version == 6 {
@@ -162,18 +164,18 @@ fn key_encryption_key(version: u8, stretched: &[u8], info: &[u8]) -> Result<Zero
     Ok(key)
 }
 
-/// A passphrase that was stretched, to wrap one session key with: a second one, wrapped in version 4 by the
-/// same key, would give away how the two differ.
+/// A stretched passphrase, to wrap exactly one session key. In version 4, a second session key wrapped with
+/// the same key would reveal the difference of the two.
 pub(crate) struct Stretched {
     cipher: Cipher,
     s2k: S2K,
     key: Zeroizing<Vec<u8>>,
 }
 
-/// How the packet is written that wraps a session key with a passphrase.
+/// The format of a packet that wraps a session key with a passphrase.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Wrapping {
-    /// Version 4: CFB. Everybody reads it.
+    /// Version 4: CFB. Every implementation reads it.
     Version4,
     /// Version 5 of GnuPG: OCB.
     Version5,
@@ -182,9 +184,9 @@ pub(crate) enum Wrapping {
 }
 
 impl Stretched {
-    /// Stretches with a fresh salt. For version 6 with Argon2, as the second choice of RFC 9106 has it: three
-    /// passes over 64 MiB, some 0.1 seconds; all that read version 6 have it. Else with SHA2-256 over
-    /// 65,011,712 octets, the most that the format has, some 40 ms.
+    /// Stretches a passphrase with a fresh salt. Version 6 uses Argon2 with the second choice of RFC 9106:
+    /// three passes over 64 MiB, about 0.1 seconds. All readers of version 6 support it. Other versions use
+    /// SHA2-256 over 65,011,712 octets, the maximum of the format, about 40 ms.
     pub(crate) fn new(password: &Password, cipher: Cipher, wrapping: Wrapping) -> Result<Self> {
         let s2k = if let Wrapping::Version6(_) = wrapping {
             let mut salt = [0; 16];

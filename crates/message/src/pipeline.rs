@@ -1,35 +1,36 @@
-//! A stream cut into segments that are worked on by all cores and leave in the order they came.
+//! A parallel pipeline: a stream is cut into segments, all cores work on them, and the output keeps their
+//! order.
 //!
-//! Every worker takes a segment from the source (one at a time, under a lock), works on it while it is
-//! still in its cache, and takes it through two stages that see the segments in order: the check, where a
-//! digest is made of them, and the drain, where they leave. While one worker is in the drain, another
-//! is in the check. So memory is one segment per worker, nothing is queued, and what the drain has seen
-//! is a prefix of the stream at any moment: an error of one segment reaches the caller after all
-//! segments before it were drained, and before any behind it is.
+//! Every worker takes a segment from the source (one at a time, under a lock) and works on it while the
+//! segment is in the cache of its core. Then the segment passes two stages that see the segments in order:
+//! the check, which computes a digest, and the drain, which writes. While one worker is in the drain, another
+//! is in the check. So memory use is one segment per worker, and nothing is queued. At any moment the drain
+//! has seen a prefix of the stream. If a segment fails, all segments before it are drained before the caller
+//! gets the error, and none after it is drained.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{MessageError, Result};
 
-/// Where segments come from.
+/// The source of the segments.
 pub(crate) trait Source<S>: Send {
-    /// Fills the next segment; `false` if it is the last one.
+    /// Fills the next segment; `false` for the last one.
     fn fill(&mut self, segment: &mut S) -> Result<bool>;
 }
 
-/// What is done to each segment, by many workers at once.
+/// The work on each segment, done by many workers at once.
 pub(crate) trait Work<S>: Send {
-    /// Works on one segment.
+    /// Processes one segment.
     fn work(&mut self, segment: &mut S) -> Result<()>;
 }
 
-/// What is done to the segments in order, one at a time.
+/// A stage that sees the segments in order, one at a time.
 pub(crate) trait Stage<S>: Send {
-    /// Takes the next segment.
+    /// Processes the next segment.
     fn pass(&mut self, segment: &mut S) -> Result<()>;
 }
 
-/// No stage.
+/// The empty stage.
 impl<S> Stage<S> for () {
     fn pass(&mut self, _: &mut S) -> Result<()> {
         Ok(())
@@ -42,7 +43,7 @@ struct Intake<'a, R> {
     done: bool,
 }
 
-/// A stage, and whose turn it is there.
+/// A stage with a queue of tickets.
 struct Station<'a, T> {
     state: Mutex<Turns<'a, T>>,
     turned: Condvar,
@@ -60,8 +61,9 @@ impl<'a, T> Station<'a, T> {
         Self { state, turned: Condvar::new() }
     }
 
-    /// Waits for the turn of `ticket` and takes it; with an error, its own or that of the way there, nobody
-    /// gets a turn any more. `None` if that was so already.
+    /// Waits for the turn of `ticket` and takes it. `so_far` is the result of the work before. After an error
+    /// in `so_far` or in this stage the stage is closed, and nobody gets a turn any more. `None` if the stage
+    /// was closed before.
     fn pass<S>(&self, ticket: u64, segment: &mut S, so_far: Result<()>) -> Option<Result<()>>
     where
         T: Stage<S>,
@@ -87,7 +89,8 @@ impl<'a, T> Station<'a, T> {
     }
 }
 
-/// Moves all segments from `source` through both stages. A stream of one segment stays on this thread.
+/// Passes all segments from `source` through both stages. A stream of one segment is processed on this
+/// thread.
 pub(crate) fn run<S: Send + Default, W: Work<S>>(
     threads: usize,
     source: &mut impl Source<S>,
@@ -96,7 +99,7 @@ pub(crate) fn run<S: Send + Default, W: Work<S>>(
 ) -> Result<()> {
     let mut segment = S::default();
     let mut first = worker();
-    // One segment ahead, to know whether threads are worth their start.
+    // Read one segment ahead, to know whether the stream is long enough to start threads.
     let mut more = source.fill(&mut segment)?;
     first.work(&mut segment)?;
     check.pass(&mut segment)?;
@@ -137,7 +140,7 @@ struct Shared<'a, R, C, D> {
 }
 
 impl<R, C, D> Shared<'_, R, C, D> {
-    /// What one worker does until the stream ends or something fails.
+    /// The loop of one worker, until the stream ends or an error occurs.
     fn serve<S>(&self, segment: &mut S, worker: &mut impl Work<S>)
     where
         R: Source<S>,
@@ -158,7 +161,7 @@ impl<R, C, D> Shared<'_, R, C, D> {
                 (ticket, filled)
             };
             let worked = filled.and_then(|_| worker.work(segment));
-            // An error takes its turns, too: what comes before it goes all the way.
+            // An error waits for its turn, too, so that all segments before it are drained first.
             let Some(checked) = self.check.pass(ticket, segment, worked) else { return };
             let Some(drained) = self.drain.pass(ticket, segment, checked) else { return };
             if let Err(error) = drained {
@@ -171,8 +174,8 @@ impl<R, C, D> Shared<'_, R, C, D> {
     }
 }
 
-/// A worker that panics holds a turn that never comes: the others must not wait for it. The panic itself
-/// goes on to the caller.
+/// Closes the pipeline if a worker panics. The panicking worker holds a ticket whose turn never ends, and the
+/// others must not wait for it. The panic itself is passed on to the caller.
 struct Alarm<'a, 'b, R, C, D>(&'a Shared<'b, R, C, D>);
 
 impl<R, C, D> Drop for Alarm<'_, '_, R, C, D> {

@@ -1,28 +1,28 @@
-//! What recipients prefer, of what is safe (RFC 9580, sections 5.2.3.14 to 5.2.3.17).
+//! The recipients' preferences among the safe algorithms (RFC 9580, sections 5.2.3.14 to 5.2.3.17).
 
 use sequoia_openpgp::types::{CompressionAlgorithm, HashAlgorithm, SymmetricAlgorithm};
 
 use crate::algorithm::Cipher;
 use crate::content::Compression;
 
-/// Ciphers that are written, the strongest first.
+/// The ciphers used for encryption, the strongest first.
 const CIPHERS: [(Cipher, SymmetricAlgorithm); 3] = [
     (Cipher::Aes256, SymmetricAlgorithm::AES256),
     (Cipher::Aes192, SymmetricAlgorithm::AES192),
     (Cipher::Aes128, SymmetricAlgorithm::AES128),
 ];
-/// Digests that are written, by their numbers.
+/// The digests used for signatures, by their numbers.
 const DIGESTS: [(u8, HashAlgorithm); 3] =
     [(10, HashAlgorithm::SHA512), (9, HashAlgorithm::SHA384), (8, HashAlgorithm::SHA256)];
-/// Compression, what is the fastest to read first.
+/// The compression algorithms, the fastest to read first.
 const COMPRESSIONS: [(Compression, CompressionAlgorithm); 3] = [
     (Compression::Zlib(6), CompressionAlgorithm::Zlib),
     (Compression::Zip(6), CompressionAlgorithm::Zip),
     (Compression::Bzip2(6), CompressionAlgorithm::BZip2),
 ];
 
-/// How several recipients, each with a list, rank a few choices. As in GnuPG: what all have is chosen by the sum
-/// of its places.
+/// A ranking of choices by several recipients, each with a preference list. As in GnuPG, the sum of the
+/// positions decides among the choices that are in all lists.
 #[derive(Clone, Debug)]
 struct Ranking<const N: usize>([Option<usize>; N]);
 
@@ -33,7 +33,7 @@ impl<const N: usize> Default for Ranking<N> {
 }
 
 impl<const N: usize> Ranking<N> {
-    /// Takes in the list of a recipient; without one, all is the same to him.
+    /// Adds the list of a recipient. A recipient without a list has no preference.
     fn add<C, A: PartialEq>(&mut self, choices: &[(C, A); N], list: Option<&[A]>) {
         let Some(list) = list else { return };
         for (sum, (_, choice)) in self.0.iter_mut().zip(choices) {
@@ -42,7 +42,7 @@ impl<const N: usize> Ranking<N> {
         }
     }
 
-    /// The best of those that all have and that are `good`; of equal ones the first.
+    /// The best choice that is in all lists and fulfils `good`; the first of equal ones.
     fn best<C: Copy, A>(&self, choices: &[(C, A); N], good: impl Fn(C) -> bool) -> Option<C> {
         let ranked = self.0.iter().zip(choices).filter(|(_, (choice, _))| good(*choice));
         ranked
@@ -52,7 +52,7 @@ impl<const N: usize> Ranking<N> {
     }
 }
 
-/// What the recipients of a message prefer.
+/// The preferences of all recipients of a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preferences {
     ciphers: Ranking<3>,
@@ -61,7 +61,7 @@ pub(crate) struct Preferences {
 }
 
 impl Preferences {
-    /// Takes in the lists of a recipient.
+    /// Adds the preference lists of a recipient.
     pub(crate) fn add(
         &mut self,
         ciphers: Option<&[SymmetricAlgorithm]>,
@@ -73,29 +73,31 @@ impl Preferences {
         self.compressions.add(&COMPRESSIONS, compressions);
     }
 
-    /// The cipher: AES-128, which everybody has to read, if the lists have none in common.
+    /// The preferred cipher; AES-128, which every implementation must support, if the lists have no cipher in
+    /// common.
     pub(crate) fn cipher(&self) -> Cipher {
         self.ciphers.best(&CIPHERS, |_| true).unwrap_or(Cipher::Aes128)
     }
 
-    /// Whether anybody has a list of digests.
+    /// Whether any recipient has a list of digests.
     pub(crate) fn lists_digests(&self) -> bool {
         self.digests.0 != [Some(0); 3]
     }
 
-    /// The digest of a signature, of `octets` or more; `None` if the lists have none in common.
+    /// The preferred digest for a signature, of at least `octets` octets; `None` if the lists have none in
+    /// common.
     pub(crate) fn digest(&self, octets: usize) -> Option<u8> {
         let long_enough = |number| digest_octets(number) >= octets;
         self.digests.best(&DIGESTS, long_enough)
     }
 
-    /// How content is compressed that is worth it: not at all if the lists have nothing in common.
+    /// The preferred compression; none if the lists have no algorithm in common.
     pub(crate) fn compression(&self) -> Compression {
         self.compressions.best(&COMPRESSIONS, |_| true).unwrap_or(Compression::None)
     }
 }
 
-/// Octets of SHA2-256, SHA2-384 and SHA2-512, by their numbers.
+/// The length in octets of SHA2-256, SHA2-384 or SHA2-512, by the number of the digest.
 pub(crate) fn digest_octets(number: u8) -> usize {
     match number {
         8 => 32,
@@ -120,9 +122,9 @@ mod tests {
         assert_eq!(cipher(&[]), Cipher::Aes256);
         assert_eq!(cipher(&[&[S::AES192, S::AES256]]), Cipher::Aes192);
         assert_eq!(cipher(&[&[S::AES256, S::AES192], &[S::AES192]]), Cipher::Aes192);
-        // Two that differ in the order: the stronger one.
+        // Two lists that differ in their order: the stronger cipher wins.
         assert_eq!(cipher(&[&[S::AES256, S::AES128], &[S::AES128, S::AES256]]), Cipher::Aes256);
-        // Nothing old is written, wherever it stands.
+        // Obsolete ciphers are never used, whatever their position.
         assert_eq!(cipher(&[&[S::Twofish, S::Camellia256, S::AES256]]), Cipher::Aes256);
         assert_eq!(cipher(&[&[S::Twofish, S::Camellia256]]), Cipher::Aes128);
         assert_eq!(cipher(&[&[]]), Cipher::Aes128);

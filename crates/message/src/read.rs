@@ -1,5 +1,5 @@
-//! Reading what somebody was sent, whatever it is: encrypted, signed, or a signed text. Its content goes out
-//! only as far as the signatures that it must have allow.
+//! Reading a received message of any kind: encrypted, signed, or a text with a cleartext signature. Content
+//! is released only as far as the required signatures allow.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -18,29 +18,30 @@ use crate::packets::Limits;
 use crate::secrets::Secrets;
 use crate::verify::{SignatureReport, Verifier};
 
-/// Makes files for what is too long for memory. What goes there is encrypted.
+/// A function that creates files for content that is too long for memory. The data in these files is
+/// encrypted.
 pub type Spools<'a> = &'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync);
 
-/// How to read a message.
+/// Options for reading a message.
 pub struct ReadOptions<'a> {
-    /// Who must have made a good signature; `None` if anybody may, and encrypted messages need not be signed
-    /// at all.
+    /// The certificates or keys that must have made a good signature. With `None` any signer is accepted, and
+    /// encrypted messages need no signature.
     pub expected: Option<Vec<Fingerprint>>,
-    /// What is written to the output disappears if there is an error or if the message is not accepted. So
-    /// nothing is held back.
+    /// The output is discarded by the caller if an error occurs or the message is not accepted. So nothing
+    /// needs to be held back.
     pub disposable: bool,
-    /// Encrypted content may leave before its integrity is known, unless signers are expected.
+    /// Encrypted content may be released before its integrity is known, unless signers are expected.
     pub streamed: bool,
-    /// Where content waits that must not leave yet.
+    /// The storage for content that is held back.
     pub spools: Spools<'a>,
-    /// Bounds on what comes out.
+    /// Limits on the size of the content and on the cost of passphrases.
     pub limits: Limits,
-    /// Threads that work at once.
+    /// The number of threads.
     pub threads: usize,
 }
 
 impl<'a> ReadOptions<'a> {
-    /// Nobody is expected, and nothing leaves before it is known to be whole.
+    /// Options without expected signers, under which no content is released before its integrity is known.
     #[must_use]
     pub fn new(spools: Spools<'a>) -> Self {
         Self {
@@ -53,7 +54,8 @@ impl<'a> ReadOptions<'a> {
         }
     }
 
-    /// The policy for a message that may be without signatures, or not.
+    /// The acceptance policy of these options; `unsigned` is the verdict on messages without a good
+    /// signature.
     fn acceptance(&self, unsigned: Unsigned) -> Acceptance {
         match &self.expected {
             Some(signers) => Acceptance::Expected(signers.clone()),
@@ -66,32 +68,32 @@ impl<'a> ReadOptions<'a> {
     }
 }
 
-/// A message that was read.
+/// The result of reading a message.
 pub struct Received {
-    /// What it was made of.
+    /// The details of the message.
     pub parts: Parts,
-    /// Octets of text in front of it and behind it, which nobody signed; not a part of the content.
+    /// The number of unsigned octets of text before and after the message; they are no part of the content.
     pub apart: u64,
-    /// Whether it is accepted. If not, nothing of it was written to an output that is not disposable, but for
-    /// an encrypted message for which nobody is expected: that leaves as it is decrypted.
+    /// Whether the message is accepted. If not, nothing was written to an output that is not disposable, with
+    /// one exception: an encrypted message without expected signers is written as it is decrypted.
     pub decision: std::result::Result<Facts, NotAccepted>,
 }
 
-/// What a message was made of.
+/// The details of a message by its kind.
 pub enum Parts {
-    /// It was encrypted.
+    /// The message was encrypted.
     Decrypted(Decrypted),
-    /// It was signed only.
+    /// The message was signed only.
     Signed {
-        /// What is said about the content.
+        /// The metadata of the content.
         literal: Literal,
-        /// Its signatures, in the order of their packets.
+        /// Reports on the signatures, in the order of their packets.
         signatures: Vec<SignatureReport>,
     },
 }
 
 impl Received {
-    /// Its signatures, in the order of their packets.
+    /// Reports on the signatures, in the order of their packets.
     #[must_use]
     pub fn signatures(&self) -> &[SignatureReport] {
         match &self.parts {
@@ -100,7 +102,7 @@ impl Received {
         }
     }
 
-    /// What is said about the content.
+    /// The metadata of the content.
     #[must_use]
     pub fn literal(&self) -> &Literal {
         match &self.parts {
@@ -110,11 +112,11 @@ impl Received {
     }
 }
 
-/// Writes the content of a message that is encrypted or signed, and checks its signatures.
+/// Writes the content of an encrypted or signed message, and checks its signatures.
 ///
 /// # Errors
 ///
-/// [`MessageError::OtherKind`] if it is neither; what is wrong with it, or with reading and writing.
+/// [`MessageError::OtherKind`] if the message is neither; errors of the message, of reading and of writing.
 pub fn read_message<R: BufRead + Send>(
     message: Message<R>,
     output: &mut (dyn Write + Send),
@@ -153,11 +155,11 @@ pub fn read_message<R: BufRead + Send>(
     Ok(received)
 }
 
-/// Writes the content of a message or text that is signed and not encrypted, if its signatures are accepted.
+/// Writes the content of a signed message or text that is not encrypted, if its signatures are accepted.
 ///
 /// # Errors
 ///
-/// [`MessageError::OtherKind`] if it is not signed; what is wrong with it, or with reading and writing.
+/// [`MessageError::OtherKind`] if the input is not signed; errors of the message, of reading and of writing.
 pub fn verify_message<R: BufRead>(
     message: Message<R>,
     output: &mut (dyn Write + Send),
@@ -197,11 +199,11 @@ pub fn verify_message<R: BufRead>(
     }
 }
 
-/// Reads detached signatures: packets, or armored blocks one after the other.
+/// Reads detached signatures: packets, or one or more armored blocks.
 ///
 /// # Errors
 ///
-/// [`MessageError::OtherKind`] if it is something else; [`MessageError::TooLarge`] beyond 1 MiB.
+/// [`MessageError::OtherKind`] for other data; [`MessageError::TooLarge`] beyond 1 MiB.
 pub fn read_signatures(input: &mut (impl Read + ?Sized)) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(SIGNATURES_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(MessageError::read)?;
@@ -212,14 +214,14 @@ pub fn read_signatures(input: &mut (impl Read + ?Sized)) -> Result<Vec<u8>> {
     signatures(&bytes)
 }
 
-/// Octets of a file of detached signatures.
+/// The maximum length of a file of detached signatures, in octets.
 const SIGNATURES_BYTES_MAX: u64 = 1 << 20;
 
-/// As [`read_signatures`], of what is in memory.
+/// Like [`read_signatures`], for signatures in memory.
 ///
 /// # Errors
 ///
-/// [`MessageError::OtherKind`] if it is something else.
+/// [`MessageError::OtherKind`] for other data.
 pub fn signatures(bytes: &[u8]) -> Result<Vec<u8>> {
     let found = Message::new(bytes)?.kind();
     if found != MessageKind::DetachedSignature {

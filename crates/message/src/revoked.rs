@@ -1,5 +1,5 @@
-//! Whether a certificate may be used now, and revocations of keys that Sequoia does not judge: those by
-//! designated revokers, and those by the owner that insist on something unknown.
+//! Whether a certificate may be used now, and revocations that Sequoia does not evaluate: those by designated
+//! revokers, and those by the owner with an unknown critical part.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,29 +15,29 @@ use crate::Issuer;
 use crate::error::{MessageError, Result};
 use crate::keys::not_valid;
 
-/// Finds certificates by one of their keys.
+/// A function that finds certificates by one of their keys.
 pub type LookUp<'l> = &'l mut dyn FnMut(&Issuer) -> Vec<openpgp::Cert>;
 
-/// Revocations of the keys of a certificate beside those that Sequoia judges.
+/// The revocations of a certificate that Sequoia does not evaluate.
 #[derive(Debug, Default)]
 pub struct Revocations(Vec<Revocation>);
 
 #[derive(Debug)]
 struct Revocation {
-    /// The key that is revoked: the primary key for all of them.
+    /// The revoked key. A revocation of the primary key revokes all keys.
     key: openpgp::Fingerprint,
     created: u32,
-    /// It holds for all times.
+    /// The revocation is hard: it holds for all times.
     hard: bool,
 }
 
 impl Revocations {
-    /// Those of `cert` as of `now`, in seconds since 1970. `look_up` finds the designated revokers that it
-    /// names; what has become of them does not matter.
+    /// The revocations of `cert` as of `now`, in seconds since 1970. `look_up` finds its designated revokers;
+    /// whether these are themselves revoked or expired does not matter.
     #[must_use]
     pub fn of(cert: &openpgp::Cert, policy: &dyn Policy, look_up: LookUp<'_>, now: u32) -> Self {
         let mut found = Vec::new();
-        // A revocation that the policy refuses for what it insists on counts all the same.
+        // A revocation that the policy rejects for an unknown critical part counts all the same.
         for key in cert.keys() {
             let refused = key.self_revocations().filter(|revocation| {
                 revocation.hash_algo() != HashAlgorithm::MD5
@@ -58,26 +58,26 @@ impl Revocations {
         Self(found)
     }
 
-    /// Whether one of them holds for what a key does at `time`, in seconds since 1970.
+    /// Whether a use of `key` at `time`, in seconds since 1970, falls under one of these revocations.
     #[must_use]
     pub fn hold(&self, key: &openpgp::Fingerprint, time: u32) -> bool {
         let holds = |revocation: &Revocation| revocation.hard || revocation.created <= time;
         self.0.iter().any(|revocation| revocation.key == *key && holds(revocation))
     }
 
-    /// Whether `cert` is revoked at its time, by one of them or in a way that Sequoia judges.
+    /// Whether `cert` is revoked at its reference time, by one of these revocations or according to Sequoia.
     pub(crate) fn end(&self, cert: &ValidCert<'_>) -> bool {
         matches!(cert.revocation_status(), RevocationStatus::Revoked(_))
             || self.hold(&cert.fingerprint(), seconds(cert.time()))
     }
 
-    /// When they were made.
+    /// The creation times of the revocations.
     pub(crate) fn times(&self) -> impl Iterator<Item = u32> {
         self.0.iter().map(|revocation| revocation.created)
     }
 }
 
-/// The revocations by designated revokers. The arithmetic and the rules are those of listings.
+/// The revocations by designated revokers, verified by the rules of certificate listings.
 fn designated(cert: &openpgp::Cert, look_up: LookUp<'_>, now: u32) -> Vec<Revocation> {
     let bytes = cert.to_vec().ok();
     let Some(own) = bytes.and_then(|bytes| talaria_cert::Cert::parse(&bytes).ok()) else {
@@ -117,8 +117,8 @@ fn is_hard(signature: &Signature) -> bool {
     reason.is_none_or(|(reason, _)| reason.revocation_type() == RevocationType::Hard)
 }
 
-/// `cert` as it is at `now`, in seconds since 1970, if it may be used then: it is valid, not expired and not
-/// revoked. This is the only place that decides it for encrypting and signing.
+/// `cert` at the time `now`, in seconds since 1970, if it is usable then: valid, not expired and not revoked.
+/// This function alone decides it for encrypting and signing.
 ///
 /// # Errors
 ///

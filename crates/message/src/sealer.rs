@@ -1,4 +1,4 @@
-//! Many small messages: what is expensive is done once.
+//! Encryption and decryption of many small messages, with the expensive steps done once.
 
 use sequoia_openpgp::crypto::Password;
 use zeroize::Zeroizing;
@@ -15,10 +15,10 @@ use crate::{cfb, content};
 
 /// Encrypts many messages for the same recipients.
 ///
-/// The passphrase is stretched once, and one session key is wrapped once; each message is sealed under it
-/// with a salt of its own (RFC 9580, section 5.13.2: keys and nonces are derived from both), or in
-/// version 1 with a random block of its own. Whoever has the session key of one message can read all, as
-/// all recipients can anyway. Each message is complete and is read by any implementation.
+/// A sealer stretches the passphrase once and wraps one session key once. Each message is encrypted under
+/// this session key with a salt of its own (RFC 9580, section 5.13.2: keys and nonces are derived from both),
+/// or in version 1 with a random block of its own. A session key from one message decrypts them all, which
+/// every recipient can do anyway. Each message is complete, and any implementation can read it.
 pub struct Sealer {
     suite: Suite,
     wrapped: Vec<u8>,
@@ -27,8 +27,8 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Stretches and wraps: 0.2 ms for each key; some 40 ms for a passphrase, or by default three passes of
-    /// Argon2 over 64 MiB.
+    /// Stretches and wraps. Each key costs 0.2 ms; a passphrase costs about 40 ms, or by default three passes
+    /// of Argon2 over 64 MiB.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Sealer {
         Ok(Self { suite, wrapped, session_key, options })
     }
 
-    /// Encrypts one message that is in memory.
+    /// Encrypts one message in memory.
     ///
     /// # Errors
     ///
@@ -54,11 +54,11 @@ impl Sealer {
         self.seal_signed(plain, &mut [], 0)
     }
 
-    /// Encrypts one message that is in memory, signed by `signers` at `now` in seconds since 1970.
+    /// Encrypts one message in memory, signed by `signers` at `now` in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// [`MessageError::TooLarge`] beyond 4 GiB; what the keys can meet.
+    /// [`MessageError::TooLarge`] beyond 4 GiB; errors of the keys.
     pub fn seal_signed(
         &self,
         plain: &[u8],
@@ -72,7 +72,7 @@ impl Sealer {
         let mut sealed = Vec::with_capacity(plain.len() + self.wrapped.len() + 256);
         sealed.extend_from_slice(&self.wrapped);
         let Some(bytes) = content.bytes else {
-            // Compressed: its length is known when it is done.
+            // The length of compressed content is known only after compression.
             let mut body = fields;
             seal(
                 self.suite,
@@ -99,33 +99,33 @@ impl Sealer {
 
 /// Decrypts many messages with the same keys and passphrases.
 ///
-/// It remembers stretched passphrases and unwrapped session keys, the latest thousand of each, so that
-/// messages of one [`Sealer`] cost the first of them only. All that is remembered is zeroed when it goes.
+/// An opener caches the latest thousand stretched passphrases and the latest thousand unwrapped session keys,
+/// so that only the first message of a [`Sealer`] is expensive. Dropped entries are zeroed.
 pub struct Opener {
     secrets: Secrets,
     remembered: Remembered,
 }
 
-/// What an [`Opener`] remembers of each kind.
+/// The number of cached entries of each kind.
 const REMEMBERED: usize = 1000;
 
 impl Opener {
-    /// Opens with these.
+    /// Decrypts with these keys and passphrases.
     #[must_use]
     pub fn new(keys: Vec<DecryptionKey>, passwords: Vec<Password>) -> Self {
         let remembered = Remembered::with_limit(REMEMBERED);
         Self { secrets: Secrets { keys, passwords, ..Secrets::default() }, remembered }
     }
 
-    /// Decrypts one message that is in memory, and checks its signatures.
+    /// Decrypts one message in memory, and checks its signatures.
     ///
     /// # Errors
     ///
-    /// What is wrong with the message; nothing of it is returned.
+    /// Errors of the message; no content is returned then.
     pub fn open(&mut self, sealed: &[u8], verifier: &Verifier<'_>) -> Result<(Vec<u8>, Decrypted)> {
         let mut plain = Vec::new();
         let options = DecryptOptions {
-            // Nothing is returned unless all of it is good.
+            // Streaming is safe here: no content is returned unless the whole message is good.
             release: Release::Streamed,
             limits: Limits::default(),
             threads: 1,

@@ -1,4 +1,5 @@
-//! What opens messages: secret keys, passphrases, session keys, and what was computed from them.
+//! The secrets that decrypt messages: secret keys, passphrases, session keys, and a cache of values derived
+//! from them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -18,21 +19,21 @@ use crate::error::{MessageError, Result};
 use crate::keys::unsupported;
 use crate::password::{SessionKey, Skesk};
 
-/// A secret key that can unwrap session keys, wherever it is. It is asked only for messages that name it,
-/// or nobody, so it may ask for a passphrase when it is.
+/// A secret key that can unwrap session keys, in memory or elsewhere. It is used only for messages that name
+/// it as a recipient or name nobody, so it may ask for a passphrase on use.
 pub struct DecryptionKey {
     key: Box<dyn Decryptor + Send + Sync>,
     certificate: openpgp::Fingerprint,
 }
 
 impl DecryptionKey {
-    /// A key of the certificate with that fingerprint.
+    /// Names the certificate of the key by its fingerprint.
     #[must_use]
     pub fn new(key: Box<dyn Decryptor + Send + Sync>, certificate: openpgp::Fingerprint) -> Self {
         Self { key, certificate }
     }
 
-    /// The fingerprint of its certificate.
+    /// The fingerprint of the key's certificate.
     fn recipient(&self) -> Option<Fingerprint> {
         let bytes = self.certificate.as_bytes();
         match self.certificate {
@@ -49,45 +50,46 @@ impl DecryptionKey {
     }
 }
 
-/// Gives secret keys that are somewhere else, in an agent or on cards, for a message that nothing here opens. It
-/// is told whether the message may be opened with a passphrase: then those that were given are the message's,
-/// and none of them is for an agent or a card.
+/// A function that gives secret keys from elsewhere, an agent or a card, for a message that nothing else
+/// decrypts. Its argument is true if the message can be decrypted with a passphrase. Then the given
+/// passphrases are meant for the message, and none of them is for an agent or a card.
 pub type Elsewhere = Box<dyn FnMut(bool) -> Result<Vec<DecryptionKey>> + Send>;
 
-/// What a message may be opened with, in the order in which it is tried: session keys, secret keys,
-/// passphrases, keys that are elsewhere, and passphrases that are asked for.
+/// The secrets to decrypt a message, in the order of the tries: session keys, secret keys, passphrases, keys
+/// from elsewhere, and passphrases that `ask` gives.
 #[derive(Default)]
 pub struct Secrets {
-    /// Secret keys.
+    /// Secret keys in memory.
     pub keys: Vec<DecryptionKey>,
-    /// Secret keys that are somewhere else.
+    /// Secret keys in an agent or on a card.
     pub elsewhere: Option<Elsewhere>,
-    /// Passphrases.
+    /// Passphrases to try.
     pub passwords: Vec<Password>,
-    /// Session keys, each with its cipher where that is known (version 1 messages need it).
+    /// Session keys, each with its cipher if that is known (version 1 messages need it).
     pub session_keys: Vec<(Option<Cipher>, Zeroizing<Vec<u8>>)>,
-    /// Asked for another passphrase when none fits, with the number of those it gave before.
+    /// A function that is called for another passphrase when none fits, with the number of passphrases it
+    /// gave before.
     pub ask: Option<Box<dyn FnMut(usize) -> Option<Password> + Send>>,
 }
 
-/// What opened a message.
+/// The secret that decrypted a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum OpenedBy {
     /// The key with this fingerprint.
     Key(String),
-    /// A passphrase: its place among those given, counting those asked for.
+    /// A passphrase: its index among the given ones and those from `ask`.
     Password(usize),
-    /// A session key that was given.
+    /// A given session key.
     SessionKey,
 }
 
-/// A session key that may be the one.
+/// A session key to try.
 pub(crate) struct Candidate {
     pub(crate) session_key: SessionKey,
     pub(crate) by: OpenedBy,
-    /// It was the one of an earlier message with the same wrapped session keys.
+    /// The session key was cached for an earlier message with the same wrapped session keys.
     pub(crate) remembered: bool,
-    /// The certificate of the key that opened it: whom its signatures may be meant for.
+    /// The certificate of the key that unwrapped it, the possible intended recipient of the signatures.
     pub(crate) recipient: Option<Fingerprint>,
 }
 
@@ -97,25 +99,26 @@ impl Candidate {
     }
 }
 
-/// Packets with wrapped session keys in front of a message.
+/// The maximum number of packets with wrapped session keys in front of a message.
 const WRAPPED_MAX: usize = 4096;
-/// Octets of all of them, whether they can be read or not: as many for keys of the next kind.
+/// The maximum of octets in all these packets, readable or not: enough for the same number of packets for
+/// larger, future keys.
 const WRAPPED_BYTES_MAX: usize = 8 << 20;
-/// Packets that a passphrase is tried on: each costs 40 ms and more.
+/// The maximum number of packets on which a passphrase is tried: each costs 40 ms and more.
 const STRETCHED_MAX: usize = 16;
-/// Passphrases that are asked for.
+/// The maximum number of passphrases to ask for.
 const ASKED_MAX: usize = 3;
 
 /// The wrapped session keys of a message.
 pub(crate) struct Wrapped {
     keys: Vec<PKESK>,
     passwords: Vec<Skesk>,
-    /// How many packets there were, and how many octets in them.
+    /// The number of packets, and of octets in them.
     count: usize,
     bytes: usize,
-    /// The digest of all of them, to recognise them again.
+    /// A digest of all packets, to recognise the same packets again.
     seen: digest::Context,
-    /// Why one could not be read, if none could.
+    /// The reason why a packet could not be parsed.
     unreadable: Option<MessageError>,
 }
 
@@ -145,7 +148,7 @@ impl Wrapped {
             let limit = WRAPPED_BYTES_MAX as u64;
             return Err(MessageError::TooLarge { what: "octets of wrapped session keys", limit });
         }
-        // Whatever the form of its header is.
+        // The digest does not depend on the form of the packet header.
         self.seen.update(&[tag]);
         self.seen.update(&(body.len() as u64).to_be_bytes());
         self.seen.update(body);
@@ -165,31 +168,31 @@ impl Wrapped {
         Ok(())
     }
 
-    /// The digest of all of them.
+    /// The digest of all packets.
     fn seen(&self) -> [u8; 32] {
         let mut digest = [0; 32];
         digest.copy_from_slice(self.seen.clone().finish().as_ref());
         digest
     }
 
-    /// How many of them are for keys.
+    /// The number of session keys that are wrapped for keys.
     pub(crate) fn keys(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether a passphrase opens it, or may.
+    /// Whether a passphrase can or may decrypt the message.
     pub(crate) fn has_passwords(&self) -> bool {
         !self.passwords.is_empty()
     }
 
-    /// Whether nothing but the sealed data say which of several session keys is right, or whether the only
-    /// one is. A passphrase in version 4 unwraps to something that looks like a session key once in so many
-    /// tries.
+    /// Whether only the encrypted data can show which of several session keys is right, or whether the only
+    /// one is. In version 4, a wrong passphrase occasionally unwraps to something that looks like a session
+    /// key.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.keys.len() + self.passwords.len() > 1 || self.passwords.iter().any(|s| !s.proves())
     }
 
-    /// Names of keys, for an error.
+    /// The names of the keys, for an error.
     fn recipients(&self) -> Vec<String> {
         self.keys
             .iter()
@@ -197,7 +200,7 @@ impl Wrapped {
             .collect()
     }
 
-    /// The error if nothing fits.
+    /// The error if no secret fits.
     fn no_secret(&mut self) -> MessageError {
         let (recipients, passwords) = (self.recipients(), self.passwords.len());
         match self.unreadable.take() {
@@ -207,7 +210,7 @@ impl Wrapped {
     }
 }
 
-/// Why a session key that is wrapped for a key could not be read.
+/// The reason why a session key that is wrapped for a key could not be parsed.
 fn unreadable_key(body: &[u8]) -> MessageError {
     let what = match body.first() {
         Some(3 | 6) => "a wrapped session key of an algorithm that is not known".to_owned(),
@@ -217,14 +220,14 @@ fn unreadable_key(body: &[u8]) -> MessageError {
     MessageError::Unsupported(what)
 }
 
-/// What trying passphrases on a message may cost.
+/// The budget for trying passphrases on a message.
 struct Purse {
-    /// MiB of memory times passes of Argon2 that are left.
+    /// The remaining budget of Argon2: MiB of memory times passes.
     mib: u64,
     limit: u64,
-    /// Whether something was too dear.
+    /// Whether the budget was too small for a try.
     short: bool,
-    /// Why a passphrase could not be stretched.
+    /// The reason why a passphrase could not be stretched.
     failed: Option<MessageError>,
 }
 
@@ -233,9 +236,10 @@ impl Purse {
         Self { mib: limit, limit, short: false, failed: None }
     }
 
-    /// Whether stretching for `skesk` can be paid; then it is.
+    /// Whether the budget is enough to stretch a passphrase for `skesk`. If so, the cost is deducted.
     fn pay(&mut self, skesk: &Skesk) -> bool {
-        // One try has half of it for its memory: two passes of the largest are what all may cost.
+        // One try may use half of the limit as memory, because the largest memory needs two passes within the
+        // limit.
         let payable = skesk.memory_mib() <= self.limit / 2 && skesk.cost_mib() <= self.mib;
         if payable {
             self.mib -= skesk.cost_mib();
@@ -247,7 +251,7 @@ impl Purse {
 }
 
 impl Secrets {
-    /// Offers session keys for a message to `fits` until it takes one.
+    /// Offers session keys for a message to `fits` until it accepts one.
     pub(crate) fn find(
         &mut self,
         remembered: &mut Remembered,
@@ -291,7 +295,8 @@ impl Secrets {
         }
         let Some(found) = found else {
             return Err(match refused {
-                // Whether it was unwrapped says something about the key, see the error.
+                // A separate error would tell a sender whether the key unwrapped the session key, see
+                // [`MessageError::Unopened`].
                 Refused { unopened: true, .. } => MessageError::Unopened,
                 Refused { key: Some(refusal), .. } if !wrapped.has_passwords() => refusal,
                 _ if purse.short => {
@@ -307,7 +312,7 @@ impl Secrets {
         Ok(found)
     }
 
-    /// Tries the passphrases that were given.
+    /// Tries the given passphrases.
     fn by_given_password(
         &self,
         remembered: &mut Remembered,
@@ -333,7 +338,7 @@ impl Secrets {
     ) -> Result<Option<Candidate>> {
         for asked in 0..ASKED_MAX {
             let Some(password) = self.ask.as_mut().and_then(|ask| ask(asked)) else { break };
-            // What fits is kept: the next message may need it.
+            // Keep the passphrase that fits: the next message may need it.
             self.passwords.push(password);
             let place = self.passwords.len() - 1;
             if let Some(found) = self.with_password(place, remembered, wrapped, purse, fits)? {
@@ -351,7 +356,7 @@ impl Secrets {
         purse: &mut Purse,
         fits: &mut impl FnMut(&Candidate) -> Result<bool>,
     ) -> Result<Option<Candidate>> {
-        // The cheap ones first: anybody can put a dear one in front of a message.
+        // Try the cheap packets first: anybody can put an expensive one in front of a message.
         let mut skesks: Vec<&Skesk> = wrapped.passwords.iter().take(STRETCHED_MAX).collect();
         skesks.sort_by_key(|skesk| skesk.cost_mib());
         for skesk in skesks {
@@ -370,12 +375,12 @@ impl Secrets {
     }
 }
 
-/// What became of keys that a message names.
+/// The outcome for keys that a message names.
 #[derive(Default)]
 struct Refused {
-    /// One did not unwrap the session key, or what it unwrapped does not fit.
+    /// A key did not unwrap the session key, or unwrapped one that does not fit.
     unopened: bool,
-    /// One was not used: it is locked, or a card is not there.
+    /// A key was not used: it is locked, or its card is missing.
     key: Option<MessageError>,
 }
 
@@ -416,7 +421,7 @@ fn by_key(
                 }
                 continue;
             };
-            // It is under a checksum: a wrong session key does not get this far.
+            // A checksum protects the session key, so a wrong one does not get this far.
             let cipher = match cipher.map(|cipher| Cipher::from_number(cipher.into())).transpose() {
                 Ok(cipher) => cipher,
                 Err(error) => {
@@ -436,10 +441,10 @@ fn by_key(
     Ok(None)
 }
 
-/// A key that notes why it did not work, which Sequoia keeps to itself.
+/// A key that records its error, because Sequoia does not report it.
 struct Noting<'k> {
     key: &'k mut (dyn Decryptor + Send + Sync),
-    /// One of our errors, if it was one.
+    /// The recorded error, if it is a [`MessageError`].
     refusal: Option<MessageError>,
 }
 
@@ -470,13 +475,13 @@ impl SessionKey {
     }
 }
 
-/// What was computed for earlier messages. Without a limit given it keeps nothing.
+/// The cache of values from earlier messages. Without a limit it keeps nothing.
 #[derive(Default)]
 pub(crate) struct Remembered {
-    /// Stretched passphrases by S2K, length and place of the passphrase.
+    /// Stretched passphrases by S2K, key length and index of the passphrase.
     stretched: Bounded<(Vec<u8>, usize, usize), Zeroizing<Vec<u8>>>,
-    /// Session keys by the digest of the packets that wrap them. Not by the packets: strangers can send large
-    /// ones.
+    /// Session keys by the digest of the packets that wrap them. The packets themselves would be too large as
+    /// keys: strangers can send large ones.
     sessions: Bounded<[u8; 32], Candidate>,
 }
 
@@ -485,7 +490,7 @@ impl Remembered {
         Self { stretched: Bounded::new(limit), sessions: Bounded::new(limit) }
     }
 
-    /// Stretches a passphrase, if that was not done before and can be paid.
+    /// Stretches a passphrase, or takes it from the cache; `None` if the budget is too small.
     fn stretch(
         &mut self,
         skesk: &Skesk,
@@ -506,7 +511,7 @@ impl Remembered {
                 self.stretched.insert(key, stretched.clone());
                 Ok(Some(stretched))
             }
-            // Another packet may be the one.
+            // Another packet may fit.
             Err(error) => {
                 purse.failed = Some(error);
                 Ok(None)
@@ -515,7 +520,7 @@ impl Remembered {
     }
 }
 
-/// A map that forgets what came in first.
+/// A map of limited size that drops its oldest entry.
 struct Bounded<K, V> {
     map: HashMap<K, V>,
     order: VecDeque<K>,

@@ -1,4 +1,4 @@
-//! Making signatures (RFC 9580, section 5.2) on documents.
+//! Signing of documents (RFC 9580, section 5.2).
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -25,32 +25,32 @@ pub(crate) const BINARY: u8 = 0x00;
 /// Type of a signature on text (RFC 9580, section 5.2.1.2).
 pub(crate) const TEXT: u8 = 0x01;
 
-/// Documents that are worth a core of their own, at least.
+/// The minimum number of documents for which another core is worthwhile.
 const SHARE_MIN: usize = 16;
 
 /// A secret key that is ready to sign.
 ///
-/// Sequoia keeps one in memory encrypted between uses. An Ed25519 key is there a second time, as AWS-LC signs with
-/// it: not encrypted, and overwritten when this is dropped.
+/// Sequoia encrypts a key in memory between uses. An Ed25519 key is in memory a second time for AWS-LC: not
+/// encrypted, and overwritten on drop.
 pub struct SigningKey {
     secret: Secret,
-    /// The same key, by the fastest way there is.
+    /// The same key for the faster implementation, if there is one.
     fast: Option<Arc<Ed25519KeyPair>>,
     fingerprint: Fingerprint,
     version: u8,
     algorithm: u8,
     hash: u8,
-    /// Octets of a digest that the key wants at least.
+    /// The minimum length of the digest for this key, in octets.
     hash_octets: usize,
-    /// The caller has chosen the digest.
+    /// Whether the caller has chosen the digest.
     hash_chosen: bool,
 }
 
-/// Where a secret key is.
+/// The place of a secret key.
 enum Secret {
-    /// In memory, so that each core may have its own.
+    /// In memory, so that each core may have a copy.
     Here(Box<KeyPair>),
-    /// In an agent or on a card, which does one thing after the other.
+    /// In an agent or on a card, which handles one request at a time.
     Elsewhere(Box<dyn Signer + Send + Sync>),
 }
 
@@ -71,14 +71,14 @@ impl Secret {
 }
 
 impl SigningKey {
-    /// A key in memory.
+    /// A signing key in memory.
     #[must_use]
     pub fn new(pair: KeyPair) -> Self {
         let fast = ed25519(&pair).map(Arc::new);
         Self { fast, ..Self::with(Secret::Here(Box::new(pair))) }
     }
 
-    /// A key that is somewhere else: in an agent, on a card.
+    /// A signing key that is elsewhere: in an agent, on a card.
     #[must_use]
     pub fn from_signer(signer: Box<dyn Signer + Send + Sync>) -> Self {
         Self::with(Secret::Elsewhere(signer))
@@ -95,7 +95,7 @@ impl SigningKey {
         Self { secret, fast, fingerprint, version, algorithm, hash, hash_octets, hash_chosen }
     }
 
-    /// Another one of a key in memory.
+    /// A copy of a key in memory.
     fn another(&self) -> Option<Self> {
         let Secret::Here(pair) = &self.secret else { return None };
         let (secret, fast) = (Secret::Here(pair.clone()), self.fast.clone());
@@ -108,7 +108,7 @@ impl SigningKey {
         self.secret.signer().public()
     }
 
-    /// The number of its algorithm (RFC 9580, section 9.1).
+    /// The number of the public-key algorithm (RFC 9580, section 9.1).
     #[must_use]
     pub fn algorithm(&self) -> u8 {
         self.algorithm
@@ -126,11 +126,11 @@ impl SigningKey {
         hash_name(self.hash)
     }
 
-    /// Uses another digest: SHA2-256, SHA2-384 or SHA2-512 (8, 9, 10 in RFC 9580, section 9.5).
+    /// Sets the digest: SHA2-256, SHA2-384 or SHA2-512 (8, 9, 10 in RFC 9580, section 9.5).
     ///
     /// # Errors
     ///
-    /// [`MessageError::Unsupported`] for all others.
+    /// [`MessageError::Unsupported`] for all other digests.
     pub fn set_hash(&mut self, hash: u8) -> Result<()> {
         if !(8..=10).contains(&hash) {
             return Err(MessageError::Unsupported(format!("signing with digest number {hash}")));
@@ -139,7 +139,7 @@ impl SigningKey {
         Ok(())
     }
 
-    /// Signs with a digest that the owner of the key says he takes, if the usual one is not among them.
+    /// Selects a digest from the list that the key's owner prefers, if the usual digest is not in the list.
     pub(crate) fn restrict(&mut self, listed: &[HashAlgorithm]) {
         let safe = |hash: &&HashAlgorithm| {
             let number = u8::from(**hash);
@@ -153,7 +153,7 @@ impl SigningKey {
         }
     }
 
-    /// Signs with the digest that the recipients of a message prefer, unless the caller has chosen one.
+    /// Selects the digest that the recipients of a message prefer, unless the caller has chosen one.
     pub(crate) fn prefer(&mut self, preferences: &Preferences) {
         if !self.hash_chosen
             && preferences.lists_digests()
@@ -194,13 +194,13 @@ impl SigningKey {
         body
     }
 
-    /// Signs the document that `hasher` has seen, at `now` in seconds since 1970. Returns the body of a
+    /// Signs the document that `hasher` has hashed, at `now` in seconds since 1970. Returns the body of a
     /// signature packet.
     pub(crate) fn finish(&mut self, mut hasher: DocumentHasher, now: u32) -> Result<Vec<u8>> {
         let version = if self.version == 6 { 6 } else { 4 };
         let mut body = Vec::with_capacity(192);
         body.extend([version, hasher.kind(), self.algorithm, self.hash]);
-        // Creation time, critical, and who made it.
+        // The creation time, critical, and the issuer fingerprint.
         let mut hashed = vec![5, 0x82];
         hashed.extend(now.to_be_bytes());
         let fingerprint = self.fingerprint.as_bytes();
@@ -216,7 +216,7 @@ impl SigningKey {
         hasher.inner.update(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
         let digest = hasher.inner.finish().ok_or_else(|| unsupported_hash(self.hash))?;
         let digest = digest.as_bytes();
-        // Who made it again, for readers that know key IDs only.
+        // The issuer key ID, for readers that know key IDs only.
         let mut unhashed = Vec::new();
         if version == 4 {
             unhashed.extend([9, 16]);
@@ -248,7 +248,7 @@ impl SigningKey {
     ///
     /// # Errors
     ///
-    /// [`MessageError::Secret`] if the key refuses.
+    /// [`MessageError::Secret`] if the key refuses to sign.
     pub fn sign(&mut self, document: &[u8], now: u32) -> Result<Vec<u8>> {
         let mut hasher = self.begin(false)?;
         hasher.update(document);
@@ -258,11 +258,11 @@ impl SigningKey {
         Ok(packet)
     }
 
-    /// A detached signature on each of `documents`, on all cores if the key is in memory.
+    /// Makes a detached signature on each of `documents`, on all cores if the key is in memory.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Secret`] if the key refuses.
+    /// [`MessageError::Secret`] if the key refuses to sign.
     pub fn sign_many<B: AsRef<[u8]> + Sync>(
         &mut self,
         documents: &[B],
@@ -273,7 +273,7 @@ impl SigningKey {
         };
         let share = documents.len().div_ceil(rayon::current_num_threads()).max(SHARE_MIN);
         let shares = documents.par_chunks(share);
-        // One that cannot be had twice takes all.
+        // A key that cannot be copied signs all documents.
         let Some(signed) = shares
             .map(|share| self.another().map(|mut key| sign(&mut key, share)))
             .collect::<Option<Vec<_>>>()
@@ -308,11 +308,11 @@ fn ed25519(pair: &KeyPair) -> Option<Ed25519KeyPair> {
     })
 }
 
-/// The shortest digest that readers take of a key.
+/// The shortest digest that readers accept for signatures by a key.
 fn hash_needed(key: &Key<PublicParts, UnspecifiedRole>) -> HashAlgorithm {
     match (key.pk_algo(), key.mpis()) {
         (_, mpi::PublicKey::ECDSA { curve: Curve::NistP384, .. }) => HashAlgorithm::SHA384,
-        // GnuPG wants 512 bits for both of the larger Brainpool curves.
+        // GnuPG requires 512 bits for both of the larger Brainpool curves.
         (
             _,
             mpi::PublicKey::ECDSA {
@@ -325,17 +325,17 @@ fn hash_needed(key: &Key<PublicParts, UnspecifiedRole>) -> HashAlgorithm {
     }
 }
 
-/// The digest that a key signs with, unless the caller wants another one.
+/// The default digest for signatures by a key.
 fn hash_for(key: &Key<PublicParts, UnspecifiedRole>, accepted: &[HashAlgorithm]) -> HashAlgorithm {
     let wanted = match hash_needed(key) {
-        // SHA2-512 where it matters that signatures outlast computers; half as fast.
+        // SHA2-512 for long-term security of signatures; half as fast.
         _ if key.version() == 6 => HashAlgorithm::SHA512,
         needed => needed,
     };
     if accepted.contains(&wanted) { wanted } else { accepted.first().copied().unwrap_or(wanted) }
 }
 
-/// Octets of the salt of version 6 signatures (RFC 9580, section 9.5).
+/// The length in octets of the salt of version 6 signatures (RFC 9580, section 9.5).
 pub(crate) fn salt_bytes(hash: u8) -> usize {
     match hash {
         9 => 24,
@@ -371,7 +371,7 @@ fn write_mpi(out: &mut Vec<u8>, number: &[u8]) {
     out.extend_from_slice(number);
 }
 
-/// The digest of a document: as it is, or as text with canonical line ends (RFC 9580, section 5.2.4).
+/// The digest of a document: unchanged, or as text with canonical line ends (RFC 9580, section 5.2.4).
 #[derive(Clone)]
 pub(crate) struct DocumentHasher {
     pub(crate) inner: Hasher,
@@ -396,14 +396,14 @@ impl DocumentHasher {
         if *text { lines.push(data, |text| inner.update(text)) } else { inner.update(data) }
     }
 
-    /// Takes in what was held back for the line end that did not come.
+    /// Hashes a final carriage return that was held back.
     pub(crate) fn finish_text(&mut self) {
         let Self { inner, lines, .. } = self;
         lines.finish(|text| inner.update(text));
     }
 }
 
-/// Signs what `input` gives; writes the signature packets.
+/// Signs the data of `input` and writes the signature packets.
 ///
 /// # Errors
 ///

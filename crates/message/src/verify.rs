@@ -1,8 +1,8 @@
-//! Checking signatures on documents: arithmetic, who made them, and whether they count.
+//! Verification of signatures on documents: arithmetic, signer, and whether a signature counts.
 //!
-//! A certificate is parsed and judged once and kept in a bounded cache. What a key was worth changes only
-//! at the times that its certificate names, so a verdict holds from one of these to the next, and a
-//! thousand signatures of one key ask the policy once.
+//! A certificate is parsed and evaluated once and kept in a bounded cache. The validity of a key changes only
+//! at the times that its certificate gives, so a verdict holds from one of these times to the next. A
+//! thousand signatures of one key evaluate the policy once.
 
 mod known;
 mod receive;
@@ -27,19 +27,19 @@ use crate::sign::{BINARY, TEXT};
 pub(crate) use receive::{Receiver, Seen};
 pub use report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 
-/// Where certificates come from: those that have the key.
+/// A function that finds the certificates that contain a key.
 pub type Lookup<'a> = Box<dyn FnMut(&Issuer) -> Vec<openpgp::Cert> + Send + 'a>;
 
-/// Signatures on one document.
+/// The maximum number of signatures on one document.
 const SIGNATURES_MAX: usize = 128;
-/// Seconds that clocks may differ.
+/// The tolerated difference of clocks in seconds.
 const CLOCK_SKEW_S: u32 = 300;
-/// Ed25519 signatures that are checked as one: fewer cost more each, beyond the larger number each costs the
-/// same, and a failure costs all of them.
+/// The number of Ed25519 signatures that are verified as one batch. A smaller batch costs more per signature.
+/// A larger one than the maximum saves nothing, and one bad signature makes the whole batch fail.
 const BATCH_MIN: usize = 64;
 const BATCH_MAX: usize = 2048;
 
-/// Checks signatures with certificates that it looks up.
+/// Verifies signatures with certificates that it looks up.
 pub struct Verifier<'a> {
     lookup: Mutex<Lookup<'a>>,
     policy: &'a (dyn Policy + Sync),
@@ -49,29 +49,29 @@ pub struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    /// Checks as of `now`, in seconds since 1970.
+    /// Verifies as of the time `now`, in seconds since 1970.
     pub fn new(lookup: Lookup<'a>, policy: &'a (dyn Policy + Sync), now: u32) -> Self {
         let (lookup, now) = (Mutex::new(lookup), AtomicU32::new(now));
         Self { lookup, policy, now, notations: Vec::new(), known: Mutex::default() }
     }
 
-    /// The same, with notations (RFC 9580, section 5.2.3.24) that the caller understands: a signature with a
-    /// critical notation that is not among them does not count.
+    /// Sets the notations (RFC 9580, section 5.2.3.24) that the caller understands. A signature with any
+    /// other critical notation does not count.
     #[must_use]
     pub fn with_known_notations(self, notations: Vec<String>) -> Self {
         Self { notations, ..self }
     }
 
-    /// Checks as of `now` from here on. What is known of certificates stays known.
+    /// Sets the reference time. Cached certificates stay in the cache.
     pub fn set_now(&self, now: u32) {
         self.now.store(now, Ordering::Relaxed);
     }
 
-    /// Checks detached signatures on what `document` gives, in the order of their packets.
+    /// Verifies detached signatures on the data of `document`, in the order of their packets.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Malformed`] if `signatures` are none; [`MessageError::Read`].
+    /// [`MessageError::Malformed`] if `signatures` contains no signatures; [`MessageError::Read`].
     pub fn detached(
         &self,
         signatures: &[u8],
@@ -92,7 +92,7 @@ impl<'a> Verifier<'a> {
         Ok(seen.into_iter().map(|seen| self.check(seen, &[])).collect())
     }
 
-    /// Checks one detached signature on a document in memory: one packet.
+    /// Verifies one detached signature, a single packet, on a document in memory.
     #[must_use]
     pub fn one(&self, signature: &[u8], document: &[u8]) -> SignatureReport {
         match self.prepare(signature, document) {
@@ -101,8 +101,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks many detached signatures, each with its document, on all cores. The reports are those of
-    /// [`Self::one`]; Ed25519 signatures are checked as batches, which is faster.
+    /// Verifies many detached signatures, each with its document, on all cores. The reports are the same as
+    /// those of [`Self::one`]. Ed25519 signatures are verified in batches, which is faster.
     #[must_use]
     pub fn many(&self, items: &[(&[u8], &[u8])]) -> Vec<SignatureReport> {
         let share = items.len().div_ceil(rayon::current_num_threads());
@@ -146,12 +146,12 @@ impl<'a> Verifier<'a> {
         Ok(self.arithmetic(seen, &[]))
     }
 
-    /// Checks a signature on a document that a key of each of `recipients` has decrypted.
+    /// Verifies a signature on a document that a key of each of `recipients` has decrypted.
     fn check(&self, seen: Seen, recipients: &[Fingerprint]) -> SignatureReport {
         finished(self.arithmetic(seen, recipients))
     }
 
-    /// Everything but, for Ed25519, the last step.
+    /// All checks except, for Ed25519, the last step.
     fn arithmetic(&self, seen: Seen, recipients: &[Fingerprint]) -> Prepared {
         let Some(signature) = Signature::parse(&seen.body) else {
             return (SignatureReport::unreadable("its fields do not fit"), None);
@@ -187,8 +187,8 @@ impl<'a> Verifier<'a> {
         let mut hasher = hasher;
         hasher.finish_text();
         let context = Context::Document { notations: &self.notations, recipients };
-        // A signature may name several keys, and more than one key may have an ID: each is tried until one
-        // made a signature that counts.
+        // A signature may name several keys, and several keys may have the same ID. Each key is tried until
+        // one of them made a signature that counts.
         let candidates: Vec<_> = issuers
             .into_iter()
             .flat_map(|issuer| {
@@ -234,7 +234,7 @@ impl<'a> Verifier<'a> {
                 }
                 _ => tried.outcome = Outcome::Bad,
             }
-            // A key that made it says more than one that did not.
+            // A report on a key that made the signature is better than one on a key that did not.
             let made = |report: &SignatureReport| matches!(report.outcome, Outcome::NotCounted(_));
             if best.as_ref().is_none_or(|best| made(&tried) && !made(best)) {
                 best = Some(tried);
@@ -243,7 +243,7 @@ impl<'a> Verifier<'a> {
         (best.unwrap_or(report), None)
     }
 
-    /// Whether a signature that the key made counts, and what has become of the key since.
+    /// Evaluates whether a signature that the key made counts, and the present state of the key.
     fn judge(
         &self,
         known: &CachedKey,
@@ -274,7 +274,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// The keys that an issuer may be.
+    /// The keys that match an issuer.
     fn keys(&self, issuer: &Issuer) -> Arc<Vec<CachedKey>> {
         if let Some(keys) = lock(&self.known).get(issuer) {
             return keys;
@@ -294,7 +294,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A report, and for Ed25519 what has to be good for it to be right.
+/// A report and, for Ed25519, the batch job that must succeed for the report to be right.
 type Prepared = (SignatureReport, Option<Job>);
 
 fn finished((mut report, job): Prepared) -> SignatureReport {
@@ -304,7 +304,7 @@ fn finished((mut report, job): Prepared) -> SignatureReport {
     report
 }
 
-/// The bodies of the signature packets in `bytes`, of which there is at least one.
+/// The bodies of the signature packets in `bytes`; at least one.
 fn signature_packets(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut rest = bytes;
     let mut bodies = Vec::new();

@@ -1,4 +1,4 @@
-//! Certificates that were looked up, parsed and judged once, in a bounded cache.
+//! A bounded cache of certificates that were looked up, parsed and evaluated.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use super::{Issuer, NotCounted, Signer};
 use crate::certs::sound;
 use crate::revoked::{LookUp, Revocations};
 
-/// Issuers whose certificates are kept.
+/// The maximum number of issuers in the cache.
 const CACHE_MAX: usize = 4096;
 
-/// The keys of issuers that were looked up.
+/// The keys of the issuers in the cache.
 #[derive(Default)]
 pub(super) struct KeyCache {
     keys: HashMap<Issuer, Arc<Vec<CachedKey>>>,
@@ -32,9 +32,9 @@ impl KeyCache {
         self.keys.get(issuer).map(Arc::clone)
     }
 
-    /// Keeps the keys of an issuer, for the one that was kept longest if there is no room.
+    /// Adds the keys of an issuer. A full cache drops the oldest entry.
     pub(super) fn put(&mut self, issuer: &Issuer, keys: Vec<CachedKey>) -> Arc<Vec<CachedKey>> {
-        // Two threads may have looked it up at once; one is enough.
+        // Two threads may have looked up the same issuer at once; one result is enough.
         if let Some(keys) = self.get(issuer) {
             return keys;
         }
@@ -54,26 +54,26 @@ impl KeyCache {
 pub(super) struct CachedKey {
     cert: openpgp::Cert,
     fingerprint: openpgp::Fingerprint,
-    /// Both in hexadecimal.
+    /// The fingerprints of the certificate and of the key, in hexadecimal.
     names: (String, String),
-    /// The body of the packet of the public key.
+    /// The body of the public-key packet.
     pub(super) body: Vec<u8>,
     pub(super) setup: KeySetup,
     revocations: Arc<Revocations>,
-    /// Times at which its worth may change, ascending.
+    /// The times at which the validity of the key may change, ascending.
     times: Arc<[u32]>,
-    /// Its worth from one of these times on.
+    /// The validity of the key from each of these times on.
     worth: Mutex<BTreeMap<u32, Arc<Worth>>>,
 }
 
-/// What a key is worth at a time.
+/// The validity of a key at a time.
 pub(super) struct Worth {
     pub(super) refused: Option<NotCounted>,
     user_id: Option<String>,
 }
 
 impl CachedKey {
-    /// The keys of `cert` that an issuer may be. `look_up` finds its designated revokers.
+    /// The keys of `cert` that match an issuer. `look_up` finds the designated revokers of `cert`.
     pub(super) fn of(
         cert: &openpgp::Cert,
         issuer: &Issuer,
@@ -108,7 +108,7 @@ impl CachedKey {
             .collect()
     }
 
-    /// What the key is worth for signatures made at `time`.
+    /// The validity of the key for signatures made at `time`.
     pub(super) fn worth(&self, policy: &dyn Policy, time: u32) -> Arc<Worth> {
         let place = self.times.partition_point(|&from| from <= time);
         let from = if place == 0 { 0 } else { self.times[place - 1] };
@@ -160,9 +160,9 @@ impl CachedKey {
         None
     }
 
-    /// Whether something that the primary key says of itself was in force at `time`: a direct-key signature,
-    /// or a user ID that was not revoked. Of a user ID the newest signature speaks that had not expired: a
-    /// revocation can be for a time.
+    /// Whether a self-signature of the primary key was in force at `time`: a direct-key signature, or the
+    /// binding of a user ID that was not revoked. For a user ID, the newest signature that had not expired
+    /// decides, because a revocation can expire, too.
     fn has_said_something(&self, time: u32) -> bool {
         let made = |signature: &Signature| signature.signature_creation_time().map(seconds);
         let by_then = |signature: &&Signature| {
@@ -206,7 +206,7 @@ fn seconds(time: SystemTime) -> u32 {
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// The times at which anything in a certificate begins or ends.
+/// The times at which anything in a certificate becomes valid or expires.
 fn times(cert: &openpgp::Cert, revocations: &Revocations) -> Vec<u32> {
     let created: Vec<u32> = cert.keys().map(|key| seconds(key.key().creation_time())).collect();
     let mut times = created.clone();
@@ -218,7 +218,7 @@ fn times(cert: &openpgp::Cert, revocations: &Revocations) -> Vec<u32> {
         .userids()
         .flat_map(|id| id.self_signatures().chain(id.self_revocations()).collect::<Vec<_>>());
     for signature in keys.chain(user_ids) {
-        // What a subkey that signs says itself has its own times.
+        // The cross-signature of a signing subkey has its own validity times.
         for signature in signature.embedded_signatures().chain([signature]) {
             let Some(made) = signature.signature_creation_time().map(seconds) else { continue };
             times.push(made);

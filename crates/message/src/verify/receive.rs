@@ -1,4 +1,4 @@
-//! Signatures as they arrive: announced before the data, with it, or apart from it.
+//! Signatures as they arrive: announced before the data, next to it, or detached from it.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::lines::Native;
 use crate::packets::Document;
 use crate::sign::{DocumentHasher, TEXT, salt_bytes};
 
-/// A signature and what its digest has seen of the document.
+/// A signature with its digest of the document.
 pub(crate) struct Seen {
     pub(super) body: Vec<u8>,
     pub(super) hasher: Option<DocumentHasher>,
@@ -40,7 +40,7 @@ fn is_version_5(body: &[u8]) -> bool {
     body.first() == Some(&5)
 }
 
-/// What a one-pass signature packet announces (RFC 9580, section 5.4).
+/// The signature that a one-pass signature packet announces (RFC 9580, section 5.4).
 struct Announced {
     version: u8,
     kind: u8,
@@ -64,7 +64,7 @@ impl Announced {
         Ok(Self { version, kind, hash, hasher })
     }
 
-    /// The announced digest, with the signature it is for.
+    /// The announced digest together with its signature.
     fn with(self, body: &[u8]) -> Seen {
         let body = body.to_vec();
         let fits = Signature::parse(&body).is_some_and(|signature| {
@@ -83,14 +83,14 @@ impl Announced {
     }
 }
 
-/// Takes the parts of a message: passes the data on and gathers its signatures.
+/// The consumer of a message: passes the data on and collects its signatures.
 pub(crate) struct Receiver<'a> {
     output: &'a mut (dyn Write + Send),
     announced: Vec<Announced>,
     before: Vec<Seen>,
     signatures: Vec<Seen>,
     literal: Option<Literal>,
-    /// What makes line ends native, if it is text.
+    /// The converter to native line ends, for text.
     lines: Option<Native>,
     ended: bool,
 }
@@ -118,8 +118,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Checks the signatures, when all has come. `recipients` are the certificates that the message was
-    /// decrypted for.
+    /// Verifies the signatures after the whole message has arrived. `recipients` are the certificates whose
+    /// keys decrypted the message.
     pub(crate) fn finish(
         self,
         verifier: &Verifier<'_>,
@@ -128,7 +128,8 @@ impl<'a> Receiver<'a> {
         let Some(literal) = self.literal.filter(|_| self.ended) else {
             return Err(MessageError::Malformed("it has no literal data"));
         };
-        // Whoever takes it off has changed the message, even if other signatures are left.
+        // An announced signature is missing. Somebody removed it and so changed the message, even if others
+        // are left.
         if !self.announced.is_empty() {
             return Err(MessageError::Malformed("a signature was announced, but is missing"));
         }

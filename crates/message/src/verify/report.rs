@@ -1,33 +1,33 @@
-//! What is reported on a signature.
+//! Reports on signatures.
 
 use talaria_cert::KeyId;
 
-/// The key that a signature names.
+/// The issuer: the key that a signature names.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Issuer {
-    /// Its key ID.
+    /// The key ID.
     pub key_id: KeyId,
-    /// Its fingerprint, if the signature has it.
+    /// The fingerprint of the key, if the signature has it.
     pub fingerprint: Option<talaria_cert::Fingerprint>,
 }
 
-/// What came out of checking one signature.
+/// The outcome of verifying one signature.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// It is good and counts.
+    /// The signature is good and counts.
     Good,
-    /// The key did not make it over this document.
+    /// The key did not make the signature over this document.
     Bad,
-    /// There is no certificate with the key.
+    /// No certificate with the key was found.
     NoKey,
-    /// The key made it, but it does not count.
+    /// The key made the signature, but it does not count.
     NotCounted(NotCounted),
-    /// It cannot be checked: an algorithm, a version or a form that is not known.
+    /// The signature cannot be checked: unknown algorithm, version or form.
     Unchecked(String),
 }
 
 impl Outcome {
-    /// The name that programs know it by.
+    /// The machine-readable name of the outcome.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Outcome {
         }
     }
 
-    /// Why it does not count or cannot be checked.
+    /// The reason why the signature does not count or cannot be checked.
     #[must_use]
     pub fn why(&self) -> Option<String> {
         match self {
@@ -50,83 +50,83 @@ impl Outcome {
     }
 }
 
-/// Why a signature that a key made does not count.
+/// The reason why a signature that the key made does not count.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotCounted {
-    /// Its digest can be forged.
+    /// The digest of the signature can be forged.
     #[error("the digest {0} is weak")]
     WeakDigest(&'static str),
-    /// Its own time is over.
+    /// The signature has expired.
     #[error("the signature has expired")]
     Expired,
-    /// It was made later than now.
+    /// The signature is dated in the future.
     #[error("the signature is from the future")]
     Future,
-    /// The key was revoked when it was made, or is compromised.
+    /// The key was revoked at the time of the signature, or is compromised.
     #[error("the key is revoked")]
     Revoked,
-    /// The key had expired when it was made.
+    /// The key had expired at the time of the signature.
     #[error("the key had expired")]
     KeyExpired,
-    /// The key belongs to no certificate, or is not for signing, or too weak.
+    /// The key belongs to no certificate, may not sign, or is too weak.
     #[error("{0}")]
     Unbound(String),
-    /// The signature is not one on a document.
+    /// The signature is not a document signature.
     #[error("{0}")]
     Misused(&'static str),
-    /// It insists on a part that is not understood, or on a reader who is somebody else.
+    /// The signature has an unknown critical part, or is meant for another recipient.
     #[error("{0}")]
     Critical(talaria_cert::Incomprehensible),
 }
 
-/// Who made a signature.
+/// The signer of a signature.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Signer {
-    /// The certificate, in upper-case hexadecimal.
+    /// The fingerprint of the certificate, in upper-case hexadecimal.
     pub certificate: String,
-    /// The key of it.
+    /// The fingerprint of the key in the certificate.
     pub key: String,
     /// The primary user ID at the time of the signature.
     pub user_id: Option<String>,
 }
 
-/// One signature, checked.
+/// The report on one signature.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SignatureReport {
-    /// What came out.
+    /// The outcome of the verification.
     pub outcome: Outcome,
-    /// Who made it, if the key is at hand.
+    /// The signer, if the key is available.
     pub signer: Option<Signer>,
-    /// The key that it names.
+    /// The key that the signature names.
     pub issuer: Option<Issuer>,
-    /// Seconds since 1970.
+    /// The creation time in seconds since 1970.
     pub created: u32,
-    /// Seconds since 1970, 0 for never.
+    /// The expiry time in seconds since 1970, 0 for never.
     pub expires: u32,
-    /// Type (RFC 9580, section 5.2.1).
+    /// The signature type (RFC 9580, section 5.2.1).
     pub kind: u8,
-    /// 3, 4, 5 or 6.
+    /// The version of the signature: 3, 4, 5 or 6.
     pub version: u8,
-    /// Public-key algorithm (RFC 9580, section 9.1).
+    /// The number of the public-key algorithm (RFC 9580, section 9.1).
     pub algorithm: u8,
-    /// Digest (RFC 9580, section 9.5).
+    /// The number of the digest (RFC 9580, section 9.5).
     pub hash: u8,
-    /// The user ID that its maker says to act as.
+    /// The signer's user ID that the signature gives.
     pub signer_user_id: Option<Vec<u8>>,
-    /// What was signed, if the signature is one of the key.
+    /// The signed digest, if the key made the signature.
     pub digest: Vec<u8>,
-    /// What has become of the key since: it has expired, or was revoked.
+    /// A change of the key since the signature: the key has expired or was revoked.
     pub since: Option<NotCounted>,
 }
 
 impl SignatureReport {
-    /// Whether it is good and counts.
+    /// Whether the signature is good and counts.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.outcome == Outcome::Good
     }
 
-    /// The report on what cannot be read as a signature.
+    /// The report on data that cannot be parsed as a signature.
     #[must_use]
     pub fn unreadable(why: &str) -> Self {
         Self {
