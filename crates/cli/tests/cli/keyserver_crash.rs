@@ -153,3 +153,54 @@ fn what_a_killed_server_acknowledged_is_there() {
     server.kill().unwrap();
     server.wait().unwrap();
 }
+
+/// Locks on a file, as the system lists them.
+fn locks(path: &std::path::Path) -> usize {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = format!(":{} ", std::fs::metadata(path).unwrap().ino());
+    std::fs::read_to_string("/proc/locks").unwrap().lines().filter(|l| l.contains(&inode)).count()
+}
+
+/// Another program of SQLite reads the store beside the server, checks and closes it after every page. If the
+/// server had lost its locks, that would remove the log, and all that is acknowledged later would go with the
+/// server.
+#[test]
+fn a_foreign_sqlite_beside_the_server_costs_no_acknowledged_upload() {
+    const PAGES: [&str; 9] = [
+        "/",
+        "/statistics",
+        "/metrics",
+        "/health",
+        "/ready",
+        "/pks/lookup?op=stats",
+        "/pks/lookup?op=stats&options=mr",
+        "/pks/lookup?op=index&search=bench",
+        "/upload",
+    ];
+    let program = Program::new();
+    let all = certs(&Generate { seed: 3, first: 0, count: 40, profile: Profile::small() });
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut server = start(&program, port);
+    let mut acknowledged: Vec<&Cert> = Vec::new();
+    for (page, certs) in PAGES.iter().zip(all.chunks(4)) {
+        let reply = ask(port, &format!("GET {page} HTTP/1.0\r\n\r\n"), b"").unwrap();
+        assert!(reply.starts_with("HTTP/1."), "{page}: {reply}");
+        assert!(locks(program.store()) > 0, "{page} has dropped the locks of the server");
+        let foreign = rusqlite::Connection::open(program.store()).unwrap();
+        let count = |sql: &str| foreign.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        let stored = count("SELECT count(*) FROM cert");
+        assert_eq!(stored, i64::try_from(acknowledged.len()).unwrap(), "{page}");
+        count("PRAGMA wal_checkpoint(PASSIVE)");
+        drop(foreign);
+        acknowledged.extend(certs.iter().filter(|cert| upload(port, cert)));
+    }
+    assert_eq!(acknowledged.len(), 4 * PAGES.len());
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let store = Store::open(program.store(), Access::Read).unwrap();
+    for cert in acknowledged {
+        assert!(store.get(cert.fingerprint()).unwrap().is_some(), "{} is lost", cert.fingerprint());
+    }
+    drop(store);
+    program.assert_clean();
+}
