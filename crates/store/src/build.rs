@@ -1,9 +1,9 @@
-//! Bulk build of a new store: certificates are appended, index rows sorted outside, tables filled in
-//! key order, and the finished file is renamed into place.
+//! Bulk build of a new store. Certificates are appended, index rows are sorted outside of the
+//! database, and tables are filled in key order. The finished file is then renamed into place.
 //!
-//! Until then everything is in `NAME.building`. Each batch is committed with the place in the input
-//! that it reaches, so that a build that was killed goes on from there. Certificates that come a
-//! second time are put aside and joined at the end, by the same way as any other write.
+//! Until then all data is in `NAME.building`. Each batch is committed together with its position in
+//! the input, so that an interrupted build can continue from there. Certificates that occur a second
+//! time are set aside and merged at the end, in the same way as by any other write.
 
 use std::collections::HashSet;
 use std::fs;
@@ -22,45 +22,45 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
 
-/// How a store is built.
+/// Options for building a store.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     /// The layout of the store.
     pub layout: Layout,
-    /// Bytes that index rows may take in memory. About 20 bytes per certificate come on top, and
-    /// what the caller reads ahead.
+    /// Memory for index rows in bytes. About 20 bytes per certificate come on top, and the input
+    /// that the caller reads ahead.
     pub memory_bytes: usize,
-    /// Whether self-signatures are computed.
+    /// Whether self-signatures are verified.
     pub verification: Verification,
-    /// The views to keep digests of, that of SKS in any case.
+    /// The views for which digests are stored. Digests for SKS are always stored.
     pub views: Vec<View>,
-    /// The present, in seconds since 1970.
+    /// Current time, in seconds since 1970.
     pub now: u32,
 }
 
 impl BuildOptions {
-    /// The views to keep digests of, each once.
+    /// The views for which digests are stored, without duplicates.
     fn all_views(&self) -> Vec<View> {
         let kept = |view: &View| *view == View::Sks || self.views.contains(view);
         View::ALL.into_iter().filter(kept).collect()
     }
 }
 
-/// How far a build has come in its inputs.
+/// The position of a build in its inputs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Position {
-    /// Number of the input, from 0.
+    /// Index of the input, from 0.
     pub input: usize,
-    /// Bytes of it that are done with.
+    /// Number of bytes of the input that are finished.
     pub offset: u64,
 }
 
-/// What a finished build did.
+/// The result of a finished build.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Built {
-    /// Certificates in the store.
+    /// Number of certificates in the store.
     pub certs: u64,
-    /// Certificates that came a second time and were joined.
+    /// Number of certificates that occurred a second time and were merged.
     pub joined: u64,
 }
 
@@ -71,7 +71,7 @@ pub enum Step {
     Indexes,
     /// Filling a full-text index.
     Text(TextIndex),
-    /// Joining certificates that came again.
+    /// Merging certificates that occurred again.
     Joining,
     /// Writing to disk and renaming.
     Syncing,
@@ -84,7 +84,7 @@ pub struct Builder {
     partial: PathBuf,
     options: BuildOptions,
     derived: Derived,
-    /// Handles of the fingerprints so far.
+    /// Handles of the fingerprints seen so far.
     seen: HashSet<u64>,
     last_id: i64,
     joined: u64,
@@ -92,8 +92,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Starts to build a store at `target` from inputs that `inputs` names (sizes and times belong
-    /// into it), or goes on with a build of the same inputs that was interrupted.
+    /// Starts to build a store at `target`, or continues an interrupted build of the same inputs.
+    /// `inputs` identifies the inputs and should include their sizes and times.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Builder {
         Ok(builder)
     }
 
-    /// Gives the build up and removes what there is of it.
+    /// Cancels the build and removes its files.
     ///
     /// # Errors
     ///
@@ -166,19 +166,19 @@ impl Builder {
         Ok(())
     }
 
-    /// Where in the inputs to go on.
+    /// The position in the inputs at which to continue.
     #[must_use]
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// Certificates appended so far.
+    /// Number of certificates appended so far.
     #[must_use]
     pub fn appended(&self) -> u64 {
         self.last_id.cast_unsigned()
     }
 
-    /// Parses raw certificates and works out everything that is stored about them, on all cores.
+    /// Parses raw certificates and computes all data that the store keeps about them, on all cores.
     #[must_use]
     pub fn prepare(options: &BuildOptions, raw: &[&[u8]]) -> Vec<Result<Draft, Reason>> {
         let parsed: Vec<Result<Cert, Reason>> =
@@ -199,11 +199,11 @@ impl Builder {
             .collect()
     }
 
-    /// Appends prepared certificates, and commits them with the place in the inputs they reach to.
+    /// Appends prepared certificates and commits them with the position `reached` in the inputs.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] and what else a write can meet; the build can be started again.
+    /// [`StoreError::Full`] or any other error of a write; the build can be started again.
     pub fn append(&mut self, drafts: &[Draft], reached: Position) -> Result<(), StoreError> {
         let result = self.append_rows(drafts, reached);
         result.map_err(|failure| self.failed(failure))
@@ -248,7 +248,7 @@ impl Builder {
         Ok(())
     }
 
-    /// After a restart: gathers the index rows of what was appended before.
+    /// After a restart, collects the index rows of the certificates that were appended before.
     fn gather_again(&mut self) -> Result<(), StoreError> {
         let views = self.options.all_views();
         let result = || -> Result<(), Failure> {
@@ -283,11 +283,12 @@ impl Builder {
         Ok(())
     }
 
-    /// Makes the indexes, joins what came twice, and renames the store into place.
+    /// Creates the indexes, merges certificates that occurred twice, and renames the store into
+    /// place.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] and what else a write can meet; the build can be started again.
+    /// [`StoreError::Full`] or any other error of a write; the build can be started again.
     pub fn finish(mut self, mut step: impl FnMut(Step)) -> Result<Built, StoreError> {
         let mut counts = Built { certs: self.last_id.cast_unsigned(), joined: self.joined };
         let empty = Derived::new(Path::new("."), 0);
@@ -304,7 +305,8 @@ impl Builder {
         counts.certs = store.count()?;
         step(Step::Syncing);
         store.run(|connection| {
-            // At once: a build that is broken off behind this has no inputs, and starts anew.
+            // This is done at once: a build that is interrupted after this point has no recorded
+            // inputs, and starts from the beginning.
             connection.execute_batch(
                 "BEGIN; DROP TABLE spool; \
                  DELETE FROM meta WHERE name IN ('inputs', 'building'); COMMIT; \
@@ -323,7 +325,7 @@ impl Builder {
         if filled == Some(schema::APPLICATION) {
             return Ok(());
         }
-        // The pages that merging the text indexes frees are used by the tables that follow.
+        // Merging the text indexes frees pages, which the next tables use.
         for index in [TextIndex::Trigrams, TextIndex::Words] {
             if self.options.layout.text.contains(&index) {
                 step(Step::Text(index));
@@ -346,7 +348,7 @@ impl Builder {
 /// A certificate that is ready to be appended.
 pub struct Draft(Prepared);
 
-/// Sorts an error of a bulk operation on `path`.
+/// Converts an error of a bulk operation on `path`.
 pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {
     match failure {
         Failure::Engine(source) => StoreError::engine(path, source),
@@ -368,8 +370,9 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
             [value],
         )
     };
-    // Merged once at the end instead of again and again. The engine's own megabyte of postings in
-    // memory stays: with more, they fall out of the processor's caches, at twice the cost.
+    // Segments are merged once at the end instead of repeatedly. The engine keeps its default of one
+    // megabyte of postings in memory: more no longer fit into the processor's caches, which doubles
+    // the time.
     set_automerge(0)?;
     {
         let mut insert =
@@ -394,7 +397,7 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
     Ok(())
 }
 
-/// Joins the certificates that came a second time.
+/// Merges the certificates that occurred a second time.
 fn join_spool(store: &mut Store, options: &BuildOptions) -> Result<(), StoreError> {
     const BATCH: i64 = 1000;
     loop {
@@ -408,7 +411,7 @@ fn join_spool(store: &mut Store, options: &BuildOptions) -> Result<(), StoreErro
         let certs: Result<Vec<Cert>, Reason> =
             rows.into_iter().map(|(_, bytes)| Cert::from_canonical(bytes)).collect();
         let certs = certs.map_err(|reason| store.damaged(format!("the spool: {reason}")))?;
-        // Joining twice after a crash changes nothing.
+        // Merging twice after a crash changes nothing.
         let outcomes = store.ingest(certs, options.verification, options.now)?;
         debug_assert!(!outcomes.contains(&Outcome::Refused(crate::Refusal::Blocked)));
         store
@@ -417,8 +420,8 @@ fn join_spool(store: &mut Store, options: &BuildOptions) -> Result<(), StoreErro
 }
 
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
-    // Appended pages need no journal, so a rollback journal costs next to nothing here, and a commit
-    // survives a crash of the machine.
+    // Appended pages need no journal entries. A rollback journal therefore costs almost nothing
+    // here, and commits survive a crash of the machine.
     connection.execute_batch(
         "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL; \
          PRAGMA cache_size = -131072; PRAGMA temp_store = FILE; PRAGMA locking_mode = EXCLUSIVE;",
@@ -446,7 +449,7 @@ fn begin(
     Ok((connection, Position::default()))
 }
 
-/// Opens a build that was interrupted, if it was one of the same inputs, format and views.
+/// Opens an interrupted build, if its inputs, format and views are the same.
 fn resume(partial: &Path, inputs: &str, options: &BuildOptions) -> Option<(Connection, Position)> {
     let connection = Connection::open(partial).ok()?;
     tune(&connection).ok()?;

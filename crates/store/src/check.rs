@@ -1,4 +1,5 @@
-//! Reading everything again and comparing it with what should be there; making it again.
+//! Checking a store: reading all data and comparing derived data with the certificates. Also
+//! rebuilding the derived data.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,46 +19,46 @@ use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
 use crate::{Store, StoreError, sums, trust};
 
-/// Certificates that are checked at a time.
+/// Number of certificates that are checked at a time.
 const BATCH: i64 = 2000;
 
-/// Bytes that sorted index rows may take in memory before they go to disk: 256 MiB.
+/// Memory for sorting index rows before they go to disk: 256 MiB.
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// Findings that are kept; beyond that they are only counted.
+/// Maximum number of findings that are listed. Further findings are only counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// Whether a check computes signatures again.
+/// Whether a check verifies signatures again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Depth {
-    /// All self-signatures are computed, and compared with the verdicts.
+    /// Verify all self-signatures and compare the results with the stored verdicts.
     #[default]
     Signatures,
-    /// The verdicts are believed.
+    /// Trust the stored verdicts.
     Structure,
 }
 
-/// Something that is not as it should be.
+/// A problem found by a check.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
-    /// The object: a certificate, a row, a table.
+    /// The affected object: a certificate, a row, a table.
     pub object: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub what: String,
-    /// Whether `rebuild` makes it good.
+    /// Whether `rebuild` repairs it.
     pub derived: bool,
 }
 
-/// The outcome of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Report {
-    /// Certificates that were read.
+    /// Number of certificates that were read.
     pub certs: u64,
-    /// Signatures that were computed.
+    /// Number of signatures that were verified.
     pub signatures: u64,
-    /// What was found, the first thousand.
+    /// The first thousand findings.
     pub findings: Vec<Finding>,
-    /// How much was found.
+    /// Number of all findings.
     pub count: u64,
 }
 
@@ -74,48 +75,50 @@ impl Report {
         }
     }
 
-    /// Nothing was found.
+    /// Whether there are no findings.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.count == 0
     }
 }
 
-/// A certificate as it lies in the store, not yet believed.
+/// A certificate as stored, not yet checked.
 struct Entry {
     id: i64,
     verdicts: Vec<u8>,
     bytes: Vec<u8>,
     row: Option<RawRow>,
-    /// The number of the verifier that made the verdicts.
+    /// The version of the verifier that made the verdicts.
     verifier: u8,
 }
 
-/// What reading an entry gave.
+/// The result of reading an entry.
 struct Read {
     id: i64,
     name: String,
-    /// The certificate could be read.
+    /// Whether the certificate could be read.
     readable: bool,
     terms: Terms,
     digests: Vec<(View, [u8; 16])>,
     problems: Vec<(String, bool)>,
     computed: u64,
-    /// A certificate that names revokers, its summary as it follows from it alone, and the stored one.
+    /// For a certificate that names revokers: the certificate, its summary without the revokers'
+    /// revocations, and the stored summary.
     unasked: Option<Box<(Cert, Summary, Summary)>>,
 }
 
 impl Store {
-    /// Reads everything, computes everything that is derived again, and compares. `progress` gets
-    /// the number of certificates done so far.
+    /// Reads all data, recomputes all derived data, and compares. `progress` gets the number of
+    /// certificates checked so far.
     ///
     /// # Errors
     ///
-    /// When the store cannot be read at all. What is wrong within it is in the [`Report`].
+    /// When the store cannot be read at all. Problems inside the store are in the [`Report`].
     pub fn check(&self, depth: Depth, mut progress: impl FnMut(u64)) -> Result<Report, StoreError> {
         let mut report = Report::default();
         let mut run = || -> Result<(), Failure> {
-            // One moment is checked, whatever others write meanwhile.
+            // A transaction makes the check see one state of the store, whatever other processes
+            // write.
             self.connection.execute_batch("BEGIN")?;
             structure(&self.connection, &mut report)?;
             definitions(&self.connection, &mut report)?;
@@ -249,13 +252,13 @@ impl Store {
             .collect()
     }
 
-    /// Makes all derived tables again from the certificates, in one transaction. Certificates that
-    /// cannot be read are taken out and reported; their bytes are in the finding.
+    /// Rebuilds all derived tables from the certificates, in one transaction. Certificates that cannot
+    /// be read are removed and reported; the finding has their bytes.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] if even the certificates cannot be read; what a write can meet. The
-    /// store is as it was before.
+    /// [`StoreError::Damaged`] if no certificates can be read, or any error of a write. The store
+    /// stays unchanged.
     pub fn rebuild(&mut self, now: u32) -> Result<Report, StoreError> {
         self.writable()?;
         let mut report = Report::default();
@@ -291,7 +294,7 @@ impl Store {
     }
 }
 
-/// The engine's own check of its pages and trees.
+/// SQLite's own check of its pages and trees.
 fn structure(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     let mut statement = connection.prepare("PRAGMA integrity_check(100)")?;
     let mut rows = statement.query([])?;
@@ -304,7 +307,7 @@ fn structure(connection: &Connection, report: &mut Report) -> rusqlite::Result<(
     Ok(())
 }
 
-/// The definitions of tables and indexes, against those of a new store.
+/// Compares the definitions of tables and indexes with those of a new store.
 fn definitions(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     let mut indexes = Vec::new();
     for index in TextIndex::ALL {
@@ -330,11 +333,11 @@ fn definitions(connection: &Connection, report: &mut Report) -> rusqlite::Result
             None => report.add(name, "is missing", false),
         }
     }
-    // The engine's own notes, and what somebody added for questions of his own, do no harm.
+    // SQLite's own tables do no harm, and neither do objects that a user has added.
     Ok(())
 }
 
-/// Rows that bear their own checksum, and how they fit together.
+/// Checks rows that have their own checksum, and their relations to each other.
 fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     let name: Option<String> = connection
         .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
@@ -381,7 +384,7 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Other rows that bear their own checksum.
+/// Checks other rows that have their own checksum.
 fn other_rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     let mut check =
         |table: &str, columns: &str, sum: &dyn Fn(&rusqlite::Row<'_>) -> rusqlite::Result<i64>| {
@@ -489,7 +492,7 @@ fn read_entry(
     let stored = stored.unwrap_or_default();
     if let Some(fresh) = fresh {
         read.computed = fresh.iter().filter(|&&verdict| verdict == Verdict::Good).count() as u64;
-        // What was put off is not wrong, and another verifier may know better or worse.
+        // A deferred verdict is not wrong, and a verifier of another version may judge differently.
         let differs =
             stored.iter().zip(&fresh).any(|(old, new)| old != new && *old != Verdict::Unchecked);
         if differs && entry.verifier == VERIFIER {
@@ -505,7 +508,7 @@ fn read_entry(
     match row {
         None => read.problems.push(("its row in table cert is damaged or missing".into(), true)),
         Some(summary) => {
-            // Within the span for which it holds, a summary is the same at any time.
+            // A summary is the same at any time within its span.
             let again = Summary::evaluate(&cert, &stored, summary.holds.from);
             if !again.revokers.is_empty() {
                 read.unasked = Some(Box::new((cert.clone(), again, summary)));
@@ -520,7 +523,7 @@ fn read_entry(
     read
 }
 
-/// All postings of a full-text index, as one digest of what it contains.
+/// Number of the postings of a full-text index, and one digest over all of them.
 fn vocabulary(connection: &Connection, index: TextIndex) -> rusqlite::Result<(u64, u64)> {
     let table = index.table();
     connection.execute_batch(&format!(
@@ -535,7 +538,7 @@ fn vocabulary(connection: &Connection, index: TextIndex) -> rusqlite::Result<(u6
         while let Some(row) = rows.next()? {
             let term = row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec();
             let doc: i64 = row.get(1)?;
-            // Order does not matter to a sum.
+            // A sum does not depend on the order.
             let handle = talaria_cert::Handle::of_bytes(&[&term, &doc.to_be_bytes()]);
             sum = (sum.0 + 1, handle.0.wrapping_add(sum.1));
         }

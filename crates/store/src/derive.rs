@@ -1,6 +1,6 @@
-//! The index rows that follow from certificates, gathered for a whole store at a time.
+//! Index rows derived from certificates, collected for a whole store at a time.
 //!
-//! A bulk build fills the tables from them, a check compares the tables with them.
+//! A bulk build fills the tables from these rows, and a check compares them with the tables.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(crate) struct Derived {
 }
 
 impl Derived {
-    /// Uses about `memory_bytes`, and files in `folder` beyond that.
+    /// Uses about `memory_bytes` of memory, and files in `folder` beyond that.
     pub(crate) fn new(folder: &Path, memory_bytes: usize) -> Self {
         let part = memory_bytes / 7;
         Self {
@@ -55,7 +55,8 @@ impl Derived {
         let id = id.to_be_bytes();
         for (sorter, list) in self.postings.iter_mut().zip(lists(terms)) {
             for handle in list {
-                // The table sorts handles as signed numbers; with the sign flipped bytes do too.
+                // The table sorts handles as signed numbers. With the sign bit flipped, bytes sort
+                // in the same order.
                 let mut record = [0; 16];
                 record[..8].copy_from_slice(&(handle.0 ^ 1 << 63).to_be_bytes());
                 record[8..].copy_from_slice(&id);
@@ -89,8 +90,8 @@ impl Derived {
         })
     }
 
-    /// Compares the rows with the tables, and calls `differs` with the table and the certificate for
-    /// each row that is in one of them only.
+    /// Compares the rows with the tables. Calls `differs` with the table and the certificate of each
+    /// row that is on one side only.
     pub(crate) fn compare(
         self,
         connection: &Connection,
@@ -113,7 +114,7 @@ impl Derived {
     }
 }
 
-/// Walks two ascending lists at once.
+/// Compares two ascending lists in one pass.
 fn compare<K: Ord, const N: usize>(
     mut rows: impl Iterator<Item = rusqlite::Result<(K, i64)>>,
     expected: Sorter<N>,

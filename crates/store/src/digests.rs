@@ -1,4 +1,4 @@
-//! The digests by which gossip peers name certificates, one set per view.
+//! The digests by which gossip peers identify certificates, one set per view.
 
 use rusqlite::OptionalExtension as _;
 use talaria_cert::{Verdict, View};
@@ -6,11 +6,11 @@ use talaria_cert::{Verdict, View};
 use crate::ingest::digests;
 use crate::{Store, StoreError, schema};
 
-/// Certificates that are read at a time where all get a digest.
+/// Number of certificates that are read at a time when a view is added.
 const BATCH: i64 = 1000;
 
 impl Store {
-    /// The views that the store keeps digests of. That of SKS is always among them.
+    /// The views for which the store keeps digests. SKS is always among them.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn add_view(&mut self, view: View) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
             let mut views = schema::views(connection)?;
@@ -58,11 +58,11 @@ impl Store {
         })
     }
 
-    /// Leaves out the digests of a view; that of SKS stays.
+    /// Removes the digests of a view, except those of SKS.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn drop_view(&mut self, view: View) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
             let mut views = schema::views(connection)?;
@@ -75,8 +75,8 @@ impl Store {
         })
     }
 
-    /// A number that changes when tables are made again, by [`Self::rebuild`] above all. What somebody
-    /// holds of the digests in memory is then to be read again: the change log does not tell.
+    /// A number that changes when tables are rebuilt, for example by [`Self::rebuild`]. Callers that
+    /// keep digests in memory must then read them again, since the change log does not show a rebuild.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Store {
         })
     }
 
-    /// Calls `each` with all digests of a view and the number of the certificate, in ascending order.
+    /// Calls `each` with all digests of a view and the number of each certificate, in ascending order.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Store {
         })
     }
 
-    /// The certificate that a digest names, and in which view.
+    /// The certificate with this digest, and the view of the digest.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Store {
         Ok(None)
     }
 
-    /// The digests of a certificate, by view; none if it is not in the store.
+    /// The digests of a certificate, by view. Empty if the certificate is not in the store.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use talaria_cert::Fingerprint;
 
 use crate::place::file_kind;
 
-/// Why the store could not do what was asked.
+/// Why an operation on the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no store at the path.
     #[error("no store at {}", path.display())]
     Missing {
-        /// Where it was looked for.
+        /// The path.
         path: PathBuf,
     },
-    /// The file is something else.
+    /// The file is not a store.
     #[error("{} is not a talaria store", path.display())]
     Foreign {
         /// The file.
@@ -29,25 +29,26 @@ pub enum StoreError {
     Format {
         /// The store.
         path: PathBuf,
-        /// Its format.
+        /// Format of the store.
         found: i64,
-        /// The newest format known here.
+        /// The newest format that this version knows.
         known: i64,
     },
-    /// The file was written by an older talaria, and cannot be written to make it one of this format.
-    /// Nothing was changed.
+    /// The file was written by an older talaria, and is not writable, so it cannot be migrated to this
+    /// format. Nothing was changed.
     #[error(
         "{} has store format {found}, and cannot be written to make that {known}", path.display()
     )]
     Outdated {
         /// The store.
         path: PathBuf,
-        /// Its format.
+        /// Format of the store.
         found: i64,
         /// The format that this version reads and writes.
         known: i64,
     },
-    /// There is no store, but the log or journal of one, which would become that of the next store there.
+    /// There is no store, but a log or journal is there. SQLite would apply that file to the next store
+    /// at this path.
     #[error(
         "there is no store at {}, but {} is there, which may hold changes of one",
         path.display(), log.display()
@@ -55,60 +56,60 @@ pub enum StoreError {
     Orphan {
         /// The store.
         path: PathBuf,
-        /// Its log or journal.
+        /// The log or journal file.
         log: PathBuf,
     },
-    /// A write to a store that was opened for reading, or that cannot be written.
+    /// A write to a store that was opened for reading, or that is not writable.
     #[error("{} is read-only", path.display())]
     ReadOnly {
         /// The store.
         path: PathBuf,
     },
-    /// Another process has held the store for longer than the time limit.
+    /// Another process has locked the store for longer than the time limit.
     #[error("{} is in use by another process", path.display())]
     Busy {
         /// The store.
         path: PathBuf,
     },
-    /// The disk has no room left. Nothing was changed.
+    /// The disk is full. Nothing was changed.
     #[error("no space left on the disk of {}", path.display())]
     Full {
         /// The store.
         path: PathBuf,
     },
-    /// What is on disk is not what was written.
+    /// The data on disk are not those that were written.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
         /// The store.
         path: PathBuf,
-        /// The object that is damaged.
+        /// The damaged object.
         what: String,
     },
-    /// The caller named a certificate that the store does not have.
+    /// The caller named a certificate that is not in the store.
     #[error("no certificate {0}")]
     NotFound(Fingerprint),
     /// An operation on the file failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The engine refused for a reason that has no variant of its own.
+    /// SQLite returned an error that has no variant of its own.
     #[error("{}: {source}", path.display())]
     Engine {
         /// The store.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
 }
 
 impl StoreError {
-    /// Sorts an error of SQLite on the store at `path`.
+    /// Converts an error of SQLite on the store at `path`.
     pub(crate) fn engine(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {
@@ -118,7 +119,7 @@ impl StoreError {
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
             Some(ErrorCode::CannotOpen) => {
-                // The engine does not say why; the system does.
+                // SQLite does not give the reason; the operating system does.
                 match file_kind(&path).err() {
                     Some(source) => Self::Io { action: "open", path, source },
                     None => Self::Engine { path, source },

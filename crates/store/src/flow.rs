@@ -12,32 +12,33 @@ use talaria_trust::flow::{Edge, FULL, Network};
 
 use crate::{CertIssuer, Store, StoreError, Stored};
 
-/// From when on (2013-02-01) nothing is believed that could be forged by who may choose what is signed, if its
-/// digest is SHA-1 or RIPEMD-160, as in Sequoia's policy; nor are signatures on the own key with RIPEMD-160.
+/// From this time on (2013-02-01), third-party signatures with SHA-1 or RIPEMD-160 do not count, as in
+/// Sequoia's policy: whoever chooses the signed data could forge them. Self-signatures with RIPEMD-160 do not
+/// count either.
 const COLLISIONS: u32 = 1_359_676_800;
-/// From when on (2023-02-01) signatures on the own key with SHA-1 are not believed.
+/// From this time on (2023-02-01), self-signatures with SHA-1 do not count.
 const SHA1_ENDS: u32 = 1_675_209_600;
 
-/// The certifications of a store at some time. Nothing is written.
+/// The certifications in a store at a given time. The store is not modified.
 pub struct Certifications<'s> {
     store: &'s Store,
     now: u32,
-    /// The certificates with a primary key of that ID which have something that binds it.
+    /// Certificates by the key ID of their primary key, only those with a bound primary key.
     named: HashMap<KeyId, Rc<Vec<i64>>>,
     issuers: HashMap<i64, Option<Rc<Participant>>>,
 }
 
-/// A certificate that certifies, or is certified.
+/// The issuer or the subject of a certification.
 struct Participant {
     stored: Stored,
     signer: CertIssuer,
-    /// It is revoked for all times.
+    /// Whether the key is revoked for all times.
     void: bool,
-    /// Something that is still believed binds it together.
+    /// Whether an acceptable self-signature binds the key.
     bound: bool,
-    /// The user IDs that it says are its own, in a way that is still believed.
+    /// For each user ID or attribute, whether an acceptable self-signature binds it.
     own: Vec<bool>,
-    /// What its designated revokers say.
+    /// The revocations by designated revokers.
     designated: Vec<DesignatedRevocation>,
 }
 
@@ -77,7 +78,8 @@ impl Participant {
         Self { stored, signer, void, bound, own, designated }
     }
 
-    /// Whether it could certify then: a revocation that says that the key was lost holds for all times.
+    /// Whether the certificate could certify at the time `then`. A hard revocation, such as for a lost key,
+    /// holds for all times.
     fn could(&self, then: u32) -> bool {
         let then_it_was =
             || Summary::evaluate(&self.stored.cert, &self.stored.verdicts, then).validity(then);
@@ -91,20 +93,20 @@ fn is_hard(signature: &Signature<'_>, now: u32) -> bool {
     signature.kind == kind::KEY_REVOCATION && signature.created <= now && signature.is_hard()
 }
 
-/// A signature by somebody else on a user ID.
+/// A third-party signature on a user ID.
 struct Said<'a> {
-    /// The place of the user ID among user IDs and attributes.
+    /// Index of the user ID among user IDs and attributes.
     user_id: usize,
-    /// Its packet.
+    /// Packet of the user ID.
     on: PacketRef<'a>,
-    /// The place of its packet.
+    /// Index of the signature packet.
     place: usize,
     body: &'a [u8],
     signature: Signature<'a>,
     issuer: KeyId,
 }
 
-/// What others say about the user IDs of a certificate, of which nothing is verified yet.
+/// The third-party signatures on the user IDs of a certificate, not yet verified.
 fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = Said<'a>> {
     let own = stored.cert.fingerprint().key_id();
     let mut on: Option<PacketRef<'a>> = None;
@@ -135,7 +137,7 @@ fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = Said<'a>> {
 }
 
 impl<'s> Certifications<'s> {
-    /// Those of `store` at `now`, in seconds since 1970.
+    /// The certifications in `store` at `now`, in seconds since 1970.
     #[must_use]
     pub fn new(store: &'s Store, now: u32) -> Self {
         Self { store, now, named: HashMap::new(), issuers: HashMap::new() }

@@ -1,5 +1,5 @@
-//! The one way in: certificates are joined with what is there, and everything that follows from them
-//! moves in the same transaction.
+//! The only write path for certificates. New certificates are merged with the stored copies, and all
+//! derived data change in the same transaction.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,31 +15,31 @@ use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
 use crate::{Store, StoreError, Stored, sums, trust};
 
-/// What became of a certificate that was given to [`Store::ingest`].
+/// The result for one certificate given to [`Store::ingest`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// It was not in the store before.
+    /// The certificate was not in the store before.
     New,
-    /// Something in it was not in the store before.
+    /// The certificate was in the store, and new parts were added.
     Updated,
-    /// All of it was there.
+    /// The store already had the whole certificate.
     Unchanged,
-    /// It was not taken.
+    /// The certificate was refused.
     Refused(Refusal),
 }
 
-/// Why a certificate was not taken, although it could be read.
+/// Why a readable certificate was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// It was deleted for good.
+    /// The certificate was deleted and blocked.
     #[error("it was deleted with --block")]
     Blocked,
     /// The store has another primary key with the same fingerprint (possible in version 3, or with
     /// a collision of SHA-1).
     #[error("another primary key with the same fingerprint is in the store")]
     OtherPrimaryKey,
-    /// What is there and what comes is above [`CERT_BYTES_MAX`] or [`PACKETS_MAX`] together, or above
-    /// the limits of the store.
+    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`PACKETS_MAX`], or above the limits of the
+    /// store.
     #[error("joined with the copy in the store it has more than {CERT_BYTES_MAX} bytes")]
     TooLarge,
 }
@@ -48,15 +48,15 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub enum ChangeKind {
-    /// A certificate that was not there.
+    /// A certificate was added.
     New = 1,
-    /// A certificate that got larger, or was replaced.
+    /// A certificate was extended or replaced.
     Updated = 2,
-    /// A certificate that was deleted.
+    /// A certificate was deleted.
     Deleted = 3,
 }
 
-/// A certificate with everything that is stored about it.
+/// A certificate with all data that are stored about it.
 pub(crate) struct Prepared {
     pub(crate) cert: Cert,
     pub(crate) verdicts: Vec<Verdict>,
@@ -74,7 +74,7 @@ impl Prepared {
     }
 }
 
-/// The digests of a certificate in the views that have it.
+/// The digests of a certificate, for the views that include it.
 pub(crate) fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<(View, [u8; 16])> {
     views.iter().filter_map(|&view| Some((view, view.digest(cert, verdicts)?))).collect()
 }
@@ -88,10 +88,10 @@ pub(crate) fn by_fingerprint(fingerprint: Fingerprint) -> (i64, Vec<u8>) {
     (Handle::of_fingerprint(fingerprint).0.cast_signed(), fingerprint.to_stored())
 }
 
-/// What is to be done with a certificate, worked out before the store is locked.
+/// The planned change for a certificate, computed before the store is locked.
 enum Plan {
     Insert,
-    /// `verifier` is the number of the verifier that made the verdicts that are there.
+    /// `verifier` is the version of the verifier that made the stored verdicts.
     Update {
         id: i64,
         seen_change: i64,
@@ -101,14 +101,14 @@ enum Plan {
     Done(Outcome),
 }
 
-/// What becomes of the copy that is there.
+/// How a new copy is combined with the stored copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Joining {
     Union,
     Replace,
 }
 
-/// A row of an index that waits to be written.
+/// An index row that waits to be written.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) postings: [Vec<(Handle, i64)>; POSTINGS.len()],
@@ -139,9 +139,9 @@ impl Rows {
         }
     }
 
-    /// In the order of the tables, so that a batch touches each page once.
+    /// Sorts rows in the order of the tables, so that a batch writes each page once.
     pub(crate) fn sort(&mut self) {
-        // Handles are signed numbers in the tables.
+        // The tables store handles as signed numbers.
         let key = |row: &(Handle, i64)| (row.0.0.cast_signed(), row.1);
         self.postings.iter_mut().for_each(|rows| rows.sort_unstable_by_key(key));
         self.digests.sort_unstable();
@@ -184,7 +184,7 @@ impl Rows {
     }
 }
 
-/// Text that waits to be put into the full-text indexes, or taken out of them.
+/// Text that waits to be added to the full-text indexes or removed from them.
 #[derive(Default)]
 pub(crate) struct Texts {
     remove: Vec<(i64, String)>,
@@ -219,17 +219,17 @@ impl Texts {
 }
 
 impl Store {
-    /// Joins `certs` into the store at `now` (seconds since 1970) and returns what became of each, in
-    /// input order.
+    /// Merges `certs` into the store at `now` (seconds since 1970) and returns one outcome per certificate,
+    /// in input order.
     ///
-    /// Certificates, verdicts, indexes and log move together or not at all. One sync per call, so
-    /// batch. Signatures are checked before the store is locked, on all cores, and only those that are
-    /// new to it.
+    /// Certificates, verdicts, indexes and log change together or not at all. Each call syncs once, so pass
+    /// certificates in batches. Signatures that are new to the store are verified before the store is
+    /// locked, on all cores.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`], [`StoreError::Damaged`];
-    /// the store is as it was before the call.
+    /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`], [`StoreError::Damaged`]; the
+    /// store stays unchanged.
     pub fn ingest(
         &mut self,
         certs: Vec<Cert>,
@@ -249,8 +249,8 @@ impl Store {
             .collect())
     }
 
-    /// Puts `cert` in the place of the copy that is there, whatever that has: for owners who want
-    /// something of theirs gone. The same way in as [`Self::ingest`] otherwise.
+    /// Replaces the stored copy by `cert`, so that owners can remove parts of their certificate. Otherwise
+    /// like [`Self::ingest`].
     ///
     /// # Errors
     ///
@@ -260,7 +260,7 @@ impl Store {
         Ok(outcomes.into_iter().next().expect("one outcome for one certificate"))
     }
 
-    /// Writes certificates, each named once.
+    /// Writes certificates, no two of them with the same fingerprint.
     fn write_unique(
         &mut self,
         mut unique: Vec<Cert>,
@@ -326,7 +326,7 @@ impl Store {
         self.write(work, &views, joining, verification, now)
     }
 
-    /// Compares `cert` with the copy in the store, joins it with that, and keeps it within limits.
+    /// Compares `cert` with the stored copy, merges the two, and applies the limits.
     fn plan(&self, cert: &mut Cert, joining: Joining, redacting: bool) -> Result<Plan, StoreError> {
         const TOO_LARGE: Plan = Plan::Done(Outcome::Refused(Refusal::TooLarge));
         let found: Option<(i64, i64, u8)> = self.run(|connection| {
@@ -350,7 +350,7 @@ impl Store {
                 .prepare_cached("SELECT bytes = ?2 FROM blob WHERE id = ?1")?
                 .query_row((id, cert.as_bytes()), |row| row.get::<_, bool>(0))
         })?;
-        // Verdicts of an older verifier are made again, even if nothing else is new.
+        // Verdicts of an older verifier are recomputed, even if nothing else is new.
         let is_current = verifier >= VERIFIER;
         if same && is_current {
             return Ok(Plan::Done(Outcome::Unchanged));
@@ -358,7 +358,7 @@ impl Store {
         let before = self.stored(id)?.ok_or_else(|| {
             self.damaged(format!("no bytes of certificate {}", cert.fingerprint()))
         })?;
-        // What is not to be kept goes from the copy that is there, too.
+        // Redacted user IDs are removed from the stored copy, too.
         let ours = redacting.then(|| self.redacted(&before.cert)).transpose()?;
         let ours = ours.as_ref().unwrap_or(&before.cert);
         let joined = match joining {
@@ -380,7 +380,7 @@ impl Store {
         let bounded = joined.within(&self.limits, Some((&before.cert, &before.verdicts)));
         let bounded = match (bounded, joining) {
             (None, Joining::Union) => {
-                // What is of no use makes room for a revocation.
+                // Useless signatures are dropped to make room for a revocation.
                 let tight = Limits { bad_signatures: 0, ..self.limits.clone() };
                 let (quiet, _) = before.cert.without_noise(&tight, before.verdicts.clone(), None);
                 let quiet = if redacting { self.redacted(&quiet)? } else { quiet };
@@ -399,7 +399,8 @@ impl Store {
         })
     }
 
-    /// Writes what was planned. What another process has changed since is planned again.
+    /// Writes the planned changes. Certificates that another process has changed meanwhile are planned
+    /// again.
     fn write(
         &mut self,
         work: Vec<(Option<Prepared>, Plan)>,
@@ -459,7 +460,7 @@ impl Store {
             writer.finish()?;
             Ok(outcomes)
         })?;
-        // Rare, and each round the other writer has made progress.
+        // This is rare, and in each round the other writer has made progress.
         let (places, again): (Vec<usize>, Vec<Cert>) = overtaken.into_iter().unzip();
         if !again.is_empty() {
             let again = self.write_unique(again, joining, verification, now)?;
@@ -468,11 +469,11 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Computes the self-signatures that an ingest or build left unchecked, and those that an older
-    /// verifier may have judged differently, a batch of `batch` certificates at a time. Returns how many
-    /// certificates were completed.
+    /// Verifies self-signatures that an ingest or build left unchecked, and those that an older verifier
+    /// may have judged differently, in batches of `batch` certificates. Returns the number of completed
+    /// certificates.
     ///
-    /// A certificate whose digests change by that gets a row in the change log.
+    /// A certificate whose digests change as a result gets a row in the change log.
     ///
     /// # Errors
     ///
@@ -516,11 +517,11 @@ impl Store {
                     revoker::ask(connection, &stored.cert, &mut evaluated, now)?;
                     let mut summary = Vec::new();
                     evaluated.write(&mut summary);
-                    // What a view has depends on verdicts.
+                    // The content of a view depends on verdicts.
                     let before = digests(&stored.cert, &stored.verdicts, &views);
                     let after = digests(&stored.cert, &verdicts, &views);
                     let number = if before == after { *change } else { last + 1 };
-                    // A certificate that was changed meanwhile keeps what the other writer found.
+                    // If another process has changed the certificate meanwhile, its results stay.
                     let updated = connection
                         .prepare_cached(
                             "UPDATE cert SET change = ?3, verifier = ?4, summary = ?5 \
@@ -551,8 +552,9 @@ impl Store {
     }
 }
 
-/// Joins copies of one certificate within a batch. Returns each certificate once, and for each input
-/// where it went and whether it added something to the copies before it.
+/// Merges copies of one certificate within a batch. Returns each certificate once. For each input it also
+/// returns the index of the merged certificate, and whether the input added anything to the copies before
+/// it.
 fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
     let mut unique: Vec<Cert> = Vec::with_capacity(certs.len());
     let mut places = Vec::with_capacity(certs.len());
@@ -561,7 +563,7 @@ fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
         let copies = known.entry(cert.fingerprint()).or_default();
         let place = copies.iter().find_map(|&at| match joined(&unique[at], &cert) {
             Ok(joined) => Some((at, joined)),
-            // Written as another certificate of its own, it meets its refusal there.
+            // The copy stays a certificate of its own in the batch, and is refused when it is written.
             Err(_) => None,
         });
         if let Some((at, larger)) = place {
@@ -576,7 +578,7 @@ fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
     (unique, places)
 }
 
-/// The union of a copy that is there with one that comes; `None` if nothing is new.
+/// The union of the stored copy with a new one. `None` if the new copy adds nothing.
 fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, Refusal> {
     if ours.packets().next() != theirs.packets().next() {
         return Err(Refusal::OtherPrimaryKey);
@@ -588,27 +590,27 @@ fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, Refusal> {
     Ok((joined.as_bytes() != ours.as_bytes()).then_some(joined))
 }
 
-/// Verdicts as they are stored: one octet each.
+/// The stored form of verdicts: one octet each.
 pub(crate) fn numbers(verdicts: &[Verdict]) -> Vec<u8> {
     verdicts.iter().map(|&verdict| verdict as u8).collect()
 }
 
-/// The rows of one transaction.
+/// The changes of one transaction.
 struct BatchWriter<'a> {
     connection: &'a Connection,
     last_change: i64,
     last_id: i64,
     now: u32,
     views: &'a [View],
-    /// Whether there is anything that must not be written.
+    /// Whether the store has any tombstones or redactions.
     guarded: bool,
     insert: Rows,
     delete: Rows,
     texts: Texts,
     summary: Vec<u8>,
-    /// The certificates that were written.
+    /// Numbers of the certificates that were written.
     written: Vec<i64>,
-    /// Those of them that were not there before.
+    /// Fingerprints of the written certificates that were not in the store before.
     arrived: Vec<Fingerprint>,
 }
 
@@ -644,7 +646,7 @@ impl<'a> BatchWriter<'a> {
             .optional()
     }
 
-    /// Whether somebody has decided against the certificate, or something in it, since it was planned.
+    /// Whether the certificate or a part of it was blocked or redacted after it was planned.
     fn is_unwanted(&self, cert: &Cert, is_here: bool) -> rusqlite::Result<bool> {
         if !self.guarded {
             return Ok(false);
@@ -676,7 +678,7 @@ impl<'a> BatchWriter<'a> {
         self.connection
             .prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute((id, fingerprint, self.last_change, VERIFIER, &self.summary))?;
-        // At once, so that the same name within this batch is found.
+        // Written at once, so that a second copy within this batch is found.
         let handle = Handle::of_fingerprint(prepared.cert.fingerprint()).0.cast_signed();
         self.connection
             .prepare_cached("INSERT INTO fingerprint VALUES (?1, ?2)")?
@@ -691,8 +693,8 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    /// Writes a certificate over the copy that is there, whose last change is `change`. Where only verdicts
-    /// were made again and came out the same, the log says nothing.
+    /// Overwrites the stored copy, whose last change is `change`. If only verdicts were recomputed and
+    /// stayed the same, no row is added to the log.
     fn update(
         &mut self,
         id: i64,
@@ -731,7 +733,7 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    /// The stored form of the summary, with what designated revokers say that are here.
+    /// The stored form of the summary, including revocations by designated revokers in the store.
     fn write_summary(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
         self.summary.clear();
         if prepared.summary.revokers.is_empty() {
@@ -754,7 +756,7 @@ impl<'a> BatchWriter<'a> {
     }
 }
 
-/// Appends to the change log.
+/// Appends a row to the change log.
 pub(crate) fn log(
     connection: &Connection,
     number: i64,

@@ -1,5 +1,5 @@
-//! What a keyserver keeps beside certificates: peers, user IDs that are not shown any more, addresses
-//! that were confirmed, what peers have and cannot give, and counts by day.
+//! The data of a keyserver other than certificates: gossip peers, redacted user IDs, confirmed addresses, digests
+//! that peers cannot deliver, and daily counts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,26 +14,26 @@ use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, Vie
 use crate::place::{put_in_place, refuse_leftovers};
 use crate::{Store, StoreError, sums};
 
-/// Pages that a backup copies between two calls for progress.
+/// Number of pages that a backup copies between two progress calls.
 const BACKUP_PAGES: i32 = 1024;
 
-/// Digests that are remembered as not to be had: peers can announce any number of them.
+/// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them.
 const UNOBTAINABLE_MAX: i64 = 1_000_000;
 
 /// A gossip peer.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Peer {
-    /// Its name or address.
+    /// Host name or address of the peer.
     pub host: String,
-    /// The port of its gossip.
+    /// Gossip port of the peer.
     pub port: u16,
-    /// The port of its HKP, if it is another than what it says itself.
+    /// HKP port of the peer, if it differs from the port that the peer announces.
     pub http_port: Option<u16>,
-    /// The data set to reconcile with it.
+    /// The view to reconcile with the peer.
     pub view: View,
 }
 
-/// What is not kept of a certificate any more.
+/// The user IDs of a certificate that are removed and no longer accepted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Redaction {
     /// All user IDs and attributes.
@@ -43,7 +43,7 @@ pub enum Redaction {
 }
 
 impl Redaction {
-    /// Names a user ID, given as the body of its packet.
+    /// The redaction of one user ID, given as the body of its packet.
     #[must_use]
     pub fn of(user_id: &[u8]) -> Self {
         Self::One(talaria_cert::user_id::digest(user_id))
@@ -57,10 +57,10 @@ impl Redaction {
     }
 }
 
-/// The user IDs that are not to be kept of one certificate.
+/// The redacted user IDs of one certificate.
 pub(crate) struct Redacted(Vec<Vec<u8>>);
 
-/// Reads what is not to be kept of `cert`.
+/// Reads the redactions of `cert`.
 pub(crate) fn redaction(connection: &Connection, cert: &Cert) -> rusqlite::Result<Redacted> {
     let digests = connection
         .prepare_cached("SELECT user_id FROM redaction WHERE fingerprint = ?1")?
@@ -70,7 +70,7 @@ pub(crate) fn redaction(connection: &Connection, cert: &Cert) -> rusqlite::Resul
 }
 
 impl Redacted {
-    /// Whether a packet is one of them.
+    /// Whether a packet is redacted.
     fn names(&self, packet: PacketRef<'_>) -> bool {
         if self.0.is_empty() || !matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE) {
             return false;
@@ -79,23 +79,24 @@ impl Redacted {
         self.0.iter().any(|gone| gone.is_empty() || **gone == digest)
     }
 
-    /// Whether a certificate has one of them.
+    /// Whether a certificate has a redacted packet.
     pub(crate) fn touches(&self, cert: &Cert) -> bool {
         !self.0.is_empty() && cert.packets().any(|packet| self.names(packet))
     }
 }
 
-/// A digest that peers announced and that could not be had.
+/// A digest that peers announced but did not deliver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unobtainable {
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u32,
-    /// When it was tried last, in seconds since 1970.
+    /// Time of the last attempt, in seconds since 1970.
     pub time: u32,
 }
 
-/// Writes confirmed addresses as format 4 compares them. Of two that become one, the one confirmed last stays; what is
-/// no address any more goes. Rows that fail their checksum stay as they are.
+/// Converts confirmed addresses to the form in which format 4 compares them. If two become equal, the one
+/// confirmed last stays. Rows that are no longer an address are removed. Rows that fail their checksum stay
+/// unchanged.
 pub(crate) fn rename_published(connection: &Connection) -> rusqlite::Result<()> {
     let mut confirmed: BTreeMap<String, Vec<(u32, Vec<u8>, String)>> = BTreeMap::new();
     let mut delete =
@@ -156,11 +157,11 @@ impl Store {
         })
     }
 
-    /// Adds a gossip peer, or changes what is known of it.
+    /// Adds a gossip peer, or updates its data.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn add_peer(&mut self, peer: &Peer) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
             let (http_port, view) = (peer.http_port.unwrap_or(0), peer.view.number());
@@ -174,11 +175,11 @@ impl Store {
         })
     }
 
-    /// Takes a gossip peer out. Returns whether it was there.
+    /// Removes a gossip peer. Returns whether there was one.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn remove_peer(&mut self, host: &str, port: u16) -> Result<bool, StoreError> {
         self.transaction(|connection, _| {
             connection
@@ -187,14 +188,13 @@ impl Store {
         })
     }
 
-    /// Takes user IDs of a certificate out, for good: they are left out of whatever comes later, too,
-    /// and confirmed addresses go with them. The key, its revocations and its subkeys stay. Returns
-    /// whether the certificate was there. Their octets are overwritten by and by, and at once by
-    /// [`Self::compact`].
+    /// Removes user IDs of a certificate permanently: later copies lose them, too, and confirmed addresses are
+    /// removed with them. The key, its revocations and its subkeys stay. Returns whether the certificate was in
+    /// the store. The octets of the user IDs are overwritten gradually, or at once by [`Self::compact`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn redact(
         &mut self,
         fingerprint: Fingerprint,
@@ -216,7 +216,7 @@ impl Store {
         let is_here = here.is_some();
         let mut emails: Vec<Address> = Vec::new();
         if let Some(here) = here {
-            // Joined with itself, it loses what is not to be kept.
+            // Ingesting the certificate again removes the redacted user IDs from the stored copy.
             let redacted = self.redacted(&here.cert)?;
             emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
             self.ingest(vec![redacted], Verification::Full, now)?;
@@ -229,11 +229,11 @@ impl Store {
         Ok(is_here)
     }
 
-    /// Lets user IDs come back. Returns how many redactions there were.
+    /// Allows redacted user IDs to come back. Returns the number of redactions.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn unredact(&mut self, fingerprint: Fingerprint) -> Result<u64, StoreError> {
         self.transaction(|connection, _| {
             connection
@@ -242,7 +242,7 @@ impl Store {
         })
     }
 
-    /// Whether user IDs of a certificate were taken out.
+    /// Whether user IDs of a certificate are redacted.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl Store {
         })
     }
 
-    /// `cert` without what is not to be kept of it.
+    /// `cert` without its redacted user IDs.
     pub(crate) fn redacted(&self, cert: &Cert) -> Result<Cert, StoreError> {
         let gone = self.run(|connection| redaction(connection, cert))?;
         Ok(cert.retain(|_, packet| !gone.names(packet)))
@@ -273,7 +273,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn publish(
         &mut self,
         fingerprint: Fingerprint,
@@ -283,7 +283,7 @@ impl Store {
         let (stored, email) = (fingerprint.to_stored(), email.to_string());
         let sum = sums::of_published(&stored, &email, now);
         self.transaction(|connection, _| {
-            // An address leads to one certificate: the one confirmed last.
+            // An address leads to only one certificate, the one confirmed last.
             connection.execute("DELETE FROM published WHERE email = ?1", [&email])?;
             connection
                 .execute(
@@ -294,11 +294,11 @@ impl Store {
         })
     }
 
-    /// Takes a confirmation back. Returns whether there was one.
+    /// Removes a confirmation. Returns whether there was one.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn unpublish(
         &mut self,
         fingerprint: Fingerprint,
@@ -314,7 +314,7 @@ impl Store {
         })
     }
 
-    /// The e-mail addresses of a certificate that its owner confirmed.
+    /// The confirmed e-mail addresses of a certificate.
     ///
     /// # Errors
     ///
@@ -335,12 +335,12 @@ impl Store {
             .collect()
     }
 
-    /// Remembers digests that a peer has and could not give, or gave as something else. `tries` is
-    /// added to how often each was tried. Of more than a million, the oldest are forgotten.
+    /// Records digests that a peer announced but did not deliver, or delivered as another certificate. `tries` is
+    /// added to the number of attempts for each digest. Beyond a million digests, the oldest are removed.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn mark_unobtainable(
         &mut self,
         view: View,
@@ -370,7 +370,7 @@ impl Store {
         })
     }
 
-    /// What is remembered of a digest that could not be had.
+    /// The record of an unobtainable digest.
     ///
     /// # Errors
     ///
@@ -392,7 +392,7 @@ impl Store {
         })
     }
 
-    /// How many digests could not be had.
+    /// Number of unobtainable digests.
     ///
     /// # Errors
     ///
@@ -406,22 +406,23 @@ impl Store {
         .map(i64::cast_unsigned)
     }
 
-    /// Forgets what could not be had, so that it is asked for again. Returns how much it was.
+    /// Removes all records of unobtainable digests, so that they are requested again. Returns the number of
+    /// records.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn forget_unobtainable(&mut self) -> Result<u64, StoreError> {
         self.transaction(|connection, _| {
             connection.execute("DELETE FROM unobtainable", []).map(|rows| rows as u64)
         })
     }
 
-    /// Adds to counts of a day (days since 1970).
+    /// Adds to the counts of a day (days since 1970).
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn add_to_tally(&mut self, day: u32, counts: &[(String, u64)]) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
             let mut insert = connection.prepare_cached(
@@ -450,8 +451,8 @@ impl Store {
         })
     }
 
-    /// How many certificates were new, updated and deleted on each day (days since 1970) from
-    /// `since` on, as far back as the change log reaches.
+    /// Number of new, updated and deleted certificates on each day (days since 1970) from `since` on, as far back
+    /// as the change log goes.
     ///
     /// # Errors
     ///
@@ -472,8 +473,8 @@ impl Store {
         })
     }
 
-    /// The fingerprints of the certificates that changed on a day (days since 1970), also those that
-    /// were deleted then.
+    /// The fingerprints of the certificates that changed on a day (days since 1970), including those deleted that
+    /// day.
     ///
     /// # Errors
     ///
@@ -499,8 +500,8 @@ impl Store {
             .collect()
     }
 
-    /// The number of the first change that was made at `time` or later, one more than the last if there
-    /// is none. The log is in the order of time but for clocks that were set back.
+    /// The number of the first change at `time` or later, or one more than the last number if there is none. The
+    /// log is in order of time, unless a clock was set back.
     fn first_change_at(&self, time: i64) -> Result<i64, StoreError> {
         let (mut low, mut high) = (1, self.last_change()? + 1);
         while low < high {
@@ -521,12 +522,11 @@ impl Store {
         Ok(low)
     }
 
-    /// A secret that belongs to the store, drawn at random when it is first asked for: for tokens that
-    /// the server hands out and takes back.
+    /// A secret of the store for tokens that the server issues and accepts. It is generated randomly on first use.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn secret(&mut self) -> Result<Vec<u8>, StoreError> {
         self.transaction(|connection, _| {
             connection.execute(
@@ -539,7 +539,7 @@ impl Store {
         })
     }
 
-    /// When a change was made, in seconds since 1970; `None` if the log has it no more.
+    /// Time of a change, in seconds since 1970. `None` if the log no longer has the change.
     ///
     /// # Errors
     ///
@@ -553,8 +553,8 @@ impl Store {
         })
     }
 
-    /// Calls `each` with every change behind number `after`, in order: number, time, certificate and
-    /// kind (1 new, 2 updated, 3 deleted).
+    /// Calls `each` with every change after number `after`, in order: number, time, certificate and kind (1 new, 2
+    /// updated, 3 deleted).
     ///
     /// # Errors
     ///
@@ -576,15 +576,15 @@ impl Store {
         })
     }
 
-    /// Copies the store to a new file while it is in use, as of one moment, and calls `progress` with
-    /// pages done and pages in all. Others go on writing; what they write stays in the log beside the
-    /// store until the copy is done.
+    /// Copies the store to a new file while it is in use, as a snapshot of one moment. Calls `progress` with the
+    /// number of copied pages and of all pages. Other processes can go on writing; their changes stay in the log
+    /// beside the store until the copy is done.
     ///
-    /// The copy appears at `target` complete; until then it is `target` with `.partial` behind its name.
+    /// The copy appears at `target` when it is complete. Until then its name has `.partial` appended.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`] if `target` exists; what a write can meet.
+    /// [`StoreError::Io`] if `target` exists, or any error of a write.
     pub fn backup(&self, target: &Path, progress: impl FnMut(u64, u64)) -> Result<(), StoreError> {
         let io = |source| StoreError::Io { action: "back up to", path: target.to_owned(), source };
         if target.exists() {
@@ -597,12 +597,12 @@ impl Store {
             name.push(suffix);
             PathBuf::from(name)
         };
-        // What a copy that was broken off has left.
+        // Removes the files of an interrupted copy.
         for suffix in ["", "-journal", "-wal", "-shm"] {
             let _ = fs::remove_file(partial(suffix));
         }
         let new = partial("");
-        // A page that another process writes would start the copy again: one moment is held on to.
+        // Without a transaction, a page written by another process would start the copy again.
         self.run(|connection| connection.execute_batch("BEGIN"))?;
         let copied = copy(&self.connection, &new, progress);
         let _ = self.connection.execute_batch("ROLLBACK");
@@ -622,7 +622,7 @@ fn copy(
 ) -> rusqlite::Result<()> {
     connection.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
     let mut out = Connection::open(new)?;
-    // It is synced once, when it is complete.
+    // The file is synced once, when it is complete.
     out.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
     {
         let backup = Backup::new(connection, &mut out)?;
@@ -634,7 +634,7 @@ fn copy(
             match step {
                 StepResult::Done => break,
                 StepResult::More => {}
-                // Nothing is waited for: readers of a write-ahead log stand in nobody's way.
+                // This is not expected: readers of a write-ahead log block nobody and wait for nobody.
                 _ => std::thread::sleep(Duration::from_millis(10)),
             }
         }

@@ -1,5 +1,5 @@
-//! A set of OpenPGP certificates on disk: one write path, one query path, indexes that are derived
-//! from the certificates, and a log of changes.
+//! A set of OpenPGP certificates on disk, with one write path, one query path, indexes derived from
+//! the certificates, and a change log.
 //!
 //! The engine is SQLite; the layout of the file is described in `docs/formats/store.md`.
 //!
@@ -24,7 +24,7 @@
 //! # let path = folder.path().join("certs.db");
 //! let now = 1_800_000_000;
 //! let mut store = Store::open(&path, Access::Create)?;
-//! // All of them or none, with what is derived from them.
+//! // One transaction for all certificates and their indexes.
 //! let outcomes = store.ingest(certs, Verification::Full, now)?;
 //! assert_eq!(outcomes, [Outcome::New, Outcome::New]);
 //!

@@ -47,7 +47,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn delete(
         &mut self,
         fingerprints: &[Fingerprint],
@@ -194,7 +194,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn add_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
         if self.has_index(index)? {
             return Ok(());
@@ -219,7 +219,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn drop_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
             connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", index.table()))
@@ -284,7 +284,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Busy`] or what writing can meet; nothing is lost.
+    /// [`StoreError::Busy`] or any error of a write; no data are lost.
     pub fn tidy(&mut self) -> Result<bool, StoreError> {
         const PAGES: i64 = 64;
         let table = TextIndex::Words.table();

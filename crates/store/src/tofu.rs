@@ -143,7 +143,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn set_bindings(&mut self, bindings: &[Binding]) -> Result<(), StoreError> {
         let mut all = Vec::new();
         for binding in bindings {

@@ -94,7 +94,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] and what a write can meet; the store is as it was before.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn set_trust_rules(&mut self, rules: Rules, now: u32) -> Result<TrustReport, StoreError> {
         self.transaction(|connection, _| {
             set_rules(connection, rules)?;
