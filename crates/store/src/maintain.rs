@@ -1,4 +1,4 @@
-//! Deleting, compacting, changing the layout, and counting.
+//! Deleting certificates, compacting the store, changing its layout, and measuring its size.
 
 use rusqlite::OptionalExtension as _;
 use talaria_cert::Fingerprint;
@@ -9,41 +9,42 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Store, StoreError, sums, trust};
 
-/// Whether a deleted certificate may come back.
+/// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Return {
-    /// It may be imported again.
+    /// The certificate can be imported again.
     #[default]
     Allowed,
-    /// It is refused from now on.
+    /// The certificate is refused from now on.
     Blocked,
 }
 
 /// A certificate that was deleted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Tombstone {
-    /// Its fingerprint.
+    /// The fingerprint of the certificate.
     pub fingerprint: Fingerprint,
     /// The number of the change that deleted it.
     pub change: i64,
-    /// Whether it may come back.
+    /// Whether the certificate can be imported again.
     pub returning: Return,
 }
 
 /// The size of a store on disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pages {
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Pages in the file.
+    /// Number of pages in the file.
     pub total: u64,
-    /// Pages that are free.
+    /// Number of free pages.
     pub free: u64,
 }
 
 impl Store {
-    /// Deletes certificates, all or nothing, and leaves a tombstone for each. Those that are not in
-    /// the store are only blocked, if that was asked for. Returns how many were there.
+    /// Deletes certificates, all or none, and leaves a tombstone for each. Certificates that are not in the
+    /// store are only blocked, if `returning` is [`Return::Blocked`]. Returns the number of deleted
+    /// certificates.
     ///
     /// # Errors
     ///
@@ -111,7 +112,7 @@ impl Store {
                     if here.is_none() {
                         bury(connection, &stored, buried.unwrap_or(last), true)?;
                     } else if !overtaken.contains(&fingerprint) {
-                        // It has come since it was looked for.
+                        // The certificate was added after the lookup.
                         overtaken.push(fingerprint);
                     }
                 }
@@ -124,7 +125,7 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Lets blocked certificates come back. Returns how many were blocked.
+    /// Allows blocked certificates to be imported again. Returns how many of them were blocked.
     ///
     /// # Errors
     ///
@@ -150,7 +151,7 @@ impl Store {
         })
     }
 
-    /// Whether a certificate was deleted for good.
+    /// Whether a certificate is blocked from being imported again.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl Store {
         })
     }
 
-    /// The certificates deleted after change number `after` that did not come back, oldest first.
+    /// The certificates deleted after change number `after` that were not added again, oldest first.
     ///
     /// # Errors
     ///
@@ -215,7 +216,7 @@ impl Store {
         failure.map_or(result, Err)
     }
 
-    /// Leaves a full-text index out of the store. Searches go on without it, slower.
+    /// Removes a full-text index. Searches then work without it, but slower.
     ///
     /// # Errors
     ///
@@ -226,13 +227,13 @@ impl Store {
         })
     }
 
-    /// Drops changes that a later one replaced, merges the full-text indexes, gives free pages back,
-    /// and lays the file out in order; with `page_bytes`, in pages of that size.
+    /// Drops log entries that a later change replaced, merges the full-text indexes, releases free pages, and
+    /// rewrites the file in order. With `page_bytes`, the pages get that size.
     ///
     /// # Errors
     ///
     /// [`StoreError::Busy`] if another process uses the store while its page size is changed;
-    /// [`StoreError::Full`] if there is no room for a second copy. The store is as it was before.
+    /// [`StoreError::Full`] if there is no room for a second copy. The store stays unchanged.
     pub fn compact(&mut self, page_bytes: Option<u32>) -> Result<(), StoreError> {
         self.transaction(|connection, last| {
             connection.execute(
@@ -258,7 +259,7 @@ impl Store {
         };
         let busy = StoreError::Busy { path: self.path.clone() };
         if change_size {
-            // The size of pages cannot change under a write-ahead log.
+            // The page size cannot change while the store uses a write-ahead log.
             let mode: String = self.run(|connection| {
                 connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
             })?;
@@ -278,9 +279,9 @@ impl Store {
         result
     }
 
-    /// Merges some segments of the word index, of which each transaction leaves a new one and each search
-    /// looks into all. Returns whether there may be more to do; one call writes at most some 64 pages. What is
-    /// merged is of one size, so that a large index is not written again for a small addition.
+    /// Merges some segments of the word index. Each transaction adds a segment, and each search reads all
+    /// segments. Returns whether there may be more to merge. One call writes at most about 64 pages. It merges
+    /// segments of equal size, so that a small addition does not rewrite a large index.
     ///
     /// # Errors
     ///
@@ -297,7 +298,7 @@ impl Store {
             command.execute(("usermerge", 2))?;
             let before = connection.total_changes();
             command.execute(("merge", PAGES))?;
-            // The command itself counts as one.
+            // The command itself counts as one change.
             Ok(connection.total_changes() - before > 1)
         })
     }
@@ -321,7 +322,7 @@ impl Store {
         })
     }
 
-    /// Bytes of a certificate, by its number within the store. The certificate is not read.
+    /// Length of a certificate in bytes, by its number in the store. The certificate itself is not read.
     ///
     /// # Errors
     ///
@@ -335,7 +336,7 @@ impl Store {
         .map(i64::cast_unsigned)
     }
 
-    /// Bytes of all certificates.
+    /// Total length of all certificates in bytes.
     ///
     /// # Errors
     ///

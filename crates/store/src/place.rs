@@ -1,4 +1,5 @@
-//! The file of a store and its name: looked at without disturbing who uses it, and given to a finished file.
+//! The database file of a store: identifying it without disturbing its users, and moving a finished file to its
+//! name.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,41 +12,42 @@ use tempfile::TempPath;
 
 use crate::{StoreError, schema};
 
-/// What every database of SQLite starts with.
+/// The first octets of every SQLite database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Octets of the header of a database, and where in it is whose it is (sqlite.org/fileformat.html, section 1.3).
+/// Length of a database header, and the offset of the application ID in it (sqlite.org/fileformat.html, section
+/// 1.3).
 const HEADER_BYTES: usize = 100;
 const APPLICATION_AT: usize = 68;
 
-/// Files that may be databases, by device and inode.
+/// Open files that may be databases, by device and inode.
 ///
-/// The system drops all locks that a process has on a file as soon as the process closes any descriptor of it,
-/// so a descriptor of a database is never closed: another process could remove the log of a store that is in
-/// use here.
+/// When a process closes any descriptor of a file, the system drops all locks that the process has on that file.
+/// Another process could then remove the log of a store that is in use here. Descriptors of databases are
+/// therefore never closed.
 static KEPT: LazyLock<Mutex<HashMap<Inode, Vec<File>>>> = LazyLock::new(Mutex::default);
 
 /// Device and number of a file.
 type Inode = (u64, u64);
 
-/// What a file is, by how it starts.
+/// The kind of a file, judged by its header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
-    /// Nothing is in it.
+    /// The file is empty.
     Empty,
-    /// A store, of whatever format.
+    /// A store, of any format.
     Store,
-    /// Another database of SQLite.
+    /// An SQLite database that is not a store.
     Database,
-    /// Something else, or no regular file.
+    /// Another file, or not a regular file.
     Other,
 }
 
-/// What the file at `path` is. Locks that this process has on it stay.
+/// The kind of the file at `path`. The locks of this process on the file stay in force.
 ///
 /// # Errors
 ///
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn file_kind(path: &Path) -> io::Result<FileKind> {
     let name = |meta: &fs::Metadata| -> Inode { (meta.dev(), meta.ino()) };
     let meta = fs::metadata(path)?;
@@ -59,7 +61,7 @@ pub fn file_kind(path: &Path) -> io::Result<FileKind> {
     let file = File::open(path)?;
     let meta = file.metadata()?;
     let kind = kind_of(&file)?;
-    // Another file may have taken the name in between, of which a descriptor is kept.
+    // Meanwhile the name may have passed to another file that already has an open descriptor.
     let files = kept.entry(name(&meta)).or_default();
     if kind == FileKind::Other && files.is_empty() {
         kept.remove(&name(&meta));
@@ -92,8 +94,8 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Refuses a name at which no database lies, but the log or journal of one: SQLite would take it for that of
-/// the next database with this name.
+/// Refuses a path that has no database, but the log or journal of one. SQLite would apply that file to the next
+/// database at this path.
 pub(crate) fn refuse_leftovers(path: &Path) -> Result<(), StoreError> {
     if path.exists() {
         return Ok(());
@@ -107,15 +109,15 @@ pub(crate) fn refuse_leftovers(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Gives the name `target` to the finished database `new`, which is then on disk with its name. What has come
-/// to be there meanwhile stays, and so does `new`.
+/// Renames the finished database `new` to `target`, and syncs the file and its new name. If `target` exists by
+/// then, it stays, and so does `new`.
 pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> {
     refuse_leftovers(target)?;
     let io = |source| StoreError::Io { action: "move into place", path: target.to_owned(), source };
     File::open(new).and_then(|file| file.sync_all()).map_err(io)?;
     let name = TempPath::try_from_path(new).map_err(io)?;
     if let Err(error) = name.persist_noclobber(target) {
-        // It is not for this function to remove it.
+        // Removing the file is left to the caller.
         let kept = error.path.keep();
         return Err(io(kept.err().map_or(error.error, |kept| kept.error)));
     }

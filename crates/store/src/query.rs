@@ -1,4 +1,4 @@
-//! How a certificate is named: the forms that gpg accepts, parsed once.
+//! Search terms for certificates: the forms that gpg accepts, parsed once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,33 +20,33 @@ pub enum Query {
     Exact(String),
     /// `<mail@address>`: a whole e-mail address.
     Email(Address),
-    /// `@part`: a part of an e-mail address as it stands in the user ID, in lower case.
+    /// `@part`: a part of an e-mail address as written in the user ID, in lower case.
     ///
-    /// Here and in [`Self::EmailEnd`] only ASCII letters are folded, as in `GnuPG`.
+    /// Here and in [`Self::EmailEnd`], only ASCII letters are folded, as in `GnuPG`.
     EmailPart(String),
     /// `.end`: the end of an e-mail address.
     EmailEnd(String),
     /// `*text`: a part of a user ID, in lower case.
     Substring(String),
-    /// Anything else, as it was typed. A search finds user IDs of which it is a part; for what has to be meant
-    /// exactly see [`Query::exact`].
+    /// Any other text, as typed. It finds user IDs that contain the text. For a search that identifies one key
+    /// or user ID, see [`Query::exact`].
     Text(String),
-    /// `+words`: user IDs in which all of the words occur.
+    /// `+words`: user IDs that contain all of the words.
     Words(Vec<String>),
 }
 
-/// Why a text is no search.
+/// Why a text is not a valid search.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{text:?} is not a search: {why}")]
 pub struct QueryError {
-    /// What was given.
+    /// The given text.
     pub text: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub why: &'static str,
 }
 
 impl Query {
-    /// Whether a user ID is what this search names; never for searches by key.
+    /// Whether a user ID matches this search. Always `false` for searches by key.
     #[must_use]
     pub fn names_text(&self, text: &[u8]) -> bool {
         let folded = || user_id::folded(&user_id::text(text));
@@ -68,8 +68,8 @@ impl Query {
         }
     }
 
-    /// The search for nothing but what was named, to choose by instead of finding: a key, a whole address or a
-    /// whole user ID. `None` of a search for a part.
+    /// The strict form of this search, for selecting certificates instead of finding them: a key, a whole
+    /// address or a whole user ID. `None` for a search by a part.
     #[must_use]
     pub fn exact(&self) -> Option<Self> {
         match self {
@@ -87,7 +87,7 @@ impl Query {
         }
     }
 
-    /// Whether a key is what this search names; never for searches by user ID.
+    /// Whether a key matches this search. Always `false` for searches by user ID.
     #[must_use]
     pub fn names_key(&self, key: &Key<'_>) -> bool {
         match self {
@@ -144,12 +144,12 @@ impl FromStr for Query {
     }
 }
 
-/// The address in a user ID as it stands there, in lower case.
+/// The address in a user ID as written there, in lower case.
 fn mailbox(user_id: &[u8]) -> Option<Vec<u8>> {
     address::mailbox(user_id).map(<[u8]>::to_ascii_lowercase)
 }
 
-/// A key ID or fingerprint, with or without `0x`, in groups of digits or not, `!` behind it or not.
+/// A key ID or fingerprint, with or without `0x`, grouping of digits, and a trailing `!`.
 fn identifier(text: &str) -> Option<Query> {
     let digits = text.strip_suffix('!').unwrap_or(text);
     let (prefixed, digits) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
@@ -165,7 +165,7 @@ fn identifier(text: &str) -> Option<Query> {
         4 => Some(Query::ShortKeyId(u32::from_be_bytes(bytes.try_into().ok()?))),
         8 => Some(Query::KeyId(KeyId(u64::from_be_bytes(bytes.try_into().ok()?)))),
         16 | 20 | 32 => Some(Query::Fingerprint(bytes)),
-        // gpg takes a leading zero before an ID as well.
+        // Like gpg, accepts a leading zero before an ID.
         _ if prefixed => None,
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Making all derived tables again from the certificates, for a rebuild and for a migration.
+//! Rebuilds all derived tables from the certificates, for a rebuild or a migration.
 
 use std::path::Path;
 
@@ -14,35 +14,35 @@ use crate::ingest::{ChangeKind, Prepared, log, numbers};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 
-/// Certificates that are read at a time, at most.
+/// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;
 
-/// Bytes of certificates after which no further one is read into a batch: 16 MiB.
+/// Once a batch has this many bytes of certificates, no further certificate is added to it: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Bytes that sorted index rows may take in memory before they go to disk: 256 MiB.
+/// Memory for sorting index rows before they go to disk: 256 MiB.
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// Where the verdicts come from.
+/// Source of the verdicts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdicts {
-    /// All signatures are computed.
+    /// All signatures are verified again.
     Computed,
-    /// From the store, made by the verifier with this number. Those that this verifier may judge
-    /// differently are computed.
+    /// Stored verdicts, made by the verifier of this version. Signatures that this verifier may judge
+    /// differently are verified again.
     Stored(u8),
 }
 
-/// A certificate as it lies in the store.
+/// A certificate as stored.
 struct Entry {
     id: i64,
     verdicts: Vec<u8>,
     bytes: Vec<u8>,
 }
 
-/// Makes all derived tables again but those of the web of trust, which are left empty, within a transaction of
-/// the caller. Temporary files go to `folder`. `unreadable` is called for each certificate that cannot be
-/// read: it gets no rows. Returns the number of certificates, and of good self-signatures.
+/// Rebuilds all derived tables within a transaction of the caller. The tables of the web of trust are left
+/// empty. Temporary files go to `folder`. Calls `unreadable` for each certificate that cannot be read; it gets
+/// no rows. Returns the number of certificates and of good self-signatures.
 ///
 /// A certificate whose verdicts changed gets a row in the change log.
 pub(crate) fn remake(
@@ -116,7 +116,7 @@ pub(crate) fn remake(
     Ok((certs, good))
 }
 
-/// The next certificates behind number `after`.
+/// The next certificates after number `after`.
 fn entries(connection: &Connection, after: i64) -> rusqlite::Result<Vec<Entry>> {
     let mut statement = connection
         .prepare_cached("SELECT id, verdicts, bytes FROM blob WHERE id > ?1 ORDER BY id")?;
@@ -133,7 +133,7 @@ fn entries(connection: &Connection, after: i64) -> rusqlite::Result<Vec<Entry>> 
     Ok(entries)
 }
 
-/// Reads and judges certificates on all cores.
+/// Reads and verifies certificates on all cores.
 fn prepare(
     entries: Vec<Entry>,
     source: Verdicts,
@@ -143,7 +143,7 @@ fn prepare(
     let parsed: Vec<(Entry, Result<Cert, Reason>)> = entries
         .into_par_iter()
         .map(|entry| {
-            // A rebuild mends the form of what can be read. A migration takes damage along as it is.
+            // A rebuild repairs the form of readable certificates. A migration keeps damaged data as they are.
             let cert = match source {
                 Verdicts::Computed => Cert::parse(&entry.bytes),
                 Verdicts::Stored(_) => Cert::from_canonical(entry.bytes.clone()),
@@ -182,7 +182,7 @@ fn prepare(
         .collect()
 }
 
-/// The verdicts of an entry. Where they are damaged, all are doubtful.
+/// The verdicts of an entry. If they are damaged, all of them count as uncertain.
 fn stored(entry: &Entry, cert: &Cert) -> Vec<Verdict> {
     let verdicts: Option<Vec<_>> =
         entry.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();

@@ -1,9 +1,9 @@
-//! Designated revokers within a store: a certificate that names one is looked at again when that one arrives
-//! or goes, in the same transaction.
+//! Designated revokers in a store. When the certificate of a revoker is added or removed, the certificates
+//! that name the revoker are evaluated again, in the same transaction.
 //!
-//! What a revoker said follows from the certificate and from the primary key of the revoker, which a
-//! fingerprint fixes: other changes of the revoker's certificate do not matter. The table `revoker` leads from
-//! a revoker to the certificates that name it.
+//! A designated revocation depends on the certificate that it is in and on the primary key of the revoker,
+//! which the fingerprint determines. Other changes of the revoker's certificate have no effect. The table
+//! `revoker` maps a revoker to the certificates that name it.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::store::RawRow;
 use crate::{Store, StoreError, Stored};
 
 impl Store {
-    /// The numbers of the certificates that name the key with this fingerprint as a revoker: candidates.
+    /// Candidates for certificates that name the key with this fingerprint as a revoker, by their numbers.
     ///
     /// # Errors
     ///
@@ -24,7 +24,7 @@ impl Store {
         self.run(|connection| naming(connection, [revoker])).map(|ids| ids.into_iter().collect())
     }
 
-    /// The revocations by designated revokers that are in the store, of all times.
+    /// The designated revocations of a certificate by revokers in the store, of any date.
     pub(crate) fn designated(
         &self,
         stored: &Stored,
@@ -42,7 +42,8 @@ impl Store {
     }
 }
 
-/// What the revokers in the store say of `cert` at `now`, in seconds since 1970, goes into its `summary`.
+/// Applies the designated revocations by revokers in the store to the `summary` of `cert` at `now`, in seconds
+/// since 1970.
 pub(crate) fn ask(
     connection: &Connection,
     cert: &Cert,
@@ -62,7 +63,7 @@ pub(crate) fn ask(
     failure.map_or(Ok(()), Err)
 }
 
-/// The body of the packet of a primary key in the store.
+/// The body of a primary key packet in the store.
 fn primary_key(
     connection: &Connection,
     fingerprint: Fingerprint,
@@ -79,7 +80,7 @@ fn primary_key(
     Ok(bytes.and_then(|bytes| talaria_cert::first_packet(&bytes).map(|key| key.body.to_vec())))
 }
 
-/// Certificates that name one of these keys as a revoker, by a handle: candidates.
+/// Candidates for certificates that name one of these keys as a revoker, looked up by handle.
 pub(crate) fn naming(
     connection: &Connection,
     revokers: impl IntoIterator<Item = Fingerprint>,
@@ -96,8 +97,8 @@ pub(crate) fn naming(
     Ok(found)
 }
 
-/// The summaries of certificates, worked out again. Returns those that are revoked now and were not, or the
-/// other way round.
+/// Evaluates certificates again and stores their summaries. Returns those whose primary key changed between
+/// revoked and not revoked.
 pub(crate) fn renew(
     connection: &Connection,
     certs: impl IntoIterator<Item = i64>,
@@ -114,7 +115,7 @@ pub(crate) fn renew(
             .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?, row.get(5)?)))
             .optional()?;
         let Some((row, verdicts, bytes)) = found else { continue };
-        // What cannot be read is for a check to report.
+        // A check reports certificates that cannot be read.
         let verdicts: Option<Vec<Verdict>> =
             verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
         let (Some(verdicts), Ok(cert)) = (verdicts, Cert::from_canonical(bytes)) else { continue };
@@ -135,7 +136,7 @@ pub(crate) fn renew(
     Ok(turned)
 }
 
-/// Looks again at all certificates that name a revoker.
+/// Evaluates all certificates again that name a revoker.
 pub(crate) fn renew_all(connection: &Connection, now: u32) -> rusqlite::Result<()> {
     let all: BTreeSet<i64> = connection
         .prepare("SELECT DISTINCT cert FROM revoker")?
@@ -144,9 +145,9 @@ pub(crate) fn renew_all(connection: &Connection, now: u32) -> rusqlite::Result<(
     renew(connection, all, now).map(drop)
 }
 
-/// Says that certificates have come or gone: looks again at those that name them as revokers, and records
-/// those that turned, if they are not among `written`, which have their change already. Returns those that
-/// turned; `last` is the number of the last change.
+/// Evaluates certificates again after their revokers were added or removed. Returns those that changed between
+/// revoked and not revoked, and adds them to the change log. Certificates in `written` already have a log
+/// entry. `last` is the number of the last change.
 pub(crate) fn follow(
     connection: &Connection,
     revokers: impl IntoIterator<Item = Fingerprint>,

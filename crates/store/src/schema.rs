@@ -1,6 +1,6 @@
-//! The tables of a store, and how an older format becomes the current one.
+//! The tables of a store, and the migration of older formats.
 //!
-//! `docs/formats/store.md` says what each column means; a test holds the two together.
+//! `docs/formats/store.md` describes each column. A test compares the document with the tables.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use crate::{keyserver, tofu, trust};
 /// The format that this version writes (`PRAGMA user_version`).
 pub(crate) const FORMAT: i64 = 4;
 
-/// The number of the verifier that made the verdicts of a store of format 3 or older.
+/// The version of the verifier that made the verdicts in stores of format 3 or older.
 const FORMAT_3_VERIFIER: u8 = 1;
 
-/// Marks the file as ours (`PRAGMA application_id`): "TALA".
+/// Identifies the file as a store (`PRAGMA application_id`): "TALA".
 pub(crate) const APPLICATION: i64 = 0x5441_4c41;
 
-/// The tables that are not derived from others.
+/// The tables that cannot be derived from other tables.
 const AUTHORITATIVE: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 CREATE TABLE blob (id INTEGER PRIMARY KEY, verdicts BLOB NOT NULL, bytes BLOB NOT NULL);
@@ -34,7 +34,7 @@ CREATE TABLE ownertrust (
     fingerprint BLOB PRIMARY KEY, value INTEGER NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
-/// The tables of a keyserver, new in format 2: what its operator decided, and what it remembers.
+/// The tables of a keyserver, new in format 2: decisions of the operator, and other recorded data.
 const KEYSERVER: &str = "
 CREATE TABLE peer (
     host TEXT, port INTEGER, http_port INTEGER NOT NULL, view INTEGER NOT NULL,
@@ -52,7 +52,7 @@ CREATE TABLE tally (
     day INTEGER, name TEXT, count INTEGER NOT NULL, PRIMARY KEY (day, name)) WITHOUT ROWID;
 ";
 
-/// What was seen of bindings of addresses to keys, new in format 3.
+/// Observed bindings of addresses to keys, new in format 3.
 const TOFU: &str = "
 CREATE TABLE binding (
     email BLOB, fingerprint BLOB, user_id BLOB NOT NULL, time INTEGER NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE encrypted (
     PRIMARY KEY (email, fingerprint, time)) WITHOUT ROWID;
 ";
 
-/// The web of trust, new in format 3: empty in a store in which nobody is trusted.
+/// The web of trust, new in format 3. Empty in a store without ultimately trusted keys.
 const TRUST: &str = "
 CREATE TABLE trust (
     cert INTEGER PRIMARY KEY, start INTEGER NOT NULL, until INTEGER NOT NULL,
@@ -77,13 +77,13 @@ CREATE TABLE introducer (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert
 CREATE TABLE certifier (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 ";
 
-/// The digests by which peers name certificates, by view.
+/// The digests by which peers identify certificates, by view.
 const DIGEST: &str = "
 CREATE TABLE digest (
     view INTEGER, digest BLOB, cert INTEGER, PRIMARY KEY (view, digest, cert)) WITHOUT ROWID;
 ";
 
-/// The tables that can be made again from the certificates.
+/// The tables that can be rebuilt from the certificates.
 const DERIVED: &str = "
 CREATE TABLE cert (
     id INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL, change INTEGER NOT NULL,
@@ -103,7 +103,7 @@ pub(crate) fn lists(terms: &Terms) -> [&[Handle]; 5] {
     [&terms.fingerprint, &terms.keys, &terms.keygrips, &terms.addresses, &terms.revokers]
 }
 
-/// A full-text index over user IDs. Each can be left out of a store and added later.
+/// A full-text index over user IDs. Each index is optional and can be added later.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum TextIndex {
     /// Whole words.
@@ -113,10 +113,10 @@ pub enum TextIndex {
 }
 
 impl TextIndex {
-    /// Both.
+    /// All indexes.
     pub const ALL: [Self; 2] = [Self::Words, Self::Trigrams];
 
-    /// The name of its table.
+    /// The name of the index table.
     #[must_use]
     pub fn table(self) -> &'static str {
         match self {
@@ -125,8 +125,8 @@ impl TextIndex {
         }
     }
 
-    /// Makes its table. Only postings are kept (`detail=none`): what is found is a candidate, and is
-    /// compared with the user IDs in the summary.
+    /// Creates the index table. Only postings are stored (`detail=none`): a match is a candidate, to be compared
+    /// with the user IDs in the summary.
     pub(crate) fn create(self, connection: &Connection) -> rusqlite::Result<()> {
         let tokenizer = match self {
             Self::Words => "unicode61 remove_diacritics 0",
@@ -139,7 +139,7 @@ impl TextIndex {
         ))
     }
 
-    /// Whether the store has it.
+    /// Whether the store has the index.
     pub(crate) fn exists(self, connection: &Connection) -> rusqlite::Result<bool> {
         connection
             .prepare_cached(
@@ -149,7 +149,7 @@ impl TextIndex {
     }
 }
 
-/// Records the views that a store keeps digests of.
+/// Records the views for which a store keeps digests.
 pub(crate) fn set_views(connection: &Connection, views: &[View]) -> rusqlite::Result<()> {
     let names: Vec<&str> = views.iter().map(|view| view.name()).collect();
     connection
@@ -157,14 +157,14 @@ pub(crate) fn set_views(connection: &Connection, views: &[View]) -> rusqlite::Re
         .map(drop)
 }
 
-/// Makes the tables of an empty store.
+/// Creates the tables of an empty store.
 pub(crate) fn create(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
     create_bare(connection)?;
     create_derived(connection, text)?;
     mark(connection)
 }
 
-/// Makes the derived tables.
+/// Creates the derived tables.
 pub(crate) fn create_derived(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
     connection.execute_batch(DERIVED)?;
     connection.execute_batch(DIGEST)?;
@@ -182,16 +182,17 @@ pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Makes the tables of a bulk build: everything but what is filled at the end.
+/// Creates the tables of a bulk build, except those that are filled at the end.
 pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(AUTHORITATIVE)?;
     connection.execute_batch(KEYSERVER)?;
     connection.execute_batch(TOFU)
 }
 
-/// Makes a store of an older format one of this format, within a transaction of the caller: everything derived
-/// is made again from the certificates, signatures that this verifier may judge differently are
-/// computed, and addresses are compared as they are now. A certificate that cannot be read keeps its bytes and gets no rows; a check reports it.
+/// Migrates a store of an older format to the current format, within a transaction of the caller. Derived tables
+/// are rebuilt from the certificates. Signatures that this verifier may judge differently are verified again.
+/// Addresses are converted to the current form for comparison. A certificate that cannot be read keeps its bytes
+/// and gets no rows; a check reports it.
 ///
 /// Memory is bounded; temporary files go to `folder`.
 pub(crate) fn migrate(
@@ -218,8 +219,8 @@ pub(crate) fn migrate(
     Ok(())
 }
 
-/// The highest number that a certificate has, or ever had: none is given twice, so that a cursor never
-/// skips one.
+/// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never skips a
+/// certificate.
 pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
     let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
     let retired: Option<i64> = number("SELECT max(value) FROM meta WHERE name = 'retired'")?;
@@ -235,7 +236,7 @@ pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
     Ok(retired.max(here.unwrap_or(0)))
 }
 
-/// Takes out a certificate and remembers its number.
+/// Deletes a certificate and records its number as used.
 pub(crate) fn retire(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     let highest = last_id(connection)?;
     connection.prepare_cached("DELETE FROM blob WHERE id = ?1")?.execute([id])?;
@@ -249,7 +250,7 @@ fn set_retired(connection: &Connection, id: i64) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// The views that a store keeps digests of. That of SKS is always among them.
+/// The views for which a store keeps digests. SKS is always among them.
 pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let names: Option<String> = connection
         .prepare_cached("SELECT value FROM meta WHERE name = 'views'")?

@@ -1,7 +1,7 @@
-//! Finding certificates: by name, and by walking through all of them.
+//! Finding certificates, by search or by walking through all of them.
 //!
-//! Indexes select candidates; every candidate is compared with the summary itself, so a collision of
-//! handles costs a look and never gives a wrong answer.
+//! Indexes select candidates, and every candidate is compared with its summary. A collision of handles
+//! therefore costs one comparison and never gives a wrong result.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -14,52 +14,52 @@ use crate::schema::TextIndex;
 use crate::store::RawRow;
 use crate::{Query, Row, Store, StoreError};
 
-/// Rows that a cursor reads within one transaction.
+/// Number of rows that a cursor reads within one transaction.
 const PAGE_ROWS: i64 = 1000;
 
-/// Terms of a search that are looked up in the index: the rarest ones leave so few candidates that
-/// more would cost more than they save.
+/// Maximum number of search terms that are looked up in the index. The rarest terms leave so few
+/// candidates that further terms would cost more than they save.
 const TERMS_MAX: usize = 6;
 
-/// Certificates that are looked at to tell how rare a term is.
+/// Number of certificates that are read to estimate how rare a term is.
 const SAMPLE_ROWS: i64 = 24;
 
-/// Certificates that were found.
+/// The certificates found by a search.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// At most as many as were asked for, in the order of their numbers in the store.
+    /// The rows, up to the requested limit, in the order of their numbers in the store.
     pub rows: Vec<Row>,
-    /// There are more.
+    /// Whether there are more matches.
     pub more: bool,
 }
 
-/// The order in which a cursor walks.
+/// The order of a walk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Order {
-    /// As they were added; the fastest.
+    /// By insertion; the fastest.
     #[default]
     Insertion,
-    /// By fingerprint (its first 63 bits; among equal ones as they were added).
+    /// By fingerprint (its first 63 bits; equal ones by insertion).
     Key,
-    /// By their last change.
+    /// By last change.
     Change,
 }
 
-/// A place in a walk, to go on from: after a restart, or in another process.
+/// A position in a walk. The walk can continue there after a restart or in another process.
 ///
 /// Its text form is `i:NUMBER`, `k:HANDLE:NUMBER` or `c:NUMBER`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Cursor {
-    /// Behind the certificate with this number.
+    /// After the certificate with this number.
     Insertion(i64),
-    /// Behind this handle of a fingerprint, and among equal ones behind this certificate.
+    /// After this handle of a fingerprint; among equal handles, after the certificate with this number.
     Key(i64, i64),
-    /// Behind this change.
+    /// After this change.
     Change(i64),
 }
 
 impl Cursor {
-    /// Before the first certificate.
+    /// The position before the first certificate.
     #[must_use]
     pub fn start(order: Order) -> Self {
         match order {
@@ -69,7 +69,7 @@ impl Cursor {
         }
     }
 
-    /// Behind the certificate of `row`.
+    /// The position after the certificate of `row`.
     #[must_use]
     pub fn behind(order: Order, row: &Row) -> Self {
         match order {
@@ -82,7 +82,7 @@ impl Cursor {
         }
     }
 
-    /// The order in which it is a place.
+    /// The order of the walk.
     #[must_use]
     pub fn order(&self) -> Order {
         match self {
@@ -92,7 +92,7 @@ impl Cursor {
         }
     }
 
-    /// Whether `other`, of the same order, comes later.
+    /// Whether `other`, a cursor of the same order, is a later position.
     #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         match (self, other) {
@@ -133,13 +133,13 @@ impl FromStr for Cursor {
     }
 }
 
-/// Why a text is no cursor.
+/// The text is not a valid cursor.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0:?} is not a cursor (i:NUMBER, k:HANDLE:NUMBER or c:NUMBER)")]
 pub struct CursorError(String);
 
 impl Store {
-    /// The certificates that `query` names, at most `limit`.
+    /// The certificates that match `query`, at most `limit`.
     ///
     /// # Errors
     ///
@@ -148,9 +148,9 @@ impl Store {
         self.select_within(query, limit, usize::MAX)
     }
 
-    /// The certificates that `query` names, at most `limit`, looking at no more than `looks` of those
-    /// that an index proposes: for searches by strangers. Where that was not enough, there is
-    /// [`Selection::more`].
+    /// The certificates that match `query`, at most `limit`. At most `looks` candidates from an index
+    /// are compared, which bounds the cost of searches by strangers. If that was not enough,
+    /// [`Selection::more`] is set.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl Store {
         Ok(Selection { rows, more: more || exhausted })
     }
 
-    /// Calls `found` with each certificate that `query` names, until it breaks off.
+    /// Calls `found` with each certificate that matches `query`, until `found` breaks.
     ///
     /// # Errors
     ///
@@ -187,8 +187,8 @@ impl Store {
         self.visit(query, usize::MAX, found).map(drop)
     }
 
-    /// Calls `found` with each certificate that `query` names, and looks at no more than `looks`
-    /// candidates. Returns whether these were too few.
+    /// Calls `found` with each certificate that matches `query`, and compares at most `looks`
+    /// candidates. Returns whether there were more candidates than that.
     fn visit(
         &self,
         query: &Query,
@@ -263,7 +263,7 @@ impl Store {
         Ok(exhausted)
     }
 
-    /// Whether `row` is really what `query` names.
+    /// Whether `row` really matches `query`.
     fn matches(&self, query: &Query, row: &Row) -> Result<bool, StoreError> {
         let summary = &row.summary;
         let key = |which: &dyn Fn(&[u8], KeyId) -> bool| {
@@ -294,15 +294,15 @@ impl Store {
         })
     }
 
-    /// The certificates of version 3 with this fingerprint, which does not give the key ID.
+    /// The version 3 certificates with this fingerprint, from which the key ID cannot be derived.
     fn version_3(&self, fingerprint: &[u8]) -> Result<Vec<i64>, StoreError> {
         let Ok(octets) = fingerprint.try_into() else { return Ok(Vec::new()) };
         let handle = Handle::of_fingerprint(Fingerprint::V3(octets, KeyId(0))).0;
         self.postings("fingerprint", handle, handle)
     }
 
-    /// The trigrams by which user IDs with `part` in them are found; `None` where the store has none or
-    /// `part` is too short.
+    /// The trigrams for finding user IDs that contain `part`. `None` if the store has no trigram index
+    /// or `part` is too short.
     fn trigrams(&self, part: &str) -> Result<Option<Vec<String>>, StoreError> {
         let characters: Vec<char> = part.chars().collect();
         if characters.len() < 3 || !self.has_index(TextIndex::Trigrams)? {
@@ -317,12 +317,13 @@ impl Store {
         Ok(Some(self.rarest(TextIndex::Trigrams, trigrams)?))
     }
 
-    /// The [`TERMS_MAX`] rarest of some terms, if there are more; the others are left to comparing what
-    /// was found. The intersection itself skips from each list to the next certificate of the others, so
-    /// that it costs what the shortest list costs, in whatever order they are.
+    /// The [`TERMS_MAX`] rarest of `terms`, if there are more. The comparison of candidates checks the
+    /// other terms. The cost of the intersection does not depend on the order of the terms: it skips
+    /// from each list to the next certificate of the others, so it costs about as much as the shortest
+    /// list.
     ///
-    /// Certificates are numbered in no order that has to do with their names, so the number of the
-    /// [`SAMPLE_ROWS`]th one with a term says how rare it is, without counting the others.
+    /// Certificate numbers do not depend on names. The number of the [`SAMPLE_ROWS`]th certificate with
+    /// a term therefore shows how rare the term is, without counting all of its certificates.
     fn rarest(&self, index: TextIndex, terms: Vec<String>) -> Result<Vec<String>, StoreError> {
         if terms.len() <= TERMS_MAX {
             return Ok(terms);
@@ -369,7 +370,7 @@ impl Store {
         Ok(())
     }
 
-    /// Looks at every certificate: for searches without an index.
+    /// Compares every certificate, for searches without an index.
     fn filter_all(
         &self,
         query: &Query,
@@ -391,11 +392,11 @@ impl Store {
         })
     }
 
-    /// Walks on from `cursor` to the end, or until `visit` breaks off; `cursor` is then behind the
-    /// last certificate that was visited.
+    /// Walks from `cursor` to the end, or until `visit` breaks. `cursor` is then after the last visited
+    /// certificate.
     ///
-    /// Pages of a thousand are read as of one moment each; a certificate that is changed during a
-    /// walk is visited once in any order but that of changes. No writer is kept waiting.
+    /// A walk reads pages of a thousand rows, each as a snapshot. A certificate that changes during a
+    /// walk is visited once, except in order of changes. A walk blocks no writer.
     ///
     /// # Errors
     ///
@@ -451,8 +452,8 @@ impl Store {
         }
     }
 
-    /// The certificate of which `id` is the primary key or a subkey, for naming who signed: the first
-    /// if there are several.
+    /// The certificate whose primary key or subkey has the key ID `id`, for naming the signer. The first
+    /// certificate if there are several.
     ///
     /// # Errors
     ///
@@ -462,7 +463,7 @@ impl Store {
     }
 }
 
-/// The key ID that follows from a fingerprint, `None` in version 3.
+/// The key ID derived from a fingerprint. `None` in version 3.
 fn key_id(fingerprint: &[u8]) -> Option<KeyId> {
     let octets = match fingerprint.len() {
         20 => &fingerprint[12..],

@@ -1,4 +1,4 @@
-//! Sorting more rows than memory holds: runs are sorted, put into a temporary file, and merged.
+//! Sorts more rows than fit into memory: sorted runs go to a temporary file and are merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Sorts records of `N` bytes in byte order, holding at most about `memory_bytes` of them.
+/// Sorts records of `N` bytes in byte order, with at most about `memory_bytes` of records in
+/// memory.
 pub(crate) struct Sorter<const N: usize> {
     records: Vec<[u8; N]>,
     records_max: usize,
@@ -15,7 +16,7 @@ pub(crate) struct Sorter<const N: usize> {
 }
 
 impl<const N: usize> Sorter<N> {
-    /// Runs are put into files without a name in `folder`.
+    /// Runs go to unnamed files in `folder`.
     pub(crate) fn new(folder: &Path, memory_bytes: usize) -> Self {
         let records_max = (memory_bytes / N).max(1);
         Self { records: Vec::new(), records_max, runs: Vec::new(), folder: folder.to_owned() }
@@ -40,7 +41,7 @@ impl<const N: usize> Sorter<N> {
         Ok(())
     }
 
-    /// Calls `each` with all records in order, equal ones once.
+    /// Calls `each` with all records in order, without duplicates.
     pub(crate) fn drain<E: From<io::Error>>(
         mut self,
         mut each: impl FnMut(&[u8; N]) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Opening a store, and reading single certificates and the change log from it.
+//! Opening a store, reading single certificates, and reading the change log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,33 @@ use crate::place::{beside, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 
-/// How long a writer waits for another one: 60 s.
+/// Maximum time that a writer waits for another writer: 60 s.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What readers map into memory: 1 GiB.
+/// Maximum number of bytes of the file that readers map into memory: 1 GiB.
 const MMAP_BYTES: i64 = 1 << 30;
 
 /// Page cache of a connection, in KiB: 64 MiB.
 const CACHE_KIB: i64 = 64 << 10;
 
-/// How a store is opened.
+/// Access mode of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
-    /// To read. A store on a read-only file system is opened as it lies there.
+    /// Read only. A store on a read-only file system is opened as immutable.
     Read,
-    /// To read and write a store that exists.
+    /// Read and write an existing store.
     Write,
-    /// To read and write; made if it does not exist.
+    /// Read and write a store, and create it if it does not exist.
     Create,
 }
 
-/// How a new store is made.
+/// Layout of a new store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Layout {
-    /// Bytes of a page, a power of two from 4 to 64 KiB. 16 KiB is the balance between bulk work and
-    /// single commits; `talaria tune` measures it.
+    /// Page size in bytes, a power of two from 4 to 64 KiB. 16 KiB balances bulk work and single commits; `talaria
+    /// tune` measures it.
     pub page_bytes: u32,
-    /// The full-text indexes to keep.
+    /// The full-text indexes of the store.
     pub text: Vec<TextIndex>,
 }
 
@@ -51,10 +51,10 @@ impl Default for Layout {
     }
 }
 
-/// A set of certificates on disk, with indexes and a log of changes.
+/// A set of certificates on disk, with indexes and a change log.
 ///
-/// Several processes may read and write one store at once: a writer waits for the other, readers see
-/// the last committed state and wait for nobody.
+/// Several processes may read and write one store at once. A writer waits for other writers. Readers see the last
+/// committed state and do not wait.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
@@ -63,14 +63,14 @@ pub struct Store {
     pub(crate) limits: Limits,
 }
 
-/// A row of the certificate table: what a listing needs.
+/// A row of the certificate table: the data for a listing.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The number of the certificate within the store.
+    /// The number of the certificate in the store.
     pub id: i64,
-    /// The number of the change that wrote it last.
+    /// The number of the last change of the certificate.
     pub change: i64,
-    /// What is said about it. Still to be held against the time, see [`Store::current`].
+    /// The summary of the certificate. It may no longer be true at the current time, see [`Store::current`].
     pub summary: Summary,
 }
 
@@ -83,26 +83,26 @@ pub struct Stored {
     pub verdicts: Vec<Verdict>,
 }
 
-/// The time at which a store is migrated, in seconds since 1970. What is worked out holds for a span of time
-/// and is looked at again beyond that, so that it need not be that of whoever opens it.
+/// The time used for a migration, in seconds since 1970. It need not be the caller's time: results are stored with
+/// the span of time for which they are true, and are recomputed outside of it.
 fn clock() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 impl Store {
-    /// Opens the store at `path`, with the default layout if it is to be made. A store of an older
-    /// format becomes one of the current format first, whatever it is opened for.
+    /// Opens the store at `path`. A new store gets the default layout. Opening migrates a store of an older format
+    /// first, whatever the access mode.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Missing`], [`StoreError::Foreign`], [`StoreError::Format`],
-    /// [`StoreError::Outdated`], [`StoreError::ReadOnly`], [`StoreError::Damaged`]; the file is untouched by any of them.
+    /// [`StoreError::Missing`], [`StoreError::Foreign`], [`StoreError::Format`], [`StoreError::Outdated`],
+    /// [`StoreError::ReadOnly`], [`StoreError::Damaged`]; the file is untouched by any of them.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
         Self::open_with(path, access, &Layout::default())
     }
 
-    /// Opens the store at `path`; `layout` is for a store that is to be made.
+    /// Opens the store at `path`. A new store gets `layout`.
     ///
     /// # Errors
     ///
@@ -137,8 +137,9 @@ impl Store {
             store.keep_a_log()?;
         }
         if missing {
-            // The first commit to a new log syncs the header of the log on its own, against old
-            // frames in it. There are none, so this one goes without; the next one syncs all of it.
+            // The first commit to a new log has a sync of its own for the header of the log, as a protection
+            // against old frames. A new log has no old frames, so this commit goes without a sync. The next commit
+            // syncs everything.
             store.run(|connection| {
                 connection.execute_batch(
                     "PRAGMA synchronous = OFF; INSERT OR IGNORE INTO meta \
@@ -150,9 +151,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Goes back to a write-ahead log if the store has none: a command that was killed while it changed the
-    /// size of pages leaves it so, and readers would block writers. Where that is not possible now, a later
-    /// opening does it.
+    /// Switches the store back to a write-ahead log if it has none, since readers would block writers otherwise.
+    /// This is the state after a command was killed while it changed the page size. If switching is not possible
+    /// now, a later opening does it.
     fn keep_a_log(&self) -> Result<(), StoreError> {
         let mode: String = self.run(|connection| {
             connection.pragma_query_value(None, "journal_mode", |row| row.get(0))
@@ -163,11 +164,11 @@ impl Store {
         Ok(())
     }
 
-    /// A store that lives in memory and ends with the value.
+    /// A store in memory, which ends with this value.
     ///
     /// # Errors
     ///
-    /// When there is no memory.
+    /// When there is not enough memory.
     pub fn in_memory(name: &Path) -> Result<Self, StoreError> {
         let connection =
             Connection::open_in_memory().map_err(|source| StoreError::engine(name, source))?;
@@ -181,7 +182,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Looks at what the file is.
+    /// Checks the application ID and the format of the file, and migrates older formats.
     fn identify(&self) -> Result<(), StoreError> {
         let pragma = |name| {
             self.run(|connection| {
@@ -198,7 +199,7 @@ impl Store {
         }
     }
 
-    /// Makes a store of an older format one of this format, also where it was opened for reading.
+    /// Migrates a store of an older format to the current format, even if it was opened for reading.
     fn migrate(&self, found: i64) -> Result<(), StoreError> {
         let outdated =
             || StoreError::Outdated { path: self.path.clone(), found, known: schema::FORMAT };
@@ -213,7 +214,7 @@ impl Store {
             writer.execute_batch(&format!("PRAGMA cache_size = -{CACHE_KIB};"))?;
             let transaction =
                 writer.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            // Another process may have been faster.
+            // Another process may have migrated the store already.
             let found = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
             if found < schema::FORMAT {
                 schema::migrate(&transaction, found, clock(), folder)?;
@@ -226,7 +227,7 @@ impl Store {
         })
     }
 
-    /// Runs `work`, with its errors sorted.
+    /// Runs `work` and converts its errors.
     pub(crate) fn run<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -234,13 +235,13 @@ impl Store {
         work(&self.connection).map_err(|source| StoreError::engine(&self.path, source))
     }
 
-    /// Whether the store ends with this value.
+    /// Whether the store is in memory only.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.connection.path().is_none_or(str::is_empty)
     }
 
-    /// Where the store is.
+    /// The path of the store.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -296,7 +297,7 @@ impl Store {
         found.map(|id| self.row_by_id(id)).transpose().map(Option::flatten)
     }
 
-    /// The row of a certificate by its number within the store.
+    /// The row of a certificate by its number in the store.
     ///
     /// # Errors
     ///
@@ -321,8 +322,8 @@ impl Store {
         }
     }
 
-    /// The summary of `row` as it is at `now` (seconds since 1970): worked out again from the
-    /// certificate if the stored one no longer holds.
+    /// The row with its summary as of `now` (seconds since 1970). The summary is recomputed from the certificate
+    /// if the stored one is no longer true.
     ///
     /// # Errors
     ///
@@ -342,7 +343,7 @@ impl Store {
         Ok(Row { summary, ..row })
     }
 
-    /// A certificate by its number within the store.
+    /// A certificate by its number in the store.
     ///
     /// # Errors
     ///
@@ -386,8 +387,8 @@ impl Store {
         }
     }
 
-    /// The number of the newest change, 0 in an empty store: a token that says whether anything has
-    /// changed, at the price of one look into the last page of the log.
+    /// The number of the newest change, 0 in an empty store. It shows cheaply whether the store has changed:
+    /// reading it takes one access to the last page of the log.
     ///
     /// # Errors
     ///
@@ -400,8 +401,8 @@ impl Store {
         })
     }
 
-    /// The name of the store, drawn at random when it was made: change numbers of two stores have
-    /// nothing to do with each other.
+    /// The name of the store, generated randomly when the store was created. Change numbers of different stores
+    /// are not comparable.
     ///
     /// # Errors
     ///
@@ -413,8 +414,8 @@ impl Store {
         })
     }
 
-    /// What the owner of the store trusts a certificate with, in GnuPG's numbers
-    /// (0 unknown, 2 undefined, 3 never, 4 marginal, 5 full, 6 ultimate; 128 added: disabled).
+    /// The owner trust of a certificate, in GnuPG's numbers (0 unknown, 2 undefined, 3 never, 4 marginal, 5 full,
+    /// 6 ultimate; plus 128 if disabled).
     ///
     /// # Errors
     ///
@@ -428,7 +429,7 @@ impl Store {
         })
     }
 
-    /// Everything that [`Self::set_ownertrust`] recorded, in key order.
+    /// All owner trust values that [`Self::set_ownertrust`] recorded, in key order.
     ///
     /// # Errors
     ///
@@ -448,9 +449,8 @@ impl Store {
             .collect()
     }
 
-    /// Holds what is read to one moment, up to [`Self::end_read`]: several questions get answers that
-    /// fit together, and cost less. No writer waits, but the log of the file cannot be emptied
-    /// meanwhile, so it should be short.
+    /// Starts a snapshot: until [`Self::end_read`], all reads see the same state, and cost less. A snapshot blocks
+    /// no writer. It should be short, because the write-ahead log cannot be emptied meanwhile.
     ///
     /// # Errors
     ///
@@ -459,7 +459,7 @@ impl Store {
         self.run(|connection| connection.prepare_cached("BEGIN")?.execute([]).map(drop))
     }
 
-    /// Lets go of the moment of [`Self::begin_read`].
+    /// Ends the snapshot of [`Self::begin_read`].
     ///
     /// # Errors
     ///
@@ -468,13 +468,13 @@ impl Store {
         self.run(|connection| connection.prepare_cached("COMMIT")?.execute([]).map(drop))
     }
 
-    /// Keeps what is written through this value within `limits`: for certificates that anybody may
-    /// send. What is in the store already stays as it is until it is written again.
+    /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.
+    /// Certificates already in the store stay unchanged until they are written again.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Bounds what this value uses of memory: pages it keeps, and bytes of the file it maps.
+    /// Limits the memory of this value: cached pages, and mapped bytes of the file.
     ///
     /// # Errors
     ///
@@ -488,7 +488,7 @@ impl Store {
         })
     }
 
-    /// Runs `work` as one transaction, with the number of the last change before it.
+    /// Runs `work` as one transaction. `work` gets the number of the last change before it.
     pub(crate) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
@@ -511,7 +511,7 @@ impl Store {
     }
 }
 
-/// A row of the certificate table as it is stored.
+/// A row of the certificate table in its stored form.
 pub(crate) struct RawRow {
     pub(crate) id: i64,
     pub(crate) fingerprint: Vec<u8>,
@@ -530,8 +530,8 @@ impl RawRow {
     }
 }
 
-/// Makes an empty store, which appears at `path` complete. If another process is faster, its store
-/// stays.
+/// Creates an empty store, which appears at `path` when it is complete. If another process has created a store
+/// there first, that store stays.
 fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
     let engine = |source| StoreError::engine(path, source);
     let io = |source: io::Error| match source.kind() {
@@ -568,9 +568,9 @@ fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
     }
 }
 
-/// Opens the file. Readers of a file system that cannot be written open it as immutable, which is
-/// sound as long as neither log nor journal lies beside it. A journal that was left by a process that was
-/// killed is rolled back first, which takes a connection that can write.
+/// Opens the file. On a read-only file system, readers open it as immutable, which is safe as long as there is no
+/// log or journal beside it. The journal of a killed process is rolled back first, which needs a writable
+/// connection.
 fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
     let engine = |source| StoreError::engine(path, source);
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -620,7 +620,7 @@ fn is_open_error(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Undoes the transaction whose journal lies beside the database.
+/// Rolls back the transaction whose journal is beside the database.
 fn roll_back(path: &Path) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -632,8 +632,8 @@ fn has_content(path: &Path, suffix: &str) -> bool {
     std::fs::metadata(beside(path, suffix)).is_ok_and(|meta| meta.len() > 0)
 }
 
-/// Asked of the system without opening the file: closing it again would drop the locks that other
-/// connections of this process have on it.
+/// Whether the file is writable. This asks the system without opening the file, since closing it again would drop
+/// the locks of other connections of this process.
 fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }

@@ -1,35 +1,35 @@
-//! Checksums on rows that nothing else can confirm.
+//! Checksums for rows that cannot be verified in another way.
 
-/// A 32-bit sum over `parts`, stored beside them: the first octets of their SHA-256.
+/// A 32-bit checksum over `parts`, stored beside them: the first octets of their SHA-256.
 ///
-/// It is for flipped bits, not for malice.
+/// It detects flipped bits, not deliberate changes.
 #[expect(clippy::cast_possible_truncation, reason = "a handle of octets has 32 bits")]
 pub(crate) fn of(parts: &[&[u8]]) -> i64 {
     let handle = talaria_cert::Handle::of_bytes(parts);
     i64::from((handle.0 as u32).cast_signed())
 }
 
-/// The sum of a row of the change log.
+/// The checksum of a row of the change log.
 pub(crate) fn of_change(number: i64, time: i64, cert: i64, kind: i64) -> i64 {
     of(&[&number.to_be_bytes(), &time.to_be_bytes(), &cert.to_be_bytes(), &kind.to_be_bytes()])
 }
 
-/// The sum of a tombstone.
+/// The checksum of a tombstone.
 pub(crate) fn of_tombstone(fingerprint: &[u8], change: i64, blocked: bool) -> i64 {
     of(&[fingerprint, &change.to_be_bytes(), &[u8::from(blocked)]])
 }
 
-/// The sum of a gossip peer.
+/// The checksum of a gossip peer.
 pub(crate) fn of_peer(host: &str, port: u16, http_port: u16, view: u8) -> i64 {
     of(&[host.as_bytes(), &port.to_be_bytes(), &http_port.to_be_bytes(), &[view]])
 }
 
-/// The sum of a confirmed address.
+/// The checksum of a confirmed address.
 pub(crate) fn of_published(fingerprint: &[u8], email: &str, time: u32) -> i64 {
     of(&[fingerprint, email.as_bytes(), &time.to_be_bytes()])
 }
 
-/// The sum of a binding of an address to a certificate.
+/// The checksum of a binding of an address to a certificate.
 pub(crate) fn of_binding(
     (email, fingerprint, user_id): (&[u8], &[u8], &[u8]),
     time: i64,

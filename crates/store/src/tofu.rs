@@ -1,4 +1,4 @@
-//! What was seen of bindings of addresses to certificates, and what the user decided about them.
+//! Observed bindings of addresses to certificates, and the user's decisions about them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,46 +16,46 @@ use crate::{Store, StoreError, sums};
 pub struct Binding {
     /// The certificate, which need not be in the store.
     pub fingerprint: Fingerprint,
-    /// The address, as `GnuPG` names it ([`talaria_cert::address::gnupg_name`]).
+    /// The address in `GnuPG`'s form ([`talaria_cert::address::gnupg_name`]).
     pub email: Vec<u8>,
-    /// The user ID with the address.
+    /// The user ID that has the address.
     pub user_id: Vec<u8>,
-    /// When it was recorded, in seconds since 1970.
+    /// Time of the record, in seconds since 1970.
     pub time: i64,
-    /// What the user decided.
+    /// The user's decision.
     pub policy: Policy,
-    /// What followed from that where the binding was imported from; `None` if it is to be worked out.
+    /// The effective policy in the database from which the binding was imported; `None` if it must be computed.
     pub effective: Option<Policy>,
-    /// Another certificate, the conflict with which was known where the binding was imported from.
+    /// A certificate with a known conflict, in the database from which the binding was imported.
     pub conflict: Option<Fingerprint>,
 }
 
-/// Something that was seen of a binding.
+/// An observation of a binding.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Observation {
-    /// The binding. It is recorded if it is new, and otherwise left as it is.
+    /// The binding. A new binding is recorded; an existing one stays unchanged.
     pub binding: Binding,
-    /// What was seen.
+    /// The observed event.
     pub event: Event,
 }
 
-/// What can be seen of a binding.
+/// An event that concerns a binding.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// A signature was verified. It counts once, however often it is verified.
+    /// A signature was verified. A signature counts only once, even if it is verified several times.
     Verified {
         /// The digest that was signed, in base64.
         digest: String,
-        /// Where it came from: "unknown" if nobody knows.
+        /// Origin of the signature: "unknown" if there is no information.
         origin: String,
-        /// When it was made.
+        /// Creation time of the signature, in seconds since 1970.
         signed: i64,
-        /// When it was verified.
+        /// Time of the verification, in seconds since 1970.
         time: i64,
     },
-    /// A message was encrypted at that time.
+    /// A message was encrypted at this time.
     Encrypted(i64),
-    /// It was looked at.
+    /// The binding was looked up.
     Seen,
 }
 
@@ -138,8 +138,8 @@ impl Store {
             .collect()
     }
 
-    /// Records bindings, in the place of those that are there, all or nothing. What the user decided holds for
-    /// every name of the address that is recorded with the certificate.
+    /// Records bindings and replaces existing ones, all or none. The user's decision holds for every spelling of
+    /// the address that is recorded with the certificate.
     ///
     /// # Errors
     ///
@@ -154,15 +154,15 @@ impl Store {
             });
             all.extend(others.map(|other| Binding { policy: binding.policy, ..other }));
         }
-        // What was given comes last, as it may be among the others.
+        // The given bindings come last, since they may be among the others.
         all.extend_from_slice(bindings);
         self.transaction(|connection, _| {
             all.iter().try_for_each(|binding| put(connection, binding, "OR REPLACE"))
         })
     }
 
-    /// Joins what another database has of bindings, all or nothing: what the user decided here stays, what was
-    /// seen in both counts once.
+    /// Merges the bindings of another database, all or none. The user's decisions in this store stay, and events
+    /// that both databases have count once.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Store {
         })
     }
 
-    /// Records what was seen, all or nothing. What is there already stays.
+    /// Records observations, all or none. Existing bindings stay unchanged.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl Store {
         })
     }
 
-    /// What was seen of a binding: signatures, in the order of their verification, and the times of
+    /// The observed events of a binding: signatures in the order of their verification, then the times of
     /// encryptions.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl Store {
         })
     }
 
-    /// What was seen of a binding, in numbers: signatures, and encryptions.
+    /// The statistics of a binding: signatures and encryptions.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl Store {
         Ok((History::of(verified), History::of(encrypted)))
     }
 
-    /// The certificates with a user ID that may name `addressee`.
+    /// Candidates for certificates that have a user ID with the identity `addressee`.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl Store {
         })
     }
 
-    /// The certificates of which a key may have this ID.
+    /// Candidates for certificates that have a key with this ID.
     ///
     /// # Errors
     ///
@@ -298,7 +298,7 @@ impl Store {
         })
     }
 
-    /// The handles of addressees that more than one certificate may have, in one pass over their index.
+    /// The handles of identities that more than one certificate may have, found in one pass over the index.
     ///
     /// # Errors
     ///
@@ -318,7 +318,7 @@ impl Store {
         })
     }
 
-    /// The certificates that `issuers` may have certified: what names one of them.
+    /// Candidates for certificates that one of `issuers` certified: those with a signature that names one of them.
     ///
     /// # Errors
     ///
@@ -387,8 +387,8 @@ fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Resul
         .map(drop)
 }
 
-/// Makes one decision of what was decided under several names of one address, as format 4 compares them: the
-/// strictest holds for all of them. Rows that fail their checksum stay as they are.
+/// Merges the decisions about different spellings of one address, which format 4 treats as equal: the strictest
+/// decision then holds for all of them. Rows that fail their checksum stay unchanged.
 pub(crate) fn join_decisions(connection: &Connection) -> rusqlite::Result<()> {
     type Raw = (Vec<u8>, Vec<u8>, Vec<u8>, i64, u8, u8, Option<Vec<u8>>, i64);
     let mut rows: BTreeMap<(Vec<u8>, Addressee), Vec<Raw>> = BTreeMap::new();
@@ -424,30 +424,30 @@ pub(crate) fn join_decisions(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// A certificate that may have certified others, set up to check that.
+/// A possible issuer of certifications, prepared for verification.
 pub struct CertIssuer {
     cert: Cert,
     setup: KeySetup,
 }
 
 impl CertIssuer {
-    /// Sets it up.
+    /// Prepares the certificate of the issuer.
     #[must_use]
     pub fn new(cert: Cert) -> Self {
         Self { cert, setup: KeySetup::default() }
     }
 
-    /// The ID of its primary key.
+    /// The key ID of the issuer's primary key.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.cert.fingerprint().key_id()
     }
 
-    /// Whether it made a signature on a component of `cert`.
+    /// Whether the issuer made a signature on a component of `cert`.
     #[must_use]
     pub fn made(&self, cert: &Cert, component: PacketRef<'_>, signature: &[u8]) -> bool {
         let Some(Ok(key)) = self.cert.packets().next().map(Key::parse) else { return false };
-        // The one in `cert`, which lives as long as it.
+        // The equal packet in `cert`, which has the lifetime of `cert`.
         let Some(component) = cert.packets().find(|packet| *packet == component) else {
             return false;
         };
@@ -456,8 +456,8 @@ impl CertIssuer {
         })
     }
 
-    /// Whether it certified the first user ID of `cert` that names `addressee`. Any certification counts, also one
-    /// that was taken back since: `GnuPG` asks for no more, and does not even compute it.
+    /// Whether the issuer certified the first user ID of `cert` with the identity `addressee`. Revoked
+    /// certifications count too: `GnuPG` requires no more, and does not even verify the signature.
     #[must_use]
     pub fn has_certified(&self, cert: &Cert, addressee: &Addressee) -> bool {
         let Some(Ok(key)) = self.cert.packets().next().map(Key::parse) else { return false };

@@ -1,11 +1,12 @@
-//! The web of trust over the certificates of a store, kept up to date as they change.
+//! The web of trust over the certificates of a store, updated whenever they change.
 //!
-//! What the web says of a certificate is a row of its own ([`Standing`]), with the time for which it holds.
-//! It follows from the certificate and from who its issuers are as introducers, so what a change can reach is
-//! worked out anew and nothing else, in the transaction of the change. A signature of an introducer is
-//! computed when it is first needed; the verdict stays with the row.
+//! The result for each certificate is a row of its own ([`Standing`]), with the span of time for which it is
+//! true. It depends on the certificate and on the role of its issuers as introducers. A change therefore
+//! recomputes only the certificates that it can affect, in the same transaction. The signature of an
+//! introducer is verified when it is first needed, and its verdict is stored in the row.
 //!
-//! A store without own keys has none of this: it begins when the first key becomes ultimately trusted.
+//! A store without ultimately trusted keys has no web of trust. The web is created when the first key becomes
+//! ultimately trusted.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,47 +28,47 @@ use crate::sorter::Sorter;
 use crate::store::RawRow;
 use crate::{Store, StoreError, sums};
 
-/// The rules of this release, as `meta` has it.
+/// The stored name of GnuPG's 2.2 rules in `meta`.
 const GNUPG_2_2: &str = "2.2";
-/// Certificates that are held in memory at once.
+/// Number of certificates that are held in memory at once.
 const CHUNK: u16 = 512;
-/// Memory for sorting, beyond which files are used: 64 MiB.
+/// Memory for sorting before files are used: 64 MiB.
 const SORT_BYTES: usize = 64 << 20;
 
-/// What an evaluation did.
+/// The result of an evaluation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TrustReport {
-    /// How often a certificate was looked at.
+    /// Number of evaluations of a certificate.
     pub evaluated: u64,
-    /// Signatures that were computed.
+    /// Number of verified signatures.
     pub computed: u64,
-    /// Certificates whose standing is another one than before.
+    /// Number of certificates whose validity changed.
     pub changed: u64,
 }
 
 /// A certification by an introducer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Certifier {
-    /// The place of the user ID in the summary.
+    /// Index of the user ID in the summary.
     pub user_id: usize,
-    /// The number of the certificate of the introducer.
+    /// Number of the introducer's certificate in the store.
     pub cert: i64,
-    /// What it is in the web.
+    /// The introducer's role in the web of trust.
     pub introducer: Introducer,
-    /// When the certification was made, in seconds since 1970.
+    /// Creation time of the certification, in seconds since 1970.
     pub created: u32,
-    /// When it ends, 0 for never.
+    /// Expiry time of the certification, 0 for never.
     pub expires: u32,
 }
 
-/// The web at some moment, as readers see it: what no longer holds by now is worked out again in memory.
+/// A snapshot of the web of trust for readers. Rows that are no longer true are recomputed in memory.
 #[derive(Debug, Default)]
 pub struct TrustView {
     again: HashMap<i64, Option<Standing>>,
 }
 
 impl TrustView {
-    /// What the web says about a certificate of `store`; `None` if nobody has a say in it.
+    /// The standing of a certificate of `store`. `None` if the web of trust has no result for it.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl TrustView {
 }
 
 impl Store {
-    /// The rules of the web, `None` if the store has none because nobody is trusted.
+    /// The rules of the web of trust. `None` if the store has no web because no key is ultimately trusted.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl Store {
         self.run(rules)
     }
 
-    /// Takes other rules for the web, and works it out anew at `now`, in seconds since 1970.
+    /// Changes the rules of the web of trust and recomputes it at `now`, in seconds since 1970.
     ///
     /// # Errors
     ///
@@ -102,7 +103,8 @@ impl Store {
         })
     }
 
-    /// Brings the web up to date with `now`, in seconds since 1970; from nothing if `anew`.
+    /// Updates the web of trust to `now`, in seconds since 1970. With `anew`, recomputes it from the
+    /// certificates alone.
     ///
     /// # Errors
     ///
@@ -130,8 +132,8 @@ impl Store {
         })
     }
 
-    /// Records what the owner of the store trusts certificates with, in GnuPG's numbers, all or nothing, and
-    /// what follows from it. Certificates need not be in the store.
+    /// Records the owner trust of certificates, in GnuPG's numbers, all or none, and updates the web of trust.
+    /// The certificates need not be in the store.
     ///
     /// # Errors
     ///
@@ -169,7 +171,7 @@ impl Store {
         })
     }
 
-    /// Who certified what, at `now`, in seconds since 1970. Nothing is written.
+    /// The certifications by introducers at `now`, in seconds since 1970. The store is not modified.
     ///
     /// # Errors
     ///
@@ -185,7 +187,7 @@ impl Store {
         Ok(Certifiers { store: self, web, now })
     }
 
-    /// The web as it is at `now`, in seconds since 1970. Nothing is written.
+    /// The web of trust at `now`, in seconds since 1970. The store is not modified.
     ///
     /// # Errors
     ///
@@ -204,7 +206,7 @@ impl Store {
     }
 }
 
-/// Looks for the introducers who certified certificates; what it learns of them it keeps.
+/// Finds the introducers that certified certificates, and caches what it reads.
 pub struct Certifiers<'s> {
     store: &'s Store,
     web: Option<Web<'s>>,
@@ -212,7 +214,7 @@ pub struct Certifiers<'s> {
 }
 
 impl Certifiers<'_> {
-    /// The introducers whose certifications of a certificate hold, the most trusted of each user ID first.
+    /// The introducers with a valid certification on a certificate, the most trusted of each user ID first.
     ///
     /// # Errors
     ///
@@ -221,8 +223,8 @@ impl Certifiers<'_> {
         self.find(id, false)
     }
 
-    /// Those of them whose certifications decided what the web says: there may be more, which were not looked
-    /// at, since they could change nothing. No signature is computed.
+    /// The introducers whose certifications decided the standing of a certificate. Further introducers that
+    /// could not change the result are left out. No signature is verified.
     ///
     /// # Errors
     ///
@@ -259,7 +261,7 @@ impl Certifiers<'_> {
     }
 }
 
-/// Says that certificates have changed, within a transaction.
+/// Updates the web of trust after certificates changed, within a transaction.
 pub(crate) fn follow(
     connection: &Connection,
     changed: impl IntoIterator<Item = i64>,
@@ -275,7 +277,7 @@ pub(crate) fn follow(
     web.settle(changed).map(drop)
 }
 
-/// Says that certificates are gone, within a transaction.
+/// Updates the web of trust after certificates were deleted, within a transaction.
 pub(crate) fn forget(
     connection: &Connection,
     gone: &[(i64, Cert)],
@@ -293,7 +295,7 @@ pub(crate) fn forget(
     web.settle(gone.iter().map(|(id, _)| *id).collect()).map(drop)
 }
 
-/// What the web says of user IDs, of certificates of which it says anything.
+/// The stored validity of user IDs, for all certificates with a standing.
 fn said(connection: &Connection) -> rusqlite::Result<HashMap<i64, Vec<Level>>> {
     let mut rows = connection.prepare("SELECT cert, start, until, standing FROM trust")?;
     let said = rows.query_map([], |row| {
@@ -308,7 +310,7 @@ fn said(connection: &Connection) -> rusqlite::Result<HashMap<i64, Vec<Level>>> {
     Ok(said)
 }
 
-/// Makes a web for a store that has none yet and knows whom its owner trusts ultimately.
+/// Creates the web of trust if the store has none yet but has ultimately trusted keys.
 pub(crate) fn adopt(connection: &Connection, now: u32) -> rusqlite::Result<()> {
     if ultimates(connection)?.is_empty() {
         return Ok(());
@@ -317,7 +319,7 @@ pub(crate) fn adopt(connection: &Connection, now: u32) -> rusqlite::Result<()> {
     renew(connection, now).map(drop)
 }
 
-/// Works out everything from nothing, if there are rules for it.
+/// Recomputes the web of trust from the certificates alone, if the store has rules for it.
 pub(crate) fn renew(connection: &Connection, now: u32) -> rusqlite::Result<TrustReport> {
     connection
         .execute_batch("DELETE FROM trust; DELETE FROM introducer; DELETE FROM certifier;")?;
@@ -327,8 +329,8 @@ pub(crate) fn renew(connection: &Connection, now: u32) -> rusqlite::Result<Trust
     web.settle(own)
 }
 
-/// The certificates of which the tables of the web do not say what follows from nothing, as of the latest time
-/// for which all rows were worked out.
+/// The certificates whose stored standing differs from one that is recomputed from the certificates alone. The
+/// time of the comparison is the latest start of a stored span.
 pub(crate) fn misfits(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
     let stored: HashMap<i64, Option<Node>> = connection
         .prepare("SELECT cert, start, until, standing FROM trust")?
@@ -367,7 +369,7 @@ pub(crate) fn misfits(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
             misfits.insert(id);
         }
     }
-    // What is there beyond that only makes for more certificates to look at.
+    // Additional rows are harmless: they only add certificates to evaluate.
     let mut known =
         connection.prepare("SELECT 1 FROM certifier WHERE handle = ?1 AND cert = ?2")?;
     each_with_issuers(connection, |id, issuers| {
@@ -381,7 +383,7 @@ pub(crate) fn misfits(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
     Ok(misfits.into_iter().collect())
 }
 
-/// Visits all certificates with those who may have a say in them.
+/// Visits all certificates with the issuers of their certifications.
 fn each_with_issuers(
     connection: &Connection,
     mut visit: impl FnMut(i64, Vec<KeyId>) -> rusqlite::Result<()>,
@@ -404,7 +406,7 @@ fn each_with_issuers(
     }
 }
 
-/// Fills the table of who certified whom.
+/// Fills the table of certifications by issuer.
 fn index_issuers(connection: &Connection) -> rusqlite::Result<()> {
     let failed = |failure| match failure {
         Failure::Engine(error) => error,
@@ -479,9 +481,9 @@ fn find(connection: &Connection, fingerprint: Fingerprint) -> rusqlite::Result<O
         .optional()
 }
 
-/// The certificates whose standing does not hold at `now`.
+/// The certificates whose standing is not true at `now`.
 fn due(connection: &Connection, now: u32) -> rusqlite::Result<BTreeSet<i64>> {
-    // Clocks hardly ever go back, but each of the two is one step in an index.
+    // Clocks hardly ever go back, but each of the two searches is one step in an index.
     connection
         .prepare_cached(
             "SELECT cert FROM trust WHERE until <= ?1 UNION ALL SELECT cert FROM trust WHERE start > ?1",
@@ -490,7 +492,7 @@ fn due(connection: &Connection, now: u32) -> rusqlite::Result<BTreeSet<i64>> {
         .collect()
 }
 
-/// A certificate and its summary at `now`; `None` if it is not there, or cannot be read.
+/// A certificate and its summary at `now`. `None` if the certificate is missing or cannot be read.
 fn read(connection: &Connection, id: i64, now: u32) -> rusqlite::Result<Option<(Cert, Summary)>> {
     let found: Option<(RawRow, Vec<u8>, Vec<u8>)> = connection
         .prepare_cached(
@@ -517,11 +519,12 @@ fn read(connection: &Connection, id: i64, now: u32) -> rusqlite::Result<Option<(
     Ok(Some((cert, summary)))
 }
 
-/// What is kept of a certificate.
+/// The stored data of a certificate in the web of trust.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Node {
     standing: Option<Standing>,
-    /// The first 15 octets of a digest over issuer, component and signature, and 1 if it is good: sorted.
+    /// Sorted verdicts: the first 15 octets of a digest over issuer, component and signature, then 1 for a
+    /// good signature.
     verdicts: Vec<[u8; 16]>,
 }
 
@@ -533,11 +536,11 @@ impl Node {
                 Ok(Self::read(id, (row.get(0)?, row.get(1)?), row.get_ref(2)?.as_bytes()?))
             })
             .optional()?;
-        // Nobody is believed for what cannot be read.
+        // An unreadable row counts as no standing at all.
         Ok(node.flatten().unwrap_or_default())
     }
 
-    /// Reads a row; `None` if it is not as it was written.
+    /// Reads a row. `None` if the row is damaged.
     fn read(id: i64, (start, until): (i64, i64), stored: &[u8]) -> Option<Self> {
         let holds = Span { from: start.try_into().ok()?, until: until.try_into().ok()? };
         let (stored, sum) = stored.split_last_chunk::<4>()?;
@@ -577,7 +580,7 @@ impl Node {
     }
 
     fn write(&self, id: i64, standing: &Standing) -> Vec<u8> {
-        // More components or longer scopes than that do not fit into a certificate.
+        // A certificate has no room for more components or longer scopes.
         let short = |count: usize| u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes();
         let mut out = vec![FORMAT];
         out.extend(short(standing.levels.len()));
@@ -597,7 +600,7 @@ impl Node {
         out
     }
 
-    /// The checksum of a row. A verdict that has changed could not be told from one that was computed.
+    /// The checksum of a row. Without it, a damaged verdict would look like a computed one.
     fn sum(id: i64, holds: Span, stored: &[u8]) -> [u8; 4] {
         let Span { from, until } = holds;
         let sum = sums::of(&[&id.to_be_bytes(), &from.to_be_bytes(), &until.to_be_bytes(), stored]);
@@ -620,7 +623,7 @@ impl Node {
 /// First octet of the stored form of a standing.
 const FORMAT: u8 = 1;
 
-/// The key of an introducer.
+/// The primary key of an introducer.
 struct IssuerKey {
     id: KeyId,
     fingerprint: Vec<u8>,
@@ -630,7 +633,7 @@ struct IssuerKey {
 }
 
 impl IssuerKey {
-    /// The primary key of a certificate.
+    /// Reads the primary key of a certificate.
     fn of(cert: &[u8]) -> Option<Self> {
         let packet = talaria_cert::first_packet(cert)?;
         let key = Key::parse(packet).ok()?;
@@ -644,7 +647,8 @@ impl IssuerKey {
         })
     }
 
-    /// The name of what this key may have certified. The same signature may stand below several components.
+    /// The name of the verdict on a signature of this key on `component`. The component is part of the name,
+    /// because the same signature may be on several components.
     fn verdict_name(&self, component: PacketRef<'_>, signature: &[u8]) -> [u8; 15] {
         let length = (component.body.len() as u64).to_be_bytes();
         let parts = [&self.fingerprint[..], &[component.tag.0], &length, component.body, signature];
@@ -652,7 +656,7 @@ impl IssuerKey {
     }
 }
 
-/// A certificate that is looked at.
+/// A certificate to evaluate.
 struct Work {
     id: i64,
     cert: Cert,
@@ -661,25 +665,25 @@ struct Work {
     issuers: Vec<KeyId>,
 }
 
-/// The web within a transaction.
+/// The web of trust within a transaction.
 struct Web<'c> {
     connection: &'c Connection,
     rules: Rules,
     now: u32,
-    /// Nothing that is stored of the web is believed.
+    /// Whether stored rows of the web are ignored.
     from_nothing: bool,
-    /// What was read or worked out.
+    /// The nodes that were read or computed.
     nodes: HashMap<i64, Node>,
-    /// Those of them that differ from what is stored.
+    /// The nodes that differ from the stored rows.
     touched: BTreeSet<i64>,
-    /// The introducers with a key ID, as far as they were asked for.
+    /// The introducers by key ID, for the key IDs looked up so far.
     introducers: HashMap<KeyId, Vec<i64>>,
     keys: HashMap<i64, Option<Arc<IssuerKey>>>,
     report: TrustReport,
 }
 
 impl<'c> Web<'c> {
-    /// `None` if the store has no web.
+    /// Loads the rules. `None` if the store has no web of trust.
     fn of(connection: &'c Connection, now: u32) -> rusqlite::Result<Option<Self>> {
         Ok(rules(connection)?.map(|rules| Self {
             connection,
@@ -694,7 +698,7 @@ impl<'c> Web<'c> {
         }))
     }
 
-    /// Records who certified a certificate.
+    /// Records the issuers of a certificate's certifications.
     fn note_issuers(&mut self, id: i64, cert: &Cert) -> rusqlite::Result<()> {
         let mut insert =
             self.connection.prepare_cached("INSERT OR IGNORE INTO certifier VALUES (?1, ?2)")?;
@@ -704,8 +708,8 @@ impl<'c> Web<'c> {
         Ok(())
     }
 
-    /// Works out these certificates, those whose time is over, and all that follows, and stores it: all rows
-    /// hold now.
+    /// Evaluates the certificates in `start`, those whose span is over, and all that depend on them, and
+    /// stores the results. All rows are then true.
     fn settle(mut self, mut start: BTreeSet<i64>) -> rusqlite::Result<TrustReport> {
         start.extend(due(self.connection, self.now)?);
         self.spread(start)?;
@@ -738,7 +742,8 @@ impl<'c> Web<'c> {
         Ok(self.report)
     }
 
-    /// Works out these certificates and, as long as introducers change, what these certified.
+    /// Evaluates the certificates in `start`. While introducers change, also evaluates the certificates that
+    /// they certified.
     fn spread(&mut self, start: BTreeSet<i64>) -> rusqlite::Result<()> {
         let mut work = start;
         while !work.is_empty() {
@@ -772,7 +777,7 @@ impl<'c> Web<'c> {
         Ok(())
     }
 
-    /// Works out some certificates, on all cores.
+    /// Evaluates some certificates, on all cores.
     fn look(&mut self, ids: &[i64]) -> rusqlite::Result<Vec<(i64, Node)>> {
         let mut gone = Vec::new();
         let mut works = Vec::with_capacity(ids.len());
@@ -833,7 +838,7 @@ impl<'c> Web<'c> {
         Ok(&self.nodes[&id])
     }
 
-    /// The certificates on which a key has certified something.
+    /// The certificates that a key has certified, or claims to have certified.
     fn certified_by(&self, id: KeyId) -> rusqlite::Result<Vec<i64>> {
         self.connection
             .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
@@ -857,7 +862,7 @@ impl<'c> Web<'c> {
         Ok(self.introducers.get_mut(&id).expect("it was put there"))
     }
 
-    /// The primary key of a certificate.
+    /// The primary key of a certificate, read once.
     fn key(&mut self, id: i64) -> rusqlite::Result<Option<Arc<IssuerKey>>> {
         if let Some(key) = self.keys.get(&id) {
             return Ok(key.clone());
@@ -873,7 +878,7 @@ impl<'c> Web<'c> {
     }
 }
 
-/// The introducers that matter for some certificates.
+/// The introducers that can affect a set of certificates.
 #[derive(Default)]
 struct Voices {
     speaking: HashMap<KeyId, Vec<Issuer>>,
@@ -886,13 +891,13 @@ impl Voices {
     }
 }
 
-/// Says whether introducers made signatures on a certificate: from what is known, or by computing it.
+/// Answers whether introducers made signatures on a certificate, from known verdicts or by verifying.
 struct Oracle<'w> {
     voices: &'w Voices,
     known: &'w Node,
     certified: Option<Certified<'w>>,
     fresh: Vec<[u8; 16]>,
-    /// What is not known is taken for not made.
+    /// Whether signatures without a known verdict count as not made.
     only_known: bool,
 }
 
@@ -934,7 +939,7 @@ impl<'w> Oracle<'w> {
 }
 
 impl Work {
-    /// The node as it is now, and how many signatures were computed for it.
+    /// Evaluates the certificate. Returns its new node and the number of verified signatures.
     fn evaluate(&self, before: &Node, rules: Rules, now: u32, voices: &Voices) -> (Node, u64) {
         let subject = Subject::of(&self.cert, &self.summary, rules.gnupg, now);
         let mut oracle = Oracle::new(&self.cert, before, voices);
