@@ -1,15 +1,16 @@
-//! The web of trust as a network in which trust flows from roots to a user ID (the semantics of Sequoia's
-//! web of trust, draft 1).
+//! The web of trust as a flow network, in which trust flows from trust roots to a user ID. The semantics are those
+//! of Sequoia's web of trust, draft 1.
 //!
-//! A certification carries up to 120; one that is a trust signature delegates as well, as many steps as its
-//! depth says, within its scope. What arrives over all paths, each of which uses up what it carries, is how much
-//! a user ID is believed. A certification without a trust signature delegates nothing: unlike in
-//! [`crate::evaluate`], a certificate that is valid introduces nobody by that. An introducer speaks for its own
-//! user IDs, too: who delegates to a certificate believes all that it says about itself.
+//! A certification carries a trust amount of up to 120. A trust signature also delegates, within its scope and for
+//! as many steps as its depth. Each path uses up the trust amount that it carries. The sum over all paths decides
+//! the level of the user ID. A certification without a trust signature delegates nothing: unlike in
+//! [`crate::evaluate`], a valid certificate is not an introducer for that reason alone. An introducer is an
+//! authority on its own user IDs, too: a delegation to a certificate covers all statements of that certificate
+//! about itself.
 //!
-//! Paths are found one by one: each certificate is reached over as few steps as possible, of these over the one
-//! that carries most; the root from which most arrives has the path. Those on which an introducer speaks for
-//! itself come first.
+//! Paths are found one by one. Each certificate is reached in as few steps as possible, and among equally short
+//! ways by the one that carries most. The path of the root from which most arrives is taken. Paths on which an
+//! introducer vouches for its own user ID come first.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -17,55 +18,56 @@ use std::rc::Rc;
 
 use crate::{Level, Scope};
 
-/// The evidence that makes a user ID valid.
+/// The trust amount that makes a user ID fully valid.
 pub const FULL: u8 = 120;
-/// The evidence that makes a user ID marginally valid.
+/// The trust amount that makes a user ID marginally valid.
 pub const PARTIAL: u8 = 40;
-/// The depth of a trust signature that delegates without an end.
+/// The depth of a trust signature that delegates without limit.
 const ENDLESS: u8 = 255;
 
-/// A certification, or a delegation by one.
+/// A certification, possibly with a delegation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Edge {
-    /// The certificate that made it.
+    /// Number of the issuer's certificate.
     pub from: i64,
-    /// The certificate that it is on.
+    /// Number of the certified certificate.
     pub to: i64,
-    /// The place of its user ID.
+    /// Index of the certified user ID.
     pub user_id: usize,
-    /// The place of its packet in the certificate that it is on.
+    /// Index of the signature packet in the certified certificate.
     pub signature: usize,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u32,
-    /// How much it carries.
+    /// The trust amount of the certification.
     pub amount: u8,
-    /// Steps that it delegates; 0 for none, 255 for any number.
+    /// Number of steps of the delegation; 0 for none, 255 for any number.
     pub depth: u8,
     /// The scope of the delegation.
     pub scope: Option<Scope>,
 }
 
-/// Where certifications come from.
+/// Source of certifications.
 pub trait Network {
-    /// Errors of reading.
+    /// Error of reading certifications.
     type Error;
 
-    /// The certifications on a certificate, not verified yet. Of those by one certificate on one user ID only
-    /// the newest counts that is made.
+    /// The certifications on a certificate, not yet verified. If one certificate has several on one user ID, only
+    /// the newest that [`Self::is_made`] accepts counts.
     ///
     /// # Errors
     ///
     /// Errors of reading the store.
     fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, Self::Error>;
 
-    /// Whether a certificate says that a user ID is its own.
+    /// Whether a certificate has an acceptable self-signature on a user ID.
     ///
     /// # Errors
     ///
     /// Errors of reading the store.
     fn is_own(&mut self, cert: i64, user_id: usize) -> Result<bool, Self::Error>;
 
-    /// Whether the certificate made it, when it could, and has not taken it back.
+    /// Whether the issuer made the certification, was able to certify at that time, and has not revoked the
+    /// certification.
     ///
     /// # Errors
     ///
@@ -73,17 +75,17 @@ pub trait Network {
     fn is_made(&mut self, edge: &Edge) -> Result<bool, Self::Error>;
 }
 
-/// A path and what flows over it: from a root to the user ID.
+/// A path from a trust root to the user ID, with its trust amount.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Path {
-    /// Its certifications, that of the root first; none if the user ID is one of a root. The last one is on the
-    /// user ID, or delegates to the certificate, which speaks for itself.
+    /// The certifications of the path, starting at the root. Empty if the user ID belongs to a root. The last
+    /// certification is on the user ID, or it delegates to the certificate, which vouches for its own user ID.
     pub edges: Vec<Edge>,
-    /// How much flows.
+    /// The trust amount that the path carries.
     pub amount: u8,
 }
 
-/// The level of what has arrived.
+/// The level for a sum of trust amounts.
 #[must_use]
 pub fn level(amount: u32) -> Level {
     match amount {
@@ -94,7 +96,9 @@ pub fn level(amount: u32) -> Level {
     }
 }
 
-/// The paths from `roots`, each with what its certifications may carry, to a user ID of a certificate, until [`FULL`] has arrived. If all else is equal, the later root has the path.
+/// Finds paths to a user ID of a certificate, until they carry [`FULL`] together. `roots` are the trust roots,
+/// each with the maximum trust amount of its certifications. Among equally good paths, the later root has
+/// priority.
 ///
 /// # Errors
 ///
@@ -141,7 +145,7 @@ struct Target<'a> {
 /// The authority on a user ID.
 #[derive(Clone, Copy, PartialEq)]
 enum Speaker {
-    /// Its own certificate, as an introducer.
+    /// The certificate of the user ID, as an introducer.
     Itself,
     /// The issuers of its certifications.
     Others,
@@ -157,7 +161,7 @@ struct Search<'n, N: Network> {
     caps: HashMap<i64, u8>,
     edges: HashMap<i64, Rc<Vec<Group>>>,
     made: HashMap<(i64, i64, usize), bool>,
-    /// Certifications that turned out not to be made.
+    /// Certifications that failed verification.
     refuted: HashSet<(i64, i64, usize)>,
     /// The trust amount that earlier paths carry from one certificate to another.
     used: HashMap<(i64, i64), u8>,
@@ -165,19 +169,19 @@ struct Search<'n, N: Network> {
     given: HashMap<i64, u8>,
 }
 
-/// How a certificate is reached, seen from the user ID.
+/// The best known way from a certificate to the user ID.
 struct Reach {
-    /// The next step towards the user ID.
+    /// The next certification on the way to the user ID.
     next: Option<Edge>,
     amount: u8,
     steps: usize,
 }
 
 impl<N: Network> Search<'_, N> {
-    /// The path of the root from which most arrives, the shortest of these.
+    /// The path of the root from which most arrives; among equals, the shortest.
     fn best(&mut self, target: &Target<'_>, speaker: Speaker) -> Result<Option<Path>, N::Error> {
-        // Only what is on the paths of roots is verified. One that is not made has no part in the next search:
-        // it may have stood before one that is.
+        // Only certifications on the paths of roots are verified. A refuted certification is left out of the next
+        // search, since it may have displaced a good one.
         'again: loop {
             let paths = self.likely(target, speaker)?;
             for edge in paths.iter().flat_map(|path| &path.edges) {
@@ -192,7 +196,7 @@ impl<N: Network> Search<'_, N> {
         }
     }
 
-    /// The path of each root, if the certifications that are alone in their groups are made.
+    /// The path of each root. A certification that is alone in its group is assumed to be good.
     fn likely(&mut self, target: &Target<'_>, speaker: Speaker) -> Result<Vec<Path>, N::Error> {
         let mut reached =
             HashMap::from([(target.cert, Reach { next: None, amount: FULL, steps: 0 })]);
@@ -201,7 +205,7 @@ impl<N: Network> Search<'_, N> {
         while !front.is_empty() {
             let mut next: Vec<i64> = Vec::new();
             for to in front {
-                // A root that has all trust needs nobody to speak for it.
+                // A root with full trust needs no authority above it.
                 if self.caps.get(&to) == Some(&FULL) {
                     continue;
                 }
@@ -253,7 +257,7 @@ impl<N: Network> Search<'_, N> {
         self.roots.iter().filter_map(path).collect()
     }
 
-    /// Takes what a path carries out of the network.
+    /// Subtracts the trust amount of a path from the network.
     fn use_up(&mut self, path: &Path, target: &Target<'_>) {
         let mut use_up = |from, to| {
             let used = self.used.entry((from, to)).or_default();
@@ -300,8 +304,8 @@ impl<N: Network> Search<'_, N> {
         Ok(groups)
     }
 
-    /// The certifications of a group that count: the newest that is made, and those of the same time. One that
-    /// is alone is taken to be made until a path needs it.
+    /// The certifications of a group that count: the newest good one, and those with the same creation time. A
+    /// certification that is alone in its group is assumed to be good until a path uses it.
     fn current<'g>(&mut self, group: &'g Group) -> Result<&'g [Edge], N::Error> {
         if let [edge] = &group[..] {
             return Ok(if self.refuted.contains(&name(edge)) { &[] } else { group });
@@ -329,7 +333,7 @@ fn name(edge: &Edge) -> (i64, i64, usize) {
     (edge.from, edge.to, edge.signature)
 }
 
-/// Whether a path ends with what the certificate says about itself.
+/// Whether the certificate vouches for its own user ID at the end of a path.
 fn speaks_for_itself(path: &Path, target: &Target<'_>) -> bool {
     path.edges.last().is_none_or(|last| last.user_id != target.user_id)
 }

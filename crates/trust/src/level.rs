@@ -1,28 +1,28 @@
-//! How much a user ID is believed, or an owner trusted.
+//! Levels of validity and of owner trust.
 
-/// Levels of trust, in `GnuPG`'s order: where two of them meet, the later one counts.
+/// Levels of trust, in `GnuPG`'s order. Of two levels, the later one takes precedence.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Level {
-    /// Nothing is known.
+    /// No information.
     #[default]
     Unknown = 0,
-    /// What was believed is over.
+    /// The certificate or user ID has expired.
     Expired = 1,
-    /// There is something, but not enough to say more.
+    /// There is some information, but not enough for a level.
     Undefined = 2,
-    /// It is not to be believed.
+    /// Not trusted.
     Never = 3,
-    /// It is believed, if others say the same.
+    /// Marginally trusted: more certifications are needed.
     Marginal = 4,
-    /// It is believed.
+    /// Fully trusted.
     Full = 5,
-    /// It is one's own.
+    /// The user's own.
     Ultimate = 6,
 }
 
 impl Level {
-    /// All of them, by number.
+    /// All levels, by number.
     pub const ALL: [Self; 7] = [
         Self::Unknown,
         Self::Expired,
@@ -33,7 +33,7 @@ impl Level {
         Self::Ultimate,
     ];
 
-    /// The level with a number of `GnuPG`'s; flags above the lowest four bits are left out.
+    /// The level with one of `GnuPG`'s numbers; only the lowest four bits are read.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number & 0x0f)).copied()
@@ -53,7 +53,7 @@ impl Level {
         }
     }
 
-    /// The word for people.
+    /// The name of the level.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,8 +67,8 @@ impl Level {
         }
     }
 
-    /// What TOFU and the web of trust say together: never before expired, expired before anything else, and
-    /// the higher level otherwise.
+    /// Combines the levels of TOFU and the web of trust: never takes precedence over expired, and expired
+    /// over all other levels. Otherwise the higher level counts.
     #[must_use]
     pub fn combine(self, other: Self) -> Self {
         for verdict in [Self::Never, Self::Expired] {

@@ -1,7 +1,7 @@
-//! Whether a certificate is that of the address it names.
+//! Trust models: they decide whether a certificate belongs to the address in its user ID.
 //!
-//! Facts and a time go in, verdicts and the reasons for them come out. Nothing here opens a file or reads a
-//! clock. [`evaluate`] is the web of trust as `GnuPG` understands it.
+//! The input is facts and a time; the output is decisions and their reasons. This crate opens no file and reads
+//! no clock. [`evaluate`] computes `GnuPG`'s web of trust.
 //!
 //! ```
 //! use talaria_cert::{
@@ -41,7 +41,7 @@
 //!     rules,
 //!     now,
 //!     |id| if id == alice.fingerprint().key_id() { &own } else { &[] },
-//!     // Whether she has really made it.
+//!     // Whether Alice really made the signature.
 //!     |_, user_id, signature| {
 //!         certified.by(&key, &setup, user_id.packet, signature.body) == Verdict::Good
 //!     },

@@ -1,27 +1,26 @@
-//! The web of trust as PGP and `GnuPG` have it (`validate_keys` in GnuPG's `trustdb.c`, followed by
-//! behaviour).
+//! The web of trust of PGP and `GnuPG` (`validate_keys` in GnuPG's `trustdb.c`, with the same behaviour).
 //!
-//! Own keys are introducers at depth 0. What introducers at one depth certify becomes valid: fully by one
-//! whose owner is fully trusted, or by three that are marginally trusted, those at lower depths counted. A
-//! certificate that has become fully valid is an introducer at the next depth. So the standing of a
-//! certificate follows from its certifications and from who its issuers are as introducers, and from nothing
-//! else: it can be worked out anew for one certificate, and only if it is another introducer than before does
-//! anything else change.
+//! Own keys are introducers at depth 0. Certifications by introducers of one depth make user IDs valid: by
+//! default one certification by a fully trusted introducer is enough, or three by marginally trusted ones,
+//! including those of lower depths. A certificate that becomes fully valid is an introducer at the next
+//! depth. The standing of a certificate therefore depends only on its certifications and on the role of its
+//! issuers as introducers. It can be recomputed for one certificate alone. Only if the certificate's role as
+//! an introducer changes, other certificates change too.
 
 use talaria_cert::{Gnupg, KeyId, Span, Tag};
 
 use crate::{Certification, Level, Scope, Subject, SubjectId};
 
-/// How many certifications make a user ID valid.
+/// The number of certifications that make a user ID valid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rules {
-    /// Fully trusted introducers that make a user ID valid.
+    /// Number of fully trusted introducers that make a user ID valid.
     pub completes: u8,
-    /// Marginally trusted introducers that make a user ID valid.
+    /// Number of marginally trusted introducers that make a user ID valid.
     pub marginals: u8,
-    /// Depths at which there are introducers.
+    /// Number of depths at which there are introducers.
     pub depth: u8,
-    /// Which certifications with SHA-1 count.
+    /// The GnuPG release whose rules for SHA-1 certifications apply.
     pub gnupg: Gnupg,
 }
 
@@ -34,17 +33,17 @@ impl Default for Rules {
 /// A certificate whose certifications count.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Introducer {
-    /// How far it is from an own key; 0 is one.
+    /// Distance from an own key; own keys have 0.
     pub depth: u8,
-    /// How much its owner is trusted, by the user or by trust signatures.
+    /// Owner trust of the introducer, set by the user or by trust signatures.
     pub level: Level,
-    /// How many further levels of introducers its trust signatures can make.
+    /// Number of further levels of introducers that its trust signatures can create.
     pub reach: u8,
-    /// The user IDs that it may introduce.
+    /// The user IDs that the introducer may certify; `None` for all.
     pub scope: Option<Scope>,
 }
 
-/// An introducer and which certificate it is.
+/// An introducer and its certificate.
 #[derive(Clone, Debug)]
 pub struct Issuer {
     /// The number of the certificate.
@@ -58,9 +57,9 @@ pub struct Issuer {
 pub struct Standing {
     /// The validity of each user ID and attribute, in canonical order.
     pub levels: Vec<Level>,
-    /// Whether it is an introducer.
+    /// The role of the certificate as an introducer, if it is one.
     pub introducer: Option<Introducer>,
-    /// When all of this holds.
+    /// The span of time for which the standing is true.
     pub holds: Span,
 }
 
@@ -72,7 +71,7 @@ impl Standing {
     }
 }
 
-/// The signatures of one introducer on one user ID, the one that speaks for it first.
+/// The signatures of one introducer on one user ID, in order of precedence.
 struct Voice<'s, 'a> {
     issuer: &'s Issuer,
     signatures: Vec<&'s Certification<'a>>,
@@ -87,9 +86,9 @@ struct Tally {
     level: Level,
 }
 
-/// The standing of `subject` at `now`, in seconds since 1970. `owner` is how much the user trusts its owner;
-/// `issuers` gives the introducers with a key ID; `certified` is asked whether one of them made a signature,
-/// and only if that matters.
+/// Computes the standing of `subject` at `now`, in seconds since 1970. `owner` is the owner trust that the
+/// user has set; `issuers` returns the introducers with a key ID; `certified` verifies whether an introducer
+/// made a signature. It is called only for signatures that can change the result.
 pub fn evaluate<'s, 'a>(
     subject: &'s Subject<'a>,
     owner: Level,
@@ -154,8 +153,8 @@ pub fn evaluate<'s, 'a>(
     standing
 }
 
-/// Who certified which user ID of `subject`, and with which signature: all introducers whose certification
-/// holds at `now`, the most trusted first. The other arguments are those of [`evaluate`].
+/// The certifications of `subject` that are valid at `now`: user ID, introducer and signature, the most
+/// trusted introducers first. The other arguments are those of [`evaluate`].
 pub fn certifiers<'s, 'a>(
     subject: &'s Subject<'a>,
     now: u32,
@@ -173,7 +172,7 @@ pub fn certifiers<'s, 'a>(
     found
 }
 
-/// The introducers that have something to say about a user ID.
+/// The introducers with signatures on a user ID.
 fn voices<'v, 'a>(
     id: &'v SubjectId<'a>,
     now: u32,
@@ -193,7 +192,7 @@ fn voices<'v, 'a>(
         }
     }
     for voice in &mut voices {
-        // What cannot be taken back stays until it expires; otherwise the newest counts.
+        // An irrevocable certification stays until it expires; otherwise the newest signature counts.
         voice.signatures.sort_by_key(|signature| {
             let stays = signature.irrevocable && !signature.is_over(now);
             std::cmp::Reverse((stays, signature.created))
@@ -210,8 +209,8 @@ impl Certification<'_> {
 }
 
 impl<'s, 'a> Voice<'s, 'a> {
-    /// The certification that counts, if there is one: the first that the issuer made, unless that one is a
-    /// revocation or over.
+    /// The certification that counts: the first signature that the issuer really made. `None` if there is
+    /// none, or if it is a revocation or has expired.
     fn hear(
         &mut self,
         id: &SubjectId<'a>,
@@ -227,7 +226,8 @@ impl<'s, 'a> Voice<'s, 'a> {
 }
 
 impl Tally {
-    /// Counts voices, the most trusted first, as long as they can change anything.
+    /// Counts certifications, those of the most trusted introducers first, as long as they can change the
+    /// result.
     fn count<'v, 's: 'v, 'a: 's + 'v>(
         &mut self,
         voices: impl Iterator<Item = &'v mut Voice<'s, 'a>>,
@@ -261,10 +261,10 @@ impl Tally {
 }
 
 impl Introducer {
-    /// Takes in a trust signature of `issuer`, if it is one, and may be: the last one counts. `owner` is how
-    /// much the user trusts the owner.
+    /// Applies a trust signature of `issuer`, if `signature` is one and `issuer` may delegate. The last trust
+    /// signature counts. `owner` is the owner trust that the user has set.
     fn delegate(&mut self, signature: &Certification<'_>, issuer: &Self, owner: Level) {
-        /// The amounts that stand for full and marginal trust (RFC 9580, section 5.2.3.21).
+        /// The minimum amounts for full and marginal trust (RFC 9580, section 5.2.3.21).
         const FULL: u8 = 120;
         const MARGINAL: u8 = 60;
         let Some((depth, amount)) = signature.trust else { return };

@@ -4,14 +4,14 @@ use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Memory of a compiled expression.
+/// Maximum memory of a compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// Which user IDs an introducer may speak for.
+/// The user IDs that an introducer may certify.
 ///
-/// [`Self::has`] is what `GnuPG` makes of it: only what is in use is understood, an expression in the form
-/// `<[^>]+[@.]example\.com>$`, or a plain text to be found; operators other than the dot are taken literally.
-/// [`Self::covers`] is what the standard says.
+/// [`Self::has`] follows `GnuPG`, which supports only the common forms: an expression in the form
+/// `<[^>]+[@.]example\.com>$`, or a plain text to search for; operators other than the dot are taken literally.
+/// [`Self::covers`] follows the standard.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     text: Vec<u8>,
@@ -28,19 +28,20 @@ impl PartialEq for Scope {
 impl Eq for Scope {}
 
 impl Scope {
-    /// The scope with this expression.
+    /// The scope with the expression `text`.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
         Self { text: text.to_vec(), ..Self::default() }
     }
 
-    /// The expression as it is in the signature.
+    /// The expression as in the signature.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
     }
 
-    /// Whether a user ID is within. Nothing is within an expression that cannot be understood.
+    /// Whether a user ID is within the scope, by `GnuPG`'s rules. An expression that is not understood covers
+    /// no user ID.
     #[must_use]
     pub fn has(&self, user_id: &[u8]) -> bool {
         let compiled = self.compiled.get_or_init(|| {
@@ -55,8 +56,8 @@ impl Scope {
         compiled.as_ref().is_some_and(|regex| regex.is_match(user_id))
     }
 
-    /// Whether a user ID is within, by all operators of RFC 9580, section 8. Nothing is within an expression
-    /// that is not one, nor is text that is not UTF-8 or has control characters.
+    /// Whether a user ID is within the scope, with all operators of RFC 9580, section 8. An invalid expression
+    /// covers no user ID. User IDs that are not UTF-8, or have control characters, are not covered either.
     #[must_use]
     pub fn covers(&self, user_id: &[u8]) -> bool {
         let clean = std::str::from_utf8(user_id).is_ok_and(|text| !text.contains(char::is_control));
@@ -68,12 +69,12 @@ impl Scope {
     }
 }
 
-/// An expression of RFC 9580, section 8, in the syntax of the `regex` crate, which has more operators and other
-/// rules for brackets; `None` if it is not one.
+/// Converts an expression of RFC 9580, section 8, to the syntax of the `regex` crate, which has more operators
+/// and other rules for brackets. `None` if the expression is invalid.
 fn standard(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut characters = text.chars().peekable();
-    // Whether what comes before can be repeated.
+    // Whether a repetition operator may follow.
     let mut atom = false;
     while let Some(character) = characters.next() {
         match character {
@@ -102,7 +103,7 @@ fn standard(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A range: what is between the brackets, of which the first may be a closing bracket itself.
+/// A range: the characters between the brackets. The first of them may be a closing bracket.
 fn bracket(
     characters: &mut std::iter::Peekable<std::str::Chars<'_>>,
     out: &mut String,
@@ -150,7 +151,7 @@ fn pattern(text: &[u8]) -> String {
             b'.' => pattern.push_str("(?s-u:.)"),
             b'\\' => match octets.next() {
                 Some(&escaped) => literal(&mut pattern, escaped),
-                // An expression of nothing: no text is found by it.
+                // An expression that ends with an escape matches no text.
                 None => return "[^\\x00-\\xff]".to_owned(),
             },
             octet => literal(&mut pattern, octet),

@@ -5,62 +5,62 @@ use talaria_cert::{
     kind,
 };
 
-/// From here on (2019-01-19) a certification with SHA-1 proves nothing to `GnuPG` 2.2, since collisions can be
-/// chosen. To 2.4 none does.
+/// From this time on (2019-01-19), `GnuPG` 2.2 ignores certifications with SHA-1, since collisions can be
+/// chosen. `GnuPG` 2.4 ignores all of them.
 const SHA1_ENDS: u32 = 1_547_856_000;
 
-/// A certificate at some time.
+/// A certificate at a given time.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// It is neither revoked nor expired.
+    /// Whether the certificate is neither revoked nor expired.
     pub usable: bool,
-    /// It is valid, and its primary key may certify.
+    /// Whether the certificate is valid and its primary key may certify.
     pub certifies: bool,
-    /// Its user IDs and attributes, in canonical order.
+    /// User IDs and attributes of the certificate, in canonical order.
     pub user_ids: Vec<SubjectId<'a>>,
-    /// When all of this holds.
+    /// The span of time for which all of this is true.
     pub holds: Span,
 }
 
 /// A user ID or attribute.
 #[derive(Debug)]
 pub struct SubjectId<'a> {
-    /// Its packet.
+    /// Packet of the user ID or attribute.
     pub packet: PacketRef<'a>,
-    /// It is neither revoked nor expired.
+    /// Whether the user ID is neither revoked nor expired.
     pub usable: bool,
-    /// Signatures by others, in canonical order, not verified yet.
+    /// Third-party signatures, in canonical order, not yet verified.
     pub certifications: Vec<Certification<'a>>,
 }
 
-/// A certification by another key, or the revocation of one.
+/// A third-party certification, or its revocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Certification<'a> {
-    /// The key that it names.
+    /// The key ID of the named issuer.
     pub issuer: KeyId,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u32,
-    /// Seconds since 1970, 0 for never.
+    /// Expiry time in seconds since 1970, 0 for never.
     pub expires: u32,
-    /// It takes back what the issuer certified before.
+    /// Whether this revokes earlier certifications by the same issuer.
     pub revokes: bool,
-    /// It cannot be taken back.
+    /// Whether the certification cannot be revoked.
     pub irrevocable: bool,
     /// Depth and amount of a trust signature (RFC 9580, section 5.2.3.21).
     pub trust: Option<(u8, u8)>,
-    /// The limits of a trust signature.
+    /// The scope of a trust signature, as a regular expression.
     pub scope: Option<&'a [u8]>,
-    /// The body of its packet.
+    /// The body of the signature packet.
     pub body: &'a [u8],
 }
 
 impl<'a> Subject<'a> {
-    /// What `cert` is at `now`, in seconds since 1970; `summary` is that of this time. `gnupg` says which
-    /// certifications count.
+    /// The state of `cert` at `now`, in seconds since 1970. `summary` must be the summary at that time.
+    /// `gnupg` selects the rules for certifications.
     #[must_use]
     pub fn of(cert: &'a Cert, summary: &Summary, gnupg: Gnupg, now: u32) -> Self {
         let mut holds = summary.holds;
-        // A key that expires is valid in its last second.
+        // A key is still valid in the second of its expiry.
         let end = summary.primary.expires;
         holds.note(if end == 0 { 0 } else { end.saturating_add(1) }, now);
         let usable = !matches!(summary.validity(now), Validity::Revoked | Validity::Expired);
@@ -99,8 +99,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The keys that certified user IDs of `cert`, or revoked certifications, each once: who may have a say in
-/// it. Nothing is verified.
+/// The issuers of certifications on user IDs of `cert`, and of their revocations, without duplicates. No
+/// signature is verified.
 #[must_use]
 pub fn issuers(cert: &Cert) -> Vec<KeyId> {
     let own = cert.fingerprint().key_id();
@@ -109,7 +109,7 @@ pub fn issuers(cert: &Cert) -> Vec<KeyId> {
     for packet in cert.packets() {
         match packet.tag {
             Tag::SIGNATURE if in_user_id => {
-                // With the rules of either release.
+                // The rules of 2.2 include all certifications that either release accepts.
                 let read = Certification::read(packet.body, Gnupg::V2_2);
                 let issuer = read.map(|one| one.issuer);
                 issuers.extend(issuer.filter(|&issuer| issuer != own));
@@ -124,8 +124,8 @@ pub fn issuers(cert: &Cert) -> Vec<KeyId> {
 }
 
 impl<'a> Certification<'a> {
-    /// Reads a signature; `None` if it is no certification, or one that cannot count: with a critical part
-    /// that is not known, with a digest that can be forged, or "without any verification" (type 0x11), as in
+    /// Reads a signature. `None` if it is not a certification, or one that cannot count: with an unknown
+    /// critical subpacket, with a forgeable digest, or "without any verification" (type 0x11), as with
     /// `GnuPG`'s `min-cert-level`.
     fn read(body: &'a [u8], gnupg: Gnupg) -> Option<Self> {
         const UNVERIFIED: u8 = 0x11;

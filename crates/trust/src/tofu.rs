@@ -1,8 +1,8 @@
-//! Trust on first use as `GnuPG` means it (its `tofu.c`, followed by behaviour).
+//! Trust on first use, as in `GnuPG` (its `tofu.c`, with the same behaviour).
 //!
-//! A binding is an address and a certificate. The first certificate that is seen for an address is believed a
-//! little; once there are two, and nothing says that they belong together, each of them is a question for the
-//! user.
+//! A binding consists of an address and a certificate. The first certificate seen for an address gets basic
+//! trust. If there is a second certificate for the address, and no evidence that both belong together, the user
+//! must decide about each of them.
 
 use talaria_cert::Fingerprint;
 
@@ -12,30 +12,30 @@ use crate::Level;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]
 pub enum Policy {
-    /// Nothing: what follows from what was seen.
+    /// No decision: the result depends on the observations.
     #[default]
     Auto = 1,
-    /// It is right.
+    /// The binding is correct.
     Good = 2,
-    /// Not known, and not to be asked about.
+    /// The user does not know, and does not want to be asked.
     Unknown = 3,
-    /// It is wrong.
+    /// The binding is wrong.
     Bad = 4,
-    /// It has to be asked about.
+    /// The user wants to be asked.
     Ask = 5,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 5] = [Self::Auto, Self::Good, Self::Unknown, Self::Bad, Self::Ask];
 
-    /// The policy with a number of `GnuPG`'s.
+    /// The policy with one of `GnuPG`'s numbers.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&policy| policy as u8 == number)
     }
 
-    /// Its name.
+    /// The name of the policy.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Policy {
         }
     }
 
-    /// How much a binding with it is believed, where nobody can be asked.
+    /// The trust level of a binding with this policy, where no user can be asked.
     #[must_use]
     pub fn level(self) -> Level {
         match self {
@@ -60,8 +60,9 @@ impl Policy {
     }
 }
 
-/// What holds of a binding that is recorded under several names of one address, as a domain can be written in two
-/// ways: the user's strictest decision, [`Policy::Auto`] if there is none.
+/// The effective decision about a binding that is recorded under several spellings of one address, such as the
+/// two spellings of an internationalized domain: the user's strictest decision. [`Policy::Auto`] if there is
+/// none.
 pub fn strictest(policies: impl IntoIterator<Item = Policy>) -> Policy {
     let strictness = |policy: &Policy| match policy {
         Policy::Auto => 0,
@@ -76,17 +77,17 @@ pub fn strictest(policies: impl IntoIterator<Item = Policy>) -> Policy {
 /// The result for a binding.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Decision {
-    /// The policy in force.
+    /// The effective policy.
     pub policy: Policy,
-    /// Other certificates for the same address, if they are why it has to be asked about, in the order of
-    /// their fingerprints.
+    /// Other certificates for the same address, in the order of their fingerprints, if they are the reason to ask
+    /// the user.
     pub conflicts: Vec<Fingerprint>,
-    /// The certificate is one's own.
+    /// Whether the certificate is the user's own.
     pub own: bool,
 }
 
 impl Decision {
-    /// How much the binding is believed; `default` is the policy of those that are left to themselves.
+    /// The trust level of the binding; `default` is the policy of bindings without a decision.
     #[must_use]
     pub fn level(&self, default: Policy) -> Level {
         match self.policy {
@@ -100,14 +101,15 @@ impl Decision {
 /// Facts about a binding besides the user's policy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Evidence {
-    /// The certificate is ultimately trusted.
+    /// Whether the certificate is ultimately trusted.
     pub own: bool,
-    /// An ultimately trusted key certified the user ID.
+    /// Whether an ultimately trusted key certified the user ID.
     pub certified: bool,
 }
 
-/// Decides about a binding. `others` are the other certificates for the address, ascending; `mutual` says
-/// whether two certificates certified each other for it: 0 is the one in question, 1 the first of `others`.
+/// Decides about a binding. `others` are the other certificates for the address, in ascending order. `mutual`
+/// says whether two certificates certified each other for the address; index 0 is the certificate in question, 1
+/// the first of `others`.
 pub fn decide(
     recorded: Policy,
     known: Evidence,
@@ -122,8 +124,8 @@ pub fn decide(
     if recorded == Policy::Auto && (own || known.certified) {
         return settled(Policy::Good);
     }
-    // Keys that certified each other are those of one person; so are, by the order of fingerprints, those
-    // that such a key and another certified.
+    // Keys that certified each other belong to one person. In the order of fingerprints, this extends to keys
+    // that certified each other with one of those keys.
     let count = others.len() + 1;
     let mut ours = vec![false; count];
     ours[0] = true;
@@ -145,8 +147,8 @@ pub fn decide(
     Decision { policy, conflicts, own }
 }
 
-/// The validity of a certificate by those of its bindings, in the order of its user IDs: `None` for one that
-/// has expired.
+/// The validity of a certificate, given the levels of its bindings in the order of its user IDs. `None` stands
+/// for an expired user ID.
 #[must_use]
 pub fn best(levels: impl IntoIterator<Item = Option<Level>>) -> Level {
     let mut best = None;
@@ -163,18 +165,18 @@ pub fn best(levels: impl IntoIterator<Item = Option<Level>>) -> Level {
 /// The statistics of a binding.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct History {
-    /// How many signatures were verified, or messages encrypted.
+    /// Number of verified signatures or encrypted messages.
     pub count: u64,
-    /// When first, in seconds since 1970; 0 for never.
+    /// Time of the first one, in seconds since 1970; 0 for never.
     pub first: u32,
-    /// When last.
+    /// Time of the last one.
     pub last: u32,
-    /// On how many days.
+    /// Number of different days.
     pub days: u64,
 }
 
 impl History {
-    /// From the times, in any order.
+    /// Computes the statistics of a list of times, in any order.
     #[must_use]
     pub fn of(times: impl IntoIterator<Item = u32>) -> Self {
         const DAY: u32 = 86400;
@@ -191,7 +193,7 @@ impl History {
     }
 }
 
-/// How much has been seen, as `GnuPG` tells it: 1 nothing, 2 too little, 3 enough for basic trust, 4 a lot.
+/// The amount of observations, in `GnuPG`'s numbers: 1 none, 2 too few, 3 enough for basic trust, 4 many.
 #[must_use]
 pub fn amount(signatures: History, encryptions: History) -> u8 {
     const BASIC: u64 = 2 * 4;
