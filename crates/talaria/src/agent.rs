@@ -1,8 +1,9 @@
-//! Keys in GnuPG's agent, which may have them on disk or on a card.
+//! Keys in gpg-agent, which may have them on disk or on a card.
 //!
-//! The secret stays there: the agent signs digests and unwraps session keys, and asks for passphrases and
-//! PINs itself unless some were given. The crate that does this for Sequoia wants a compiler of Cap'n Proto
-//! where it is built, and an asynchronous runtime where it runs; what is needed of the protocol is little.
+//! The secret key stays in the agent. The agent signs digests and unwraps session keys, and asks for
+//! passphrases and PINs itself unless some were given. Sequoia's own crate for gpg-agent needs a Cap'n Proto
+//! compiler to build and an asynchronous runtime to run. This module implements only the small part of the
+//! protocol that talaria needs.
 
 mod assuan;
 mod expression;
@@ -31,36 +32,36 @@ use self::expression::Expression;
 use crate::keys::{of_make, with_parsed};
 use crate::{Error, Stores};
 
-/// Why the agent did not do what was asked.
+/// The reason why gpg-agent did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// There is none, and none was to be started.
+    /// No agent is running, and none may be started.
     #[error("gpg-agent does not run")]
     Absent,
-    /// GnuPG does not say where the agent is.
+    /// The program gpgconf, which knows the agent's socket, cannot be run.
     #[error("cannot run gpgconf")]
     Gpgconf(#[source] io::Error),
     /// The connection to the agent failed.
     #[error("cannot talk to gpg-agent at {}", socket.display())]
     Io {
-        /// Where it listens.
+        /// The path of the agent's socket.
         socket: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The agent refused, or the user did.
+    /// The agent or the user refused the request.
     #[error("gpg-agent refuses: {0}")]
     Refused(Refusal),
-    /// What the agent says makes no sense.
+    /// The answer of the agent cannot be understood.
     #[error("gpg-agent answers with {0}")]
     Malformed(&'static str),
 }
 
-/// What the agent says when it refuses, and what can be done where that is known.
+/// The refusal of the agent, with a remedy where one is known.
 #[derive(Debug)]
 pub struct Refusal {
-    /// Of libgpg-error, without the part of GnuPG that it comes from.
+    /// The code of libgpg-error, without the error source.
     code: u16,
     text: String,
 }
@@ -86,38 +87,38 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// An error on its way through Sequoia, which hands on what an error comes from, but not its type.
+/// Carries an [`AgentError`] through Sequoia, which preserves the chain of causes but not the type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Passed(#[source] AgentError);
 
-/// A certificate of which an agent has secrets.
+/// A certificate whose secret keys, or some of them, are in the agent.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// What is said of the certificate.
+    /// The summary of the certificate.
     pub summary: Summary,
-    /// The keys of it whose secrets the agent has.
+    /// The keys whose secrets the agent has.
     pub secrets: Vec<Fingerprint>,
 }
 
 /// Whether to start an agent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Start {
-    /// Only one that runs already is used.
+    /// Use an agent only if it runs already.
     Never,
-    /// One is started if none runs.
+    /// Start an agent if none runs.
     IfAbsent,
 }
 
-/// GnuPG's agent.
+/// A client of gpg-agent.
 #[derive(Clone)]
 pub struct Agent {
     socket: PathBuf,
-    /// Given for its keys; without any the agent asks by itself.
+    /// Passphrases for keys in the agent; without any the agent asks for them itself.
     passwords: Vec<Password>,
 }
 
-/// Without the passphrases.
+/// Leaves the passphrases out.
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent").field("socket", &self.socket).finish_non_exhaustive()
@@ -125,12 +126,12 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// The agent of the user's GnuPG home directory. It asks for passphrases itself unless `passwords` has
-    /// some.
+    /// Finds the agent of the user's GnuPG home directory. The agent asks for passphrases itself if
+    /// `passwords` is empty.
     ///
     /// # Errors
     ///
-    /// [`AgentError::Absent`] if none runs; [`AgentError::Gpgconf`]; [`AgentError::Io`].
+    /// [`AgentError::Absent`] if no agent runs; [`AgentError::Gpgconf`]; [`AgentError::Io`].
     pub fn find(start: Start, passwords: Vec<Password>) -> Result<Self, AgentError> {
         let socket = gpgconf(&["--list-dirs", "agent-socket"])?;
         let agent = Self { socket: PathBuf::from(socket), passwords };
@@ -159,7 +160,7 @@ impl Agent {
         }
     }
 
-    /// The keygrips of all secrets that the agent has or knows a card for.
+    /// The keygrips of all secret keys that the agent has, on disk or on a known card.
     ///
     /// # Errors
     ///
@@ -178,12 +179,12 @@ impl Agent {
         Ok(keygrips)
     }
 
-    /// The certificates in `stores` of which the agent has secrets, and how many of its secrets belong to none
-    /// of them.
+    /// The certificates in `stores` whose secret keys the agent has, and the number of the agent's secret
+    /// keys that belong to none of these certificates.
     ///
     /// # Errors
     ///
-    /// [`Error::Agent`], or what reading can meet.
+    /// [`Error::Agent`], or errors of reading the stores.
     pub fn held(&self, stores: &Stores, now: u32) -> Result<(Vec<Held>, usize), Error> {
         let keygrips = self.keygrips()?;
         let mut held: Vec<Held> = Vec::new();
@@ -216,12 +217,13 @@ impl Agent {
         Ok((held, unknown))
     }
 
-    /// The newest key of `cert` that may sign at `now`, in seconds since 1970, and that the agent has.
+    /// The newest signing key of `cert` that is valid at `now`, in seconds since 1970, and that the agent
+    /// has.
     ///
     /// # Errors
     ///
     /// [`Error::Message`] if the certificate may not sign; [`Error::NoSecret`] if the agent has none of its
-    /// keys; [`Error::Agent`].
+    /// signing keys; [`Error::Agent`].
     pub fn signing_key(
         &self,
         cert: &openpgp::Cert,
@@ -242,11 +244,13 @@ impl Agent {
         Err(Error::NoSecret { name: cert.fingerprint().to_hex() })
     }
 
-    /// The primary key of `cert`, if it may certify at `now`, in seconds since 1970, and the agent has it.
+    /// The primary key of `cert`, if the key may certify at `now`, in seconds since 1970, and the agent has
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if it may not; [`Error::NoSecret`] if the agent does not have it; [`Error::Agent`].
+    /// [`Error::Message`] if the key may not certify; [`Error::NoSecret`] if the agent does not have it;
+    /// [`Error::Agent`].
     pub fn certifier(
         &self,
         cert: &openpgp::Cert,
@@ -259,11 +263,11 @@ impl Agent {
         if self.has(&key)? { Ok(Box::new(self.key(key))) } else { Err(Error::NoSecret { name }) }
     }
 
-    /// The keys that decrypt of all certificates in `stores` of which the agent has the secrets.
+    /// The decryption keys of all certificates in `stores` whose secret keys the agent has.
     ///
     /// # Errors
     ///
-    /// [`Error::Agent`], or what reading can meet.
+    /// [`Error::Agent`], or errors of reading the stores.
     pub fn decryption_keys(&self, stores: &Stores, now: u32) -> Result<Vec<DecryptionKey>, Error> {
         let keygrips = self.keygrips()?;
         let mut keys: Vec<DecryptionKey> = Vec::new();
@@ -296,7 +300,7 @@ impl Agent {
         Connection::open(&self.socket)
     }
 
-    /// A connection on which the agent knows which key is meant, and how to ask the user.
+    /// Opens a connection, and tells the agent which key to use and how to ask the user.
     fn session(
         &self,
         command: &str,
@@ -317,8 +321,9 @@ impl Agent {
         Ok(connection)
     }
 
-    /// Lets `work` run with each of the passphrases until one does, or once if the agent asks by itself.
-    /// A card gets no further one after a wrong one: it allows three, and then none, not even the right one.
+    /// Calls `work` with each passphrase until one succeeds, or once if the agent asks for it itself. After a
+    /// wrong PIN no other is tried on a card: a card allows three wrong PINs and then accepts none, not even
+    /// the right one.
     fn each_password<T>(
         &self,
         mut work: impl FnMut(Option<&Password>) -> Result<T, AgentError>,
@@ -334,7 +339,7 @@ impl Agent {
     }
 }
 
-/// A key in the agent.
+/// A secret key in the agent.
 struct AgentKey {
     agent: Agent,
     public: Key<PublicParts, UnspecifiedRole>,
@@ -420,10 +425,10 @@ impl Decryptor for AgentKey {
     }
 }
 
-/// In front of a point of which a card has given nothing but the coordinate that counts. GnuPG puts it there.
+/// The prefix that GnuPG puts before a point of which a card has returned the x-coordinate only.
 const ABSCISSA_ONLY: u8 = 0x41;
 
-/// What is in a block of PKCS #1 (RFC 8017, section 7.2): behind `0 2`, octets that are not 0, and a 0.
+/// The content of a PKCS #1 block (RFC 8017, section 7.2), which follows `0 2`, nonzero octets, and a 0.
 fn unpadded(block: &[u8]) -> Result<&[u8], AgentError> {
     let block = block.strip_prefix(&[0]).unwrap_or(block);
     let rest = block.strip_prefix(&[2]);
@@ -438,7 +443,7 @@ fn keygrip(key: &Key<PublicParts, UnspecifiedRole>) -> Option<Keygrip> {
     with_parsed(key, |key: &talaria_cert::Key<'_>| talaria_cert::Key::keygrip(key)).flatten()
 }
 
-/// The first line of what gpgconf says.
+/// The first line of gpgconf's output.
 fn gpgconf(args: &[&str]) -> Result<String, AgentError> {
     let mut command = Command::new("gpgconf");
     command.args(args).stdin(Stdio::null()).stderr(Stdio::null());

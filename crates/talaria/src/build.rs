@@ -1,5 +1,5 @@
-//! Bulk build of a store from dumps: reading, parsing and checking on one side, appending on the
-//! other, at the same time.
+//! Bulk build of a store from dumps. One thread reads, parses and checks certificates while another appends
+//! them to the store.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
@@ -15,29 +15,29 @@ use crate::import::Rejected;
 use crate::source::{compression, fill};
 use crate::{Error, Input, Monitor, Progress};
 
-/// Bytes that are read, parsed and committed at a time: 16 MiB.
+/// The number of bytes read, parsed and committed at a time: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Batches that wait to be appended at most.
+/// The maximum number of batches that wait to be appended.
 const QUEUE: usize = 2;
 
-/// Rejected certificates that a report names; beyond that they are only counted.
+/// The maximum number of rejected certificates listed in a report; further ones are only counted.
 const REJECTED_MAX: usize = 1000;
 
-/// What a build did.
+/// The report on a build.
 #[derive(Debug, Default)]
 pub struct BuildReport {
-    /// Certificates in the store, and how many came more than once.
+    /// The number of certificates in the store, and of those that occurred more than once.
     pub built: Built,
-    /// Where an earlier build was taken up, in bytes of the inputs; 0 if it is a new one.
+    /// The position at which an interrupted build was resumed, in bytes of the inputs; 0 for a new build.
     pub resumed: u64,
-    /// What was not taken, the first thousand: the input and the reason.
+    /// The first thousand rejected certificates: the input and the reason.
     pub rejected: Vec<(Input, Rejected)>,
-    /// How much was not taken.
+    /// The number of all rejected certificates.
     pub rejected_count: u64,
 }
 
-/// One batch on its way from the reader to the store.
+/// One batch between the reader and the store.
 struct Parcel {
     drafts: Vec<Draft>,
     rejected: Vec<(usize, Reject)>,
@@ -48,9 +48,9 @@ struct Parcel {
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if `target` exists or an input cannot be read; [`Error::NoCertificates`] if there is nothing to
-/// build from, and no store is left then; [`Error::Interrupted`]. The same call takes the build up where it was
-/// left.
+/// [`Error::Io`] if `target` exists or an input cannot be read; [`Error::NoCertificates`] if the inputs have
+/// no certificate, and then no store is left behind; [`Error::Interrupted`]. The same call resumes an
+/// interrupted build.
 pub fn build(
     target: &Path,
     inputs: &[Input],
@@ -94,7 +94,7 @@ pub fn build(
             progress.bytes = done_before(reached);
             progress.certs = builder.appended();
             (monitor.report)(progress);
-            // Dropping the receiver ends the reader.
+            // Dropping the receiver stops the reader.
             monitor.check()?;
         }
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -118,7 +118,7 @@ pub fn build(
     Ok(report)
 }
 
-/// Reads the inputs from a position on, until they end or nobody listens.
+/// Reads the inputs from a position on, until they end or the receiver is gone.
 fn produce(
     inputs: &[Input],
     from: Position,
@@ -160,7 +160,7 @@ fn parcel(input: usize, start: u64, batch: &Batch, options: &BuildOptions, end: 
     Parcel { drafts, rejected, reached: Position { input, offset: end } }
 }
 
-/// Opens an input, `start` bytes of its packets passed over.
+/// Opens an input and skips the first `start` bytes of its packets.
 fn open(input: &Input, start: u64) -> io::Result<Box<dyn Read>> {
     let stream: Box<dyn Read> = match input {
         Input::Stdin => {
@@ -194,20 +194,20 @@ fn open(input: &Input, start: u64) -> io::Result<Box<dyn Read>> {
     at(stream, start)
 }
 
-/// `stream` without its first `start` bytes.
+/// Skips the first `start` bytes of `stream`.
 fn at(mut stream: Box<dyn Read>, start: u64) -> io::Result<Box<dyn Read>> {
     io::copy(&mut stream.by_ref().take(start), &mut io::sink())?;
     Ok(stream)
 }
 
-/// The packets of a stream, which may be armored.
+/// The packets of a stream that may be armored.
 fn uncompressed(stream: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut stream = BufReader::with_capacity(1 << 16, stream);
     let is_binary = stream.fill_buf()?.first().is_none_or(|first| first & 0x80 != 0);
     Ok(if is_binary { Box::new(stream) } else { Box::new(Armor::new(stream)) })
 }
 
-/// Puts the dump files of a folder in its place, in the order of their names.
+/// Replaces each folder by the dump files in it, in the order of their names.
 fn expand(inputs: &[Input]) -> Result<Vec<Input>, Error> {
     let mut all = Vec::new();
     for input in inputs {
@@ -244,7 +244,7 @@ fn expand(inputs: &[Input]) -> Result<Vec<Input>, Error> {
     Ok(all)
 }
 
-/// The inputs by name, size and time, so that a build is only taken up if they are the same.
+/// A description of the inputs by name, size and time, so that a build is resumed only with the same inputs.
 fn describe(inputs: &[Input]) -> Result<String, Error> {
     let mut text = String::new();
     for input in inputs {
@@ -256,7 +256,7 @@ fn describe(inputs: &[Input]) -> Result<String, Error> {
                 let full: PathBuf = path.canonicalize().map_err(io)?;
                 format!("{} {} {time:?}\n", full.display(), meta.len())
             }
-            // What came through a pipe does not come again.
+            // Data from a pipe cannot be read a second time.
             Input::Stdin | Input::Url(_) => format!("- {:?}\n", std::time::SystemTime::now()),
         };
         text.push_str(&line);

@@ -1,9 +1,9 @@
-//! Certifying user IDs: saying of the certificates of others whose they are.
+//! Certifying user IDs: confirming that user IDs belong to the holders of certificates.
 //!
-//! A certification is believed by everybody who believes its maker, so it is made of what the user has named and
-//! of nothing else. A fingerprint names a certificate with all of its user IDs; an address or a user ID names
-//! those that are exactly that. A key ID, the fingerprint of a subkey and a part of a name are no names here:
-//! others can have them made, or get them.
+//! Everybody who trusts the certifier believes a certification. So talaria certifies only the user IDs that
+//! the user has named exactly. A fingerprint stands for all user IDs of a certificate; an address or a user
+//! ID stands for the user IDs that match exactly. A key ID, the fingerprint of a subkey and a part of a name
+//! are not accepted here: other people can obtain or generate keys with them.
 
 use std::ops::ControlFlow;
 use std::time::SystemTime;
@@ -21,53 +21,53 @@ use talaria_store::{Order, Outcome, Query, Row};
 use crate::keys::of_make;
 use crate::{Error, Stores, described};
 
-/// Certificates that are looked at for one name.
+/// The maximum number of certificates examined for one name.
 const CANDIDATES_MAX: usize = 50;
 
-/// User IDs that are to be certified.
+/// User IDs to certify.
 #[derive(Clone, Debug)]
 pub struct Certifiable {
-    /// Their certificate.
+    /// The certificate of the user IDs.
     pub cert: openpgp::Cert,
-    /// The user IDs, at least one.
+    /// The user IDs to certify, at least one.
     pub user_ids: Vec<UserID>,
-    /// User IDs of the certificate that are valid as well, and are not certified.
+    /// Other valid user IDs of the certificate, which are not to be certified.
     pub left_out: Vec<UserID>,
 }
 
-/// What became of a user ID that was to be certified.
+/// The result for a user ID that was to be certified.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Certified {
-    /// It is certified now.
+    /// The user ID has been certified now.
     Now,
-    /// The same was said of it before, and still holds.
+    /// An equal certification existed before and is still valid.
     Before,
 }
 
-/// What was certified.
+/// The result of certifying.
 #[derive(Clone, Debug)]
 pub struct Certifications {
-    /// The certificate, with the certifications.
+    /// The certificate with the certifications.
     pub cert: openpgp::Cert,
-    /// What became of each user ID.
+    /// The result for each user ID.
     pub user_ids: Vec<(UserID, Certified)>,
-    /// The date of the last certification that was made, which may be a second ahead.
+    /// The date of the last new certification, which may be a second ahead of the clock.
     pub made: Option<SystemTime>,
 }
 
-/// How a certificate is named whose user IDs are to be certified.
+/// The exact name of a certificate whose user IDs are to be certified.
 enum Name {
-    /// By the fingerprint of its primary key.
+    /// The fingerprint of the primary key.
     Fingerprint(Vec<u8>),
-    /// By a user ID, or the address in one.
+    /// A user ID, or the address in one.
     Text(Text),
 }
 
-/// What names a user ID.
+/// The exact name of a user ID.
 enum Text {
-    /// Its address.
+    /// The address of the user ID.
     Address(Address),
-    /// All of it.
+    /// The whole user ID.
     Whole(String),
 }
 
@@ -95,14 +95,14 @@ impl Text {
 }
 
 impl Stores {
-    /// What `name` says is to be certified: the user IDs `user_ids` of the certificate; without any, all that are
-    /// valid if `name` is its fingerprint, or those that `name` is.
+    /// The user IDs to certify of the certificate `name`: those in `user_ids`. If `user_ids` is empty, all
+    /// valid user IDs if `name` is the fingerprint, otherwise the valid user IDs that match `name`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Inexact`] for what is only like a name; [`Error::Ambiguous`];
-    /// [`Error::Message`] if the certificate is revoked or has expired; [`Error::NoUserId`] if it has no such
-    /// user ID that is valid; what reading can meet.
+    /// [`Error::NotFound`]; [`Error::Inexact`] for a partial match; [`Error::Ambiguous`]; [`Error::Message`]
+    /// if the certificate is revoked or has expired; [`Error::NoUserId`] if the certificate has no matching
+    /// valid user ID; errors of reading the stores.
     pub fn certifiable(
         &self,
         name: &str,
@@ -147,12 +147,12 @@ impl Stores {
         Ok(Certifiable { cert, user_ids: chosen, left_out })
     }
 
-    /// Certifies user IDs with the primary key of `by`, which `signer` unlocks, and puts the certifications into
-    /// the store. What `by` has said before of a user ID, and still holds, is not said again.
+    /// Certifies user IDs with the primary key of `by`, which `signer` unlocks, and writes the certifications
+    /// to the store. A certification by `by` with the same content that is still valid is not repeated.
     ///
     /// # Errors
     ///
-    /// Those of `signer`; [`Error::KeyRefused`]; what writing can meet.
+    /// The errors of `signer`; [`Error::KeyRefused`]; errors of writing the store.
     pub fn certify(
         &mut self,
         what: &Certifiable,
@@ -201,7 +201,7 @@ impl Stores {
         Ok(Certifications { cert, user_ids, made })
     }
 
-    /// How `name` names a certificate, if it does so exactly.
+    /// Parses `name` as an exact name of a certificate.
     fn exact_name(&self, name: &str, now: u32) -> Result<Name, Error> {
         let query: Query = name.parse()?;
         match query {
@@ -223,8 +223,8 @@ impl Stores {
         Err(Error::Inexact { query: query.to_string(), candidates: self.described(&rows)? })
     }
 
-    /// The certificate with this fingerprint, which has to be that of its primary key: anybody can add the
-    /// subkeys of others to a certificate.
+    /// The certificate whose primary key has this fingerprint. A subkey does not count: anybody can add other
+    /// people's subkeys to a certificate.
     fn with_fingerprint(&self, bytes: &[u8], now: u32) -> Result<Row, Error> {
         let query = Query::Fingerprint(bytes.to_vec());
         let mut rows = self.rows(&query, now)?;
@@ -238,7 +238,7 @@ impl Stores {
         Err(Error::Inexact { query: query.to_string(), candidates: self.described(&rows)? })
     }
 
-    /// The one certificate with a valid user ID that `text` names, and all its valid user IDs.
+    /// The only certificate with a valid user ID that matches `text`, and all its valid user IDs.
     fn named(
         &self,
         text: &Text,
@@ -275,7 +275,7 @@ impl Stores {
         }
     }
 
-    /// What `query` names; nothing if it names nothing.
+    /// The certificates that match `query`; an empty list if there is none.
     fn rows(&self, query: &Query, now: u32) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
         let visited = self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
@@ -305,7 +305,7 @@ impl Stores {
     }
 }
 
-/// Whether a certificate has a user ID that `text` names, whatever has become of it.
+/// Whether a certificate has a user ID that matches `text`, valid or not.
 fn is_in(row: &Row, text: &Text) -> bool {
     row.summary.user_ids.iter().any(|user_id| match &user_id.content {
         UserIdContent::Text(bytes) => text.names(&UserID::from(bytes.as_slice())),
@@ -313,7 +313,7 @@ fn is_in(row: &Row, text: &Text) -> bool {
     })
 }
 
-/// The user IDs of `cert` that are valid, to listings as well as to those who encrypt.
+/// The user IDs of `cert` that are valid both for listings and for encryption.
 fn valid(
     cert: &openpgp::Cert,
     row: &Row,

@@ -1,8 +1,8 @@
-//! Compressed inputs: what a file is compressed with, by its first bytes, and its content as a stream.
+//! Compressed inputs: detection of the format by the first bytes, and decompression as a stream.
 //!
-//! Content is decompressed as it is read, so however much of it there is, memory is that of the window that the
-//! format asks for. None of the formats can be mistaken for OpenPGP data: their first bytes are those of text, or
-//! longer than any packet header.
+//! Content is decompressed while it is read, so memory use depends only on the window size of the format. The
+//! formats cannot be mistaken for OpenPGP data: their first bytes are those of text, or longer than any
+//! packet header.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -12,9 +12,9 @@ use lzma_rust2::XzReader;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
-/// First bytes that are enough to tell.
+/// The number of first bytes that identify the format.
 pub(crate) const MAGIC_BYTES: usize = 10;
-/// Bytes of content that are decoded at a time: 64 KiB.
+/// The number of bytes decoded at a time: 64 KiB.
 const STEP_BYTES: usize = 64 << 10;
 
 /// A format of compressed files.
@@ -26,7 +26,7 @@ pub(crate) enum Compression {
     Zstd,
     /// The .xz file format, version 1.
     Xz,
-    /// bzip2, as its program writes it.
+    /// bzip2, as the program bzip2 writes it.
     Bzip2,
 }
 
@@ -37,7 +37,7 @@ impl Compression {
             [0x1F, 0x8B, 8, ..] => Some(Self::Gzip),
             [0x28, 0xB5, 0x2F, 0xFD, ..] => Some(Self::Zstd),
             [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
-            // The level, and then a block or the end.
+            // The compression level, then the start of a block or the end.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => {
                 Some(Self::Bzip2)
@@ -46,8 +46,8 @@ impl Compression {
         }
     }
 
-    /// The content of `input`, which starts with the first byte of the file. Several files one after the other
-    /// are read as one, as the programs of the formats do.
+    /// The content of `input`, which begins with the first byte of the file. Concatenated compressed files
+    /// are read as one, as the programs of these formats do.
     pub(crate) fn content<'r>(self, input: impl Read + 'r) -> Box<dyn Read + 'r> {
         match self {
             Self::Gzip => Box::new(MultiGzDecoder::new(input)),
@@ -58,7 +58,7 @@ impl Compression {
     }
 }
 
-/// The content of zstd frames, one after the other.
+/// The content of concatenated zstd frames.
 struct Frames<R> {
     input: R,
     decoder: FrameDecoder,
@@ -70,7 +70,7 @@ impl<R: BufRead> Frames<R> {
         Self { input, decoder: FrameDecoder::new(), in_frame: false }
     }
 
-    /// Begins the next frame. Returns whether there is one.
+    /// Begins the next frame; `false` if there is none.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.input.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.input) {
@@ -78,7 +78,7 @@ impl<R: BufRead> Frames<R> {
                     self.in_frame = true;
                     return Ok(true);
                 }
-                // Its content is for others.
+                // Skippable frames contain data for other programs.
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,
                     ..
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// What a program makes of `bytes`.
+    /// The output of a compression program for `bytes`.
     fn compressed(program: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         let file = tempfile::NamedTempFile::new().ok()?;
         std::fs::write(file.path(), bytes).ok()?;
@@ -151,7 +151,7 @@ mod tests {
             let mut content = Vec::new();
             format.content(&both[..]).read_to_end(&mut content).unwrap();
             assert!(content == expected, "{program}");
-            // A file that is cut off is no whole one.
+            // A truncated file is an error.
             let cut = &both[..both.len() - 4];
             assert!(format.content(cut).read_to_end(&mut Vec::new()).is_err(), "{program}");
         }

@@ -1,7 +1,9 @@
-//! Dumps: folders of keyring files as SKS writes them, whole or what has changed since.
+//! Dumps: folders of keyring files in the layout of SKS, with the whole store or its changes since an earlier
+//! dump.
 //!
-//! All files of a dump are written under other names first, then renamed, so what is in a folder is
-//! complete. `talaria-dump.txt` says where in the change log it ends; it is the last to be written.
+//! All files of a dump are written under temporary names first and then renamed, so a folder holds complete
+//! files only. `talaria-dump.txt` records the position in the change log where the dump ends; it is written
+//! last.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write as _};
@@ -14,66 +16,66 @@ use talaria_cert::{Cert, Fingerprint};
 use crate::export::{Chosen, each};
 use crate::{Error, Exported, Monitor, Signatures, Stores, Token, date};
 
-/// Says where in the change log a dump ends.
+/// The file with the position in the change log where a dump ends.
 const STATE: &str = "talaria-dump.txt";
 
-/// Names certificates that are in the files and were deleted since.
+/// The file with the certificates that are in the dump but were deleted since.
 const DELETED: &str = "deleted.txt";
 
-/// The description that SKS puts beside its dumps.
+/// The description that SKS puts next to its dumps.
 const METADATA: &str = "metadata-sks-dump.txt";
 
-/// What a dump covers.
+/// The extent of a dump.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Extent {
-    /// All certificates; what the folder held before is replaced.
+    /// All certificates; the new dump replaces the earlier content of the folder.
     Whole,
-    /// What was added or changed since a token, in further files.
+    /// Certificates that were added or changed since a token, in additional files.
     Since(Token),
-    /// What was added or changed since the dump that is in the folder, in further files.
+    /// Certificates that were added or changed since the dump in the folder, in additional files.
     Increment,
 }
 
-/// What to dump.
+/// Options for a dump.
 #[derive(Clone, Debug)]
 pub struct DumpOptions {
-    /// Where to; made if it is not there.
+    /// The target folder; it is created if it does not exist.
     pub folder: PathBuf,
-    /// What is covered.
+    /// The extent of the dump.
     pub extent: Extent,
-    /// Certificates per file.
+    /// The number of certificates per file.
     pub per_file: usize,
-    /// Which signatures.
+    /// The signatures to include.
     pub signatures: Signatures,
-    /// Whom the metadata names.
+    /// The host name in the metadata.
     pub hostname: String,
-    /// The present, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: u32,
 }
 
-/// What was dumped.
+/// The report on a dump.
 #[derive(Clone, Debug)]
 pub struct Dumped {
-    /// Certificates written.
+    /// The number of certificates written.
     pub certs: u64,
-    /// Bytes of their packets.
+    /// The number of bytes of their packets.
     pub bytes: u64,
-    /// The files with them.
+    /// The keyring files that were written.
     pub files: Vec<PathBuf>,
-    /// Certificates that are in files of the folder, or may be, and not in the store any more.
+    /// Certificates that are, or may be, in files of the folder, but no longer in the store.
     pub deleted: Vec<Fingerprint>,
-    /// Where the next increment starts.
+    /// The token where the next increment starts.
     pub token: Token,
 }
 
-/// Writes a dump. Whoever writes to the store meanwhile is not kept waiting; what was written since
-/// the start may be in the dump, and is in the next increment in any case.
+/// Writes a dump. It does not block writers to the store. Changes made after the start may be in the dump,
+/// and are in the next increment in any case.
 ///
 /// # Errors
 ///
-/// [`Error::Dump`] if there is nothing to go on from, or another dump is being written;
-/// [`Error::Token`]; what reading and writing can meet. The folder is as it was before, but for
-/// errors of the very last step, renaming: then there is no [`Extent::Increment`] of it.
+/// [`Error::Dump`] if there is no earlier dump to continue, or another dump is being written;
+/// [`Error::Token`]; errors of reading and writing. On an error the folder is unchanged, except for errors of
+/// the very last step, renaming: then no [`Extent::Increment`] can continue it.
 pub fn dump(
     stores: &Stores,
     options: &DumpOptions,
@@ -142,7 +144,7 @@ pub fn dump(
     Ok(Dumped { certs, bytes, files, deleted: exported.deleted, token })
 }
 
-/// Whether a certificate that was deleted came back.
+/// Whether a deleted certificate is in the store again.
 fn is_here(stores: &Stores, fingerprint: &str) -> Result<bool, Error> {
     let Ok(query) = fingerprint.parse() else { return Ok(false) };
     for opened in stores.iter() {
@@ -162,7 +164,7 @@ fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("sks-dump-")?.strip_suffix(".pgp")?.parse().ok()
 }
 
-/// A folder with a dump, locked.
+/// A locked folder with a dump.
 struct Folder {
     path: PathBuf,
     lock: File,
@@ -180,7 +182,7 @@ impl Folder {
             }
             Err(TryLockError::Error(error)) => return Err(failed("lock", path, error)),
         }
-        // What a dump that was killed has left.
+        // Remove the temporary files of a dump that was killed.
         for name in folder.names()? {
             if name.strip_suffix(".tmp").is_some_and(|name| number_of(name).is_some()) {
                 let path = folder.path.join(name);
@@ -210,7 +212,7 @@ impl Folder {
         Ok(self.numbers()?.into_iter().max().map_or(0, |last| last + 1))
     }
 
-    /// A text file of the folder, empty if it is not there.
+    /// The content of a text file of the folder; empty if the file does not exist.
     fn text(&self, name: &str) -> Result<String, Error> {
         let path = self.path.join(name);
         match fs::read_to_string(&path) {
@@ -220,7 +222,7 @@ impl Folder {
         }
     }
 
-    /// Where the dump that is there ends.
+    /// The position where the dump in the folder ends.
     fn state(&self) -> Result<Token, Error> {
         let text = self.text(STATE)?;
         let token = text.lines().find_map(|line| line.strip_prefix("token ")?.trim().parse().ok());
@@ -235,10 +237,10 @@ impl Folder {
         Ok(Metadata::parse(&self.text(METADATA)?))
     }
 
-    /// Gives what was written its names; with `replace`, takes other files of dumps away.
+    /// Renames the written files to their final names. With `replace`, removes the other files of dumps.
     fn publish(&self, written: Vec<Written>, replace: bool) -> Result<Vec<PathBuf>, Error> {
         if replace {
-            // A mix of two dumps is no dump.
+            // A mix of two dumps must not look like a dump.
             self.put(STATE, None)?;
         }
         let mut files = Vec::with_capacity(written.len());
@@ -259,7 +261,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// Writes a text file of the folder, or takes it away.
+    /// Writes a text file of the folder, or removes it for `None`.
     fn put(&self, name: &str, text: Option<String>) -> Result<(), Error> {
         let path = self.path.join(name);
         let Some(text) = text else {
@@ -285,7 +287,7 @@ impl Folder {
     }
 }
 
-/// A file that goes away with the value, unless its name was cleared.
+/// A file that is deleted on drop, unless its name was cleared.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -296,7 +298,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A file of a dump that has not got its name yet.
+/// A file of a dump before its renaming.
 struct Written {
     number: u32,
     temporary: Temporary,
@@ -335,7 +337,7 @@ impl DumpWriter<'_> {
         if open.certs == self.per_file { self.close() } else { Ok(()) }
     }
 
-    /// Ends the file that is open.
+    /// Finishes the open file.
     fn close(&mut self) -> Result<(), Error> {
         let Some(Open { temporary, out, md5, .. }) = self.open.take() else { return Ok(()) };
         let synced = || out.into_inner()?.sync_all();
@@ -347,12 +349,12 @@ impl DumpWriter<'_> {
     }
 }
 
-/// What SKS says about a dump.
+/// The SKS metadata of a dump.
 #[derive(Debug, Default)]
 struct Metadata {
-    /// Certificates in all files; one that is in several counts as often.
+    /// The number of certificates in all files; a certificate in several files counts several times.
     certs: u64,
-    /// The MD5 digest of each file, and its name.
+    /// The MD5 digest and the name of each file.
     files: Vec<(String, String)>,
 }
 
@@ -385,7 +387,7 @@ impl Metadata {
     }
 }
 
-/// A time as SKS writes it, in UTC.
+/// A time in the format of SKS, in UTC.
 fn time(seconds: u32) -> String {
     let (year, month, day) = date(seconds);
     let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);

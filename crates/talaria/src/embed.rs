@@ -1,9 +1,8 @@
-//! What a program in another language embeds: sealing, opening, signing and checking of what is in memory,
-//! with keys and certificates that come as bytes, armored or not.
+//! The base of the language bindings: encrypting, decrypting, signing and verifying data in memory, with keys
+//! and certificates that are given as bytes, armored or not.
 //!
-//! The bindings are made of this. Unlike the library below, it reads the clock, holds its locks itself, and
-//! notices that a store has changed, so every value can be kept as long as the program runs and be used by
-//! all of its threads.
+//! Unlike the library below it, this module reads the clock, does its own locking, and notices changes of a
+//! store. So every value can be kept while the program runs, and all threads of the program can use it.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -25,7 +24,7 @@ use talaria_store::{Access, Order, Query, StoreError};
 
 use crate::{Error, Stores};
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970.
 fn now() -> u32 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
@@ -35,13 +34,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A sealer for passphrases and for all certificates in `certs`, each of which has one or more.
-/// `profile` is `None` for the newest that all of them have announced.
+/// A sealer for passphrases and for all certificates in `certs`. Each item of `certs` has one or more
+/// certificates. With `profile` as `None`, the sealer uses the newest packet format that all certificates
+/// have announced.
 ///
 /// # Errors
 ///
-/// [`Error::Message`]: nobody to seal for, no certificate where there should be one, or one that cannot be
-/// encrypted to.
+/// [`Error::Message`] if there is no recipient, an item without a certificate, or a certificate without a key
+/// to encrypt to.
 pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
     passphrases: &[P],
     certs: &[C],
@@ -56,17 +56,17 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
     Ok(Sealer::new(&recipients, options)?)
 }
 
-/// Opens messages with passphrases and secret keys. One message at a time: a program that opens on several
-/// threads has one for each.
+/// Decrypts messages with passphrases and secret keys, one message at a time. A program that decrypts in
+/// several threads needs one opener per thread.
 pub struct Opener(Mutex<talaria_message::Opener>);
 
 impl Opener {
-    /// Takes all secret keys in `keys`; the locked ones among them are unlocked with one of
-    /// `key_passphrases` when a message is for them.
+    /// An opener with all secret keys in `keys`. Locked keys are unlocked with one of `key_passphrases` when
+    /// a message is for them.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if there is no key where one should be.
+    /// [`Error::Message`] if an item of `keys` has no key.
     pub fn new<P: AsRef<[u8]>, K: AsRef<[u8]>>(
         passphrases: &[P],
         keys: &[K],
@@ -82,24 +82,24 @@ impl Opener {
         Ok(Self(Mutex::new(talaria_message::Opener::new(keys, passwords(passphrases)))))
     }
 
-    /// The content of a message, whose signatures nobody looks at.
+    /// The content of a message; its signatures are ignored.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`]; nothing of the message is returned.
+    /// [`Error::Message`]; no content is returned then.
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let nobody = Box::new(|_: &Issuer| Vec::new());
         let verifier = talaria_message::Verifier::new(nobody, policy(), now());
         Ok(lock(&self.0).open(&encrypted(sealed)?, &verifier)?.0)
     }
 
-    /// The content of a message and the reports on its signatures, none if it is not signed. With `signers`,
-    /// each of them must have made a good one.
+    /// The content of a message and the reports on its signatures; no reports if the message is not signed.
+    /// With `signers`, each of them must have made a good signature.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`], with [`MessageError::NotAccepted`] for a bad signature or one that is missing;
-    /// nothing of the message is returned.
+    /// [`Error::Message`], with [`MessageError::NotAccepted`] for a bad or missing signature; no content is
+    /// returned then.
     pub fn open_verified(
         &self,
         sealed: &[u8],
@@ -116,7 +116,7 @@ impl Opener {
     }
 }
 
-/// The policy of callers who expect signers, or none in particular.
+/// The acceptance policy for callers with or without expected signers.
 fn acceptance(signers: Option<&[Fingerprint]>, unsigned: Unsigned) -> Acceptance {
     match signers {
         Some(signers) => Acceptance::Expected(signers.to_vec()),
@@ -124,11 +124,11 @@ fn acceptance(signers: Option<&[Fingerprint]>, unsigned: Unsigned) -> Acceptance
     }
 }
 
-/// Fingerprints of certificates or keys, in hexadecimal.
+/// Parses fingerprints of certificates or keys, in hexadecimal.
 ///
 /// # Errors
 ///
-/// [`MessageError::Usage`] for anything else.
+/// [`MessageError::Usage`] for any other text.
 pub fn fingerprints<S: AsRef<str>>(texts: &[S]) -> Result<Vec<Fingerprint>, Error> {
     let parsed = |text: &S| {
         let digits: String = text.as_ref().chars().filter(|c| *c != ' ').collect();
@@ -140,37 +140,39 @@ pub fn fingerprints<S: AsRef<str>>(texts: &[S]) -> Result<Vec<Fingerprint>, Erro
     texts.iter().map(parsed).collect()
 }
 
-/// The message that only the recipients of `sealer` can read, signed with `key`.
+/// Encrypts a message for the recipients of `sealer`, signed with `key`.
 ///
 /// # Errors
 ///
-/// [`Error::Message`] if the key refuses.
+/// [`Error::Message`] if the key refuses to sign.
 pub fn seal_signed(sealer: &Sealer, plain: &[u8], key: &Key) -> Result<Vec<u8>, Error> {
     Ok(sealer.seal_signed(plain, std::slice::from_mut(&mut *lock(&key.signing)), now())?)
 }
 
-/// Does the work of a call from another language. A panic is a bug of ours, and an error like any other there.
+/// Runs the work of a call from another language. A panic is a bug in talaria, and the caller gets it as an
+/// error.
 ///
 /// # Errors
 ///
-/// That of `work`, or [`Error::Bug`].
+/// The error of `work`, or [`Error::Bug`].
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    // What a panic left behind is behind locks, which go on (see `lock`), or is dropped.
+    // Values that a panic left inconsistent are dropped, or are behind locks that tolerate it (see `lock`).
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Bug))
 }
 
-/// A secret key that signs.
+/// A secret key for signing.
 pub struct Key {
     signing: Mutex<SigningKey>,
     certificate: String,
 }
 
 impl Key {
-    /// The newest key that may sign of the one certificate in `bytes`, unlocked.
+    /// The newest signing key of the only certificate in `bytes`, unlocked.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if there is none, if there are more, or if the passphrase does not fit.
+    /// [`Error::Message`] if there is no such key, if there are several certificates, or if the passphrase
+    /// does not fit.
     pub fn from_bytes(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, Error> {
         let certs = parse(bytes)?;
         let [cert] = &certs[..] else {
@@ -191,7 +193,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if the key refuses.
+    /// [`Error::Message`] if the key refuses to sign.
     pub fn sign(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
         Ok(lock(&self.signing).sign(data, now())?)
     }
@@ -200,13 +202,13 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if the key refuses.
+    /// [`Error::Message`] if the key refuses to sign.
     pub fn sign_many<B: AsRef<[u8]> + Sync>(&self, data: &[B]) -> Result<Vec<Vec<u8>>, Error> {
         Ok(lock(&self.signing).sign_many(data, now())?)
     }
 }
 
-/// A store to read, or a keyring file.
+/// A store or keyring file, opened for reading.
 #[derive(Clone)]
 pub struct Certificates(Arc<Mutex<Stores>>);
 
@@ -215,33 +217,33 @@ impl Certificates {
     ///
     /// # Errors
     ///
-    /// What [`Stores::open`] can meet.
+    /// The errors of [`Stores::open`].
     pub fn open(path: &Path) -> Result<Self, Error> {
         let stores = Stores::open(&[path.to_owned()], Access::Read, now())?;
         Ok(Self(Arc::new(Mutex::new(stores))))
     }
 
-    /// All certificates that `query` names, as they are stored. Anybody can make a certificate with any
-    /// user ID: to encrypt, ask for a fingerprint, or use [`Self::recipient`].
+    /// All certificates that match `query`, as they are stored. Anybody can make a certificate with any user
+    /// ID: to encrypt, query a fingerprint or use [`Self::recipient`].
     ///
     /// # Errors
     ///
-    /// [`Error::Query`], [`Error::NotFound`], or what reading can meet.
+    /// [`Error::Query`], [`Error::NotFound`], or errors of reading the store.
     pub fn lookup(&self, query: &str) -> Result<Vec<Vec<u8>>, Error> {
         let certs = find(&lock(&self.0), &query.parse()?)?;
         Ok(certs.iter().map(|cert| cert.as_bytes().to_vec()).collect())
     }
 
-    /// The only certificate that `query` names and that can be encrypted to, as it is stored.
+    /// The only certificate that `query` names and that has a key to encrypt to, as it is stored.
     ///
     /// # Errors
     ///
-    /// What [`Stores::recipient`] can meet.
+    /// The errors of [`Stores::recipient`].
     pub fn recipient(&self, query: &str) -> Result<Vec<u8>, Error> {
         let stores = lock(&self.0);
         let query: Query = query.parse()?;
         let name = stores.recipient(&query, policy(), now())?.fingerprint().to_hex();
-        // Another certificate may have its key as a subkey.
+        // Another certificate may have the same key as a subkey.
         let mut found = find(&stores, &name.parse()?)?;
         found.retain(|cert| cert.fingerprint().to_string() == name);
         let cert = found.pop().ok_or(Error::NotFound { query: query.to_string() })?;
@@ -253,7 +255,7 @@ impl Certificates {
     }
 }
 
-/// All certificates that `query` names.
+/// All certificates that match `query`.
 fn find(stores: &Stores, query: &Query) -> Result<Vec<talaria_cert::Cert>, Error> {
     let mut fingerprints = Vec::new();
     stores.visit(std::slice::from_ref(query), Order::Insertion, now(), |_, row| {
@@ -264,13 +266,13 @@ fn find(stores: &Stores, query: &Query) -> Result<Vec<talaria_cert::Cert>, Error
     Ok(certs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Checks signatures, as of the time of each call.
+/// Verifies signatures, as of the time of each call.
 pub struct Verifier {
     current: Mutex<Current>,
     source: Source,
 }
 
-/// Where certificates come from.
+/// The source of the certificates.
 enum Source {
     Given(Arc<Vec<Cert>>),
     Store(Certificates),
@@ -281,11 +283,11 @@ struct Current {
     moment: Moment,
 }
 
-/// What a verifier has taken into account.
+/// The state of the source that a verifier has seen.
 #[derive(Clone, Copy, Eq, PartialEq)]
 struct Moment {
     now: u32,
-    /// The latest change of the store.
+    /// The number of the latest change of the store.
     change: i64,
 }
 
@@ -294,12 +296,12 @@ impl Verifier {
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if there is none where one should be.
+    /// [`Error::Message`] if an item of `certs` has no certificate.
     pub fn with_certs<B: AsRef<[u8]>>(certs: &[B]) -> Result<Self, Error> {
         Self::new(Source::Given(Arc::new(parse_all(certs)?)))
     }
 
-    /// A verifier with the certificates of a store, whatever is added to it later.
+    /// A verifier with the certificates of a store, including those added later.
     ///
     /// # Errors
     ///
@@ -315,12 +317,12 @@ impl Verifier {
         Ok(Self { current: Mutex::new(current), source })
     }
 
-    /// Checks a detached signature on `data`, or several one after the other. With `signers`, each of them
-    /// must have made a good one.
+    /// Verifies one or more detached signatures on `data`. With `signers`, each of them must have made a good
+    /// signature.
     ///
     /// # Errors
     ///
-    /// [`Error::Store`] only: whatever is wrong with a signature is in what is returned.
+    /// [`Error::Store`] only: an invalid signature is reported in the result.
     pub fn verify(
         &self,
         signature: &[u8],
@@ -337,11 +339,11 @@ impl Verifier {
         Ok(Verification::of(reports, &acceptance))
     }
 
-    /// Checks many signatures, each with its data, on all cores; Ed25519 signatures in batches.
+    /// Verifies many signatures, each with its data, on all cores; Ed25519 signatures in batches.
     ///
     /// # Errors
     ///
-    /// As [`Self::verify`].
+    /// The errors of [`Self::verify`].
     pub fn verify_many<S: AsRef<[u8]>, D: AsRef<[u8]>>(
         &self,
         items: &[(S, D)],
@@ -351,7 +353,7 @@ impl Verifier {
         let acceptance = acceptance(signers, Unsigned::Refused);
         let decoded: Vec<_> =
             items.iter().map(|(signature, _)| unarmored(signature.as_ref())).collect();
-        // What is one packet goes together.
+        // Single packets are verified together, in batches.
         let together: Vec<(&[u8], &[u8])> = decoded
             .iter()
             .zip(items)
@@ -374,12 +376,12 @@ impl Verifier {
         Ok(decoded.iter().zip(items).map(|(packets, (_, data))| of(packets, data)).collect())
     }
 
-    /// The verifier as of now. No lock is held while it works.
+    /// The verifier as of the current time. No lock is held while it works.
     fn current(&self) -> Result<Arc<talaria_message::Verifier<'static>>, Error> {
         let moment = self.source.moment()?;
         let mut current = lock(&self.current);
         if current.moment.change != moment.change {
-            // What it knows of certificates may have changed: a key may be revoked now.
+            // The cached certificates may be outdated: a key may have been revoked since.
             let lookup = self.source.lookup();
             current.verifier =
                 Arc::new(talaria_message::Verifier::new(lookup, policy(), moment.now));
@@ -420,17 +422,17 @@ impl Source {
     }
 }
 
-/// What came out of checking the signatures on a document.
+/// The result of verifying the signatures on a document.
 #[derive(Clone, Debug)]
 pub struct Verification {
-    /// The signature on which the decision rests.
+    /// The report on the signature that explains the decision.
     pub report: SignatureReport,
     /// Whether the document is accepted.
     pub decision: Result<Facts, NotAccepted>,
 }
 
 impl Verification {
-    /// By the policy, from at least one report.
+    /// Applies the policy to at least one report.
     fn of(mut reports: Vec<SignatureReport>, acceptance: &Acceptance) -> Self {
         let decision = acceptance.decide(&reports);
         let report = match acceptance.decisive(&reports) {
@@ -441,7 +443,7 @@ impl Verification {
     }
 }
 
-/// The reports on signatures on the same data.
+/// The reports on several signatures on the same data.
 fn several(
     verifier: &talaria_message::Verifier<'_>,
     packets: &[u8],
@@ -457,7 +459,7 @@ fn is_one_packet(bytes: &[u8]) -> bool {
     first_packet(bytes).is_some_and(|packet| packet.body.as_ptr_range().end == end)
 }
 
-/// The packets of an encrypted message, taken out of their armor if they have one.
+/// The packets of an encrypted message, without armor.
 fn encrypted(sealed: &[u8]) -> Result<Cow<'_, [u8]>, MessageError> {
     let found = Recognised::of(sealed, true).map_or(MessageKind::Other, |what| what.kind);
     if found != MessageKind::Encrypted {
@@ -470,7 +472,7 @@ fn passwords<B: AsRef<[u8]>>(texts: &[B]) -> Vec<Password> {
     texts.iter().map(|text| Password::from(text.as_ref())).collect()
 }
 
-/// All certificates in each of `inputs`.
+/// All certificates in all of `inputs`.
 fn parse_all<B: AsRef<[u8]>>(inputs: &[B]) -> Result<Vec<Cert>, Error> {
     let parsed = inputs.iter().map(|bytes| parse(bytes.as_ref()));
     Ok(parsed.collect::<Result<Vec<_>, _>>()?.concat())
@@ -484,34 +486,34 @@ fn parse(bytes: &[u8]) -> Result<Vec<Cert>, MessageError> {
     if certs.is_empty() { Err(NONE) } else { Ok(certs) }
 }
 
-/// What a caller in another language can do about an error.
+/// The kind of an error, for callers in other languages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorKind {
-    /// What was asked for does not go together.
+    /// The arguments contradict each other.
     Usage,
-    /// The bytes are not what they should be.
+    /// The bytes have the wrong format.
     Malformed,
-    /// What protects a message from changes does not hold, or is missing.
+    /// An integrity check of a message failed or is missing.
     Tampered,
-    /// None of the keys and passphrases opens the message.
+    /// No key and no passphrase decrypts the message.
     NoSecret,
-    /// A certificate cannot be encrypted to, or a key cannot sign or is locked.
+    /// A certificate has no key to encrypt to, or a key cannot sign or is locked.
     Key,
-    /// Something in a message cannot be computed here.
+    /// A message uses an algorithm or a form that is not supported.
     Unsupported,
-    /// A part of a message is larger than what is read of it.
+    /// A part of a message exceeds its limit.
     TooLarge,
-    /// There is no such store, or no such certificate in it.
+    /// The store does not exist, or has no such certificate.
     NotFound,
-    /// More than one certificate is called that, or none is called exactly that.
+    /// Several certificates match the name, or none matches it exactly.
     Ambiguous,
-    /// A signature of the message is bad, or one that it must have is missing.
+    /// A signature of the message is bad, or a required signature is missing.
     NotAccepted,
     /// The store cannot be read.
     Store,
-    /// A bug of ours: a panic that was stopped.
+    /// A bug in talaria: a panic that was caught.
     Bug,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 

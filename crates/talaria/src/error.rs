@@ -1,4 +1,4 @@
-//! What can go wrong with an operation.
+//! Errors of the operations.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use talaria_store::{QueryError, StoreError};
 
 use crate::agent::AgentError;
 
-/// Why an operation could not be done.
+/// The reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store refused.
+    /// The store reported an error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file of GnuPG could not be read or written.
     #[error(transparent)]
     Gnupg(#[from] GnupgError),
-    /// What is in a file of GnuPG is not what it should be.
+    /// The content of a GnuPG file is invalid.
     #[error("{name}: {source}")]
     Foreign {
         /// The file.
         name: String,
-        /// The fault.
+        /// The fault in the content.
         source: GnupgError,
     },
     /// A search is malformed.
@@ -40,153 +40,153 @@ pub enum Error {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The input is nothing that talaria knows.
+    /// The format of the input is unknown.
     #[error("{name}: {what}")]
     Unrecognised {
         /// The input.
         name: String,
-        /// What it looks like.
+        /// A guess at the format.
         what: &'static str,
     },
-    /// A folder was named as the store.
+    /// The path of a store is a folder.
     #[error("the store {} is {what}, not a file", path.display())]
     StoreFolder {
         /// The folder.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the folder.
         what: StoreFolderKind,
     },
-    /// Inputs to build a store from have no certificate.
+    /// The inputs for a new store have no certificate.
     #[error("{}: no certificates found{}", names.join(", "), reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())]
     NoCertificates {
         /// The inputs.
         names: Vec<String>,
-        /// Why the first thing in them was not taken, if there was one.
+        /// The reason why the first item in the inputs was rejected, if there was an item.
         reason: Option<String>,
     },
-    /// Nothing in the stores is called that.
+    /// No certificate in the stores matches the query.
     #[error("no certificate found for {query}")]
     NotFound {
-        /// What was looked for.
+        /// The query.
         query: String,
     },
-    /// A panic, which was stopped.
+    /// A panic was caught.
     #[error("internal error (panic) in talaria")]
     Bug,
-    /// A server did not answer as it should.
+    /// A server gave an error or an invalid answer.
     #[error("{url}: {source}")]
     Http {
-        /// What was asked for.
+        /// The requested URL.
         url: String,
         /// The error.
         source: Box<ureq::Error>,
     },
-    /// An address has no web key directory form.
+    /// A text is no e-mail address, so it has no Web Key Directory URL.
     #[error("{address} is not an e-mail address")]
     Address {
-        /// What was given.
+        /// The text.
         address: String,
     },
-    /// All stores were opened for reading.
+    /// The store to write to is a keyring file, which talaria does not change.
     #[error("{} is a keyring file, which talaria does not change", path.display())]
     Keyring {
-        /// The first of them.
+        /// The path of the first store.
         path: PathBuf,
     },
-    /// A token comes from another store.
+    /// A token belongs to another store.
     #[error("the token belongs to another store than {}", path.display())]
     Token {
-        /// The store.
+        /// The path of the store in use.
         path: PathBuf,
     },
-    /// A place in a listing is one of other stores or of another search.
+    /// A position in a listing belongs to other stores or to another search.
     #[error("the token comes from a listing of another store, or with other arguments")]
     Bookmark,
-    /// A folder cannot be dumped to.
+    /// A dump cannot be written to a folder.
     #[error("{}: {what}", folder.display())]
     Dump {
         /// The folder.
         folder: PathBuf,
-        /// The fault.
+        /// The problem with the folder.
         what: &'static str,
     },
     /// A message could not be made or read.
     #[error(transparent)]
     Message(MessageError),
-    /// More than one certificate is called that.
+    /// Several certificates match the query.
     #[error("{query} is ambiguous: {} certificates match", candidates.len())]
     Ambiguous {
-        /// What was looked for.
+        /// The query.
         query: String,
-        /// Fingerprints and names.
+        /// The matching certificates: fingerprints and names.
         candidates: Vec<String>,
     },
-    /// A name is only a part of what it has to be.
+    /// A name matches certificates only in part, where an exact match is required.
     #[error("{query} is not a fingerprint, and not the whole address or text of a valid user ID")]
     Inexact {
-        /// What was given.
+        /// The name.
         query: String,
-        /// Fingerprints and names that it may have meant.
+        /// The certificates that match in part: fingerprints and names.
         candidates: Vec<String>,
     },
-    /// A certificate has no such user ID that is valid.
+    /// A certificate has no valid user ID that matches.
     #[error("{name} has no valid user ID{}", user_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default())]
     NoUserId {
         /// The fingerprint of the certificate.
         name: String,
-        /// The user ID, any without.
+        /// The user ID; `None` if any valid user ID would do.
         user_id: Option<String>,
     },
-    /// A key has no such subkey.
+    /// A key has no subkey that matches the query.
     #[error("{name} has no subkey {query}")]
     NoSubkey {
         /// The fingerprint of the key.
         name: String,
-        /// What was looked for.
+        /// The query.
         query: String,
     },
-    /// No secret key is called that.
+    /// No secret key matches the query.
     #[error("no secret key found for {query}")]
     NoKey {
-        /// What was looked for.
+        /// The query.
         query: String,
     },
-    /// A certificate comes without the secret that is needed.
+    /// The secret key is missing from a certificate.
     #[error("{name}: the secret key is missing")]
     NoSecret {
-        /// Its fingerprint.
+        /// The fingerprint of the certificate.
         name: String,
     },
-    /// Others may read what is secret.
+    /// Other users can read a file or folder with secrets.
     #[error("{} can be read by others (mode {mode:04o})", path.display())]
     Exposed {
         /// The file or folder.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions of the file or folder.
         mode: u32,
     },
-    /// A file of the key store has no key, or not the one that it is named for.
+    /// A file of the key store has no key, or another key than its name says.
     #[error("{} is damaged", path.display())]
     KeyFile {
         /// The file.
         path: PathBuf,
-        /// The fault.
+        /// The fault in the file.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// What was to be done with a key cannot be done.
+    /// An operation on a key failed.
     #[error("cannot {action} the key {name}")]
     KeyRefused {
         /// The operation that failed.
         action: &'static str,
-        /// Its fingerprint, or a user ID.
+        /// The fingerprint or a user ID of the key.
         name: String,
-        /// Why not.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// GnuPG's agent did not do what was asked.
+    /// gpg-agent reported an error.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The caller asked to stop. What was reported as done is done.
+    /// The caller asked to stop. Work that was reported as done stays done.
     #[error("interrupted")]
     Interrupted,
 }
@@ -209,7 +209,7 @@ impl std::fmt::Display for StoreFolderKind {
     }
 }
 
-/// An error with its causes, in one line; what a cause only repeats is left out.
+/// An error with its causes in one line, without causes that repeat the text before.
 #[must_use]
 pub fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

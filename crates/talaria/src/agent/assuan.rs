@@ -1,4 +1,4 @@
-//! The protocol of the agent: a line out, lines back, and questions in between.
+//! Assuan, the protocol of gpg-agent: a command line, lines of the answer, and inquiries in between.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,11 +10,11 @@ use zeroize::Zeroizing;
 
 use super::{AgentError, Refusal};
 
-/// Octets of a line, from both sides.
+/// The maximum length of a line in octets, in both directions.
 const LINE_BYTES_MAX: usize = 1000;
-/// Octets of an answer.
+/// The maximum length of the data of an answer in octets.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Lines of an answer: keys of the agent, mostly.
+/// The maximum number of lines of an answer, mostly one for each key of the agent.
 const LINES_MAX: usize = 100_000;
 
 /// A connection to the agent.
@@ -23,11 +23,11 @@ pub(super) struct Connection {
     socket: PathBuf,
 }
 
-/// What the agent is told when it asks.
+/// The data with which this side answers the agent's inquiries.
 pub(super) struct Inquiry<'a> {
-    /// For the key.
+    /// The passphrase of the key.
     pub(super) password: Option<&'a Password>,
-    /// What it is to decrypt.
+    /// The ciphertext to decrypt.
     pub(super) ciphertext: Option<&'a [u8]>,
 }
 
@@ -48,7 +48,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Tells the agent where to ask the user. What it does not know of that, it need not know.
+    /// Tells the agent the user's terminal and display for its prompts. Options that the agent does not
+    /// know are skipped.
     pub(super) fn surroundings(&mut self) -> Result<(), AgentError> {
         let variables = [
             ("GPG_TTY", "ttyname"),
@@ -73,12 +74,12 @@ impl Connection {
         Ok(())
     }
 
-    /// A command that is answered with success or failure.
+    /// Sends a command whose answer is success or failure.
     pub(super) fn command(&mut self, command: &str) -> Result<(), AgentError> {
         self.ask(command, &mut Inquiry::none(), &mut |_| {}).map(drop)
     }
 
-    /// A command that is answered with data. `status` sees the lines of status.
+    /// Sends a command whose answer is data. `status` is called with each status line.
     pub(super) fn ask(
         &mut self,
         command: &str,
@@ -119,7 +120,8 @@ impl Connection {
         Err(AgentError::Malformed("too many lines"))
     }
 
-    /// Answers a question of the agent. A passphrase is given once: asked again, it was not the one.
+    /// Answers an inquiry of the agent. The passphrase is given only once: a second inquiry means that it was
+    /// wrong.
     fn inform(&mut self, what: &[u8], inquiry: &mut Inquiry<'_>) -> Result<(), AgentError> {
         let keyword = what.split(|&octet| octet == b' ').next().unwrap_or_default();
         match (keyword, inquiry.ciphertext, inquiry.password) {
@@ -134,7 +136,7 @@ impl Connection {
     }
 
     fn data(&mut self, data: &[u8]) -> Result<(), AgentError> {
-        // Each octet may take three.
+        // Escaping may turn each octet into three.
         for part in data.chunks((LINE_BYTES_MAX - 4) / 3) {
             let mut line = Zeroizing::new(Vec::with_capacity(LINE_BYTES_MAX));
             line.extend(b"D ");
@@ -170,8 +172,7 @@ impl Connection {
     }
 }
 
-/// An error as the agent writes it: a number, of which the lower half says what, and a text, which may be in
-/// any language.
+/// Parses the agent's error line: a number whose lower half is the error code, and a text in any language.
 fn refusal(line: &str) -> Refusal {
     let (number, text) = line.split_once(' ').unwrap_or((line, line));
     let number: u32 = number.parse().unwrap_or_default();
@@ -179,7 +180,7 @@ fn refusal(line: &str) -> Refusal {
     Refusal { code, text: text.replace(char::is_control, " ") }
 }
 
-/// A text as an argument of a command.
+/// Escapes a text as an argument of a command.
 pub(super) fn escaped(text: &str) -> String {
     text.bytes()
         .map(|octet| match octet {
@@ -190,7 +191,7 @@ pub(super) fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// A text as GnuPG writes it with percent signs.
+/// Decodes a text with GnuPG's percent escapes.
 pub(super) fn unescaped(text: &str) -> String {
     let mut octets = Vec::new();
     unescape(text.as_bytes(), &mut octets);

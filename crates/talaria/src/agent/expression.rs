@@ -1,8 +1,8 @@
-//! The expressions in which libgcrypt writes keys, signatures and ciphertexts: `(4:name5:value)`.
+//! S-expressions, in which libgcrypt writes keys, signatures and ciphertexts: `(4:name5:value)`.
 
 use super::AgentError;
 
-/// Lists within lists in an answer.
+/// The maximum nesting of lists in an answer.
 const DEPTH_MAX: usize = 16;
 
 /// A list or a string of octets.
@@ -13,7 +13,7 @@ pub(super) enum Expression<'a> {
 }
 
 impl<'a> Expression<'a> {
-    /// Reads one expression. What follows it is left: the agent ends answers with a 0.
+    /// Parses one expression. Octets after it are ignored: the agent ends answers with a 0.
     pub(super) fn parse(text: &'a [u8]) -> Result<Self, AgentError> {
         let mut rest = text;
         Self::read(&mut rest, 0).ok_or(AgentError::Malformed("a broken expression"))
@@ -41,7 +41,7 @@ impl<'a> Expression<'a> {
         Some(Self::Octets(octets))
     }
 
-    /// What stands behind `name` in the first list that begins with it, at any depth.
+    /// The value that follows `name` in the first list that begins with `name`, at any depth.
     pub(super) fn value(&self, name: &str) -> Option<&'a [u8]> {
         let Self::List(list) = self else { return None };
         if let [Self::Octets(first), Self::Octets(value), ..] = &list[..]
@@ -53,7 +53,7 @@ impl<'a> Expression<'a> {
     }
 }
 
-/// A ciphertext: `(enc-val(NAME(NUMBER OCTETS)…))`.
+/// Encodes a ciphertext: `(enc-val(NAME(NUMBER OCTETS)…))`.
 pub(super) fn list(name: &str, numbers: &[(&str, &[u8])]) -> Vec<u8> {
     let mut text = format!("(7:enc-val({}:{name}", name.len()).into_bytes();
     for (name, octets) in numbers {
