@@ -1,4 +1,4 @@
-//! Export: certificates out of the stores, in the forms that other programs read.
+//! Export: writing certificates from the stores in formats that other programs read.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -10,64 +10,64 @@ use talaria_store::{Cursor, Order, Query, Store};
 
 use crate::{Error, Monitor, Progress, Stores};
 
-/// Which signatures go along.
+/// The signatures to export.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Signatures {
-    /// All of them, also those that their makers marked as local.
+    /// All signatures, including local ones.
     All,
-    /// All that may leave a ring.
+    /// All exportable signatures.
     #[default]
     Exportable,
-    /// The newest self-signature of each component and revocations.
+    /// Revocations, and the newest self-signature of each component.
     Minimal,
 }
 
-/// What is written.
+/// The target format.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Format {
-    /// A keyring, certificate after certificate.
+    /// A binary keyring: certificate after certificate.
     Binary,
-    /// The same as one armored block.
+    /// A keyring as one armored block.
     Armor,
-    /// Into a GnuPG home directory.
+    /// A GnuPG home directory.
     GnupgHome(PathBuf),
-    /// Into a shared certificate directory (pgp.cert.d).
+    /// A shared certificate directory (pgp.cert.d).
     CertDirectory(PathBuf),
 }
 
-/// What to export.
+/// Options for an export.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
-    /// Which certificates; all if there is none.
+    /// The certificates to export; all if there is no query.
     pub queries: Vec<Query>,
-    /// Only those that were added or changed after this change number.
+    /// If set, only certificates that were added or changed after this change number.
     pub changed_since: Option<i64>,
-    /// Which signatures.
+    /// The signatures to export.
     pub signatures: Signatures,
-    /// In which form.
+    /// The target format.
     pub format: Format,
-    /// The present, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: u32,
 }
 
-/// What was exported.
+/// The report on an export.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Exported {
-    /// Certificates written.
+    /// The number of certificates written.
     pub certs: u64,
-    /// Bytes of their packets.
+    /// The number of bytes of their packets.
     pub bytes: u64,
-    /// Certificates that the format has no room for: the fingerprint and why.
+    /// Certificates that the format cannot hold: the fingerprint and the reason.
     pub left_out: Vec<String>,
-    /// Certificates that were deleted since `changed_since`.
+    /// Certificates deleted since `changed_since`.
     pub deleted: Vec<Fingerprint>,
 }
 
-/// Exports from `stores`; formats that are one stream go to `out`.
+/// Exports certificates from `stores`; formats that are one stream are written to `out`.
 ///
 /// # Errors
 ///
-/// [`Error::NotFound`] if a query names nothing; what reading and writing can meet.
+/// [`Error::NotFound`] if a query matches nothing; errors of reading and writing.
 pub fn export(
     stores: &Stores,
     options: &ExportOptions,
@@ -87,16 +87,16 @@ pub fn export(
     Ok(exported)
 }
 
-/// Which certificates are written, and how much of them.
+/// The certificates to write, and the parts of them.
 pub(crate) struct Chosen<'a> {
-    /// All if there is none.
+    /// The queries; all certificates if there is none.
     pub(crate) queries: &'a [Query],
     pub(crate) changed_since: Option<i64>,
     pub(crate) signatures: Signatures,
     pub(crate) now: u32,
 }
 
-/// Hands what was chosen to `write`, and counts it.
+/// Passes each chosen certificate to `write`, and counts them.
 pub(crate) fn each(
     stores: &Stores,
     chosen: &Chosen<'_>,
@@ -124,7 +124,8 @@ pub(crate) fn each(
         let many = stores.iter().count() > 1;
         return stores.visit(chosen.queries, Order::Insertion, chosen.now, |opened, row| {
             match many.then(|| stores.cert(row.summary.fingerprint())).transpose()?.flatten() {
-                // Copies in several stores are joined; the verdicts of one do not fit.
+                // The cached verdicts are those of one store and do not fit a certificate merged from
+                // several.
                 Some(cert) => {
                     let verdicts = talaria_cert::verdicts(&[&cert], Verification::Full);
                     one(cert, &verdicts[0])?;
@@ -161,16 +162,16 @@ fn whole(
     }
 }
 
-/// Where exported certificates go.
+/// The output of an export.
 enum ExportWriter<'a> {
     Binary(&'a mut dyn Write),
-    /// Armor is written in one piece.
+    /// Armor is written all at once at the end.
     Armor(&'a mut dyn Write, Vec<u8>),
     Home(PathBuf, Vec<Cert>),
     CertDirectory(PathBuf, Vec<Cert>, Vec<LeftOut>),
 }
 
-/// Certificates that are put into a certificate directory under one lock.
+/// The number of certificates that are written to a certificate directory under one lock.
 const CERTD_BATCH: usize = 1000;
 
 impl<'a> ExportWriter<'a> {
@@ -210,7 +211,7 @@ impl<'a> ExportWriter<'a> {
         }
     }
 
-    /// Writes what is held, and returns what found no room.
+    /// Writes the buffered certificates, and returns those that the format could not hold.
     fn finish(self, stores: &Stores, now: u32) -> Result<Vec<String>, Error> {
         let stream = |source| Error::Io { action: "write", name: "the keyring".into(), source };
         match self {

@@ -1,4 +1,4 @@
-//! Import: any number of inputs into a store.
+//! Import of any number of inputs into a store.
 
 use std::path::Path;
 
@@ -11,63 +11,63 @@ use crate::error::describe;
 use crate::source::{self, Input, Kind, Piece, Place};
 use crate::{Error, Monitor, Progress};
 
-/// Bytes of certificates that go into one transaction: 64 MiB, so a keyring of a distribution is one.
+/// The number of bytes of certificates in one transaction: 64 MiB, enough for the keyring of a distribution.
 const TRANSACTION_BYTES: usize = 64 << 20;
 
-/// Rejected certificates that a report names; beyond that they are only counted.
+/// The maximum number of rejected certificates listed in a report; further ones are only counted.
 const REJECTED_MAX: usize = 1000;
 
-/// Certificates with the key ID that a revocation names, of which each is tried.
+/// The maximum number of certificates with the key ID in a revocation on which the revocation is tried.
 const REVOKED_MAX: usize = 16;
 
-/// How certificates are imported.
+/// Options for an import.
 #[derive(Clone, Copy, Debug)]
 pub struct ImportOptions {
-    /// Whether self-signatures are computed.
+    /// Whether self-signatures are verified.
     pub verification: Verification,
-    /// The present, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: u32,
 }
 
-/// What became of one input.
+/// The report on one input.
 #[derive(Clone, Debug)]
 pub struct FileReport {
     /// The input.
     pub input: Input,
-    /// What it turned out to be, `None` if it could not be read at all.
+    /// The kind of the input; `None` if it could not be read at all.
     pub kind: Option<Kind>,
-    /// Certificates that were read.
+    /// The number of certificates read.
     pub read: u64,
-    /// Secret keys among them, of which only the certificates were taken.
+    /// The number of secret keys among them, of which only the certificates were imported.
     pub secret_keys: u64,
-    /// Secret keys in a GnuPG home directory, which stay there: gpg-agent has them.
+    /// The number of secret keys in a GnuPG home directory that were not imported: gpg-agent keeps them.
     pub secret_keys_left: u64,
-    /// Certificates that were not in the store before.
+    /// The number of certificates that are new in the store.
     pub new: u64,
-    /// Certificates to which something was added.
+    /// The number of certificates that got new parts.
     pub updated: u64,
-    /// Certificates that were there already, all of them.
+    /// The number of certificates that the store already had in full.
     pub unchanged: u64,
-    /// Ownertrust values that were recorded.
+    /// The number of owner trust values recorded.
     pub ownertrusts: u64,
-    /// What was not taken, the first thousand.
+    /// The first thousand rejected certificates.
     pub rejected: Vec<Rejected>,
-    /// How much was not taken.
+    /// The number of all rejected certificates.
     pub rejected_count: u64,
-    /// Why the rest of the input was not read.
+    /// The reason why the rest of the input was not read.
     pub error: Option<String>,
-    /// Whether that is a file that cannot be read or a server that does not answer, and not what is in the input.
+    /// Whether `error` is an unreadable file or an unreachable server, not a fault in the content.
     pub is_unreadable: bool,
 }
 
-/// A certificate that was not taken.
+/// A rejected certificate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rejected {
-    /// Where it was.
+    /// The position of the certificate in the input.
     pub place: String,
-    /// Its fingerprint, if it got that far.
+    /// The fingerprint, if it could be computed.
     pub fingerprint: Option<String>,
-    /// What was wrong.
+    /// The reason for the rejection.
     pub reason: String,
 }
 
@@ -102,13 +102,13 @@ impl FileReport {
     }
 }
 
-/// Imports `inputs` into `store`, one report each. What is small goes into one transaction together.
+/// Imports `inputs` into `store`, with one report each. Small inputs share a transaction.
 ///
 /// An input that cannot be read is named in its report and does not stop the others.
 ///
 /// # Errors
 ///
-/// When the store cannot be written, or [`Error::Interrupted`]; what earlier transactions wrote stays.
+/// An error of writing the store, or [`Error::Interrupted`]. Earlier transactions stay in the store.
 pub fn import(
     store: &mut Store,
     inputs: &[Input],
@@ -164,7 +164,7 @@ pub fn import(
     Ok(work.reports)
 }
 
-/// Whether an input is the store that is written to.
+/// Whether an input is the store that is the target.
 fn is_same_file(input: &Input, store: &Path) -> bool {
     let Input::Path(path) = input else { return false };
     matches!((path.canonicalize(), store.canonicalize()), (Ok(a), Ok(b)) if a == b)
@@ -174,7 +174,7 @@ struct Import<'a> {
     store: &'a mut Store,
     options: ImportOptions,
     reports: Vec<FileReport>,
-    /// Parsed, not yet written: with the number of the report and the place.
+    /// Parsed certificates to be written, with the index of their report and their position.
     pending: Vec<(usize, Place, Cert)>,
     held: usize,
     progress: Progress,
@@ -223,8 +223,8 @@ impl Import<'_> {
         revocations.into_iter().try_for_each(|(place, body)| self.revoke(&place, &body))
     }
 
-    /// Joins a revocation that came alone to the certificate that made it, or that names who made it as its
-    /// revoker.
+    /// Merges a stand-alone revocation into the certificate that issued it, or into the one that names the
+    /// issuer as its designated revoker.
     fn revoke(&mut self, place: &Place, body: &[u8]) -> Result<(), Error> {
         let ImportOptions { now, .. } = self.options;
         let at = self.reports.len() - 1;
@@ -237,7 +237,7 @@ impl Import<'_> {
         for row in rows.iter().filter(|row| Some(row.summary.fingerprint().key_id()) == issuer) {
             let Some(stored) = self.store.stored(row.id)? else { continue };
             let revoked = stored.cert.with_direct_signature(body);
-            // Only what the owner of the key made is taken.
+            // Only a revocation by the owner of the key is accepted here.
             let good =
                 |verdicts: &[Verdict]| verdicts.iter().filter(|v| **v == Verdict::Good).count();
             let verdicts = talaria_cert::verdicts(&[&stored.cert, &revoked], Verification::Full);
@@ -264,7 +264,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Joins a revocation by a designated revoker to a certificate that names it, if it made that.
+    /// Merges a revocation by a designated revoker into a certificate that names the revoker, if the
+    /// signature is good.
     fn revoke_by(&mut self, revoker: Fingerprint, body: &[u8]) -> Result<bool, Error> {
         let ImportOptions { now, .. } = self.options;
         let at = self.reports.len() - 1;

@@ -1,17 +1,18 @@
 //! The key store: secret keys in a private folder, one file per certificate.
 //!
-//! `docs/formats/keys.md` has the layout. A file is a transferable secret key (RFC 9580, section 10.2), binary, named by the fingerprint of its
-//! certificate: `FINGERPRINT.pgp`. Secrets in it are encrypted with a passphrase by the means of OpenPGP,
-//! unless the user has asked for none. Nobody but the owner may read folder and files, or they are refused.
-//! A file is replaced by renaming one that is complete and on disk; whoever changes the folder holds a lock
-//! on it meanwhile.
+//! `docs/formats/keys.md` describes the layout. A file is a binary transferable secret key (RFC 9580, section
+//! 10.2), named by the fingerprint of its certificate: `FINGERPRINT.pgp`. Its secrets are encrypted with a
+//! passphrase by the means of OpenPGP, unless the user has chosen no passphrase. talaria refuses the folder
+//! and its files if other users may access them. To change a file, talaria writes a complete new one to disk
+//! and renames it. A writer holds a lock on the folder.
 //!
-//! Unlocked keys are never written and end with the process. They are kept as Sequoia keeps them: encrypted
-//! in memory between uses and overwritten when they are dropped; an Ed25519 key that is ready to sign is there
-//! a second time, not encrypted ([`talaria_message::SigningKey`]). That no page of them is written to disk by
-//! the system is for the program to say: [`talaria_message::keep_secrets_in_memory`].
+//! Unlocked keys are never written to disk and end with the process. Sequoia keeps them encrypted in memory
+//! between uses and overwrites them on drop. An Ed25519 key that is ready to sign is in memory a second time,
+//! not encrypted ([`talaria_message::SigningKey`]). The program itself must prevent that the system writes
+//! pages of memory to disk: [`talaria_message::keep_secrets_in_memory`].
 //!
-//! This is no place for the certificates of others: those, and the public parts of these, are in the store.
+//! The certificates of other people are not in the key store but in the certificate store, which also has the
+//! public parts of these keys.
 
 mod change;
 mod generate;
@@ -42,36 +43,36 @@ pub use talaria_message::make::{
 use crate::messages::described;
 use crate::{Error, Stores};
 
-/// What the names of key files end with.
+/// The extension of key files.
 const EXTENSION: &str = "pgp";
-/// The permissions that nobody but the owner may have.
+/// The permission bits for group and others, which must not be set.
 const OTHERS: u32 = 0o077;
-/// More is not read of a key file: a certificate as large as the store takes it, and secrets.
+/// The maximum length of a key file in octets: the largest certificate that a store accepts, and secrets.
 const KEY_BYTES_MAX: u64 = talaria_cert::CERT_BYTES_MAX as u64 + (1 << 20);
 
-/// The secret keys of a user.
+/// The key store of a user.
 #[derive(Clone, Debug)]
 pub struct KeyStore {
     folder: PathBuf,
 }
 
-/// What became of a key that was imported.
+/// The result of importing a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Imported {
-    /// It was not there before.
+    /// The key is new.
     New,
-    /// Something was added to what was there.
+    /// The key got new parts.
     Updated,
-    /// All of it was there.
+    /// The key store already had the key in full.
     Unchanged,
 }
 
 impl KeyStore {
-    /// The key store in `folder`, which is made when something is written to it.
+    /// Opens the key store in `folder`. The folder is created when a key is written.
     ///
     /// # Errors
     ///
-    /// [`Error::Exposed`] if others may look into the folder.
+    /// [`Error::Exposed`] if other users may access the folder.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         match fs::metadata(folder) {
             Ok(metadata) if metadata.is_dir() => check_private(folder, &metadata)?,
@@ -86,7 +87,7 @@ impl KeyStore {
     ///
     /// # Errors
     ///
-    /// [`Error::Exposed`], [`Error::KeyFile`] or [`Error::Io`] for the first file that cannot be used.
+    /// [`Error::Exposed`], [`Error::KeyFile`] or [`Error::Io`] for the first unusable file.
     pub fn list(&self) -> Result<Vec<openpgp::Cert>, Error> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -96,7 +97,7 @@ impl KeyStore {
         let mut paths = Vec::new();
         for entry in entries {
             let path = entry.map_err(|error| failed("read", &self.folder, error))?.path();
-            // What a crash left of a file that was being written is not there.
+            // Skip temporary files that a crash has left.
             if path.extension().is_some_and(|extension| extension == EXTENSION) {
                 paths.push(path);
             }
@@ -105,11 +106,11 @@ impl KeyStore {
         paths.iter().filter_map(|path| self.read(path).transpose()).collect()
     }
 
-    /// The keys that `query` names.
+    /// The keys that match `query`.
     ///
     /// # Errors
     ///
-    /// As for [`Self::list`].
+    /// The errors of [`Self::list`].
     pub fn find(&self, query: &Query) -> Result<Vec<openpgp::Cert>, Error> {
         if let Query::Fingerprint(bytes) = query {
             let version = if bytes.len() == 32 { 6 } else { 4 };
@@ -124,11 +125,11 @@ impl KeyStore {
         Ok(certs)
     }
 
-    /// The one key that `query` names.
+    /// The only key that matches `query`.
     ///
     /// # Errors
     ///
-    /// [`Error::NoKey`]; [`Error::Ambiguous`]; as for [`Self::list`].
+    /// [`Error::NoKey`]; [`Error::Ambiguous`]; the errors of [`Self::list`].
     pub fn one(&self, query: &Query) -> Result<openpgp::Cert, Error> {
         let mut found = self.find(query)?;
         match (found.pop(), &found[..]) {
@@ -145,12 +146,12 @@ impl KeyStore {
     ///
     /// # Errors
     ///
-    /// As for [`Self::list`].
+    /// The errors of [`Self::list`].
     pub fn get(&self, fingerprint: &openpgp::Fingerprint) -> Result<Option<openpgp::Cert>, Error> {
         self.read(&self.path(fingerprint))
     }
 
-    /// The file for the revocation certificate of a key, in a folder that is made if it is missing.
+    /// The path for the revocation certificate of a key. Its folder is created if it does not exist.
     ///
     /// # Errors
     ///
@@ -162,11 +163,11 @@ impl KeyStore {
         Ok(folder.join(format!("{}.asc", fingerprint.to_hex())))
     }
 
-    /// The keys that can be used at `now` and have a user ID with the address of `user_id`.
+    /// The keys that are usable at `now` and have a user ID with the address of `user_id`.
     ///
     /// # Errors
     ///
-    /// As for [`Self::list`].
+    /// The errors of [`Self::list`].
     pub fn with_address_of(&self, user_id: &str, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
         let wanted = Addressee::of_user_id(user_id.as_bytes());
         let mut found = Vec::new();
@@ -179,19 +180,19 @@ impl KeyStore {
         Ok(found)
     }
 
-    /// The file of a key.
+    /// The path of the file of a key.
     #[must_use]
     pub fn path(&self, fingerprint: &openpgp::Fingerprint) -> PathBuf {
         self.folder.join(format!("{}.{EXTENSION}", fingerprint.to_hex()))
     }
 
-    /// Adds the key `cert` to what is there of it. Secrets that are there stay as they are, with the
-    /// passphrase that they have; secrets without one get `protection`. Stubs, which GnuPG writes in the
-    /// place of a secret that is elsewhere, are not taken.
+    /// Adds the key `cert`, or merges it into the stored copy. Secrets already in the key store keep their
+    /// passphrase; new secrets without a passphrase get `protection`. Stubs, which GnuPG writes in place of
+    /// secrets that are elsewhere, are not imported.
     ///
     /// # Errors
     ///
-    /// [`Error::NoSecret`] if there is nothing secret in it; as for [`Self::list`].
+    /// [`Error::NoSecret`] if `cert` has no secret; the errors of [`Self::list`].
     pub fn import(&self, cert: openpgp::Cert, protection: &Protection) -> Result<Imported, Error> {
         let name = cert.fingerprint().to_hex();
         let cert = with_secrets(cert, &mut |key| Ok((!is_stub(&key)).then_some(key)))
@@ -214,13 +215,13 @@ impl KeyStore {
         Ok(Imported::Updated)
     }
 
-    /// The transferable secret keys that any of `queries` names, each locked as it is in the store. Where
-    /// the secret of a key is not here there is a stub, as GnuPG wants it.
+    /// The transferable secret keys that match any of `queries`, locked as they are in the key store. A
+    /// missing secret is replaced by a stub, as GnuPG requires it.
     ///
     /// # Errors
     ///
-    /// [`Error::NoKey`] for a query that names none, [`Error::Ambiguous`] for one that names several; as for
-    /// [`Self::list`].
+    /// [`Error::NoKey`] for a query that matches no key, [`Error::Ambiguous`] for one that matches several;
+    /// the errors of [`Self::list`].
     pub fn export(&self, queries: &[Query]) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let mut seen = Vec::new();
@@ -235,7 +236,7 @@ impl KeyStore {
         Ok(bytes)
     }
 
-    /// Deletes a key. Its certificate in the store stays.
+    /// Deletes a key. Its certificate stays in the certificate store.
     ///
     /// # Errors
     ///
@@ -247,7 +248,7 @@ impl KeyStore {
         self.sync()
     }
 
-    /// Changes the key with this fingerprint, if it is there.
+    /// Changes the key with this fingerprint, if it exists.
     fn update(
         &self,
         fingerprint: &openpgp::Fingerprint,
@@ -261,7 +262,8 @@ impl KeyStore {
         Ok(changed)
     }
 
-    /// Keeps others from changing the folder until the value is dropped. Makes the folder if it is missing.
+    /// Locks the folder against changes by others until the value is dropped. Creates the folder if it does
+    /// not exist.
     fn lock(&self) -> Result<File, Error> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(|error| failed("make", &self.folder, error))?;
@@ -294,12 +296,12 @@ impl KeyStore {
         Ok(Some(cert))
     }
 
-    /// Writes a key; the caller holds the lock.
+    /// Writes a key. The caller must hold the lock.
     fn write(&self, cert: &openpgp::Cert) -> Result<(), Error> {
         let bytes = serialized(cert)?;
         let path = self.path(&cert.fingerprint());
         let io = |error| failed("write", &path, error);
-        // Temporary files are made with mode 0600, and the name keeps it.
+        // Temporary files are created with mode 0600 and keep it when they are renamed.
         let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(io)?;
         file.write_all(&bytes).map_err(io)?;
         file.as_file().sync_all().map_err(io)?;
@@ -307,7 +309,7 @@ impl KeyStore {
         self.sync()
     }
 
-    /// Sees to it that names in the folder are on disk.
+    /// Makes sure that the names in the folder are on disk.
     fn sync(&self) -> Result<(), Error> {
         let io = |error| failed("write", &self.folder, error);
         File::open(&self.folder).map_err(io)?.sync_all().map_err(io)
@@ -315,7 +317,7 @@ impl KeyStore {
 }
 
 impl Stores {
-    /// `cert` with what the store knows of it beyond that.
+    /// `cert` merged with its copy in the stores.
     ///
     /// # Errors
     ///
@@ -336,22 +338,22 @@ impl Stores {
         }
     }
 
-    /// Joins the public part of `cert` into the store.
+    /// Merges the public part of `cert` into the store.
     ///
     /// # Errors
     ///
-    /// [`Error::Keyring`], or what writing can meet.
+    /// [`Error::Keyring`], or errors of writing the store.
     pub fn add_public(&mut self, cert: &openpgp::Cert, now: u32) -> Result<Outcome, Error> {
         let outcomes = self.writable()?.ingest(vec![public(cert)?], Verification::Full, now)?;
         Ok(outcomes[0])
     }
 }
 
-/// The certificates with secrets that `input` has, binary or armored, called `name` in errors.
+/// The certificates with secrets in `input`, binary or armored. Errors call the input `name`.
 ///
 /// # Errors
 ///
-/// [`Error::Unrecognised`] if it is no keyring.
+/// [`Error::Unrecognised`] if the input is no keyring.
 pub fn read_keys(mut input: impl Read, name: &str) -> Result<Vec<openpgp::Cert>, Error> {
     let unreadable = |what| Error::Unrecognised { name: name.to_owned(), what };
     const NO_KEYS: &str = "not a file with OpenPGP keys";
@@ -377,18 +379,18 @@ pub fn is_unprotected(cert: &openpgp::Cert) -> bool {
     cert.keys().unencrypted_secret().next().is_some()
 }
 
-/// What a listing says of the certificate of a key.
+/// The summary of a key's certificate, as in a listing.
 ///
 /// # Errors
 ///
-/// [`Error::KeyRefused`] if it is none that a store would take.
+/// [`Error::KeyRefused`] if a store would reject the certificate.
 pub fn summary(cert: &openpgp::Cert, now: u32) -> Result<Summary, Error> {
     let public = public(cert)?;
     let verdicts = talaria_cert::verdicts(&[&public], Verification::Full);
     Ok(Summary::evaluate(&public, &verdicts[0], now))
 }
 
-/// Whether `cert` has a secret that may sign at `now`, in seconds since 1970.
+/// Whether `cert` has a secret key that may sign at `now`, in seconds since 1970.
 #[must_use]
 pub fn can_sign(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
     let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
@@ -398,17 +400,17 @@ pub fn can_sign(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
     })
 }
 
-/// Whether `cert` has a primary key that is here and may certify at `now`, in seconds since 1970.
+/// Whether the secret primary key of `cert` is here and may certify at `now`, in seconds since 1970.
 #[must_use]
 pub fn can_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
     cert.primary_key().key().has_secret() && make::may_certify(cert, policy, now).is_ok()
 }
 
-/// The primary key of `cert`, unlocked, if it may certify at `now`, in seconds since 1970.
+/// The primary key of `cert`, unlocked, if the key may certify at `now`, in seconds since 1970.
 ///
 /// # Errors
 ///
-/// [`Error::Message`] if it may not, or if no passphrase unlocks it; [`Error::NoSecret`].
+/// [`Error::Message`] if the key may not certify, or if no passphrase unlocks it; [`Error::NoSecret`].
 pub fn certifier(
     cert: &openpgp::Cert,
     policy: &dyn Policy,
@@ -419,14 +421,15 @@ pub fn certifier(
     Ok(Box::new(signer.map_err(|error| of_make("use", &cert.fingerprint().to_hex(), error))?))
 }
 
-/// Whether `query` names `cert`: one of its keys, or one of its user IDs.
+/// Whether `query` matches `cert`: one of its keys or one of its user IDs.
 #[must_use]
 pub fn names(query: &Query, cert: &openpgp::Cert) -> bool {
     cert.userids().any(|id| query.names_text(id.userid().value()))
         || cert.keys().any(|key| with_parsed(key.key(), |key| query.names_key(key)) == Some(true))
 }
 
-/// What `look` says of a key as the store has it; `None` if it is of a kind that the store does not have.
+/// Applies `look` to the certificate of a key in its stored form; `None` if the store does not support the
+/// kind of key.
 pub(crate) fn with_parsed<P, R, T>(
     key: &Key<P, R>,
     look: impl FnOnce(&talaria_cert::Key<'_>) -> T,
@@ -440,7 +443,7 @@ where
     talaria_cert::Key::parse(packet).ok().map(|key| look(&key))
 }
 
-/// `cert` without the secrets that `other` has as well.
+/// `cert` without the secrets that `other` has, too.
 fn without_secrets_of(cert: openpgp::Cert, other: &openpgp::Cert) -> Result<openpgp::Cert, Error> {
     let name = cert.fingerprint().to_hex();
     with_secrets(cert, &mut |key| {
@@ -451,7 +454,7 @@ fn without_secrets_of(cert: openpgp::Cert, other: &openpgp::Cert) -> Result<open
     .map_err(|error| of_make("change", &name, error))
 }
 
-/// The public part of `cert`, as the store has it.
+/// The public part of `cert`, in the form of the store.
 fn public(cert: &openpgp::Cert) -> Result<talaria_cert::Cert, Error> {
     let bytes = cert.to_vec().map_err(|source| refused("write", cert, source))?;
     talaria_cert::Cert::parse(&bytes)
@@ -479,7 +482,7 @@ fn refused(action: &'static str, cert: &openpgp::Cert, source: openpgp::anyhow::
     Error::KeyRefused { action, name: cert.fingerprint().to_hex(), source: source.into() }
 }
 
-/// Why something could not be done with the key `name`.
+/// The error for a failed operation on the key `name`.
 pub(crate) fn of_make(action: &'static str, name: &str, error: MakeError) -> Error {
     let unfit = |name, why| Error::Message(talaria_message::MessageError::Key { name, why });
     match error {

@@ -1,9 +1,9 @@
-//! talaria as a library: the operations that need more than the store alone.
+//! talaria as a library: the operations that need more than the store.
 //!
-//! What stands under the command line, and what a program embeds. It prints nothing.
+//! The command line is built on this crate, and other programs can embed it. The crate prints nothing.
 //!
-//! A message, checked with the certificates of a store, whose content goes to temporary files, encrypted, where
-//! it must wait for its signatures:
+//! Reading a message and checking it with the certificates of a store. Long content that must wait for its
+//! signatures goes to temporary files, encrypted:
 //!
 //! ```
 //! # use talaria::message::Encryptor;
@@ -30,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! Certificates taken in, and one of them named as `talaria certify` names it:
+//! Importing certificates, and choosing one by name as `talaria certify` does:
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
@@ -101,29 +101,29 @@ pub use talaria_trust as trust_models;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How far long work has come. All numbers grow.
+/// The progress of long work. All numbers only grow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Progress {
-    /// Bytes of input that are done.
+    /// The number of input bytes processed.
     pub bytes: u64,
-    /// Bytes of input in all, 0 if nobody knows.
+    /// The total number of input bytes; 0 if it is unknown.
     pub bytes_total: u64,
-    /// Certificates that are done.
+    /// The number of certificates processed.
     pub certs: u64,
-    /// What is going on, if it is not reading.
+    /// The current step, if it is not reading.
     pub step: Option<&'static str>,
 }
 
-/// What a caller hands to long work: a place to report to, and a flag that asks it to stop.
+/// The caller's hooks for long work: a progress function and a flag that asks the work to stop.
 pub struct Monitor<'a> {
-    /// Called now and then, at least once per batch.
+    /// The progress function, called at least once per batch.
     pub report: &'a mut dyn FnMut(Progress),
-    /// Set from a signal handler or another thread.
+    /// The stop flag, set from a signal handler or another thread.
     pub stop: &'a AtomicBool,
 }
 
 impl Monitor<'_> {
-    /// [`Error::Interrupted`] if work is to stop.
+    /// Returns [`Error::Interrupted`] if the stop flag is set.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }

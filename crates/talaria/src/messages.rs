@@ -1,4 +1,4 @@
-//! Messages with the certificates of the stores: whom to encrypt to, and who signed.
+//! Messages with the certificates of the stores: recipients and signers.
 
 use std::ops::ControlFlow;
 
@@ -12,20 +12,20 @@ use talaria_store::{Order, Query};
 
 use crate::{Error, Stores};
 
-/// Certificates that a search for recipients looks at.
+/// The maximum number of certificates examined in a search for recipients.
 const CANDIDATES_MAX: usize = 50;
 
 impl Stores {
-    /// The certificates that `query` names, as Sequoia has them.
+    /// The certificates that match `query`, in Sequoia's form.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], or what reading can meet.
+    /// [`Error::NotFound`], or errors of reading the stores.
     pub fn parsed(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
         self.parsed_if(query, now, |_| true)
     }
 
-    /// Those of the certificates that `query` names for which `wanted` holds, as Sequoia has them.
+    /// The certificates that match `query` and fulfil `wanted`, in Sequoia's form.
     fn parsed_if(
         &self,
         query: &Query,
@@ -51,8 +51,8 @@ impl Stores {
         Ok(certs)
     }
 
-    /// The certificates that `query` names exactly: by key, or by the whole address or text of a user ID that is
-    /// bound by its owner and not revoked.
+    /// The certificates that match `query` exactly: by key, or by the whole address or text of a user ID that
+    /// is bound by its owner and not revoked.
     fn named_exactly(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
         let found = match query.exact() {
             Some(exact @ (Query::Email(_) | Query::Exact(_))) => {
@@ -75,13 +75,13 @@ impl Stores {
         }
     }
 
-    /// The certificate that `query` names exactly; of several, the only one that can be encrypted to. A search for
-    /// a part of a name chooses none: `alice` is in `malice@evil.example`, too.
+    /// The certificate that matches `query` exactly; of several, the only one with a valid encryption key. A
+    /// partial match is never chosen: `alice` is in `malice@evil.example`, too.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Inexact`] with what a search finds; [`Error::Ambiguous`]; [`Error::Message`]
-    /// with the reason if it cannot be encrypted to.
+    /// [`Error::NotFound`]; [`Error::Inexact`] with the partial matches; [`Error::Ambiguous`];
+    /// [`Error::Message`] with the reason if the certificate has no valid encryption key.
     pub fn recipient(
         &self,
         query: &Query,
@@ -90,7 +90,8 @@ impl Stores {
     ) -> Result<openpgp::Cert, Error> {
         let certs = self.named_exactly(query, now)?;
         if certs.is_empty() {
-            // What signatures say of a key that is not supported cannot be known, so no user ID of it is valid.
+            // Signatures by a key of an unsupported type cannot be verified, so none of its user IDs is
+            // valid.
             return Err(match query.exact().map(|exact| self.unsupported(&exact, now)) {
                 Some(named @ Error::Message(_)) => named,
                 _ => self.inexact(query, now),
@@ -103,7 +104,7 @@ impl Stores {
             let mut alone = Recipients::default();
             match alone.add_unless_revoked(&cert, policy, &mut look_up, now) {
                 Ok(()) => usable.push(cert),
-                // People know the name, not the fingerprint.
+                // The error shows the name from the query, because users know it better than the fingerprint.
                 Err(MessageError::Key { why, .. }) => {
                     refused = Some(MessageError::Key { name: described(&cert), why });
                 }
@@ -123,7 +124,7 @@ impl Stores {
         }
     }
 
-    /// Why a certificate that `query` names cannot be used although the store has it.
+    /// The reason why the stores have a certificate that matches `query` but cannot use it.
     fn unsupported(&self, query: &Query, now: u32) -> Error {
         let mut found = None;
         let visited = self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
@@ -143,14 +144,15 @@ impl Stores {
         }
     }
 
-    /// The only certificate that `query` names exactly, for those who expect it to have signed: by key, or by
-    /// the whole address or text of a user ID.
+    /// The only certificate that matches `query` exactly, as an expected signer: by key, or by the whole
+    /// address or text of a user ID.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Inexact`] for a part of a name; [`Error::Ambiguous`]; what reading can meet.
+    /// [`Error::NotFound`]; [`Error::Inexact`] for a partial match; [`Error::Ambiguous`]; errors of reading
+    /// the stores.
     pub fn signer(&self, query: &Query, now: u32) -> Result<openpgp::Fingerprint, Error> {
-        // Anybody can make a key with the short ID of somebody else's.
+        // Anybody can generate a key with the same short key ID as another key.
         let is_weak = matches!(query, Query::ShortKeyId(_));
         let certs = if is_weak { Vec::new() } else { self.named_exactly(query, now)? };
         match &certs[..] {
@@ -163,7 +165,7 @@ impl Stores {
         }
     }
 
-    /// Why `query` chooses nothing: what it finds is not called exactly that, or there is nothing.
+    /// The error if `query` matches nothing exactly: its partial matches, or not found.
     fn inexact(&self, query: &Query, now: u32) -> Error {
         self.parsed(query, now).map_or_else(
             |error| error,
@@ -174,11 +176,11 @@ impl Stores {
         )
     }
 
-    /// Makes sure that no key which the stores have has revoked `cert` as a designated revoker.
+    /// Checks that no key in the stores has revoked `cert` as a designated revoker.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if one has.
+    /// [`Error::Message`] if one has revoked it.
     pub fn refuse_revoked(
         &self,
         cert: &openpgp::Cert,
@@ -194,29 +196,30 @@ impl Stores {
         Ok(())
     }
 
-    /// Finds the certificates of issuers, for a [`talaria_message::Verifier`].
+    /// A function that finds the certificates of issuers, for a [`talaria_message::Verifier`].
     #[must_use]
     pub fn into_lookup(self, now: u32) -> Lookup<'static> {
         Box::new(move |issuer: &Issuer| self.having(issuer, now))
     }
 
-    /// The certificates that have the key of an issuer.
+    /// The certificates that contain the key of an issuer.
     pub(crate) fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
         let id = issuer.key_id.to_string();
         let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
-        // A store that cannot be read has no certificate: the signature says so.
+        // An unreadable store counts as empty: the report on the signature says that the key is missing.
         let query: Option<Query> = format!("0x{name}").parse().ok();
         query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
     }
 }
 
-/// A reader of messages as of `now`, in seconds since 1970, with temporary files for what must wait and is long.
+/// A reader of messages as of `now`, in seconds since 1970, with temporary files for long content that must
+/// wait.
 #[must_use]
 pub fn decryptor<'a>(now: u32) -> Decryptor<'a> {
     Decryptor::new(now).spool(|| Ok(Box::new(tempfile::tempfile()?)))
 }
 
-/// A certificate in a list of candidates.
+/// The description of a certificate in a list of candidates.
 #[must_use]
 pub fn described(cert: &openpgp::Cert) -> String {
     let user_id = cert.userids().next().map(|id| id.userid().to_string()).unwrap_or_default();

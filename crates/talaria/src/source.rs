@@ -1,7 +1,7 @@
-//! Where certificates come from: any file, folder, stream or server, recognised by its content.
+//! Sources of certificates: any file, folder, stream or server. The content decides the format.
 //!
-//! A source pushes what it reads into a sink, a batch at a time, so that memory stays bounded
-//! whatever the size of the input.
+//! A source passes its data to a sink in batches, so that memory use is bounded whatever the size of the
+//! input.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -18,23 +18,23 @@ use talaria_store::{Access, Cursor, FileKind, Order, Store, file_kind};
 use crate::Error;
 use crate::compressed::{Compression, MAGIC_BYTES};
 
-/// Bytes that are read at most of what is held in memory as a whole (the answer of a server, a trust
-/// database, a list of ownertrust): 64 MiB.
+/// The maximum length of inputs that are held in memory as a whole (a server's answer, a trust database, a
+/// list of owner trust): 64 MiB.
 const WHOLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Something to import.
+/// An input for an import.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Input {
     /// A file or folder.
     Path(PathBuf),
     /// Standard input.
     Stdin,
-    /// An address that answers with certificates.
+    /// A URL that returns certificates.
     Url(String),
 }
 
 impl Input {
-    /// What a user typed: a path, `-`, or an `http`, `https`, `hkp` or `hkps` address.
+    /// Parses a user's argument: a path, `-`, or an `http`, `https`, `hkp` or `hkps` URL.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -46,7 +46,7 @@ impl Input {
         }
     }
 
-    /// The certificate or certificates that an HKP keyserver has for a search.
+    /// The URL of an HKP keyserver's answer to a search.
     #[must_use]
     pub fn keyserver(server: &str, search: &str) -> Self {
         let base = match server.split_once("://") {
@@ -71,19 +71,19 @@ impl Input {
         Self::Url(format!("{base}/pks/lookup?op=get&options=mr&search={search}"))
     }
 
-    /// What the web key directory of a mail address's domain has for it, by the direct method
+    /// The Web Key Directory URLs for a mail address: first by the direct method
     /// (draft-koch-openpgp-webkey-service, section 3.1), then by the advanced one.
     ///
     /// # Errors
     ///
-    /// [`Error::Address`] if it is no mail address.
+    /// [`Error::Address`] if `address` is no mail address.
     pub fn wkd(address: &str) -> Result<[Self; 2], Error> {
         let error = || Error::Address { address: address.to_owned() };
-        // A domain that is not in ASCII even then could be mapped to another one on its way.
+        // A domain that still contains non-ASCII characters could be mapped to another domain on its way.
         let read: Address = address.parse().map_err(|_| error())?;
         let domain = std::str::from_utf8(read.domain()).ok().filter(|domain| domain.is_ascii());
         let domain = domain.ok_or_else(error)?;
-        // The draft folds the local part for its hash only.
+        // The draft lowercases the local part for its hash only.
         let (local, _) =
             address.trim().trim_matches(['<', '>']).split_once('@').ok_or_else(error)?;
         let hash = talaria_cert::user_id::web_key_hash(local);
@@ -120,18 +120,18 @@ fn percent(text: &str) -> String {
     out
 }
 
-/// What an input turned out to be.
+/// The detected format of an input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Packets, one certificate after the other: a keyring, an SKS dump, `pubring.gpg`.
+    /// Packets, certificate after certificate: a keyring, an SKS dump, `pubring.gpg`.
     Keyring,
-    /// The same in ASCII armor, in one or more blocks.
+    /// A keyring in ASCII armor, in one or more blocks.
     Armor,
     /// GnuPG's keybox.
     Keybox,
-    /// The database of keyboxd.
+    /// The database of GnuPG's keyboxd.
     Keyboxd,
-    /// The text that `gpg --export-ownertrust` writes.
+    /// The text output of `gpg --export-ownertrust`.
     Ownertrust,
     /// GnuPG's trust database.
     Trustdb,
@@ -141,12 +141,12 @@ pub enum Kind {
     CertDirectory,
     /// Another store of talaria.
     Store,
-    /// Nothing at all.
+    /// An empty input.
     Empty,
 }
 
 impl Kind {
-    /// In words.
+    /// The name of the format.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -164,16 +164,16 @@ impl Kind {
     }
 }
 
-/// Where in an input something was.
+/// A position in an input.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Place {
-    /// Bytes from the start.
+    /// An offset in bytes.
     Offset(u64),
-    /// A line of a text, from 1.
+    /// A line number, counted from 1.
     Line(u64),
-    /// A file of a folder.
+    /// A file in a folder.
     File(PathBuf),
-    /// A certificate of a database.
+    /// A certificate in a database.
     Cert(Fingerprint),
 }
 
@@ -188,23 +188,23 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that was read.
+/// An item of an input.
 #[derive(Debug)]
 pub(crate) enum Piece {
     /// The packets of a certificate.
     Cert(Place, Vec<u8>),
-    /// Something that is none.
+    /// An item that is no certificate.
     Rejected(Place, Reason),
-    /// The body of a signature that stands alone and revokes the certificate it names as its maker.
+    /// The body of a stand-alone revocation, which names the certificate to revoke as its issuer.
     Revocation(Place, Vec<u8>),
-    /// What an owner trusts a certificate with.
+    /// An owner trust value for a certificate.
     Ownertrust(Fingerprint, u8),
 }
 
-/// Takes what a source reads. `bytes` is how much of the input has been read so far.
+/// The consumer of the items of a source. `bytes` is the number of input bytes read so far.
 pub(crate) type Sink<'a> = dyn FnMut(Vec<Piece>, u64) -> Result<(), Error> + 'a;
 
-/// Reads `input` to its end.
+/// Reads the whole `input`.
 pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     let io = |source| Error::Io { action: "read", name: input.to_string(), source };
     match input {
@@ -230,7 +230,7 @@ pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     }
 }
 
-/// Bytes of all files that an input consists of, 0 if that cannot be told beforehand.
+/// The total size in bytes of all files of an input; 0 if it is unknown beforehand.
 pub(crate) fn size(input: &Input) -> u64 {
     match input {
         Input::Path(path) => match fs::metadata(path) {
@@ -241,7 +241,7 @@ pub(crate) fn size(input: &Input) -> u64 {
     }
 }
 
-/// What a file is compressed with.
+/// The compression format of a file.
 pub(crate) fn compression(path: &Path) -> Option<Compression> {
     let mut head = [0; MAGIC_BYTES];
     let n = File::open(path).and_then(|mut file| fill(&mut file, &mut head)).ok()?;
@@ -261,7 +261,7 @@ pub(crate) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize
     Ok(n)
 }
 
-/// Reads a stream, of which the first bytes tell what it is, and what it is compressed with.
+/// Reads a stream, decompresses it if necessary, and detects its format by the first bytes.
 fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     let io = |source| Error::Io { action: "read", name: input.to_string(), source };
     let mut head = [0; MAGIC_BYTES];
@@ -273,7 +273,7 @@ fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Res
     }
 }
 
-/// The same of what is not compressed, or not any more.
+/// Reads an uncompressed stream and detects its format by the first bytes.
 fn read_content(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     let io = |source| Error::Io { action: "read", name: input.to_string(), source };
     let unrecognised = |what| Error::Unrecognised { name: input.to_string(), what };
@@ -342,7 +342,7 @@ fn read_packets(
     Ok(())
 }
 
-/// The revocation that stands where a primary key was expected, as `gpg --gen-revoke` writes it.
+/// The stand-alone revocation found in place of a primary key, as `gpg --gen-revoke` writes it.
 fn revocation<'a>(batch: &'a Batch, reject: &Reject) -> Option<&'a [u8]> {
     if reject.reason != (Reason::NoPrimary { tag: Tag::SIGNATURE.0 }) {
         return None;
@@ -353,12 +353,12 @@ fn revocation<'a>(batch: &'a Batch, reject: &Reject) -> Option<&'a [u8]> {
     (signature.kind == kind::KEY_REVOCATION).then_some(packet.body)
 }
 
-/// Reads armored blocks; what is in them is named by the line its block starts in.
+/// Reads armored blocks. Errors give the line in which the block starts.
 fn read_armor(input: &Input, stream: impl Read, sink: &mut Sink<'_>) -> Result<(), Error> {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// The armor is asked for its blocks while the splitter reads from it.
+    /// The splitter reads from the armor while this function asks the armor for its current block.
     struct Shared<R>(Rc<RefCell<Armor<R>>>);
     impl<R: io::BufRead> Read for Shared<R> {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
@@ -408,7 +408,7 @@ fn read_keybox(input: &Input, stream: &mut dyn Read, sink: &mut Sink<'_>) -> Res
     sink(pieces, 0)
 }
 
-/// Collects pieces and hands them on by the batch.
+/// Collects items and passes them on in batches.
 struct Collector<'a, 'b> {
     pieces: Vec<Piece>,
     held: usize,
@@ -434,7 +434,7 @@ impl<'a, 'b> Collector<'a, 'b> {
     }
 }
 
-/// A file of SQLite: a store of ours, or keyboxd's.
+/// Reads an SQLite file: a store of talaria or of keyboxd.
 fn read_store(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     let mut collector = Collector::new(sink);
     let store = Store::open(path, Access::Read)?;

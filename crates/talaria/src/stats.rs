@@ -1,4 +1,4 @@
-//! What kinds of certificates a store holds.
+//! Statistics of the certificates in a store.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -9,22 +9,22 @@ use talaria_store::Order;
 
 use crate::{Error, Stores};
 
-/// Counts over all certificates.
+/// Statistics over all certificates.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Statistics {
-    /// Certificates.
+    /// The number of certificates.
     pub certificates: u64,
-    /// User IDs.
+    /// The number of user IDs.
     pub user_ids: u64,
-    /// User attributes.
+    /// The number of user attributes.
     pub attributes: u64,
-    /// Subkeys.
+    /// The number of subkeys.
     pub subkeys: u64,
-    /// Signature packets.
+    /// The number of signature packets.
     pub signatures: u64,
-    /// Bytes of all packets.
+    /// The size of all packets in bytes.
     pub bytes: u64,
-    /// Bytes of the stores on disk.
+    /// The size of the stores on disk in bytes.
     pub bytes_on_disk: u64,
     /// Certificates by validity.
     pub by_validity: BTreeMap<&'static str, u64>,
@@ -34,18 +34,18 @@ pub struct Statistics {
     pub by_subkey_algorithm: BTreeMap<String, u64>,
     /// Primary keys by version.
     pub by_version: BTreeMap<u8, u64>,
-    /// Primary keys by the year they were made.
+    /// Primary keys by the year of their creation.
     pub by_year: BTreeMap<i32, u64>,
-    /// Certificates by the year in which their primary key expires or has expired. Those that never
-    /// expire are not counted.
+    /// Certificates by the year in which their primary key expires or has expired, without those that never
+    /// expire.
     pub by_expiry_year: BTreeMap<i32, u64>,
-    /// Certificates by size: the key is the power of two of bytes that is not reached.
+    /// Certificates by size: each key is a power of two of bytes, an exclusive upper bound.
     pub by_bytes: BTreeMap<u64, u64>,
-    /// Certificates by their number of signatures: the key is the power of two that is not reached.
+    /// Certificates by number of signatures: each key is a power of two, an exclusive upper bound.
     pub by_signatures: BTreeMap<u64, u64>,
 }
 
-/// Counts what the stores hold at `now` (seconds since 1970).
+/// The statistics of the stores at `now` (seconds since 1970).
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ fn name(validity: Validity) -> &'static str {
     }
 }
 
-/// The algorithm and size of a key, as people write it: `rsa4096`, `ed25519`, `dsa1024`.
+/// The usual short name of a key's algorithm and size: `rsa4096`, `ed25519`, `dsa1024`.
 #[must_use]
 pub fn algorithm(key: &KeySummary) -> String {
     match (key.curve, key.algorithm) {

@@ -1,5 +1,5 @@
-//! What happened, as the lines that GnuPG writes with `--status-fd` (its doc/DETAILS), for scripts that
-//! were made for it. Each line starts with `[GNUPG:] `.
+//! Status lines like those of GnuPG's `--status-fd` (its doc/DETAILS), for scripts that parse GnuPG's output.
+//! Each line starts with `[GNUPG:] `.
 
 mod head;
 
@@ -12,8 +12,8 @@ use talaria_trust::Level;
 use self::head::Head;
 use crate::TrustModel;
 
-/// A text in a line: control characters and `%` as GnuPG has them, and those that some programs take for
-/// line ends.
+/// Escapes a text for a status line: control characters and `%` as GnuPG does, and characters that some
+/// programs take for line ends.
 fn escaped(text: &str) -> String {
     let plain = |c: char| !c.is_control() && !matches!(c, '%' | '\u{2028}' | '\u{2029}');
     let mut out = String::with_capacity(text.len());
@@ -28,7 +28,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The name of a file in a line: one word.
+/// Escapes a file name for a status line, as one word.
 fn escaped_name(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -38,10 +38,10 @@ fn escaped_name(name: &[u8]) -> String {
     out
 }
 
-/// What is believed of the maker of a signature, and by which model.
+/// The validity of a signer, and the trust model that computed it.
 pub type Trust = Option<(Level, TrustModel)>;
 
-/// The lines about one signature.
+/// The status lines about one signature.
 #[must_use]
 pub fn signature(report: &SignatureReport, trust: Trust) -> Vec<String> {
     with_prefix(signature_lines(report).into_iter().chain(trust_line(trust)).collect())
@@ -103,7 +103,7 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
         (Outcome::NotCounted(NotCounted::Expired), _) => made(&mut lines, "EXPSIG"),
         (Outcome::NotCounted(NotCounted::KeyExpired), _) => made(&mut lines, "EXPKEYSIG"),
         (Outcome::NotCounted(NotCounted::Revoked), _) => made(&mut lines, "REVKEYSIG"),
-        // GnuPG's codes: 5 for a digest that is refused, 4 for what is not supported.
+        // GnuPG's codes: 5 for a rejected digest, 4 for an unsupported algorithm.
         (Outcome::NotCounted(NotCounted::WeakDigest(_)), _) => lines.push(errsig(5)),
         (Outcome::NotCounted(_), _) => lines.push(errsig(1)),
         (Outcome::Unchecked(_), _) => lines.push(errsig(4)),
@@ -111,9 +111,9 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
     lines
 }
 
-/// The lines about a message that was decrypted, with those about its signatures and what is believed of
-/// their makers. `start` is how the message
-/// starts, 64 KiB or less of it; `certificate` has the key that opened it.
+/// The status lines about a decrypted message, with those about its signatures and the validity of their
+/// signers. `start` is the first 64 KiB or less of the message; `certificate` contains the key that decrypted
+/// it.
 #[must_use]
 pub fn decrypted(
     decrypted: &Decrypted,
@@ -136,12 +136,12 @@ pub fn decrypted(
         lines.extend(signature_lines(report));
         lines.extend(trust_line(trust.get(at).copied().flatten()));
     }
-    // GnuPG says so of AEAD, too.
+    // GnuPG prints `GOODMDC` for AEAD, too.
     lines.extend(["DECRYPTION_OKAY", "GOODMDC", "END_DECRYPTION"].map(str::to_owned));
     with_prefix(lines)
 }
 
-/// The lines about the content of a message that was signed and not encrypted.
+/// The status lines about the content of a signed message that is not encrypted.
 #[must_use]
 pub fn plaintext(literal: &Literal) -> Vec<String> {
     with_prefix(vec![plaintext_line(literal)])
@@ -152,24 +152,24 @@ fn plaintext_line(literal: &Literal) -> String {
     format!("PLAINTEXT {format} {} {}", literal.date, escaped_name(&literal.name))
 }
 
-/// The lines about signers who were expected and have signed, as those of gpg's `--assert-signer`.
+/// The status lines about expected signers who have signed, like those of gpg's `--assert-signer`.
 #[must_use]
 pub fn signed_by(fingerprints: impl Iterator<Item = String>) -> Vec<String> {
     with_prefix(fingerprints.map(|name| format!("ASSERT_SIGNER {name}")).collect())
 }
 
-/// What a signature was made as.
+/// The form of a signature.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
-    /// Apart from what is signed.
+    /// The signature is separate from the data.
     Detached,
-    /// In one message with it.
+    /// The signature and the data are in one message.
     Inline,
-    /// Below a text.
+    /// The signature is below a readable text.
     Cleartext,
 }
 
-/// The lines about signatures that were made at `now`, in seconds since 1970.
+/// The status lines about signatures that were made at `now`, in seconds since 1970.
 #[must_use]
 pub fn signed(signers: &[SigningKey], form: Form, text: bool, now: u32) -> Vec<String> {
     with_prefix(signed_lines(signers, form, text, now))
@@ -197,7 +197,7 @@ fn signed_lines(signers: &[SigningKey], form: Form, text: bool, now: u32) -> Vec
     lines
 }
 
-/// The lines about a message that was encrypted, and signed at `now` by `signers`.
+/// The status lines about a message that was encrypted, and signed at `now` by `signers`.
 #[must_use]
 pub fn encrypted(encrypted: &Encrypted, signers: &[SigningKey], now: u32) -> Vec<String> {
     let mut lines = signed_lines(signers, Form::Inline, false, now);
@@ -210,35 +210,35 @@ pub fn encrypted(encrypted: &Encrypted, signers: &[SigningKey], now: u32) -> Vec
     with_prefix(lines)
 }
 
-/// Why a certificate or a key that was named is not used.
+/// GnuPG's code for the reason why a named certificate or key is not used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unfit {
-    /// No reason that GnuPG has a number for.
+    /// A reason without a code of GnuPG.
     Other = 0,
-    /// It is not there.
+    /// The certificate or key does not exist.
     Missing = 1,
-    /// It may be several.
+    /// Several certificates or keys match the name.
     Ambiguous = 2,
-    /// There is no secret key.
+    /// The secret key is missing.
     NoSecret = 9,
-    /// Nothing says that it belongs to its address.
+    /// The identity of the certificate is not confirmed.
     Untrusted = 10,
 }
 
-/// The line about a recipient that is not encrypted to.
+/// The status line about a rejected recipient.
 #[must_use]
 pub fn invalid_recipient(why: Unfit, name: &str) -> Vec<String> {
     with_prefix(vec![format!("INV_RECP {} {}", why as u8, escaped(name))])
 }
 
-/// The line about a key that does not sign.
+/// The status line about a rejected signing key.
 #[must_use]
 pub fn invalid_signer(why: Unfit, name: &str) -> Vec<String> {
     with_prefix(vec![format!("INV_SGNR {} {}", why as u8, escaped(name))])
 }
 
-/// The lines about a message that could not be decrypted. `start` is how it starts, 64 KiB or less of it, or
-/// `None` for text without armor.
+/// The status lines about a message that could not be decrypted. `start` is the first 64 KiB or less of the
+/// message, or `None` for text without armor.
 #[must_use]
 pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
     let Some(start) = start else { return no_data(None) };
@@ -268,7 +268,7 @@ pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
     with_prefix(lines)
 }
 
-/// The lines about input that is not what was expected, by how it starts; `None` for text without armor.
+/// The status lines about unexpected input. `start` is its first octets; `None` for text without armor.
 #[must_use]
 pub fn no_data(start: Option<&[u8]>) -> Vec<String> {
     let lines = match start {
@@ -280,14 +280,13 @@ pub fn no_data(start: Option<&[u8]>) -> Vec<String> {
     with_prefix(lines.iter().map(|&line| line.to_owned()).collect())
 }
 
-/// The line about a message that is not signed.
+/// The status line about a message without a signature.
 #[must_use]
 pub fn unsigned() -> Vec<String> {
     with_prefix(vec!["NODATA 4".to_owned()])
 }
 
-/// The key ID that follows from a fingerprint in hexadecimal, or the key ID itself; zeros for a key that
-/// is not named.
+/// The key ID of a hexadecimal fingerprint or key ID; zeros for a key that is not named.
 fn key_id(name: &str) -> String {
     match name.len() {
         40 => name[24..].to_owned(),

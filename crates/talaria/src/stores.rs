@@ -1,7 +1,7 @@
-//! Several stores as one: the first is written to, all are searched, in the order given.
+//! Several stores that act as one: writes go to the first, reads search all of them in the given order.
 //!
-//! A plain keyring file is a store too: it is read into memory when it is opened, by the same way as
-//! any import, and never written.
+//! A plain keyring file can be a store, too. It is read into memory on opening, like any import, and never
+//! written.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -17,27 +17,27 @@ use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, file_kin
 use crate::import::{ImportOptions, import};
 use crate::{Error, Input, Monitor, StoreFolderKind};
 
-/// A store that was opened.
+/// An open store.
 pub struct Opened {
-    /// The store, in memory if it is a keyring file.
+    /// The store; for a keyring file, a store in memory.
     pub store: Store,
-    /// The file.
+    /// The path of the store.
     pub path: PathBuf,
-    /// It is a keyring file.
+    /// The path is a keyring file.
     pub keyring: bool,
 }
 
 impl Opened {
-    /// What a place in it calls it: a keyring file has no name that lasts.
+    /// The name of the store in a bookmark. A keyring file has no permanent name.
     fn name(&self) -> Result<String, Error> {
         Ok(if self.keyring { "keyring".to_owned() } else { self.store.name()? })
     }
 }
 
-/// A place in a visit of stores, to go on from: in another process, later.
+/// A bookmark: a position in a visit of stores, from which another process can continue later.
 ///
-/// Its text form is `STORE/NAME/QUERY/CURSOR`: the number and the name of a store, the number of a query, both
-/// from 0, and a [`Cursor`] in that store.
+/// The text form of a bookmark is `STORE/NAME/QUERY/CURSOR`: the index and the name of a store, the index of
+/// a query, both counted from 0, and a [`Cursor`] in that store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Bookmark {
     store: usize,
@@ -52,7 +52,7 @@ impl fmt::Display for Bookmark {
     }
 }
 
-/// Why a text is no place.
+/// The reason why a text is no bookmark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("not a token of a listing (STORE/NAME/QUERY/CURSOR)")]
 pub struct BookmarkError;
@@ -73,15 +73,15 @@ impl FromStr for Bookmark {
     }
 }
 
-/// The stores that a command works on.
+/// The stores that a command uses.
 pub struct Stores(Vec<Opened>);
 
 impl Stores {
-    /// Opens `paths`; `access` is for the first, the others are only read.
+    /// Opens the stores in `paths`. `access` applies to the first; the others are opened for reading.
     ///
     /// # Errors
     ///
-    /// What [`Store::open`] or reading a keyring file can meet.
+    /// The errors of [`Store::open`] and of reading a keyring file.
     pub fn open(paths: &[PathBuf], access: Access, now: u32) -> Result<Self, Error> {
         let mut stores = Vec::with_capacity(paths.len());
         for (at, path) in paths.iter().enumerate() {
@@ -91,7 +91,7 @@ impl Stores {
         Ok(Self(stores))
     }
 
-    /// The stores, in the order given.
+    /// The stores in the given order.
     pub fn iter(&self) -> impl Iterator<Item = &Opened> {
         self.0.iter()
     }
@@ -100,7 +100,7 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// [`Error::Keyring`] if the first one is a keyring file.
+    /// [`Error::Keyring`] if the first store is a keyring file.
     pub fn writable(&mut self) -> Result<&mut Store, Error> {
         let first = &mut self.0[0];
         if first.keyring {
@@ -109,12 +109,13 @@ impl Stores {
         Ok(&mut first.store)
     }
 
-    /// Visits what any of `queries` names, everything if there is none, each certificate once: the
-    /// first store that has it speaks. Summaries are as of `now`.
+    /// Visits the certificates that match any of `queries`, or all certificates if there is no query. Each
+    /// certificate is visited once, in the first store that has it. Summaries are as of `now`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] for a query that names nothing, after all were tried; what reading can meet.
+    /// [`Error::NotFound`] for a query without a match, after all queries were tried; errors of reading the
+    /// stores.
     pub fn visit(
         &self,
         queries: &[Query],
@@ -125,13 +126,14 @@ impl Stores {
         self.visit_after(None, queries, order, now, visit).map(drop)
     }
 
-    /// As [`Self::visit`], with what is behind `after`, which an earlier visit with the same queries has
-    /// returned; the order is then that of the earlier visit. Returns, if `visit` broke off, the place
-    /// before the certificate at which it did.
+    /// Like [`Self::visit`], from the position `after` on, which an earlier visit with the same queries has
+    /// returned. The order is that of the earlier visit. If `visit` breaks off, the function returns the
+    /// position before the certificate where it stopped.
     ///
     /// # Errors
     ///
-    /// As for [`Self::visit`]; [`Error::Bookmark`] if `after` is not a place in these stores and queries.
+    /// The errors of [`Self::visit`]; [`Error::Bookmark`] if `after` is no position in these stores and
+    /// queries.
     pub fn visit_after(
         &self,
         after: Option<&Bookmark>,
@@ -144,7 +146,7 @@ impl Stores {
         if let Some(after) = after {
             self.check(after, queries)?;
         }
-        // One store without a query cannot name a certificate twice.
+        // With one store and at most one query, no certificate can match twice.
         let mut seen = (self.0.len() > 1 || queries.len() > 1).then(HashSet::new);
         let mut missing = None;
         let mut failed = None;
@@ -157,7 +159,7 @@ impl Stores {
             let fingerprint = row.summary.fingerprint();
             let is_repeated = seen.as_mut().is_some_and(|seen| !seen.insert(fingerprint));
             let cursor = Cursor::behind(order, &row);
-            // What was visited before: it must be known where a later query names it again.
+            // Certificates visited earlier must be known if a later query matches them again.
             let is_behind = after.is_none_or(|after| match at.cmp(&(after.query, after.store)) {
                 Ordering::Less => false,
                 Ordering::Equal => after.cursor.is_before(&cursor),
@@ -191,7 +193,7 @@ impl Stores {
         };
         if queries.is_empty() {
             for (at, opened) in self.0.iter().enumerate() {
-                // With several stores the certificates before the place must be known.
+                // With several stores, the certificates before the position must be known.
                 let mut cursor = match after {
                     Some(after) if self.0.len() == 1 => after.cursor.clone(),
                     _ => Cursor::start(order),
@@ -227,12 +229,12 @@ impl Stores {
         }
     }
 
-    /// A place with the name of its store.
+    /// A bookmark with the name of its store.
     fn with_store_name(&self, place: Bookmark) -> Result<Bookmark, Error> {
         Ok(Bookmark { name: self.0[place.store].name()?, ..place })
     }
 
-    /// Whether a place is one in these stores and queries.
+    /// Checks that a bookmark is a position in these stores and queries.
     fn check(&self, place: &Bookmark, queries: &[Query]) -> Result<(), Error> {
         let opened = self.0.get(place.store).ok_or(Error::Bookmark)?;
         let fits = place.query < queries.len().max(1)
@@ -241,7 +243,7 @@ impl Stores {
         if fits { Ok(()) } else { Err(Error::Bookmark) }
     }
 
-    /// The union of all copies of a certificate in the stores.
+    /// The certificate merged from its copies in all stores.
     ///
     /// # Errors
     ///
@@ -288,7 +290,7 @@ fn open(path: &Path, access: Access, now: u32) -> Result<Opened, Error> {
     }
 }
 
-/// Whether a file holds something, and that is not a store.
+/// Whether a file is not empty and is no store.
 fn is_keyring(path: &Path) -> bool {
     file_kind(path).is_ok_and(|kind| kind == FileKind::Other)
 }

@@ -1,4 +1,4 @@
-//! What was seen of bindings, recorded by what commands do, and brought over from and to GnuPG.
+//! TOFU data: events of bindings that commands observe, and exchange of them with GnuPG.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +9,8 @@ use talaria_store::{Binding, Event, Observation, Row, Store, StoreError};
 use talaria_trust::Level;
 use talaria_trust::tofu::Policy;
 
-/// The bindings of a certificate: of each user ID that is not revoked, each name of an address once. `now` is in seconds
-/// since 1970.
+/// The bindings of a certificate: one for each address in its user IDs that are not revoked. `now` is in
+/// seconds since 1970.
 #[must_use]
 pub fn bindings_of(row: &Row, now: u32) -> Vec<Binding> {
     let mut bindings: Vec<Binding> = Vec::new();
@@ -34,29 +34,29 @@ pub fn bindings_of(row: &Row, now: u32) -> Vec<Binding> {
     bindings
 }
 
-/// That a signature was verified at `time`: what it signed, and when it says to be made.
+/// The event that a signature was verified at `time`: the signed digest, and the claimed creation time.
 #[must_use]
 pub fn verified(digest: &[u8], signed: i64, time: i64) -> Event {
     Event::Verified { digest: STANDARD.encode(digest), origin: "unknown".to_owned(), signed, time }
 }
 
-/// Something that was seen of a certificate.
+/// An observation about a certificate.
 #[derive(Clone, Debug)]
 pub struct Sight {
-    /// The certificate.
+    /// The fingerprint of the certificate.
     pub fingerprint: Fingerprint,
-    /// The address that it was about; `None` for all of the certificate.
+    /// The address that was observed; `None` for the whole certificate.
     pub addressee: Option<Addressee>,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// Records what was seen of certificates, in one transaction. Certificates that are not in the store are left
-/// out, and so are addresses that they do not have.
+/// Records observations about certificates in one transaction. Certificates that are not in the store, and
+/// addresses that they do not have, are skipped.
 ///
 /// # Errors
 ///
-/// What the store can meet.
+/// Errors of the store.
 pub fn observe(
     store: &mut Store,
     seen: impl IntoIterator<Item = Sight>,
@@ -77,11 +77,11 @@ pub fn observe(
     if observations.is_empty() { Ok(()) } else { store.observe(&observations) }
 }
 
-/// Takes in what GnuPG recorded; returns how many bindings that is.
+/// Imports the TOFU data of GnuPG; returns the number of bindings.
 ///
 /// # Errors
 ///
-/// What the store can meet; it is as it was before then.
+/// Errors of the store, which is unchanged then.
 pub fn import_tofu(store: &mut Store, database: TofuDatabase) -> Result<u64, StoreError> {
     let bindings: Vec<(Binding, Vec<Event>)> = database
         .bindings
@@ -110,7 +110,7 @@ pub fn import_tofu(store: &mut Store, database: TofuDatabase) -> Result<u64, Sto
     Ok(bindings.len() as u64)
 }
 
-/// What is recorded, as GnuPG records it.
+/// Exports the recorded bindings in GnuPG's form.
 ///
 /// # Errors
 ///

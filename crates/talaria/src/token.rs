@@ -1,4 +1,4 @@
-//! Places in the change log of a store, as text that programs keep.
+//! Tokens: positions in the change log of a store, as text for programs to keep.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use talaria_store::Store;
 
 use crate::Error;
 
-/// A place in the change log of a store: its name and the number of a change.
+/// A position in the change log of a store: the name of the store and a change number.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Token {
     store: String,
@@ -24,11 +24,11 @@ impl Token {
         Ok(Self { store: store.name()?, number: store.last_change()? })
     }
 
-    /// The number of the change.
+    /// The change number.
     ///
     /// # Errors
     ///
-    /// [`Error::Token`] if the token is one of another store.
+    /// [`Error::Token`] if the token belongs to another store.
     pub fn number_in(&self, store: &Store) -> Result<i64, Error> {
         if store.name()? == self.store {
             return Ok(self.number);
@@ -43,7 +43,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Why a text is no token.
+/// The reason why a text is no token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a token is STORE:NUMBER")]
 pub struct TokenError;

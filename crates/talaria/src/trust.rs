@@ -1,4 +1,4 @@
-//! Whether certificates are those of the addresses they name, by the model that the user has chosen.
+//! The validity of certificates: whether they belong to the addresses they name, by the chosen trust model.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use talaria_store::{
 use talaria_trust::tofu::{self, Decision, Evidence, History, Policy};
 use talaria_trust::{Level, flow};
 
-/// How certificates come to be believed.
+/// The trust models that decide whom a certificate belongs to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TrustModel {
     /// The web of trust.
@@ -23,22 +23,22 @@ pub enum TrustModel {
     Pgp,
     /// Trust on first use.
     Tofu,
-    /// Both: no from either counts, otherwise the better of the two.
+    /// Both: a negative verdict of either model decides, otherwise the better of the two verdicts.
     TofuPgp,
-    /// What the user said about the owner of a certificate is said of it.
+    /// The owner trust of a certificate, set by the user, is its validity.
     Direct,
-    /// Everything is believed, and nothing is said about it.
+    /// Every certificate is accepted; no validity is computed.
     Always,
-    /// The web of trust as a network in which trust flows, as in Sequoia.
+    /// The web of trust as a flow network, as in Sequoia.
     Wot,
 }
 
 impl TrustModel {
-    /// All of them.
+    /// All trust models.
     pub const ALL: [Self; 6] =
         [Self::Pgp, Self::Tofu, Self::TofuPgp, Self::Direct, Self::Always, Self::Wot];
 
-    /// Its name, which is that of gpg's option.
+    /// The name of the model, as in gpg's option `--trust-model`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl TrustModel {
         }
     }
 
-    /// Whether it is about what was seen.
+    /// Whether the model uses TOFU data.
     #[must_use]
     pub fn is_tofu(self) -> bool {
         matches!(self, Self::Tofu | Self::TofuPgp)
@@ -76,94 +76,94 @@ impl FromStr for TrustModel {
     }
 }
 
-/// What is believed of a certificate.
+/// The validity of a certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Judged {
-    /// Of the certificate: its best user ID.
+    /// The validity of the certificate: that of its best user ID.
     pub level: Level,
-    /// Of its user IDs and attributes, in canonical order.
+    /// The validity of its user IDs and attributes, in canonical order.
     pub user_ids: Vec<JudgedId>,
 }
 
-/// What is believed of a user ID.
+/// The validity of a user ID.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct JudgedId {
-    /// How much.
+    /// The level of validity.
     pub level: Level,
-    /// What trust on first use says of it, in a model that asks it.
+    /// The TOFU decision, in a model that uses TOFU.
     pub tofu: Option<Decision>,
 }
 
-/// Why something is believed of a user ID, or not.
+/// A reason for the validity of a user ID.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ValidityReason {
     /// The certificate is the user's own.
     Own,
-    /// How much the user trusts its owner, in a model that asks for nothing else.
+    /// The owner trust, in a model that uses nothing else.
     Owner(Level),
-    /// Somebody has certified it, and that was needed: there may be more who did.
+    /// An introducer has certified the user ID, and the certification was needed. There may be more of them.
     Certified {
-        /// Their certificate.
+        /// The certificate of the introducer.
         by: Fingerprint,
-        /// Its primary user ID.
+        /// The primary user ID of the introducer.
         name: Option<Vec<u8>>,
-        /// How much they are trusted.
+        /// The owner trust of the introducer.
         trust: Level,
-        /// When they did, in seconds since 1970.
+        /// The time of the certification, in seconds since 1970.
         created: u32,
     },
-    /// How much trust flows to it, of 120.
+    /// The amount of trust that flows to the user ID, of 120.
     Flow(u32),
-    /// What the user decided about the binding.
+    /// The user's TOFU policy for the binding.
     Decided(Policy),
     /// One of the user's own keys certified the binding.
     CertifiedByOwn,
-    /// What was seen of the binding: signatures, and messages to it.
+    /// The history of the binding: signatures by it, and messages to it.
     Seen {
-        /// Signatures that were verified.
+        /// The signatures that were verified.
         signatures: History,
-        /// Messages that were encrypted.
+        /// The messages that were encrypted.
         encryptions: History,
     },
-    /// Another certificate has the address.
+    /// Another certificate has the same address.
     Conflict(Fingerprint),
 }
 
-/// Judges the certificates of a store at some time. Nothing is written.
+/// Computes the validity of certificates in a store at a given time, without writing to the store.
 pub struct Judge<'s> {
     store: &'s Store,
     model: TrustModel,
     default_policy: Policy,
     now: u32,
     web: TrustView,
-    /// Addressees that more than one certificate has, if all are going to be asked for.
+    /// Addressees in more than one certificate, if most certificates will be judged.
     shared: Option<HashSet<Handle>>,
-    /// Recorded bindings, by whom they name.
+    /// The recorded bindings, by addressee.
     recorded: HashMap<Addressee, Vec<Binding>>,
     own: OnceCell<Own>,
     mutual: RefCell<HashMap<Rivals, bool>>,
     network: RefCell<Certifications<'s>>,
     certifiers: RefCell<Option<Certifiers<'s>>>,
-    /// Certificates that were asked for as issuers.
+    /// A cache of certificates as issuers of certifications.
     issuers: RefCell<HashMap<Fingerprint, Option<Rc<CertIssuer>>>>,
 }
 
-/// Two certificates, and whom both name.
+/// Two certificates and the addressee that both name.
 type Rivals = (Fingerprint, Fingerprint, Addressee);
 
 /// The user's own certificates.
 #[derive(Default)]
 struct Own {
     fingerprints: Vec<Fingerprint>,
-    /// The certificates that one of them may have certified.
+    /// The certificates that the user's own ones may have certified.
     named: HashSet<i64>,
-    /// Those of everybody whom the user trusts, with how much.
+    /// The trust roots: all certificates with owner trust, and its amount.
     roots: Vec<(i64, u8)>,
 }
 
 impl<'s> Judge<'s> {
-    /// A judge of certificates in `store` at `now`, in seconds since 1970. `all` says that most of them will
-    /// be asked for.
+    /// A judge of certificates in `store` at `now`, in seconds since 1970. Set `all` if most of the
+    /// certificates will be judged.
     ///
     /// # Errors
     ///
@@ -203,13 +203,13 @@ impl<'s> Judge<'s> {
         })
     }
 
-    /// Whether it judges the certificates of `store`.
+    /// Whether this judge judges the certificates of `store`.
     #[must_use]
     pub fn is_of(&self, store: &Store) -> bool {
         std::ptr::eq(self.store, store)
     }
 
-    /// What was seen of the user IDs of a certificate, for those of which trust on first use was asked.
+    /// The history of the user IDs of a certificate, for those judged with TOFU.
     ///
     /// # Errors
     ///
@@ -239,13 +239,13 @@ impl<'s> Judge<'s> {
             .collect()
     }
 
-    /// The model.
+    /// The trust model.
     #[must_use]
     pub fn model(&self) -> TrustModel {
         self.model
     }
 
-    /// What is believed of a certificate of the store; its summary must be of this time.
+    /// The validity of a certificate of the store. Its summary must be of the same time as the judge.
     ///
     /// # Errors
     ///
@@ -293,7 +293,7 @@ impl<'s> Judge<'s> {
         Ok(judged)
     }
 
-    /// Why what was judged of a certificate is so, for each of its user IDs. What speaks against it comes first.
+    /// The reasons for the validity of each user ID of a certificate. Negative reasons come first.
     ///
     /// # Errors
     ///
@@ -344,7 +344,7 @@ impl<'s> Judge<'s> {
         Ok(reasons)
     }
 
-    /// The introducers whose certifications decided about a certificate.
+    /// The introducers whose certifications decided the validity of a certificate.
     fn certified(&self, id: i64) -> Result<Vec<Certifier>, StoreError> {
         let mut certifiers = self.certifiers.borrow_mut();
         match &mut *certifiers {
@@ -353,7 +353,7 @@ impl<'s> Judge<'s> {
         }
     }
 
-    /// Why a binding is decided so.
+    /// The reasons for the TOFU decision on a binding.
     fn bound(
         &self,
         row: &Row,
@@ -378,14 +378,14 @@ impl<'s> Judge<'s> {
         Ok(reasons)
     }
 
-    /// What the user decided about a binding, under whatever name of its address.
+    /// The user's policy for a binding, under any spelling of its address.
     fn recorded_policy(&self, fingerprint: Fingerprint, addressee: &Addressee) -> Policy {
         let recorded = self.recorded.get(addressee).map_or(&[][..], Vec::as_slice);
         let found = recorded.iter().filter(|binding| binding.fingerprint == fingerprint);
         tofu::strictest(found.map(|binding| binding.policy))
     }
 
-    /// What arrives at a certificate in the network of certifications.
+    /// The validity of a certificate by flow in the network of certifications.
     fn flow(&self, row: &Row) -> Result<Judged, StoreError> {
         let own = self.own()?;
         let mut judged = Judged { level: Level::Unknown, user_ids: Vec::new() };
@@ -402,8 +402,9 @@ impl<'s> Judge<'s> {
         Ok(judged)
     }
 
-    /// The paths over which trust flows to a user ID of a certificate, by its place in the summary. Roots are
-    /// those whom the user trusts: ultimately and fully with all, marginally with a third.
+    /// The paths over which trust flows to a user ID of a certificate; `user_id` is its index in the summary.
+    /// Trust roots are certificates with owner trust: ultimate and full ones for the whole amount, marginal
+    /// ones for a third.
     ///
     /// # Errors
     ///
@@ -423,7 +424,7 @@ impl<'s> Judge<'s> {
         flow::paths(network, &self.own()?.roots, (row.id, user_id, text))
     }
 
-    /// What trust on first use says of a user ID of a certificate.
+    /// The TOFU decision on a user ID of a certificate.
     fn binding(&self, row: &Row, user_id: &[u8]) -> Result<Decision, StoreError> {
         let fingerprint = row.summary.fingerprint();
         let addressee = Addressee::of_user_id(user_id);
@@ -459,8 +460,9 @@ impl<'s> Judge<'s> {
         failed.map_or(Ok(decision), Err)
     }
 
-    /// The fingerprint of another certificate, if one of its user IDs names `addressee`, and is not revoked or
-    /// over. That the certificate itself is does not matter: somebody had it for that.
+    /// The fingerprint of another certificate with a user ID that names `addressee`, if that user ID is
+    /// neither revoked nor expired. The state of the other certificate itself does not matter: somebody made
+    /// it for that address.
     fn rival(
         &self,
         ours: i64,

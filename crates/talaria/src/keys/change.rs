@@ -1,4 +1,4 @@
-//! Changing keys that are kept: passphrase, end of validity, user IDs, subkeys, revocation.
+//! Changing stored keys: passphrase, expiry time, user IDs, subkeys, revocation.
 
 use talaria_message::AskForKey;
 use talaria_message::make::{self, Rank, Revoked, SubkeyOptions};
@@ -12,36 +12,35 @@ use super::{
 };
 use crate::Error;
 
-/// What to revoke, and why.
+/// Options for a revocation.
 #[derive(Clone, Debug, Default)]
 pub struct Revocation {
-    /// What.
+    /// The object to revoke.
     pub what: RevocationTarget,
-    /// The reason, for programs.
+    /// The reason, as a code.
     pub reason: RevocationReason,
-    /// The reason, for people.
+    /// The reason, in words.
     pub message: String,
 }
 
-/// The part of a key that a revocation is of.
+/// The part of a key to revoke.
 #[derive(Clone, Debug, Default)]
 pub enum RevocationTarget {
-    /// All of it.
+    /// The whole certificate.
     #[default]
     Certificate,
-    /// The user ID with this text, or the only one that has this text in it.
+    /// The user ID with this text, or the only user ID that contains this text.
     UserId(String),
     /// The subkey with this fingerprint or key ID.
     Subkey(Query),
 }
 
 impl KeyStore {
-    /// Puts the secrets of `unlocked` in the place of those that are there, with this protection. See
-    /// [`unlocked`].
+    /// Replaces the stored secrets by those of `unlocked`, encrypted with this protection. See [`unlocked`].
     ///
     /// # Errors
     ///
-    /// [`Error::NoKey`] if it is not there any more; what reading and writing can meet.
+    /// [`Error::NoKey`] if the key does not exist any more; errors of reading and writing.
     pub fn protect(
         &self,
         unlocked: openpgp::Cert,
@@ -50,20 +49,20 @@ impl KeyStore {
         let name = unlocked.fingerprint().to_hex();
         let fresh = make::protected(unlocked, protection)
             .map_err(|error| of_make("protect", &name, error))?;
-        // What came to the file meanwhile stays; of the secrets these are the ones.
+        // Parts that were added to the file meanwhile stay; the secrets are replaced.
         self.update(&fresh.fingerprint(), |ours| {
             let joined = without_secrets_of(ours, &fresh)?.merge_public_and_secret(fresh.clone());
             joined.map_err(|source| refused("change", &fresh, source))
         })
     }
 
-    /// Lets a key end at `expires`, in seconds since 1970, or never; so do its subkeys that have an end of
-    /// their own.
+    /// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an expiry time
+    /// of their own get the same.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyRefused`] if its certificate is not valid, or would end before it begins;
-    /// [`Error::Message`] if it cannot be unlocked; what reading and writing can meet.
+    /// [`Error::KeyRefused`] if the certificate is not valid, or would expire before it begins;
+    /// [`Error::Message`] if no passphrase unlocks the key; errors of reading and writing.
     pub fn set_expiry(
         &self,
         cert: &openpgp::Cert,
@@ -76,12 +75,13 @@ impl KeyStore {
         self.add(cert, made.map_err(|error| changing(cert, error))?)
     }
 
-    /// Adds a subkey to a key. Its secret gets the passphrase of the primary key.
+    /// Adds a subkey to a key. The secret of the subkey gets the passphrase of the primary key.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyRefused`] if the key is revoked or not valid; [`Error::NoSecret`] without its primary key;
-    /// [`Error::Message`] if that cannot be unlocked; what reading and writing can meet.
+    /// [`Error::KeyRefused`] if the key is revoked or not valid; [`Error::NoSecret`] without the secret
+    /// primary key; [`Error::Message`] if no passphrase unlocks the primary key; errors of reading and
+    /// writing.
     pub fn add_subkey(
         &self,
         cert: &openpgp::Cert,
@@ -105,8 +105,9 @@ impl KeyStore {
     ///
     /// # Errors
     ///
-    /// [`Error::KeyRefused`] if it has it already, is revoked or not valid; [`Error::NoSecret`] without its
-    /// primary key; [`Error::Message`] if that cannot be unlocked; what reading and writing can meet.
+    /// [`Error::KeyRefused`] if the key already has the user ID, is revoked or not valid; [`Error::NoSecret`]
+    /// without the secret primary key; [`Error::Message`] if no passphrase unlocks the primary key; errors of
+    /// reading and writing.
     pub fn add_user_id(
         &self,
         cert: &openpgp::Cert,
@@ -120,11 +121,11 @@ impl KeyStore {
         self.add(cert, made.map_err(|error| changing(cert, error))?)
     }
 
-    /// Adds packets of its own to a key, with all that `cert` has beyond what is there.
+    /// Adds packets to a key, and all parts of `cert` that the stored key lacks.
     ///
     /// # Errors
     ///
-    /// What reading and writing can meet.
+    /// Errors of reading and writing.
     pub fn add(
         &self,
         cert: &openpgp::Cert,
@@ -139,30 +140,30 @@ impl KeyStore {
     }
 }
 
-/// A key with a new subkey.
+/// The result of adding a subkey.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// The key.
+    /// The key with the new subkey.
     pub cert: openpgp::Cert,
     /// The fingerprint of the new subkey.
     pub subkey: openpgp::Fingerprint,
 }
 
-/// A revocation that was made.
+/// A new revocation.
 #[derive(Clone, Debug)]
 pub struct MadeRevocation {
-    /// It.
+    /// The revocation signature.
     pub signature: Signature,
-    /// The user ID or subkey that it is of, if it is not of the whole certificate.
+    /// The revoked user ID or subkey; `None` if the whole certificate is revoked.
     pub component: Option<Packet>,
 }
 
-/// A revocation of a key or of a part of it, which [`KeyStore::add`] puts into force.
+/// Makes a revocation of a key or of a part of it. [`KeyStore::add`] puts the revocation into force.
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`] or [`Error::NoSubkey`] if the key has no such part; [`Error::Ambiguous`];
-/// [`Error::Message`] if it cannot be unlocked.
+/// [`Error::Message`] if no passphrase unlocks the key.
 pub fn revocation(
     cert: &openpgp::Cert,
     ask: &mut AskForKey<'_>,
@@ -186,7 +187,7 @@ pub fn revocation(
     Ok(MadeRevocation { signature, component })
 }
 
-/// `cert` with all its secrets unlocked, in memory. `ask` is asked for the passphrases that they have.
+/// `cert` with all its secrets unlocked, in memory. `ask` is called for their passphrases.
 ///
 /// # Errors
 ///
@@ -200,7 +201,7 @@ fn changing(cert: &openpgp::Cert, error: make::MakeError) -> Error {
     of_make("change", &cert.fingerprint().to_hex(), error)
 }
 
-/// The subkey of `cert` that `query` names.
+/// The subkey of `cert` that matches `query`.
 fn named_subkey(cert: &openpgp::Cert, query: &Query) -> Result<Subkey, Error> {
     let named = |key: &Subkey| with_parsed(key, |key| query.names_key(key)) == Some(true);
     let keys = cert.keys().subkeys().map(|key| key.key().clone());
@@ -220,7 +221,7 @@ fn named_subkey(cert: &openpgp::Cert, query: &Query) -> Result<Subkey, Error> {
 type Subkey =
     openpgp::packet::Key<openpgp::packet::key::PublicParts, openpgp::packet::key::SubordinateRole>;
 
-/// The user ID of `cert` that is called `name`: it, or the only one that has that in it.
+/// The user ID of `cert` with the text `name`, or the only one that contains `name`.
 fn user_id<'a>(cert: &'a openpgp::Cert, name: &str) -> Result<&'a UserID, Error> {
     let all: Vec<&UserID> = cert.userids().map(|id| id.userid()).collect();
     if let Some(id) = all.iter().find(|id| id.value() == name.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Making keys that are kept.
+//! Generating keys for the key store.
 
 use talaria_message::make;
 
@@ -6,12 +6,12 @@ use super::{GenerateOptions, Generated, KeyStore, Protection, of_make};
 use crate::Error;
 
 impl KeyStore {
-    /// Makes a key at `now`, in seconds since 1970, and keeps it: a primary key that certifies, a subkey that
-    /// signs and one that encrypts.
+    /// Generates a key at `now`, in seconds since 1970, and stores it: a primary key that certifies, a
+    /// signing subkey and an encryption subkey.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyRefused`] if there is no such key; what writing can meet.
+    /// [`Error::KeyRefused`] if such a key cannot be generated; errors of writing.
     pub fn generate(
         &self,
         options: &GenerateOptions,

@@ -1,4 +1,4 @@
-//! What the packets in front of encrypted data say.
+//! The packets in front of encrypted data.
 
 use talaria_message::first_type;
 use talaria_message::openpgp::Packet;
@@ -7,16 +7,16 @@ use talaria_message::openpgp::parse::{PacketParser, PacketParserResult, Parse as
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::types::SymmetricAlgorithm;
 
-/// The start of a message, as far as it is known without a key.
+/// The parts of a message that are readable without a key.
 #[derive(Default)]
 pub(super) struct Head {
-    /// The first packet is one of those of OpenPGP.
+    /// The first packet has a known OpenPGP type.
     pub(super) known: bool,
     /// The message is encrypted.
     pub(super) encrypted: bool,
-    /// `ENC_TO` and `NEED_PASSPHRASE_SYM` for each wrapped session key.
+    /// The lines `ENC_TO` and `NEED_PASSPHRASE_SYM` for the wrapped session keys.
     pub(super) wrapped: Vec<String>,
-    /// `DECRYPTION_INFO`, if the cipher is named.
+    /// The line `DECRYPTION_INFO`, if the packets name the cipher.
     pub(super) info: Option<String>,
 }
 
@@ -60,7 +60,7 @@ fn enc_to(pkesk: &PKESK) -> String {
     format!("ENC_TO {} {algorithm} 0", super::key_id(&recipient))
 }
 
-/// The line, and the cipher of the message if the passphrase alone makes its key.
+/// The line for a passphrase, and the cipher of the message if the passphrase alone makes its key.
 fn need_passphrase(skesk: &SKESK) -> (String, Option<SymmetricAlgorithm>) {
     let (cipher, s2k, own) = match skesk {
         SKESK::V4(skesk) => {
