@@ -1,4 +1,4 @@
-//! The command line as a whole: from here come help, completions and man pages.
+//! The whole command line, from which help, completions and man pages are generated.
 
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub(crate) struct Global {
     version: Option<bool>,
 }
 
-/// The exit statuses of all commands, and what they mean.
+/// The exit statuses of all commands and their meanings.
 pub(crate) const EXIT_STATUSES: [(u8, &str); 7] = [
     (0, "success"),
     (
@@ -79,7 +79,7 @@ pub(crate) const EXIT_STATUSES: [(u8, &str); 7] = [
     (130, "interrupted"),
 ];
 
-/// Subjects of commands in the help of `talaria`, in the order in which people meet them.
+/// Groups of commands in the help of `talaria`, in the order in which new users meet them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Messages", &["encrypt", "decrypt", "sign", "verify", "inspect", "pack", "unpack"]),
     ("Certificates", &["import", "export", "list", "show", "delete", "stats"]),
@@ -92,7 +92,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 const HEADING: clap::builder::styling::Style = AnsiColor::Green.on_default().effects(Effects::BOLD);
 const LITERAL: clap::builder::styling::Style = AnsiColor::Cyan.on_default().effects(Effects::BOLD);
 
-/// The command line with the examples in the help of each command.
+/// The command line, with the examples added to the help of each command.
 pub(crate) fn command() -> clap::Command {
     let styles = Styles::styled()
         .header(HEADING)
@@ -116,7 +116,7 @@ pub(crate) fn command() -> clap::Command {
         ))
 }
 
-/// Headings of options that many commands have, by their long names.
+/// Headings for options that many commands share, by their long names.
 const HEADINGS: [(&str, &[&str]); 4] = [
     (
         "Output options",
@@ -153,9 +153,9 @@ const HEADINGS: [(&str, &[&str]); 4] = [
     ("Trust options", &["trusted-only", "trust-model", "tofu-default-policy"]),
 ];
 
-/// A command with its options grouped: those that are its own first.
+/// Groups the options of a command under headings: its own options first.
 fn with_headings(command: clap::Command) -> clap::Command {
-    // What makes a key is no form of output.
+    // For `generate`, the options that describe the key are not output options.
     let is_key = command.get_name() == "generate";
     command
         .mut_args(|arg| {
@@ -187,7 +187,7 @@ fn with_examples(command: clap::Command, name: &str) -> clap::Command {
     command.after_help(format!("{HEADING}Examples:{HEADING:#}\n{}", text.trim_end()))
 }
 
-/// The commands by subject, each with its first sentence.
+/// The commands by group, each with the first sentence of its help.
 fn groups(command: &clap::Command) -> String {
     let about = |name: &str| match command.find_subcommand(name) {
         Some(part) => part.get_about().map(ToString::to_string).unwrap_or_default(),
@@ -228,7 +228,7 @@ mod tests {
     fn every_command_has_two_examples() {
         fn check(command: &clap::Command, name: &str) {
             assert!(examples::of(name).len() >= 2, "{name}");
-            // The benchmarks of `bench` are for those who develop talaria.
+            // The benchmarks of `bench` are for developers of talaria.
             for part in command.get_subcommands().filter(|_| name != "bench") {
                 check(part, &format!("{name} {}", part.get_name()));
             }

@@ -71,8 +71,8 @@ impl Input {
         Self::Url(format!("{base}/pks/lookup?op=get&options=mr&search={search}"))
     }
 
-    /// The Web Key Directory URLs for a mail address: first by the direct method
-    /// (draft-koch-openpgp-webkey-service, section 3.1), then by the advanced one.
+    /// The Web Key Directory URLs for a mail address: first by the advanced method
+    /// (draft-koch-openpgp-webkey-service, section 3.1), then by the direct one.
     ///
     /// # Errors
     ///

@@ -460,9 +460,8 @@ impl<'s> Judge<'s> {
         failed.map_or(Ok(decision), Err)
     }
 
-    /// The fingerprint of another certificate with a user ID that names `addressee`, if that user ID is
-    /// neither revoked nor expired. The state of the other certificate itself does not matter: somebody made
-    /// it for that address.
+    /// The fingerprint of another certificate with a user ID that names `addressee`. A revoked user ID does not
+    /// count. An expired user ID counts only while its certificate is valid.
     fn rival(
         &self,
         ours: i64,

@@ -61,7 +61,7 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-/// What was certified, in JSON.
+/// The result of certifying, as JSON.
 #[derive(Serialize)]
 struct Report {
     fingerprint: String,
@@ -73,16 +73,16 @@ struct Report {
     amount: Option<u8>,
     expires: Option<u32>,
     user_ids: Vec<UserIdReport>,
-    /// Valid user IDs that were not meant.
+    /// Other valid user IDs, which were not to be certified.
     left_out: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct UserIdReport {
     user_id: String,
-    /// Whether that had been certified before, and nothing was done.
+    /// Whether an equal certification existed before, so that nothing was done.
     before: bool,
-    /// What the web of trust says now.
+    /// The new validity in the web of trust.
     validity: &'static str,
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what is about to be certified.
+/// Shows the user IDs before they are certified.
 fn announce(what: &Certifiable, says: &Certification, by: &str, cx: &Context) {
     cx.status(format_args!("Certifying with {by}, of {}:", what.cert.fingerprint().to_hex()));
     for user_id in &what.user_ids {
@@ -185,7 +185,7 @@ fn text(user_id: &UserID) -> String {
     String::from_utf8_lossy(user_id.value()).into_owned()
 }
 
-/// What the web of trust of the first store says of the user IDs of a certificate, in canonical order.
+/// The validity of a certificate's user IDs in the web of trust of the first store, in canonical order.
 fn levels(stores: &Stores, row: &Row, now: u32) -> Result<Vec<Level>, CliError> {
     let Some(first) = stores.iter().next() else { return Ok(Vec::new()) };
     let judge = Judge::new(&first.store, TrustModel::Pgp, Policy::Auto, false, now)?;
@@ -202,7 +202,7 @@ fn level_of(row: &Row, levels: &[Level], wanted: &UserID) -> Level {
     found.map(|(_, level)| *level).unwrap_or_default()
 }
 
-/// Whether the key that certified is one of those that nobody has called his own.
+/// Whether the certifying key lacks full validity, for example because its user has not marked it as his own.
 fn is_untrusted(stores: &Stores, by: &str, now: u32) -> Result<bool, CliError> {
     let name = by.parse().map_err(talaria::Error::from)?;
     match one_certificate(stores, &name, now) {

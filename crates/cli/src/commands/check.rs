@@ -28,7 +28,7 @@ pub(crate) struct Args {
     verify: bool,
 }
 
-/// Certificates whose signatures are computed per transaction.
+/// The number of certificates whose signatures are verified in one transaction.
 const VERIFY_BATCH: u32 = 10_000;
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(if damaged { ExitCode::from(4) } else { ExitCode::SUCCESS })
 }
 
-/// Prints a report, and says whether something is damaged.
+/// Prints a report; returns whether the store is damaged.
 fn print(
     cx: &Context,
     verb: &str,

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where a shell looks for the completions of a user.
+/// The path where a shell looks for a user's completions.
 fn path(shell: Shell) -> Result<PathBuf, CliError> {
     let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let home = || named("HOME").ok_or(CliError::NoHome { what: "completions" });

@@ -80,14 +80,14 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let lookup = match cx.stores(Access::Read) {
         Ok(stores) => stores.into_lookup(cx.now),
-        // Decrypting needs no store; signatures are then without a key.
+        // Decryption works without a store; signatures are then reported without a key.
         Err(_) => Box::new(|_: &_| Vec::new()),
     };
     let verifier = Verifier::new(lookup, cx.policy(), cx.now);
     let mut target = Target::open(args.output.as_deref(), false)?;
     let options = ReadOptions {
         expected: expected.clone(),
-        // A file that disappears after an error needs no second pass.
+        // An output file that is deleted after an error needs no second pass.
         disposable: target.is_held(),
         streamed: args.stream_unverified,
         limits: Limits {
@@ -141,7 +141,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The certificate of the key that has opened a message, if it is in the store or with the keys.
+/// The certificate of the key that decrypted a message, if it is in the store or with the keys.
 fn certificate(by: &OpenedBy, keys: &KeyArgs, cx: &Context) -> Option<String> {
     let OpenedBy::Key(key) = by else { return None };
     let query = format!("0x{key}").parse().ok()?;

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             _ => None,
         };
         if let Some(bytes) = by_name.filter(|_| args.block || args.unblock) {
-            // A certificate need not be there to be blocked.
+            // A certificate that is not in the store can be blocked, too.
             let fingerprint = talaria::cert::Fingerprint::V4(bytes);
             named.push(fingerprint.to_string());
             fingerprints.push(fingerprint);
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if !args.dry_run && !args.unblock {
         let verb = if args.block { "deletes and blocks" } else { "deletes" };
         let what = format!("This {verb}:\n  {}", named.join("\n  "));
-        // It can be imported again, so scripts need no --yes.
+        // The certificate can be imported again, so scripts need no --yes.
         confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
     }
     let (count, verb) = if args.dry_run {

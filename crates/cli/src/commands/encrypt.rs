@@ -116,7 +116,7 @@ impl CompressArgs {
         let level = match self.compress.get(1).map(|level| (level, level.parse::<u32>())) {
             None => 6,
             Some((_, Ok(level @ 1..=9))) => level,
-            // It may be the file.
+            // The second value may be the file, not a level.
             Some((level, _)) => {
                 return usage(format!(
                     "{level} is no level of compression, which is from 1 to 9; name the file before \
@@ -138,7 +138,7 @@ impl CompressArgs {
 }
 
 impl Args {
-    /// The mode has to be one of the profile.
+    /// Checks that the AEAD mode belongs to the profile.
     fn check_mode(&self) -> Result<(), CliError> {
         let why = match (self.profile, self.aead) {
             (Some(ProfileArg::Rfc4880), Some(_)) => {
@@ -208,7 +208,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             "name a recipient with --to CERT, or give a passphrase with --symmetric".into(),
         ));
     }
-    // With --symmetric the passphrases are the message's, not the keys'.
+    // With --symmetric the passphrases are those of the message, not of the signing keys.
     let unlocking = if args.symmetric { Vec::new() } else { given };
     let mut signers = signers(&args.sign_with, &unlocking, &args.keys, &mut report, cx)?;
     check_distinct(args.input.as_deref(), args.output.as_deref())?;

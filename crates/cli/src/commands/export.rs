@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 name: path.display().to_string(),
                 source,
             };
-            // Under another name until it is complete.
+            // The file has a temporary name until it is complete.
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(".".as_ref()));
             let mut file = BufWriter::with_capacity(1 << 16, temporary.map_err(named)?);
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Temporary files are private; a keyring is as readable as any file of the user.
+/// Gives a keyring the usual file permissions of the user; temporary files are private.
 fn publish(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))

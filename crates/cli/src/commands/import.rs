@@ -41,9 +41,9 @@ struct ReportJson<'a> {
     file: String,
     kind: Option<&'static str>,
     read: u64,
-    /// Secret keys, of which only the certificates were taken.
+    /// The number of secret keys of which only the certificates were imported.
     secret_keys: u64,
-    /// Secret keys that stay in a GnuPG home directory.
+    /// The number of secret keys that stay in a GnuPG home directory.
     secret_keys_left: u64,
     new: u64,
     updated: u64,
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let store = stores.writable()?;
     let mut reports = Vec::new();
     for address in &args.wkd {
-        // The direct method is for domains where the advanced one does not answer.
+        // Try the direct method if the advanced one fails.
         let [advanced, direct] = Input::wkd(address)?;
         let mut tried = cx.long(|monitor| import(store, &[advanced], options, monitor))?;
         if tried[0].error.is_some() {
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     })
 }
 
-/// What to do about an input that could not be read.
+/// The remedy for an input that could not be read.
 fn remedy(report: &FileReport) -> &'static str {
     match &report.input {
         Input::Url(_) if report.is_unreadable => {

@@ -72,7 +72,7 @@ fn print(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     if let Some(bytes) = cleartext {
         writeln!(out, "  {}: {}", paint.strong("signed text"), size(bytes as u64))?;
     }
-    // Names are not what this is about: without a store, there are none.
+    // The store only adds names. Without a store, key IDs are shown.
     let stores = cx.stores(Access::Read).ok();
     for packet in &packets {
         if let Some((what, text)) = words(packet, stores.as_ref(), cx.now) {
@@ -82,7 +82,7 @@ fn print(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A packet with its fields.
+/// Writes a packet with its fields.
 fn write_packet(out: &mut impl io::Write, packet: &PacketInfo) -> io::Result<()> {
     let parts = if packet.partial { ", in parts" } else { "" };
     writeln!(out, "{} (type {}), {} bytes{parts}", packet.name, packet.tag, packet.bytes)?;
@@ -92,7 +92,7 @@ fn write_packet(out: &mut impl io::Write, packet: &PacketInfo) -> io::Result<()>
     Ok(())
 }
 
-/// What a packet says, in words: what it is about, and what it says of that. `None` of what only frames others.
+/// A packet in words: a label and its text. `None` for packets that only frame others.
 fn words(packet: &PacketInfo, stores: Option<&Stores>, now: u32) -> Option<(&'static str, String)> {
     let field = |name: &str| {
         let found = packet.fields.iter().find(|(field, _)| *field == name);
@@ -126,7 +126,7 @@ fn words(packet: &PacketInfo, stores: Option<&Stores>, now: u32) -> Option<(&'st
             let text = format!("{who}{}; {hash}{over}; not checked", made.unwrap_or_default());
             ("signature by", text)
         }
-        // The signature says it all at the end, and one-pass packets repeat it at the start.
+        // One-pass packets only repeat the signature packet at the end.
         4 => return None,
         18 if field("version") == Some("1") => {
             let text = format!("{}, protected by a digest (MDC, version 1)", size(packet.bytes));
@@ -155,7 +155,7 @@ fn words(packet: &PacketInfo, stores: Option<&Stores>, now: u32) -> Option<(&'st
     })
 }
 
-/// Whose key it is, as far as the store knows.
+/// A key with the name of its owner, if the store has its certificate.
 fn key_in_words(id: &str, algorithm_name: &str, stores: Option<&Stores>, now: u32) -> String {
     match stores.and_then(|stores| holder(id, stores, now)) {
         Some((name, key, what)) => {
@@ -165,7 +165,7 @@ fn key_in_words(id: &str, algorithm_name: &str, stores: Option<&Stores>, now: u3
     }
 }
 
-/// The name of the certificate with a key, the key, and whether it is a subkey.
+/// The name of the certificate with this key, the key, and a label: primary key or subkey.
 fn holder(id: &str, stores: &Stores, now: u32) -> Option<(String, KeySummary, &'static str)> {
     let query: Query = format!("0x{id}").parse().ok()?;
     let mut found = None;
@@ -188,7 +188,7 @@ fn holder(id: &str, stores: &Stores, now: u32) -> Option<(String, KeySummary, &'
     visited.ok().and(found)
 }
 
-/// A public-key algorithm (RFC 9580, section 9.1).
+/// The name of a public-key algorithm (RFC 9580, section 9.1).
 fn public_key_algorithm(number: u32) -> &'static str {
     match number {
         1..=3 => "RSA",
@@ -205,7 +205,7 @@ fn public_key_algorithm(number: u32) -> &'static str {
     }
 }
 
-/// What a signature of a type is on (RFC 9580, section 5.2.1), if that is not the usual.
+/// The kind of data that a signature covers (RFC 9580, section 5.2.1), if it is not the usual one.
 fn signature_type(hex: &str) -> &'static str {
     match hex {
         "00" => "",
@@ -218,7 +218,7 @@ fn signature_type(hex: &str) -> &'static str {
     }
 }
 
-/// Fields that are numbers.
+/// Fields whose values are numbers.
 const NUMBERS: [&str; 5] = ["version", "algorithm", "created", "date", "chunk_bytes"];
 
 fn json(packet: &PacketInfo) -> serde_json::Value {

@@ -89,10 +89,10 @@ enum Format {
     Colons,
 }
 
-/// Output is written when this much is there, and after the first certificate.
+/// The buffer size in bytes: output is written when the buffer is full, and after the first certificate.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Columns of a short line that goes to no terminal.
+/// The width of a short line that is not written to a terminal, in columns.
 const WIDE: usize = 200;
 
 impl Args {
@@ -121,9 +121,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let columns = if is_terminal { columns() } else { WIDE };
     let lines = Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
     let mut lines = lines.following(args.gnupg.rules());
-    // Which certificates are listed when: those with conflicts, those without, or all.
+    // The order of the listing: certificates with conflicts, then those without; or all at once.
     let mut passes: &[Option<bool>] = &[None];
-    // A listing for programs says what gpg's would; one for people says it where it is asked for.
+    // A listing for programs has validity as gpg's has; a listing for people has it on request.
     let judged = args.with_trust || format == Format::Colons || args.trust.trust_model.is_some();
     if judged && let Some(opened) = stores.iter().next() {
         let judge = args.trust.judge(&opened.store, args.queries.is_empty(), cx.now)?;

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Files of the user, and what is in them.
+/// The files of the user and their contents.
 const FILES: [(&str, &str); 4] = [
     ("~/.local/share/talaria/certs.db", "the store: certificates, owner trust, TOFU data, peers"),
     ("~/.local/share/talaria/keys/", "secret keys, one file each, readable only by you"),
@@ -38,7 +38,7 @@ const FILES: [(&str, &str); 4] = [
     ),
 ];
 
-/// Variables of the environment, and what they do.
+/// The environment variables and their effects.
 const ENVIRONMENT: [(&str, &str); 9] = [
     ("TALARIA_STORE", "the store, as --store"),
     ("TALARIA_KEYS", "the folder of secret keys, as --keys"),
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command with these words. The name of a command may have been cut at its hyphens.
+/// The command with these words. The name of a command may have been split at its hyphens.
 fn found<'c>(
     top: &'c clap::Command,
     words: &[&str],
@@ -100,7 +100,7 @@ fn found<'c>(
     Ok((names, at))
 }
 
-/// Writes the page of a command and those of its subcommands.
+/// Writes the page of a command and the pages of its subcommands.
 fn write_pages(
     folder: &Path,
     words: &[String],
@@ -121,7 +121,7 @@ fn write_pages(
     Ok(())
 }
 
-/// The name of the page of a command.
+/// The name of a command's page.
 fn title(words: &[String]) -> String {
     [&["talaria".to_owned()], words].concat().join("-")
 }

@@ -111,16 +111,16 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
     }
 }
 
-/// What a user calls a certificate.
+/// Parses a user's name for a certificate.
 pub(crate) fn parse_query(text: &str) -> Result<talaria::store::Query, String> {
     text.parse().map_err(|error: talaria::store::QueryError| error.why.to_owned())
 }
 
-/// Certificates that are looked at to say that a query names too many.
+/// The maximum number of candidates listed for an ambiguous query.
 const CANDIDATES_MAX: usize = 10;
 
-/// The one certificate that a query names exactly: by key, or by a whole address or user ID. A part of a name
-/// chooses none: `alice` is in `malice@evil.example`, too.
+/// The only certificate that matches a query exactly: by key, or by a whole address or user ID. A partial
+/// match is never chosen: `alice` is in `malice@evil.example`, too.
 pub(crate) fn one_certificate(stores: &Stores, query: &Query, now: u32) -> Result<Row, CliError> {
     let mut found = match query.exact().map(|exact| rows(stores, &exact, now)) {
         None | Some(Err(talaria::Error::NotFound { .. })) => Vec::new(),
@@ -139,7 +139,7 @@ pub(crate) fn one_certificate(stores: &Stores, query: &Query, now: u32) -> Resul
     }
 }
 
-/// Certificates that a query finds, at most as many as are shown.
+/// The certificates that match a query, at most as many as are shown.
 fn rows(stores: &Stores, query: &Query, now: u32) -> Result<Vec<Row>, talaria::Error> {
     let mut found = Vec::new();
     stores.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
@@ -150,7 +150,7 @@ fn rows(stores: &Stores, query: &Query, now: u32) -> Result<Vec<Row>, talaria::E
     Ok(found)
 }
 
-/// A certificate in a list of candidates.
+/// The description of a certificate in a list of candidates.
 fn named(row: &Row) -> String {
     let name = row.summary.primary_user_id().map(crate::render::printable).unwrap_or_default();
     format!("{} {name}", row.summary.fingerprint())

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     pager: PagerArgs,
 }
 
-/// Candidates that are named when a search is ambiguous.
+/// The maximum number of candidates listed for an ambiguous search.
 const CANDIDATES_MAX: usize = 20;
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {

@@ -80,7 +80,7 @@ fn text(counts: &Statistics, paint: Paint) -> String {
     out
 }
 
-/// Counts, the largest first.
+/// The counts in descending order.
 fn by_count(counts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

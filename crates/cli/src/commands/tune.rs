@@ -41,14 +41,14 @@ enum Use {
     Bulk,
 }
 
-/// The page sizes that are tried.
+/// The page sizes to measure, in KiB.
 const PAGE_KIB: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// A smaller gain than this is within what a shared machine blurs, and no reason to change.
+/// The minimum gain for a recommendation: a smaller one is within the noise of a shared machine.
 const GAIN_MIN: f64 = 0.05;
 
 impl Use {
-    /// Weights of bulk, single commits, batches, look-ups and scan.
+    /// Weights of bulk build, single commits, batches, look-ups and scan.
     fn weights(self) -> [f64; 5] {
         match self {
             Self::Mixed => [1.0, 1.0, 1.0, 1.0, 1.0],
@@ -58,7 +58,7 @@ impl Use {
         }
     }
 
-    /// The cost of a page size beside another one: the weighted geometric mean of the five ratios.
+    /// The cost of a page size relative to another: the weighted geometric mean of the five ratios.
     fn cost(self, figures: &PageSizeFigures, beside: &PageSizeFigures) -> f64 {
         let parts = |f: &PageSizeFigures| {
             let lookups =
@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Certificates spread evenly over the store.
+/// A sample of certificates, evenly spread over the store.
 fn sample(store: &Store, count: usize) -> Result<Vec<talaria::cert::Cert>, CliError> {
     let total = usize::try_from(store.count()?).unwrap_or(usize::MAX);
     let step = total.div_ceil(count.max(1)).max(1);

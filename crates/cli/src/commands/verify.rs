@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 }
 
 impl Args {
-    /// The detached signature, if one is named as such, and the file or message.
+    /// The detached signature, if the arguments name one, and the file or message.
     fn files(&self) -> (Option<&Path>, Option<&Path>) {
         match &self.file {
             Some(file) => (self.input.as_deref(), Some(file)),
@@ -63,15 +63,15 @@ impl Args {
     }
 }
 
-/// What came out of checking.
+/// The result of the verification.
 struct Checked {
     signatures: Vec<SignatureReport>,
     decision: Result<Facts, NotAccepted>,
-    /// Octets of text around a message.
+    /// The number of octets of text around a message.
     apart: u64,
-    /// What is said about content that was written.
+    /// The metadata of the written content.
     literal: Option<Literal>,
-    /// The file that a detached signature was checked on without being named.
+    /// The file that belongs to a detached signature by its name, when the arguments do not name the file.
     assumed: Option<PathBuf>,
 }
 
@@ -153,7 +153,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Says what came out, in all forms. Returns whether the document is accepted.
+/// Reports the result in all output forms. Returns whether the document is accepted.
 fn say(
     checked: &Checked,
     expected: Option<&[talaria::message::openpgp::Fingerprint]>,
@@ -186,7 +186,7 @@ fn say(
     Ok(decision.is_ok())
 }
 
-/// The file that a detached signature is on by its name, as gpg finds it.
+/// The signed file that belongs to a detached signature by its name, as gpg finds it.
 fn signed_file(signature: Option<&Path>) -> Option<PathBuf> {
     let path = signature.filter(|path| *path != Path::new("-"))?;
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();

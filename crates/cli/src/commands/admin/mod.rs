@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The digits of a fingerprint: 16, 20 or 32 bytes.
+/// The bytes of a fingerprint: 16, 20 or 32.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Digits(Vec<u8>);
 
@@ -68,9 +68,9 @@ impl FromStr for Digits {
 }
 
 impl Digits {
-    /// The fingerprint with these digits: that of a certificate that is or was in the store, else that
-    /// of the version that has so many digits. `None` for one of version 3 that never was there: its
-    /// key ID is not to be told from its digits.
+    /// The fingerprint with these bytes: that of a certificate that is or was in the store, otherwise that of
+    /// the version with this length. `None` for a version 3 fingerprint that was never in the store, because
+    /// the bytes do not give its key ID.
     fn resolve(&self, store: &Store) -> Result<Option<Fingerprint>, CliError> {
         let bytes = self.0.as_slice();
         let likely = match bytes.len() {
@@ -85,7 +85,7 @@ impl Digits {
         Ok(known.or(likely))
     }
 
-    /// The fingerprint with these digits, an error where there is none.
+    /// The fingerprint with these bytes, or an error if it is unknown.
     fn known(&self, store: &Store) -> Result<Fingerprint, CliError> {
         self.resolve(store)?.ok_or_else(|| CliError::Missing(format!("no certificate {self}")))
     }
@@ -97,7 +97,7 @@ impl std::fmt::Display for Digits {
     }
 }
 
-/// What is about to be done with certificates, by name.
+/// An announcement of the action, with the names of the certificates.
 fn announced(store: &Store, all: &[Fingerprint], verb: &str) -> Result<String, CliError> {
     let mut text = format!("This {verb}:");
     for fingerprint in all {
@@ -109,11 +109,11 @@ fn announced(store: &Store, all: &[Fingerprint], verb: &str) -> Result<String, C
     Ok(text)
 }
 
-/// What came of each certificate that was named.
+/// The results for the named certificates.
 struct Outcomes(Vec<(Fingerprint, bool, &'static str)>);
 
 impl Outcomes {
-    /// Prints all; exit status 1 if there was nothing to do for one.
+    /// Prints the results; exit status 1 if there was nothing to do for any certificate.
     fn print(&self, cx: &Context, action: &'static str) -> Result<ExitCode, CliError> {
         use std::io::Write as _;
         let mut out = std::io::stdout().lock();

@@ -104,7 +104,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         new_protection(&args.passphrase, args.no_passphrase, "New passphrase of the key")?;
     let made = keys.generate(&options, &protection, cx.now)?;
     publish(&made.cert, &mut stores, cx)?;
-    // What one has made is one's own. A store that does not take it knows no trust in it either.
+    // A generated key is the user's own, so it gets ultimate trust. A store that rejects the key cannot hold
+    // trust for it.
     let name = made.cert.fingerprint().to_hex().parse().map_err(talaria::Error::from)?;
     if let Ok(row) = one_certificate(&stores, &name, cx.now) {
         let own = (row.summary.fingerprint(), Level::Ultimate as u8);
@@ -134,7 +135,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks before there is a second key for an address: others could not tell which one to use.
+/// Asks before a second key for the same address is generated: others could not tell which of them to use.
 fn check_first(found: &[Cert], user_id: &str, yes: bool, cx: &Context) -> Result<(), CliError> {
     if found.is_empty() || yes {
         return Ok(());

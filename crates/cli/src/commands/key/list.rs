@@ -30,14 +30,14 @@ pub(super) struct Args {
     gpg_agent: bool,
 }
 
-/// What there is in gpg-agent, as JSON.
+/// A certificate whose secret keys are in gpg-agent, as JSON.
 #[derive(Serialize)]
 struct HeldJson {
     #[serde(flatten)]
     cert: CertJson,
-    /// Fingerprints of the keys of which the agent has the secret.
+    /// Fingerprints of the keys whose secrets the agent has.
     secrets: Vec<String>,
-    /// It is not in the key store, but in GnuPG's agent.
+    /// The key is in gpg-agent, not in the key store.
     agent: bool,
 }
 
@@ -84,13 +84,13 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
 }
 
-/// What gpg-agent has, if there is one and a store of certificates.
+/// The keys in gpg-agent, if an agent and a certificate store exist.
 fn in_agent(args: &Args, cx: &Context) -> Result<(Vec<Held>, usize), CliError> {
     let start = if args.gpg_agent { Start::IfAbsent } else { Start::Never };
     let agent = match Agent::find(start, Vec::new()) {
         Ok(agent) => agent,
         Err(error) if args.gpg_agent => return Err(Error::from(error).into()),
-        // It was not asked for.
+        // The user did not ask for the agent, so its errors are ignored.
         Err(_) => return Ok((Vec::new(), 0)),
     };
     match cx.stores(Access::Read) {
@@ -134,7 +134,7 @@ fn write_held<'h>(
     Ok(())
 }
 
-/// Whether a query names a key by what it is.
+/// Whether a query is a fingerprint or key ID of a key.
 fn names_fingerprint(query: &Query, fingerprint: Fingerprint) -> bool {
     match query {
         Query::Fingerprint(bytes) => fingerprint.as_bytes() == bytes.as_slice(),

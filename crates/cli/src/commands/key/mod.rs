@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The passphrase for a new key: the one that is given, or what the user says.
+/// The passphrase for a new key: from the options, or from the user.
 fn new_protection(
     given: &PassphraseArgs,
     no_passphrase: bool,
@@ -88,14 +88,14 @@ fn new_protection(
     Ok(Protection::Passphrase(password))
 }
 
-/// The stores, of which the first can be written to.
+/// Opens the stores, the first for writing.
 fn writable(cx: &Context) -> Result<Stores, CliError> {
     let mut stores = cx.stores(Access::Create)?;
     stores.writable()?;
     Ok(stores)
 }
 
-/// Puts the public part of a key into the store.
+/// Writes the public part of a key to the store.
 fn publish(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), CliError> {
     if let Outcome::Refused(why) = stores.add_public(cert, cx.now)? {
         cx.status(format_args!("The store refuses the public certificate: {why}."));
@@ -103,8 +103,8 @@ fn publish(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), CliErro
     Ok(())
 }
 
-/// Puts the public part of a changed key into the store, and waits until the change holds: what changes
-/// something of the same second is dated a second ahead.
+/// Writes the public part of a changed key to the store, and waits until the change is in force: a second
+/// change in the same second is dated one second ahead.
 fn publish_change(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), CliError> {
     publish(cert, stores, cx)?;
     let user_ids = cert.userids().flat_map(|id| id.self_signatures().chain(id.self_revocations()));
@@ -122,27 +122,27 @@ fn publish_change(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), 
 struct KeyJson {
     #[serde(flatten)]
     cert: CertJson,
-    /// Fingerprints of the keys of which the secret is here.
+    /// Fingerprints of the keys whose secrets are in the key store.
     secrets: Vec<String>,
     protected: bool,
     path: String,
     /// The fingerprint of a new subkey.
     #[serde(skip_serializing_if = "Option::is_none")]
     added: Option<String>,
-    /// The file of the revocation certificate, of a new key.
+    /// The file of the revocation certificate; for a new key only.
     #[serde(skip_serializing_if = "Option::is_none")]
     revocation: Option<String>,
 }
 
-/// What is said of a key beside the key itself.
+/// Additional facts for the report on a key.
 enum Extra {
-    /// The fingerprint of a subkey that it got.
+    /// The fingerprint of the added subkey.
     Added(Fingerprint),
-    /// The file of its revocation certificate.
+    /// The file of the revocation certificate.
     Revocation(String),
 }
 
-/// A user ID of a new key.
+/// Parses a user ID for a new key.
 fn parse_user_id(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() || text.contains(char::is_control) {
         return Err("a user ID is a name and an address, such as \"Alice <alice@example.org>\"");
@@ -150,12 +150,12 @@ fn parse_user_id(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
-/// Writes a key as lists show it.
+/// Writes a key in the form of lists.
 fn write_key(out: &mut impl std::io::Write, cert: &Cert, cx: &Context) -> Result<(), CliError> {
     write_key_with(out, cert, &[], cx)
 }
 
-/// The same, with more in JSON.
+/// Writes a key in the form of lists, with additional facts in JSON.
 fn write_key_with(
     out: &mut impl std::io::Write,
     cert: &Cert,
@@ -184,7 +184,7 @@ fn write_key_with(
     }
     let mut text = Vec::new();
     write_cert(&mut text, &summary, None, &[], cx.now, Paint::stdout());
-    // The blank line belongs behind what is said here.
+    // The blank line belongs after the text added here.
     text.pop();
     out.write_all(&text)?;
     if secrets.len() < cert.keys().count() {

@@ -70,7 +70,7 @@ enum ReasonArg {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
-    // It may be made where there is no store.
+    // With --output, a revocation can be made without a store.
     let mut stores = if args.output.is_some() { None } else { Some(writable(cx)?) };
     let mut cert = keys.one(&args.query)?;
     if let Some(stores) = &stores {
@@ -132,13 +132,13 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The revocation of a part of a certificate, with what says which part of which certificate it is of.
+/// A revocation with the packets that identify the revoked certificate or part.
 fn importable(cert: &Cert, component: Option<Packet>, revocation: Signature) -> Vec<Packet> {
     let primary = Packet::from(cert.primary_key().key().clone());
     [Some(primary), component, Some(revocation.into())].into_iter().flatten().collect()
 }
 
-/// Writes a revocation as GnuPG writes it: armored as if it were a certificate, which all import.
+/// Writes a revocation as GnuPG does: armored as a public key block, which every program imports.
 pub(super) fn write_revocation(packets: &[Packet], path: Option<&Path>) -> Result<(), CliError> {
     let mut target = Target::open(path, false)?;
     let mut armor = ArmorWriter::new(&mut target, Label::PublicKey)?;

@@ -48,10 +48,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The port of gossip, where none is named.
+/// The default port of gossip.
 const PORT: u16 = 11370;
 
-/// A host and a port, as a user names a peer.
+/// The host and port of a peer, as a user types them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Target {
     host: String,
@@ -97,7 +97,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The name of a peer, as [`Target`] reads it.
+/// The name of a peer in the form that [`Target`] parses.
 fn name(peer: &Peer) -> String {
     Target { host: peer.host.clone(), port: peer.port }.to_string()
 }
@@ -116,8 +116,8 @@ impl Settings {
     }
 }
 
-/// The peer that a user named: what is known of it, and `view` if that is given. Also one that is not
-/// known can be tried.
+/// The peer that a user named: its stored settings, with `view` if that is given. An unknown peer is allowed,
+/// too.
 fn named(
     target: &Target,
     view: Option<View>,

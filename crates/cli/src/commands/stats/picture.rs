@@ -1,4 +1,4 @@
-//! The counts of a store as one picture.
+//! Statistics of a store as an SVG picture.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -6,10 +6,10 @@ use std::fmt::Display;
 use talaria::{Statistics, date};
 use talaria_bench::plot::{Bars, Body, Colour, Columns, Panel, Picture, Series, Unit};
 
-/// How many bars there are at most; what is left is "other".
+/// The maximum number of bars; the rest is "other".
 const BARS_MAX: usize = 8;
 
-/// Draws the counts of the stores called `names` at `now` (seconds since 1970) as SVG.
+/// Draws the statistics of the stores `names` at `now` (seconds since 1970) as SVG.
 pub(super) fn draw(names: &[String], counts: &Statistics, now: u32) -> String {
     let (year, month, day) = date(now);
     let total = |count: u64, one: &str, many: &str| {
@@ -45,7 +45,7 @@ pub(super) fn draw(names: &[String], counts: &Statistics, now: u32) -> String {
     picture.svg()
 }
 
-/// Names with their counts, largest first, those behind the first few as one.
+/// Names with their counts, in descending order; those after the first few are added up.
 fn ranked<K: Display>(counts: &BTreeMap<K, u64>) -> Vec<(String, u64)> {
     let mut all: Vec<(String, u64)> =
         counts.iter().map(|(name, &count)| (name.to_string(), count)).collect();
@@ -94,11 +94,11 @@ fn columns(title: &str, counts: Vec<(String, f64)>, wide: bool) -> Option<Panel>
     Some(if wide { panel } else { panel.narrow() })
 }
 
-/// How many years a picture shows at most.
+/// The maximum number of years in a picture.
 const YEARS_MAX: i32 = 40;
 
-/// Every year from the first to the last one, also those without a certificate. Single years that are
-/// far away, as those of keys that claim to be from 1970, become "earlier" and "later".
+/// All years from the first to the last, including years without a certificate. Outliers, such as keys that
+/// claim to be from 1970, become "earlier" and "later".
 #[expect(clippy::cast_precision_loss, reason = "a picture")]
 fn years(counts: &BTreeMap<i32, u64>) -> Vec<(String, f64)> {
     let mut counts = counts.clone();
@@ -130,7 +130,7 @@ fn years(counts: &BTreeMap<i32, u64>) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Every power of two from the lowest to the highest one.
+/// All powers of two from the lowest to the highest.
 #[expect(clippy::cast_precision_loss, reason = "a picture")]
 fn powers(counts: &BTreeMap<u64, u64>, name: &dyn Fn(u64) -> String) -> Vec<(String, f64)> {
     let (Some((&first, _)), Some((&last, _))) = (counts.first_key_value(), counts.last_key_value())
@@ -146,7 +146,7 @@ fn powers(counts: &BTreeMap<u64, u64>, name: &dyn Fn(u64) -> String) -> Vec<(Str
         .collect()
 }
 
-/// A power of two as it is counted up to.
+/// A power of two as an upper bound.
 fn below(count: u64) -> String {
     grouped(count)
 }

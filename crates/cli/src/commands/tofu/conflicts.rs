@@ -31,7 +31,7 @@ pub(super) struct Args {
 struct Conflict {
     email: String,
     certificates: Vec<String>,
-    /// The same certificates, with what tells them apart.
+    /// The certificates with details that help to tell them apart.
     claims: Vec<Claim>,
 }
 
@@ -49,7 +49,7 @@ struct Claim {
     seen: String,
 }
 
-/// What there is to know of a certificate that claims an address.
+/// The details of a certificate that claims an address.
 fn claim(
     opened: &Opened,
     fingerprint: Fingerprint,
@@ -77,7 +77,8 @@ fn claim(
     }))
 }
 
-/// Certificates that may have a key with the fingerprint of another one.
+/// The maximum number of certificates examined for a fingerprint, which other certificates can have as a
+/// subkey.
 const ROWS_MAX: usize = 20;
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {

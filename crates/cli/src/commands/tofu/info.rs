@@ -38,7 +38,7 @@ struct Info {
     encryptions: Times,
 }
 
-/// How often something was seen, and when.
+/// The number and the times of observations.
 #[derive(Serialize)]
 pub(super) struct Times {
     count: u64,

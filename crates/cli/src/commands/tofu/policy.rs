@@ -32,7 +32,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let row = one_certificate(&stores, &args.query, cx.now)?;
-    // A binding without an address has the text of its user ID.
+    // For a binding without an address, compare the text of the user ID.
     let wanted = args.email.as_ref().map(|email| match email.parse::<Address>() {
         Ok(address) => address.into(),
         Err(_) => Addressee::of_user_id(email.as_bytes()),

@@ -43,9 +43,9 @@ enum ModelArg {
 struct Step {
     fingerprint: String,
     user_id: Option<String>,
-    /// How much the owner is trusted, of those who certify.
+    /// The owner trust, for certificates that certify.
     trust: Option<&'static str>,
-    /// When it certified what follows.
+    /// The time of its certification of the next step.
     created: Option<u32>,
 }
 
@@ -53,7 +53,7 @@ struct Step {
 struct PathJson {
     user_id: String,
     level: &'static str,
-    /// How much of 120 flows over the path, where that is asked.
+    /// The trust amount of the path, of 120, in the flow model.
     #[serde(skip_serializing_if = "Option::is_none")]
     amount: Option<u8>,
     steps: Vec<Step>,
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// For each user ID, a path through each introducer that counts for it.
+/// For each user ID, one path through each introducer that counts for it.
 fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::store::StoreError> {
     let web = store.trust(now)?;
     let Some(standing) = web.standing(store, row.id)? else { return Ok(Vec::new()) };
@@ -193,7 +193,7 @@ fn flows(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
     Ok(found)
 }
 
-/// The steps from an own key to an introducer, and its certification.
+/// The steps from an own key to an introducer, and the introducer's certification.
 fn lead(
     store: &Store,
     certifier: &Certifier,
@@ -212,7 +212,8 @@ fn lead(
             trust: Some(certifier.introducer.level.name()),
             created: Some(certifier.created),
         });
-        // The nearest of those who made it an introducer: each step is nearer to an own key.
+        // Only certifiers at a lower depth come into question, so each step is nearer to an own key. The
+        // highest owner trust wins, then the lowest depth.
         let depth = certifier.introducer.depth;
         let before = certifiers.of(certifier.cert)?.into_iter();
         next = before.filter(|before| before.introducer.depth < depth).min_by_key(|before| {

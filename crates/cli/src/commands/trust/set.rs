@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let store = stores.writable()?;
     let fingerprint = row.summary.fingerprint();
-    // A key that is disabled stays so.
+    // Keep the flag of a disabled key.
     let flags = store.ownertrust(fingerprint).map_err(talaria::Error::from)?.unwrap_or(0) & 0x80;
     let report = store
         .set_ownertrust(&[(fingerprint, level as u8 | flags)], cx.now)
