@@ -335,7 +335,8 @@ mod tests {
         assert_eq!(unicode_domain("xn--a.example"), None);
     }
 
-    /// Each of the first is made the second by mapping, as browsers do it for what people type.
+    /// Pairs of different domains: a mapping such as that of browsers for typed addresses turns the first into the
+    /// second.
     #[test]
     fn nothing_is_mapped_into_the_domain_of_somebody_else() {
         for (attack, victim) in [
@@ -380,7 +381,7 @@ mod tests {
         }
     }
 
-    /// Octets of which addresses are made more often than of others.
+    /// Octets that are frequent in addresses.
     fn user_id() -> impl Strategy<Value = Vec<u8>> {
         let part = prop_oneof![
             Just(b"<".to_vec()),

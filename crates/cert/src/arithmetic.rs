@@ -238,7 +238,8 @@ mod tests {
         out
     }
 
-    /// OpenSSL and the equation for other sizes say the same of a signature, and of one octet more.
+    /// OpenSSL and the equation for other sizes give the same verdict on a signature, and on a signature
+    /// with an additional octet.
     #[test]
     fn dsa_has_one_verdict_whichever_way_it_is_computed() {
         let key: Dsa<Private> = Dsa::generate(1024).unwrap();
@@ -266,7 +267,7 @@ mod tests {
         }
     }
 
-    /// A stranger's numbers are not computed with for minutes.
+    /// Numbers from a stranger must not cost minutes of computing time.
     #[test]
     fn numbers_beyond_the_bounds_are_unsupported() {
         let huge = [0xff; 8000];
@@ -277,7 +278,8 @@ mod tests {
         assert_eq!(rsa(&huge, &[3], 8, &[1; 32], &numbers), unsupported);
     }
 
-    /// A verdict is mathematics: a self-signature that claims to be older than its key is a matter of dates.
+    /// A verdict is arithmetic only. The claimed date of a self-signature does not matter, even if it is
+    /// before the date of the key.
     #[test]
     fn a_date_before_that_of_the_key_does_not_make_a_signature_bad() {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();

@@ -258,7 +258,7 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks are read back in order, whatever stands around them.
+        /// Blocks are read back in order, whatever text surrounds them.
         #[test]
         fn blocks_read_back(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 1..4),
@@ -271,7 +271,7 @@ mod tests {
             prop_assert_eq!(damage, Vec::<u64>::new());
         }
 
-        /// Any text ends in bytes, never in a panic.
+        /// Reading any text ends without a panic.
         #[test]
         fn any_text_is_read(text: Vec<u8>) {
             decode(&[b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n", &text[..]].concat());

@@ -338,10 +338,10 @@ mod tests {
     use crate::{Reject, Splitter};
     use proptest::prelude::*;
 
-    /// A version 4 RSA key, as small as one can be.
+    /// The smallest version 4 RSA key.
     const PRIMARY: &[u8] = &[4, 0, 0, 0, 1, 1, 0, 9, 1, 1, 0, 2, 3];
 
-    /// A component, with the signatures on it: few different ones, so that copies overlap.
+    /// A component with signatures. There are only a few different ones, so that copies overlap.
     fn component() -> impl Strategy<Value = (u8, Vec<u8>, Vec<Vec<u8>>)> {
         let tag = prop_oneof![Just(13u8), Just(14), Just(17), Just(21), Just(40), Just(63)];
         let body = prop::collection::vec(0u8..3, 0..3);
@@ -349,7 +349,7 @@ mod tests {
         (tag, body, prop::collection::vec(signature, 0..4))
     }
 
-    /// A copy of one and the same certificate: any components in any order, some more than once.
+    /// A copy of always the same certificate: any components in any order, some of them repeated.
     fn raw() -> impl Strategy<Value = Vec<u8>> {
         let direct = prop::collection::vec(prop::collection::vec(0u8..3, 0..4), 0..3);
         (direct, prop::collection::vec(component(), 0..6)).prop_map(|(direct, components)| {
@@ -368,7 +368,7 @@ mod tests {
         raw().prop_map(|raw| Cert::parse(&raw).unwrap())
     }
 
-    /// The set that a certificate is: pairs of component and signature, and bare components.
+    /// The certificate as a set of pairs of component and signature, and of bare components.
     fn set(raw: &[u8]) -> std::collections::BTreeSet<(PacketRef<'_>, Option<&[u8]>)> {
         let mut component = None;
         let mut pairs = std::collections::BTreeSet::new();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     proptest! {
-        /// The canonical form has every packet of its input, known or not, and none besides.
+        /// The canonical form has every packet of its input, known or not, and no others.
         #[test]
         fn canonical_form_loses_nothing(raw in raw()) {
             let cert = Cert::parse(&raw).unwrap();
@@ -394,7 +394,7 @@ mod tests {
             prop_assert_eq!(&Cert::from_canonical(cert.as_bytes().to_vec()).unwrap(), &cert);
         }
 
-        /// Gossip delivers copies in any order and more than once.
+        /// Gossip delivers copies in any order and repeatedly.
         #[test]
         fn union_ignores_order_and_repetition(a in copy(), b in copy(), c in copy()) {
             prop_assert_eq!(a.union(&b), b.union(&a));
@@ -402,7 +402,7 @@ mod tests {
             prop_assert_eq!(a.union(&a), a);
         }
 
-        /// A union has what either has, and nothing else.
+        /// The union contains the packets of both copies, and no others.
         #[test]
         fn union_is_that_of_the_sets(a in copy(), b in copy()) {
             let joined = a.union(&b);
@@ -411,7 +411,7 @@ mod tests {
             prop_assert_eq!(&Cert::parse(joined.as_bytes()).unwrap(), &joined);
         }
 
-        /// Any bytes are cut and read without a panic, and what is read is canonical.
+        /// Any bytes are split and parsed without a panic, and a parsed certificate is canonical.
         #[test]
         fn any_bytes_are_read(bytes: Vec<u8>) {
             let mut input = Vec::new();
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Three octets of input each must not become a hundred of memory without end.
+    /// Packets of three octets each must not take a hundred octets of memory each without limit.
     #[test]
     fn a_certificate_of_too_many_packets_is_refused_by_name() {
         let mut raw = Vec::new();
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(Cert::parse(&raw), Err(Reason::TooManyPackets { max: PACKETS_MAX }));
     }
 
-    /// Packets local to a ring are no part of a certificate.
+    /// Packets that are local to a keyring are not part of a certificate.
     #[test]
     fn trust_packets_are_dropped() {
         let mut raw = Vec::new();

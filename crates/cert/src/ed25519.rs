@@ -270,8 +270,8 @@ mod tests {
         Scalar::from_bytes_mod_order_wide(context.finish().as_ref().try_into().unwrap())
     }
 
-    /// A signature by the secret `seed`, with points of small order added to A and R. It satisfies the
-    /// equation times eight.
+    /// A signature by the secret `seed`, with points of small order added to A and R. The signature satisfies the
+    /// equation multiplied by eight.
     fn signed(seed: u64, a: EdwardsPoint, r: EdwardsPoint) -> ([u8; 32], [u8; 64], Digest) {
         let (secret, nonce, digest) = (scalar(seed), scalar(!seed), digest(seed));
         let a = (EdwardsPoint::mul_base(&secret) + a).compress().0;
@@ -291,8 +291,8 @@ mod tests {
         job(signed(seed, EdwardsPoint::identity(), EdwardsPoint::identity()))
     }
 
-    /// The rule, written down once more: what is compared are octets, and nothing is multiplied by eight.
-    /// Keys have no component of small order.
+    /// A second implementation of the rule: octets are compared, nothing is multiplied by eight, and keys have no
+    /// component of small order.
     fn by_the_rule((a, signed, digest): &([u8; 32], [u8; 64], Digest)) -> bool {
         let (r, s) = (signed[..32].try_into().unwrap(), signed[32..].try_into().unwrap());
         let canonical = |octets: &[u8; 32]| {
@@ -310,7 +310,8 @@ mod tests {
         if good { Verdict::Good } else { Verdict::Bad }
     }
 
-    /// All 64 pairs of small-order components of A and R, each alone, and all together among neighbours.
+    /// All 64 pairs of small-order components of A and R, first each alone, then all together among other
+    /// signatures.
     #[test]
     fn a_component_of_small_order_has_one_verdict_alone_and_in_a_batch() {
         for round in 0..4 {
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// One key for many signatures, as documents have it: its product is shared, its proof remembered.
+    /// Many signatures by one key, as on documents: the product of the key is shared, and the proof is cached.
     #[test]
     fn a_key_is_proved_once_and_not_for_another() {
         let torsion = EIGHT_TORSION[4];
@@ -375,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The subset sums find one point among many, whichever its order.
+    /// The subset sums detect one bad point among many, whatever its order.
     #[test]
     fn a_point_with_a_component_of_small_order_is_found() {
         let mut points: Vec<_> =
@@ -397,7 +398,7 @@ mod tests {
         CompressedEdwardsY(*octets).decompress().map(|point| point.compress().0 == *octets)
     }
 
-    /// Every encoding that is not canonical has y from 2^255 - 19, or x = 0 with a sign.
+    /// An encoding that is not canonical has y from 2^255 - 19, or x = 0 with a sign.
     #[test]
     fn encodings_with_a_large_y_or_a_negative_zero_are_not_canonical() {
         let mut odd = 0;
@@ -432,7 +433,7 @@ mod tests {
             }
         }
 
-        /// Whatever was changed in whichever signatures: the verdict in a batch is that of the rule.
+        /// For any change in any of the signatures, the verdict in a batch is that of the rule.
         #[test]
         fn a_batch_agrees_with_the_rule(
             count in 64usize..200,

@@ -413,10 +413,10 @@ pub(crate) mod tests {
     use crate::packet;
     use proptest::prelude::*;
 
-    /// A version 4 RSA key, as small as one can be.
+    /// The smallest version 4 RSA key.
     const PRIMARY: &[u8] = &[4, 0, 0, 0, 1, 1, 0, 9, 1, 1, 0, 2, 3];
 
-    /// Who makes a signature: the primary key, or another one by its number.
+    /// The signer number of the primary key. Other numbers are other keys.
     pub(crate) const OWN: u64 = 0;
 
     /// A component with the signatures on it.
@@ -434,7 +434,7 @@ pub(crate) mod tests {
         Cert::parse(&raw).unwrap()
     }
 
-    /// A signature of version 3: `text` stands where its numbers would.
+    /// A version 3 signature with `text` in place of its numbers.
     pub(crate) fn signature(kind: u8, created: u32, signer: u64, text: &[u8]) -> Vec<u8> {
         let signer = if signer == OWN { cert(&[]).fingerprint().key_id().0 } else { signer };
         let mut body = vec![3, 5, kind];
@@ -449,7 +449,7 @@ pub(crate) mod tests {
         (Tag::USER_ID, body, signatures)
     }
 
-    /// Verdicts: good where `good` has the signature, else bad if the primary key is named.
+    /// Verdicts: good for signatures in `good`, else bad if the signature names the primary key.
     fn judged(cert: &Cert, good: &[Vec<u8>]) -> Vec<Verdict> {
         let id = cert.fingerprint().key_id();
         let judge = |body: &[u8]| match Signature::parse(body) {
@@ -491,7 +491,7 @@ pub(crate) mod tests {
         assert_eq!(cut, whole.retain(|_, packet| packet.body != b"a longer user ID"));
         let cut = of(Limits { attributes: false, ..Limits::default() });
         assert_eq!(cut, whole.retain(|_, packet| packet.tag != Tag::USER_ATTRIBUTE));
-        // The primary key stays whatever its length.
+        // The primary key stays, whatever its length.
         assert_eq!(of(Limits { packet_bytes: 0, ..Limits::default() }), cert(&[]));
     }
 
@@ -508,7 +508,7 @@ pub(crate) mod tests {
         assert_eq!(user_ids(&cut), [b"a", b"b"]);
     }
 
-    /// What is known to be nobody's takes no room from what the owner adds.
+    /// Components known to have no good self-signature take no room from the owner's new components.
     #[test]
     fn components_that_are_known_to_be_nobodys_do_not_count() {
         let own = |time| signature(0x13, time, OWN, b"");
@@ -549,7 +549,8 @@ pub(crate) mod tests {
         assert!(expected.iter().all(|body| has(&cut, body)));
     }
 
-    /// The lightest signatures of others go; what the owner has signed is not cut for its length.
+    /// Third-party signatures of least weight are dropped first. The owner's signatures are not dropped
+    /// for their length.
     #[test]
     fn signatures_of_others_make_room_where_bytes_are_short() {
         let own = signature(0x13, 1, OWN, &[0; 100]);
@@ -565,7 +566,8 @@ pub(crate) mod tests {
         assert_eq!(whole.within(&limits(plain.as_bytes().len() - 1), None), None);
     }
 
-    /// Signatures on components that go for their number are not counted as gone for their bytes.
+    /// Signatures whose component is already dropped for the number of components do not count as saved
+    /// bytes.
     #[test]
     fn what_goes_with_its_component_makes_no_room_twice() {
         let others =
@@ -578,7 +580,7 @@ pub(crate) mod tests {
         assert_eq!(cut.as_bytes().len(), bytes);
     }
 
-    /// Anybody can make up signatures that are newer than all others.
+    /// Anybody can forge signatures that are newer than all others.
     #[test]
     fn known_good_signatures_survive_a_flood() {
         let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
@@ -610,11 +612,11 @@ pub(crate) mod tests {
             assert_eq!(left, judged(&quiet, &good));
             assert!(good.iter().all(|body| has(&quiet, body)));
             assert_eq!(bodies(&quiet).count(), if signer == OWN { 15 } else { 105 });
-            // The same again adds nothing, whatever was kept of it.
+            // Receiving the same signatures again adds nothing, whichever of them were kept.
             let again = quiet.union(&flood).within(&limits, Some((&quiet, &left))).unwrap();
             let (again, _) = again.without_noise(&limits, judged(&again, &good), Some(&quiet));
             assert_eq!(again, quiet);
-            // Nor does it stand in the way of what the owner signs later, though that is older.
+            // The noise does not displace a later signature by the owner, even one with an older date.
             let later = signature(0x13, 6, OWN, b"good");
             let later_cert = cert(&[user_id(b"one", vec![later.clone()])]);
             let joined = quiet.union(&later_cert);
@@ -623,7 +625,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A good signature says nothing about the components that it is copied to.
+    /// A good signature does not bind other components that it is copied to.
     #[test]
     fn copies_of_good_signatures_on_other_components_are_not_good() {
         let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
@@ -665,7 +667,7 @@ pub(crate) mod tests {
         assert_eq!(known.with_revocations_of(&large, &limits), None);
     }
 
-    /// What was kept although it is of no use goes first where bytes are short.
+    /// Kept but useless signatures are dropped first if there are too many bytes.
     #[test]
     fn noise_makes_room_for_what_the_owner_adds() {
         let good = signature(0x13, 1, OWN, b"good");
@@ -700,7 +702,7 @@ pub(crate) mod tests {
         let (cut, left) = whole.without_noise(&limits, verdicts, None);
         assert_eq!(user_ids(&cut).len(), 5);
         assert!(has(&cut, &good));
-        // What cannot be computed here may be good elsewhere.
+        // Signatures that cannot be verified here may be good elsewhere.
         let mut expected = vec![Verdict::Bad; 3];
         expected.extend([Verdict::Unsupported, Verdict::Good]);
         let mut sorted = left.clone();
@@ -732,7 +734,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// A verdict for each signature, that of an owner's by what it contains.
+    /// A verdict for each signature. For self-signatures it depends on their content.
     pub(crate) fn any_verdicts(cert: &Cert) -> Vec<Verdict> {
         let id = cert.fingerprint().key_id();
         let judge = |body: &[u8]| match Signature::parse(body) {
@@ -766,7 +768,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// What is kept is within its bounds, part of what there was, and kept again.
+        /// The result is within the limits and a subset of the input, and a second run changes nothing.
         #[test]
         fn within_is_within_and_idempotent(
             here in any_cert(), more in any_cert(), limits in any_limits(), is_known: bool,
@@ -789,7 +791,7 @@ pub(crate) mod tests {
             prop_assert!(bodies(&cut).count() - own <= limits.foreign_signatures);
         }
 
-        /// Good self-signatures outlive anything, as far as their own number and length go.
+        /// Good self-signatures stay in all cases, up to the limits on their own number and length.
         #[test]
         fn good_signatures_stay(here in any_cert(), more in any_cert(), limits in any_limits()) {
             let limits = Limits { packet_bytes: usize::MAX, ..limits };
@@ -808,7 +810,8 @@ pub(crate) mod tests {
             }
         }
 
-        /// Noise is bounded, nothing else goes, and the verdicts that are left are those of what is left.
+        /// Noise is limited, no other packets are dropped, and the returned verdicts belong to the
+        /// remaining signatures.
         #[test]
         fn noise_is_bounded(whole in any_cert(), here in any_cert(), limits in any_limits()) {
             let verdicts = any_verdicts(&whole);
@@ -827,7 +830,7 @@ pub(crate) mod tests {
             prop_assert_eq!(again, (cut, left));
         }
 
-        /// Revocations stay within their own bound.
+        /// Revocations stay within their own limit.
         #[test]
         fn revocations_are_bounded(here in any_cert(), more in any_cert(), limits in any_limits()) {
             if let Some(joined) = here.with_revocations_of(&more, &limits) {

@@ -169,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is written is read back, around every boundary of the length encoding.
+        /// Written packets are read back unchanged, around every boundary of the length encoding.
         #[test]
         fn written_packets_read_back(
             tag in 1u8..64,
@@ -182,7 +182,8 @@ mod tests {
             prop_assert_eq!(read, vec![PacketRef { tag: Tag(tag), body: &body }]);
         }
 
-        /// Any bytes end in packets or a reason, never in a panic, and never in more than was given.
+        /// Reading any bytes ends in packets or an error, without a panic, and never returns more
+        /// bytes than were given.
         #[test]
         fn any_bytes_are_read(bytes: Vec<u8>) {
             let total: usize = packets(&bytes).map_while(Result::ok).map(|p| p.body.len()).sum();

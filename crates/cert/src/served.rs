@@ -88,7 +88,7 @@ mod tests {
 
     const ALL: Serving = Serving { foreign_signatures: usize::MAX, attributes: true };
 
-    /// A signature of version 4 that must not leave its ring.
+    /// A version 4 signature that is not exportable.
     fn local(kind: u8, signer: u64) -> Vec<u8> {
         let v3 = signature(kind, 1, signer, b"");
         let mut body = vec![4, kind, 1, 8, 0, 9];
@@ -181,7 +181,7 @@ mod tests {
         ]);
         assert_eq!(with(judge, &whole, ALL), Some(newest.clone()));
         assert_eq!(with(judge, &newest, ALL), None);
-        // What is on components that nobody sees takes no room.
+        // Signatures on components that are not served do not count.
         let few = Serving { foreign_signatures: 4, ..ALL };
         let expected = newest.retain(|_, packet| packet.body != of(0x13, 2, 7));
         assert_eq!(with(judge, &whole, few), Some(expected));

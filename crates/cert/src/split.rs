@@ -282,7 +282,7 @@ mod tests {
     use crate::packet;
     use proptest::prelude::*;
 
-    /// A stream of packets that only its framing makes a keyring.
+    /// A stream of packets that resembles a keyring only in its framing.
     fn ring(certs: &[Vec<usize>]) -> Vec<u8> {
         let mut out = Vec::new();
         for lens in certs {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where the buffer ends has no influence on what is found.
+        /// The position of the buffer's end does not influence the result.
         #[test]
         fn batch_size_does_not_matter(
             shape in prop::collection::vec(prop::collection::vec(0usize..900, 0..5), 0..8),
@@ -322,13 +322,13 @@ mod tests {
             prop_assert_eq!(rejects, vec![]);
         }
 
-        /// Random bytes are worked through without a panic.
+        /// Random bytes are processed without a panic.
         #[test]
         fn any_bytes_end(bytes: Vec<u8>, batch in 1usize..100) {
             split(&bytes, batch);
         }
 
-        /// Damage in one certificate leaves those after the next key untouched.
+        /// Damage in one certificate does not affect certificates after the next key.
         #[test]
         fn damage_stays_local(at in 15usize..300, garbage in prop::collection::vec(0u8..128, 1..40)) {
             let mut input = ring(&[vec![300]]);

@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A signature of version 4 or 6 with these areas, and what follows them.
+    /// A signature of version 4 or 6 with the given areas, followed by `rest`.
     fn signature(version: u8, hashed: &[u8], unhashed: &[u8], rest: &[u8]) -> Vec<u8> {
         let area = |area: &[u8]| {
             let length = u32::try_from(area.len()).unwrap().to_be_bytes();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the signature covers, its prefix and its numbers stay; doing it again changes nothing.
+        /// The signed part, the digest prefix and the numbers stay. A second run changes nothing.
         #[test]
         fn what_is_signed_stays(
             hashed in proptest::collection::vec(any::<u8>(), 0..40),

@@ -49,7 +49,7 @@ pub fn web_key_hash(local: impl AsRef<[u8]>) -> String {
 mod tests {
     use super::*;
 
-    /// The example of the draft.
+    /// The example in the draft.
     #[test]
     fn web_keys_are_named_as_the_draft_does() {
         assert_eq!(web_key_hash("Joe.Doe"), "iy9q119eutrkn8s1mk4r39qejnbu3n5q");

@@ -152,7 +152,7 @@ mod tests {
             }
         }
         assert!(file_kind(&path("missing")).is_err());
-        // What was empty is looked at again.
+        // The kind of a formerly empty file is read again.
         fs::write(path("empty"), database).unwrap();
         assert_eq!(file_kind(&path("empty")).unwrap(), FileKind::Database);
     }

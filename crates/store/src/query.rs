@@ -239,7 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a search is printed as is read as the same search.
+        /// The text form of a search is read back as the same search.
         #[test]
         fn searches_read_back(text in "\\PC{1,40}") {
             if let Ok(query) = text.parse::<Query>() {

@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However little memory there is, the outcome is that of a set.
+        /// With any amount of memory, the result is that of a set.
         #[test]
         fn sorts_as_a_set(records: Vec<[u8; 4]>, memory in 1usize..200) {
             let folder = tempfile::tempdir().unwrap();

@@ -398,10 +398,10 @@ mod tests {
     fn what_flows_over_several_paths_adds_up_and_is_used_up() {
         let two = [edge(1, 2, 60, 1), edge(1, 3, 60, 1), edge(2, 4, 120, 0), edge(3, 4, 120, 0)];
         assert_eq!(flow(&two, &[(1, 120)], 4), 120);
-        // What a root may give holds for each of its certifications.
+        // The maximum trust amount of a root applies to each of its certifications.
         assert_eq!(flow(&two, &[(1, 40)], 4), 80);
         assert_eq!(flow(&two, &[(1, 40), (4, 30)], 4), 110);
-        // Both ways lead through one certification of 60.
+        // Both paths use the same certification with amount 60.
         let neck = [edge(1, 2, 60, 2), edge(2, 3, 120, 1), edge(2, 4, 120, 1)];
         let neck = [&neck[..], &[edge(3, 5, 120, 0), edge(4, 5, 120, 0)]].concat();
         assert_eq!(flow(&neck, &[(1, 120)], 5), 60);
