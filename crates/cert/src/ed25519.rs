@@ -1,8 +1,9 @@
 //! Ed25519 (RFC 8032, section 5.1): one rule for one signature and for many.
 //!
-//! A signature is good if A and R are canonical encodings of points, S is below the order of the base point, `[S]B
-//! - [h]A` has the octets of R, and A has no component of small order. The equation is that of libgcrypt, and so
-//! of gpg, without a cofactor; for other A, libgcrypt differs from all other libraries, see decision record 0003.
+//! A signature is good if A and R are canonical encodings of points, S is below the order of the base point,
+//! `[S]B - [h]A` has the octets of R, and A has no component of small order. The equation is that of libgcrypt,
+//! and so of gpg, without a cofactor; for other A, libgcrypt differs from all other libraries, see decision
+//! record 0003.
 //!
 //! A batch gives the same verdicts as single checks, and is only faster. The sum of many equations, each times a
 //! random number, holds for points with a component of small order even where one of the equations does not. So a
