@@ -98,7 +98,7 @@ impl<'a> KnownVerdicts<'a> {
         Self(known)
     }
 
-    /// Whether the copy has the component, and no signature on it is, or may turn out to be, its owner's.
+    /// Whether the copy has the component, but no signature that binds it or may turn out to bind it.
     fn is_unbound(&self, component: PacketRef<'_>) -> bool {
         self.0.get(&component).is_some_and(|on_it| !on_it.values().copied().any(binds))
     }
@@ -257,7 +257,7 @@ impl Cert {
     }
 
     /// Drops signatures above the limit of bad signatures, and components above the limit of components
-    /// without a good signature. Returns the rest with its verdicts. Packets that `known` has stay first.
+    /// without a good signature. Returns the rest with its verdicts. Packets of `known` stay first.
     #[must_use]
     pub fn without_noise(
         &self,
