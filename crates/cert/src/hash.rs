@@ -4,8 +4,7 @@ use aws_lc_rs::digest::{self, Algorithm, Context};
 use md5::{Digest as _, Md5};
 use sequoia_openpgp as openpgp;
 
-/// SHA-1 over `parts`, for version 4 fingerprints and keygrips, which are names and not a
-/// protection.
+/// SHA-1 over `parts`, for version 4 fingerprints and keygrips, which are only names.
 pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
     fixed(&digest::SHA1_FOR_LEGACY_USE_ONLY, parts)
 }

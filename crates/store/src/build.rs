@@ -305,8 +305,8 @@ impl Builder {
         counts.certs = store.count()?;
         step(Step::Syncing);
         store.run(|connection| {
-            // This is done at once: a build that is interrupted after this point has no recorded
-            // inputs, and starts from the beginning.
+            // One transaction: a build that is interrupted after it has no recorded inputs, and
+            // starts from the beginning.
             connection.execute_batch(
                 "BEGIN; DROP TABLE spool; \
                  DELETE FROM meta WHERE name IN ('inputs', 'building'); COMMIT; \

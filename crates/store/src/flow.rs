@@ -13,8 +13,8 @@ use talaria_trust::flow::{Edge, FULL, Network};
 use crate::{CertIssuer, Store, StoreError, Stored};
 
 /// From this time on (2013-02-01), third-party signatures with SHA-1 or RIPEMD-160 do not count, as in
-/// Sequoia's policy: whoever chooses the signed data could forge them. Self-signatures with RIPEMD-160 do not
-/// count either.
+/// Sequoia's policy: an attacker who chooses the signed data could forge them. Self-signatures with RIPEMD-160
+/// do not count either.
 const COLLISIONS: u32 = 1_359_676_800;
 /// From this time on (2023-02-01), self-signatures with SHA-1 do not count.
 const SHA1_ENDS: u32 = 1_675_209_600;

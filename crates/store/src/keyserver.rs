@@ -634,7 +634,7 @@ fn copy(
             match step {
                 StepResult::Done => break,
                 StepResult::More => {}
-                // This is not expected: readers of a write-ahead log block nobody and wait for nobody.
+                // This is not expected: readers of a write-ahead log block no process and wait for none.
                 _ => std::thread::sleep(Duration::from_millis(10)),
             }
         }

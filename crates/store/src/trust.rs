@@ -838,7 +838,7 @@ impl<'c> Web<'c> {
         Ok(&self.nodes[&id])
     }
 
-    /// The certificates that a key has certified, or claims to have certified.
+    /// The certificates with a certification that names this key ID as its issuer.
     fn certified_by(&self, id: KeyId) -> rusqlite::Result<Vec<i64>> {
         self.connection
             .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
