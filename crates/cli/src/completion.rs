@@ -1,4 +1,4 @@
-//! Names of certificates and keys for the completion of shells, from the stores that the command line names.
+//! Shell completion of the names of certificates and keys, from the stores on the command line.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,12 +17,12 @@ use crate::config::Settings;
 use crate::context::data_folder;
 use crate::render::printable;
 
-/// Certificates that are looked at for one completion.
+/// The maximum number of certificates examined for one completion.
 const CERTS_MAX: usize = 1000;
-/// Candidates that are offered.
+/// The maximum number of candidates offered.
 const CANDIDATES_MAX: usize = 100;
 
-/// The command line with completions of names for all arguments that take one.
+/// The command line with name completion for all arguments that take a certificate or key.
 pub(crate) fn with_names(command: clap::Command) -> clap::Command {
     command
         .mut_args(|arg| {
@@ -49,8 +49,8 @@ fn now() -> u32 {
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// The values of an option on the command line that is being completed, else in the environment, else in the
-/// user's settings.
+/// The values of an option: from the command line to be completed, otherwise from the environment, otherwise
+/// from the user's settings.
 fn named(option: &str, variable: &str) -> Vec<PathBuf> {
     let mut values = Vec::new();
     let mut words = std::env::args_os().skip(1).skip_while(|word| word != "--").skip(1);
@@ -76,7 +76,7 @@ fn named(option: &str, variable: &str) -> Vec<PathBuf> {
     values
 }
 
-/// Certificates in the stores.
+/// Candidates from the certificates in the stores.
 fn certificates(current: &OsStr) -> Vec<CompletionCandidate> {
     let mut paths = named("--store", "TALARIA_STORE");
     if paths.is_empty() {
@@ -85,7 +85,7 @@ fn certificates(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates_in(&paths, current)
 }
 
-/// What is offered for `current`; nothing where the stores cannot be read: this is no place for errors.
+/// The candidates for `current`; none if the stores cannot be read, because completion cannot show errors.
 fn candidates_in(paths: &[PathBuf], current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
     let readable = |path: &&PathBuf| path.is_file();
@@ -102,7 +102,8 @@ fn candidates_in(paths: &[PathBuf], current: &OsStr) -> Vec<CompletionCandidate>
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
     };
-    // What is searched for is what has been typed; a fingerprint that was begun is in no index.
+    // Search for the typed text. No index finds an incomplete fingerprint, so all certificates are examined
+    // if nothing was found.
     match current.parse::<Query>() {
         Ok(query) if current.len() > 1 => look(&[query], &mut found),
         _ => {}
@@ -113,7 +114,7 @@ fn candidates_in(paths: &[PathBuf], current: &OsStr) -> Vec<CompletionCandidate>
     candidates(found)
 }
 
-/// Keys in the folder of secret keys.
+/// Candidates from the folder of secret keys.
 fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     let folder = named("--keys", "TALARIA_KEYS").into_iter().next();
     let folder = folder.or_else(|| Some(data_folder()?.join("keys")));
@@ -132,7 +133,7 @@ fn keys_in(folder: &Path, current: &OsStr) -> Vec<CompletionCandidate> {
     candidates(found)
 }
 
-/// Adds the addresses and the fingerprint of a certificate that start with what has been typed.
+/// Adds the addresses and the fingerprint of a certificate that start with the typed text.
 fn offer(summary: &Summary, current: &str, found: &mut BTreeMap<String, String>) {
     let name = summary.primary_user_id().map(printable).unwrap_or_default();
     for text in summary.texts() {

@@ -1,4 +1,4 @@
-//! What a user has said once and for all: a file with options by their long names.
+//! The user's settings: a file with options by their long names.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -10,16 +10,16 @@ use toml::Value;
 
 use crate::trust::policy_named;
 
-/// Options that may stand in the file.
+/// The options allowed in the file.
 const OPTIONS: [&str; 5] = ["store", "keys", "trust-model", "tofu-default-policy", "gpg-agent"];
-/// Options that are paths.
+/// The options whose values are paths.
 const PATHS: [&str; 2] = ["store", "keys"];
 
-/// Values of options, by their long names.
+/// The values of options, by their long names.
 #[derive(Debug, Default)]
 pub(crate) struct Settings(BTreeMap<String, Vec<String>>);
 
-/// What is wrong with the file.
+/// The fault in the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub(crate) struct SettingsError {
@@ -28,12 +28,12 @@ pub(crate) struct SettingsError {
 }
 
 impl Settings {
-    /// Reads the file of the user: the one that `TALARIA_CONFIG` names, none if that is empty, otherwise
-    /// `talaria/config.toml` in the XDG configuration folder, if it is there.
+    /// Reads the user's settings file: the file in `TALARIA_CONFIG`, or no file if that is empty; otherwise
+    /// `talaria/config.toml` in the XDG configuration folder, if it exists.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] names the file and the line or the option.
+    /// [`SettingsError`], which gives the file and the line or the option.
     pub(crate) fn read() -> Result<Self, SettingsError> {
         let named = std::env::var_os("TALARIA_CONFIG");
         if named.as_ref().is_some_and(|name| name.is_empty()) {
@@ -45,7 +45,7 @@ impl Settings {
         let failed = |why: String| SettingsError { path: path.clone(), why };
         match std::fs::read_to_string(&path) {
             Ok(text) => Self::parse(&text).map_err(failed),
-            // Nobody has said that it is there; it may also be somebody else's home.
+            // The default file need not exist, and the home may be somebody else's, so the error is ignored.
             Err(error) if named.is_none() && !matches!(error.kind(), ErrorKind::InvalidData) => {
                 Ok(Self::default())
             }
@@ -83,12 +83,13 @@ impl Settings {
         Ok(Self(settings))
     }
 
-    /// What is set for an option, by its long name.
+    /// The values set for an option, by its long name.
     pub(crate) fn values(&self, name: &str) -> &[String] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Makes them what options are that are neither on the command line nor in the environment.
+    /// Makes the settings the defaults for options that are neither on the command line nor in the
+    /// environment.
     pub(crate) fn apply(&self, command: Command) -> Command {
         command
             .mut_args(|arg| match arg.get_long().and_then(|name| self.0.get(name)) {
@@ -99,7 +100,7 @@ impl Settings {
     }
 }
 
-/// The values of an option, if it takes them.
+/// The values of an option, if they are valid.
 fn checked(name: &str, values: Vec<String>) -> Result<Vec<String>, String> {
     for value in &values {
         let known = match name {

@@ -1,25 +1,25 @@
-//! Questions before something that cannot be undone.
+//! Questions before actions that cannot be undone.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use crate::context::Context;
 use crate::error::CliError;
 
-/// What is done without `--yes` where there is no terminal to ask on.
+/// The action without `--yes` and without a terminal for the question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unasked {
-    /// It is refused: it cannot be undone.
+    /// Refuse: the action cannot be undone.
     Refuse,
-    /// It is done: another import brings it back.
+    /// Proceed: another import undoes the action.
     Proceed,
 }
 
-/// Asks whether to go on, unless `yes` was said. `what` are lines on what is about to be done, `question` is the
+/// Asks whether to proceed, unless `yes` is set. `what` describes the action in lines, `question` is the
 /// question itself.
 ///
 /// # Errors
 ///
-/// [`CliError::Declined`] if the user says no, [`CliError::Unconfirmed`] if there is nobody to ask.
+/// [`CliError::Declined`] if the user says no, [`CliError::Unconfirmed`] if there is no terminal.
 pub(crate) fn confirm(
     cx: &Context,
     yes: bool,

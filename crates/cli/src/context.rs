@@ -1,4 +1,4 @@
-//! What every command needs: where the stores are, the time, and how to talk to the user.
+//! The context of every command: the paths of the stores, the time, and the output to the user.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -18,13 +18,13 @@ use crate::cli::Global;
 use crate::error::CliError;
 use crate::progress::{self, Shown, Stopping};
 
-/// Signals that ask to stop: an interrupt, the end of a service, and a terminal that is closed, unless `nohup`
-/// says otherwise.
+/// The signals that stop work: an interrupt, the end of a service, and the hangup of the terminal, unless
+/// `nohup` ignores it.
 fn stopping() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM].into_iter().chain((!ignores_hangups()).then_some(SIGHUP))
 }
 
-/// Whether the process was started to go on without its terminal (proc(5), `SigIgn`).
+/// Whether the process ignores hangups of its terminal (proc(5), `SigIgn`).
 fn ignores_hangups() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -32,32 +32,32 @@ fn ignores_hangups() -> bool {
         .is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
 }
 
-/// Where the content goes that a command writes.
+/// The destination of the content that a command writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Content {
-    /// To standard output.
+    /// Standard output.
     OnStdout,
-    /// To a file, or there is none.
+    /// A file, or no content at all.
     Elsewhere,
 }
 
 impl Content {
-    /// Where a command writes to that has this `--output`.
+    /// The destination for this value of `--output`.
     pub(crate) fn of(output: Option<&Path>) -> Self {
         let on_stdout = output.is_none_or(|path| path == Path::new("-"));
         if on_stdout { Self::OnStdout } else { Self::Elsewhere }
     }
 }
 
-/// The surroundings of a command.
+/// The context of a command.
 pub(crate) struct Context {
-    /// The stores; none if the user has named none and there is no default.
+    /// The paths of the stores; empty if the user has named none and there is no default.
     paths: Vec<PathBuf>,
-    /// The folder of secret keys, `None` as for the stores.
+    /// The folder of secret keys; `None` if the user has named none and there is no default.
     keys: Option<PathBuf>,
     pub(crate) json: bool,
     quiet: bool,
-    /// Seconds since 1970.
+    /// The current time in seconds since 1970.
     pub(crate) now: u32,
     is_clock: bool,
     stop: Arc<AtomicBool>,
@@ -87,13 +87,13 @@ impl Context {
         }
     }
 
-    /// What makes a key or a signature too weak to count.
+    /// The policy that decides when a key or a signature is too weak to count.
     #[expect(clippy::unused_self, reason = "a choice of the user's, once there is one")]
     pub(crate) fn policy(&self) -> &'static StandardPolicy<'static> {
         talaria::message::policy()
     }
 
-    /// Waits until `time` if that is a matter of seconds, and time passes.
+    /// Waits until `time` if it is at most a few seconds ahead, and if the clock is real.
     pub(crate) fn wait_until(&self, time: SystemTime) {
         const LONGEST: Duration = Duration::from_secs(5);
         if let Ok(left) = time.duration_since(SystemTime::now())
@@ -104,11 +104,11 @@ impl Context {
         }
     }
 
-    /// The path of the store that is written to.
+    /// The path of the store to write to.
     ///
     /// # Errors
     ///
-    /// [`CliError::NoHome`] if none is named and there is no default.
+    /// [`CliError::NoHome`] if the user has named no store and there is no default.
     pub(crate) fn path(&self) -> Result<&PathBuf, CliError> {
         self.paths.first().ok_or(CliError::NoHome { what: "the store" })
     }
@@ -122,14 +122,14 @@ impl Context {
         Ok(Stores::open(&self.paths, access, self.now)?)
     }
 
-    /// The secret keys of the user.
+    /// Opens the user's key store.
     pub(crate) fn keys(&self) -> Result<KeyStore, CliError> {
         keep_secrets_in_memory();
         let folder = self.keys.as_ref().ok_or(CliError::NoHome { what: "secret keys" })?;
         Ok(KeyStore::open(folder)?)
     }
 
-    /// Makes the folder of the store that is written to, if it is missing.
+    /// Creates the folder of the store to write to, if it does not exist.
     pub(crate) fn make_folder(&self) -> Result<(), CliError> {
         if let Some(folder) = self.path()?.parent()
             && !folder.as_os_str().is_empty()
@@ -143,7 +143,8 @@ impl Context {
         Ok(())
     }
 
-    /// Prints what a command has done as JSON, if that is asked for: on standard output, unless content goes there.
+    /// Prints a command's report as JSON, if the user wants JSON: on standard output, unless content goes
+    /// there.
     pub(crate) fn report(
         &self,
         content: Content,
@@ -157,7 +158,7 @@ impl Context {
         Ok(())
     }
 
-    /// Says something that is not a result.
+    /// Prints a status message, which is not a result.
     pub(crate) fn status(&self, message: fmt::Arguments<'_>) {
         if !self.quiet {
             let _alone = progress::terminal();
@@ -165,19 +166,19 @@ impl Context {
         }
     }
 
-    /// Runs long work and shows its progress; the first interrupt asks it to stop, the second ends the
+    /// Runs long work and shows its progress. The first interrupt asks the work to stop, the second ends the
     /// process.
     pub(crate) fn long<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
         self.long_at(self.visible(false), work)
     }
 
-    /// The same of work whose output goes to standard output meanwhile.
+    /// Like [`Self::long`], for work that also writes to standard output.
     pub(crate) fn long_writing<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
         let is_terminal = io::stdout().is_terminal();
         self.long_at(if is_terminal { Shown::Never } else { self.visible(false) }, work)
     }
 
-    /// The same of work that says in a log what it is at.
+    /// Like [`Self::long`], for work whose steps are named in a log.
     pub(crate) fn long_in_steps<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
         self.long_at(self.visible(true), work)
     }
@@ -192,8 +193,8 @@ impl Context {
         progress::shown(shown, Stopping::Asked, stop, |report| work(&mut Monitor { report, stop }))
     }
 
-    /// Runs long work that may ask the user, and shows its progress unless its output goes to a terminal; an
-    /// interrupt asks it to stop.
+    /// Runs long work that may ask the user, and shows its progress unless its output goes to a terminal. An
+    /// interrupt asks the work to stop.
     pub(crate) fn asking<T>(
         &self,
         to_terminal: bool,
@@ -211,13 +212,13 @@ impl Context {
         }
     }
 
-    /// Runs long work and shows its progress; an interrupt ends the process.
+    /// Runs long work and shows its progress. An interrupt ends the process.
     pub(crate) fn shown<T>(&self, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
         self.stop_on_signals();
         progress::shown(self.visible(false), Stopping::Ended, &self.stop, work)
     }
 
-    /// Runs a step that takes long in a large store and reports nothing; an interrupt ends the process.
+    /// Runs a step that may take long and does not report progress. An interrupt ends the process.
     pub(crate) fn step<T>(&self, step: &'static str, work: impl FnOnce() -> T) -> T {
         self.shown(|report| {
             report(Progress { step: Some(step), ..Progress::default() });
@@ -225,10 +226,10 @@ impl Context {
         })
     }
 
-    /// Where progress is shown; `steps` says that a log names each step.
+    /// The place for progress; with `steps` a log names each step.
     fn visible(&self, steps: bool) -> Shown {
         match Shown::on_stderr(steps) {
-            // Programs that read JSON are not told in words.
+            // Programs that read JSON expect no lines in words.
             Shown::Log { .. } if self.json => Shown::Never,
             _ if self.quiet => Shown::Never,
             shown => shown,
@@ -236,8 +237,8 @@ impl Context {
     }
 }
 
-/// Where store and keys of a user are who names no other place; `None` if the environment does not say where the
-/// user's files are. The current folder is no place for secrets.
+/// The default folder of the user's store and keys; `None` if the environment does not tell where the user's
+/// files are. The current folder is never used, because it is no place for secrets.
 pub(crate) fn data_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let data = named("XDG_DATA_HOME").or_else(|| Some(named("HOME")?.join(".local/share")));

@@ -1,7 +1,8 @@
-//! File descriptors that the caller has opened for us, by their numbers.
+//! File descriptors that the caller has opened, given by number.
 //!
-//! They are duplicated, not opened again by a path: a socket has none that can be opened, and those of a child
-//! process of Node.js are sockets. What is shared is the place in the file, as with a shell's redirection.
+//! A descriptor is duplicated, not opened again by a path. A socket cannot be opened by a path, and child
+//! processes of Node.js get sockets. The duplicate shares the position in the file, as with a shell's
+//! redirection.
 
 use std::fs::File;
 use std::io;
@@ -12,19 +13,19 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// If there is none, or no room for another one.
+/// If the descriptor does not exist, or the process has too many descriptors.
 #[expect(unsafe_code, reason = "there is no safe way from a number to a descriptor")]
 pub(crate) fn duplicate(number: i32) -> io::Result<File> {
     if number < 0 {
         return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
     }
-    // SAFETY: The number is only handed to `fcntl`, which fails if no descriptor has it, before anything else
-    // is done with it. Nothing of it is kept or closed; whose it is stays so.
+    // SAFETY: The number is only passed to `fcntl`, which fails if no descriptor has this number, before any
+    // other use. The borrowed descriptor is neither kept nor closed; its owner stays the same.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(File::from(rustix::io::fcntl_dupfd_cloexec(borrowed, 3)?))
 }
 
-/// The number of the descriptor that a path names; `None` for paths of files.
+/// The descriptor number in a path such as `/dev/fd/3`; `None` for paths of files.
 fn number(path: &Path) -> Option<i32> {
     let path = path.to_str()?;
     match path {
@@ -37,16 +38,16 @@ fn number(path: &Path) -> Option<i32> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-/// The descriptor that a path names, duplicated; `None` for paths of files.
+/// A duplicate of the descriptor that a path names; `None` for paths of files.
 pub(crate) fn named(path: &Path) -> Option<io::Result<File>> {
     number(path).map(duplicate)
 }
 
-/// Opens a file to read, or takes the descriptor that its path names.
+/// Opens a file for reading, or duplicates the descriptor that its path names.
 ///
 /// # Errors
 ///
-/// As for [`File::open`].
+/// The errors of [`File::open`].
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     named(path).unwrap_or_else(|| File::open(path))
 }

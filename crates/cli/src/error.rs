@@ -1,4 +1,4 @@
-//! The one place where errors become text, a hint and an exit status.
+//! Errors of the commands. This module alone turns errors into text, a hint and an exit status.
 
 use std::error::Error;
 use std::io;
@@ -13,66 +13,66 @@ use talaria::store::StoreError;
 
 use crate::terminal::Paint;
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
     Operation(#[from] talaria::Error),
-    /// Writing to standard output or standard error.
+    /// Writing to standard output or standard error failed.
     #[error("cannot write the output")]
     Output(#[from] io::Error),
-    /// Arguments that do not go together.
+    /// Arguments contradict each other.
     #[error("{0}")]
     Usage(String),
-    /// The configuration of a server.
+    /// The configuration of a server is invalid.
     #[error(transparent)]
     Config(#[from] talaria_server::ConfigError),
-    /// The file of the user with options.
+    /// The user's settings file is invalid.
     #[error(transparent)]
     Settings(#[from] crate::config::SettingsError),
     /// A server could not be started.
     #[error(transparent)]
     Serve(talaria_server::ServeError),
-    /// A benchmark could not be run.
+    /// A benchmark could not run.
     #[error("{0}")]
     Bench(String),
-    /// Something that was named is not there.
+    /// A named object does not exist.
     #[error("{0}")]
     Missing(String),
-    /// Whoever read the output went away before a message was looked at to its end.
+    /// The reader of the output ended before talaria had checked the whole message.
     #[error("the reader of the output went away before the message was checked to its end")]
     ReaderGone,
-    /// A detached signature without the file that it is on.
+    /// A detached signature was given without its signed file.
     #[error("it is a detached signature, and there is no {}", file.as_deref().unwrap_or("file to verify it on"))]
     Detached { file: Option<String> },
-    /// The user was asked, and said no.
+    /// The user answered no to a question.
     #[error("stopped: you answered no")]
     Declined,
-    /// Something that cannot be undone needs a confirmation, and there is no terminal to ask on.
+    /// An action that cannot be undone needs a confirmation, and there is no terminal to ask on.
     #[error("confirmation needed, and there is no terminal to ask on. {what}")]
     Unconfirmed { what: String },
-    /// There is no place for files that the user has not named.
+    /// The user named no path, and there is no default path.
     #[error("the environment variable HOME is not set, so there is no default place for {what}")]
     NoHome { what: &'static str },
-    /// An output would replace its own input.
+    /// An output would overwrite its own input.
     #[error("{} is input and output at the same time", path.display())]
     SameFile { path: std::path::PathBuf },
-    /// A key for the same address is there already.
+    /// The user already has a key for the same address.
     #[error("you already have a key for {user_id}")]
     SecondKey { user_id: String, candidates: Vec<String> },
-    /// What went wrong with an input.
+    /// An error with the name of the input.
     #[error("{name}: {error}")]
     In { name: String, error: Box<CliError> },
     /// The user stopped work on a message.
     #[error("interrupted")]
     Stopped,
-    /// There is nothing to sign with, and nothing is named.
+    /// The user named no key, and no key can sign.
     #[error("you have no secret key that can sign")]
     NoSigner,
-    /// There is nothing to certify with, and nothing is named.
+    /// The user named no key, and no key can certify.
     #[error("you have no secret key that can certify")]
     NoCertifier,
-    /// Several keys can sign, and none is named.
+    /// The user named no key, and several keys can sign.
     #[error("you have {} keys that can sign: choose one", candidates.len())]
     WhichSigner { candidates: Vec<String> },
     #[error("{query} is ambiguous: {count} certificates match")]
@@ -87,7 +87,7 @@ impl From<StoreError> for CliError {
 
 impl From<MessageError> for CliError {
     fn from(error: MessageError) -> Self {
-        // Work that was stopped says so through whatever it was reading.
+        // Stopped work reports the stop as an error of its input.
         if let MessageError::Read(source) = &error
             && source.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<talaria::Error>)
         {
@@ -108,7 +108,7 @@ impl From<talaria_server::ServeError> for CliError {
 }
 
 impl CliError {
-    /// The status lines about an input that is not what was expected, by how it starts.
+    /// The status lines about an unexpected input with this start.
     pub(crate) fn no_data(&self, start: Option<&[u8]>) -> Vec<String> {
         match self {
             Self::Operation(talaria::Error::Message(MessageError::OtherKind {
@@ -124,13 +124,14 @@ impl CliError {
         }
     }
 
-    /// As it is, unless the reader of the output went away: that is no success of a command that must look at
-    /// all of its input before it can say that it is whole, and who signed it.
+    /// Replaces the error of a closed output pipe. A command that must check its whole input has not
+    /// succeeded if the reader of its output ended early: it does not know whether the message is complete,
+    /// nor who signed it.
     pub(crate) fn unread(self) -> Self {
         if self.is_broken_pipe() { Self::ReaderGone } else { self }
     }
 
-    /// What went wrong with the input called `name`.
+    /// The error with the name of its input.
     pub(crate) fn of_input(self, name: Option<&std::path::Path>) -> Self {
         let about_input = match &self {
             Self::Detached { .. } => true,
@@ -152,10 +153,10 @@ impl CliError {
         Self::In { name, error: Box::new(self) }
     }
 
-    /// Prints the error with its causes and what can be done, and gives the exit status.
+    /// Prints the error with its causes and a hint, and returns the exit status.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         if self.is_broken_pipe() {
-            // Whoever read the output has seen enough.
+            // The reader of the output has ended, which is no failure.
             return ExitCode::SUCCESS;
         }
         let message = describe(self);
@@ -173,7 +174,7 @@ impl CliError {
         ExitCode::from(status)
     }
 
-    /// What an error is called in JSON.
+    /// The name of the error in JSON.
     fn kind(&self) -> &'static str {
         match self {
             Self::Ambiguous { .. }
@@ -192,7 +193,7 @@ impl CliError {
         }
     }
 
-    /// What a name may have meant.
+    /// The candidates for an ambiguous or inexact name.
     fn candidates(&self) -> &[String] {
         match self {
             Self::Ambiguous { candidates, .. }
@@ -267,7 +268,7 @@ impl CliError {
         }
     }
 
-    /// What to do next.
+    /// The next step for the user.
     fn hint(&self) -> Option<String> {
         use talaria::Error as E;
         let hint = match self {
@@ -308,7 +309,7 @@ impl CliError {
         Some(hint.to_owned())
     }
 
-    /// What to do next about the input called `name`.
+    /// The next step for the user, with the input called `name`.
     fn hint_for_input(&self, name: &str) -> Option<String> {
         let file = if name == "standard input" { "FILE" } else { name };
         Some(match self {
@@ -328,7 +329,7 @@ impl CliError {
     }
 }
 
-/// An error with its causes. What was said of an input has the input's name only once.
+/// The text of an error with its causes. The name of an input occurs in it only once.
 fn describe(error: &CliError) -> String {
     match error {
         CliError::In { name, error } => format!("{name}: {}", describe(error)),
@@ -336,7 +337,7 @@ fn describe(error: &CliError) -> String {
     }
 }
 
-/// Prints an error as JSON, on standard error: standard output is for results.
+/// Prints an error as JSON on standard error, because standard output is for results.
 pub(crate) fn report_json(
     kind: &str,
     status: u8,
@@ -350,7 +351,7 @@ pub(crate) fn report_json(
     say(format_args!("{json}"));
 }
 
-/// What errors with an exit status are called in JSON.
+/// The JSON name of errors with this exit status.
 fn kind_of_status(status: u8) -> &'static str {
     match status {
         1 => "not_found",
@@ -362,7 +363,7 @@ fn kind_of_status(status: u8) -> &'static str {
     }
 }
 
-/// How to get a certificate that is not in the store.
+/// A hint how to get a certificate that is not in the store.
 fn import_hint(query: &str) -> String {
     let name = query.trim_start_matches('*');
     format!(
@@ -519,7 +520,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What to do about a file that cannot be read or written.
+/// The remedy for a file that cannot be read or written.
 fn hint_for_file(name: &str, error: &io::Error) -> Option<String> {
     Some(match error.kind() {
         io::ErrorKind::NotFound => match std::path::Path::new(name).parent() {
@@ -557,7 +558,7 @@ fn hint_for(kind: MessageKind, file: &str) -> Option<String> {
     })
 }
 
-/// Whether gpg-agent did not use a key: the passphrase is wrong, or the user has said no.
+/// Whether gpg-agent refused to use a key: the passphrase is wrong, or the user has said no.
 fn agent_refuses(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -569,8 +570,8 @@ fn agent_refuses(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Writes a line to standard error. Where that cannot be written, nobody is there to be told, and the exit status
-/// says what it says anyway.
+/// Writes a line to standard error. A failure is ignored, because there is no other place to report it; the
+/// exit status is the same anyway.
 pub(crate) fn say(line: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
 

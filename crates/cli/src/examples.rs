@@ -1,17 +1,17 @@
-//! The examples in the help and the manual of every command. A test runs all of them, on the files and keys that
-//! `tests/cli/examples.rs` prepares.
+//! The examples in the help and manual page of every command. A test runs all examples with the files and
+//! keys that `tests/cli/examples.rs` prepares.
 
-/// What an example does, and the command line.
+/// The purpose of an example, and its command line.
 pub(crate) type Example = (&'static str, &'static str);
 
-/// The examples of a command, by its words: `key generate`.
+/// The examples of the command with these words, such as `key generate`.
 pub(crate) fn of(command: &str) -> &'static [Example] {
     let found = EXAMPLES.binary_search_by_key(&command, |(name, _)| name);
     found.map_or(&[], |at| EXAMPLES[at].1)
 }
 
-/// The line of an example as the help shows it: folded with backslashes, so that it fits into 80 columns and no
-/// program folds it elsewhere.
+/// Folds the line of an example with backslashes, so that it fits into 80 columns and no other program folds
+/// it.
 pub(crate) fn folded(line: &str) -> String {
     const COLUMNS: usize = 72;
     let mut text = String::new();
@@ -39,7 +39,7 @@ pub(crate) fn folded(line: &str) -> String {
     text
 }
 
-/// In the order of their names.
+/// All examples, sorted by the name of the command.
 const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "admin",

@@ -1,21 +1,21 @@
-//! When something ends, as users write it.
+//! Expiry times, as users write them.
 
 use std::str::FromStr;
 
 use crate::error::CliError;
 
-/// When something ends, as a user says it.
+/// An expiry time, as a user writes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Expiry {
     Never,
-    /// Seconds from now.
+    /// A number of seconds from now.
     In(u32),
-    /// Seconds since 1970.
+    /// A time in seconds since 1970.
     At(u32),
 }
 
 impl Expiry {
-    /// Seconds since 1970.
+    /// The expiry time in seconds since 1970; `None` for never.
     pub(crate) fn at(self, now: u32) -> Option<u32> {
         match self {
             Self::Never => None,
@@ -24,7 +24,7 @@ impl Expiry {
         }
     }
 
-    /// For how many seconds from now, if it is not over already.
+    /// The number of seconds from now until expiry; an error unless expiry is in the future.
     pub(crate) fn seconds(self, now: u32) -> Result<Option<u32>, CliError> {
         match self.at(now) {
             None => Ok(None),
@@ -64,7 +64,7 @@ impl FromStr for Expiry {
     }
 }
 
-/// Days from 1970 to a date, `None` if there is no such day.
+/// The number of days from 1970 to a date; `None` if the date does not exist.
 fn days(year: u32, month: u32, day: u32) -> Option<u32> {
     let leap = |year: u32| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))

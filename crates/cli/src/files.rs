@@ -1,4 +1,4 @@
-//! Where a command reads from and writes to: files or the standard streams, watched and interruptible.
+//! Inputs and outputs of commands: files or the standard streams, with progress and interruption.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write};
@@ -15,23 +15,23 @@ use crate::descriptor;
 use crate::error::CliError;
 use crate::progress;
 
-/// Octets that are read at once where lines and lengths are looked at. What reads more at a time, as the
-/// bulk of a binary message, goes past the buffer.
+/// The buffer size in octets for reading lines and lengths. Larger reads, such as the bulk of a binary
+/// message, bypass the buffer.
 const BUFFER_BYTES: usize = 8 << 10;
-/// Octets that a pipe may hold, if the system allows it.
+/// The wanted capacity of a pipe in octets, if the system allows it.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// The user types the input: no progress is shown between the lines.
+/// The user types the input, so no progress is shown between the lines.
 static TYPED: AtomicBool = AtomicBool::new(false);
 
-/// An input: a file, or standard input.
+/// An input: a file or standard input.
 pub(crate) struct Source {
     file: File,
-    /// Octets of a regular file.
+    /// The size of a regular file in octets.
     pub(crate) size: Option<u64>,
 }
 
-/// Refuses an output that is the input: it would be replaced by what is made of it.
+/// Refuses an output that is also the input, because writing would overwrite the input.
 pub(crate) fn check_distinct(input: Option<&Path>, output: Option<&Path>) -> Result<(), CliError> {
     use std::os::unix::fs::MetadataExt as _;
     let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
@@ -45,7 +45,7 @@ pub(crate) fn check_distinct(input: Option<&Path>, output: Option<&Path>) -> Res
 }
 
 impl Source {
-    /// Opens a file; `None` and `-` are standard input.
+    /// Opens an input; `None` and `-` are standard input.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, CliError> {
         let (name, file) = match path {
             Some(path) if path != Path::new("-") => {
@@ -75,18 +75,18 @@ impl Source {
         Ok(Self { file, size })
     }
 
-    /// The input, counted.
+    /// The input with a progress counter.
     pub(crate) fn watched(self, watch: &Watch) -> Watched {
         Watched { file: self.file, watch: watch.clone() }
     }
 
-    /// The input, counted and buffered, to look at its start.
+    /// The input with a progress counter and a buffer, to look at its start.
     pub(crate) fn buffered(self, watch: &Watch) -> impl BufRead + Send + use<> {
         BufReader::with_capacity(BUFFER_BYTES, self.watched(watch))
     }
 }
 
-/// An error of a file in words of the system, without the name that the error itself has.
+/// The system's text for a file error, without the file name that the error itself may contain.
 fn plain(error: &io::Error) -> io::Error {
     use rustix::io::Errno;
     let code = match error.kind() {
@@ -104,24 +104,24 @@ fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
     CliError::Operation(Error::Io { action, name: name.to_owned(), source })
 }
 
-/// A pipe that holds more makes fewer turns between the programs at its ends.
+/// Enlarges a pipe: with a larger pipe the programs at its ends switch less often.
 fn widen(file: &File) {
     let _ = rustix::pipe::fcntl_setpipe_size(file, PIPE_BYTES);
 }
 
-/// A file for content that must not leave yet, which nobody else can open. What is put there is encrypted.
+/// A file for content that must not be released yet. Nobody else can open it, and its data is encrypted.
 pub(crate) fn spool() -> io::Result<Box<dyn Spool>> {
     Ok(Box::new(tempfile::tempfile()?))
 }
 
-/// How much was read, and whether to stop.
+/// The number of octets read, and the stop flag.
 #[derive(Clone)]
 pub(crate) struct Watch {
     read: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
-/// An input that is counted, and that fails when the work is to stop.
+/// An input with a progress counter, which fails when the work is to stop.
 pub(crate) struct Watched {
     file: File,
     watch: Watch,
@@ -138,11 +138,11 @@ impl Read for Watched {
     }
 }
 
-/// How long work that is to stop may take to end, before the process does.
+/// The grace period of stopped work before the process ends.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Runs `work` on a thread and shows how far it has come. An interrupt ends it, wherever it is: it may wait
-/// for a pipe, or the user for a passphrase. Then what there is of `output` is removed.
+/// Runs `work` on a thread and shows its progress. An interrupt ends the work even if it waits for a pipe or
+/// for a passphrase. Then the unfinished `output` is removed.
 pub(crate) fn watched<T: Send>(
     cx: &crate::context::Context,
     size: Option<u64>,
@@ -161,7 +161,7 @@ pub(crate) fn watched<T: Send>(
                 match ended.recv_timeout(Duration::from_millis(100)) {
                     Ok(result) => return result,
                     Err(mpsc::RecvTimeoutError::Timeout) => {}
-                    // It panicked; the scope passes that on.
+                    // The thread panicked; the scope passes the panic on.
                     Err(mpsc::RecvTimeoutError::Disconnected) => return Err(CliError::Stopped),
                 }
                 if monitor.stop.load(Ordering::Relaxed) {
@@ -180,7 +180,7 @@ pub(crate) fn watched<T: Send>(
     })
 }
 
-/// Ends the process, and what there is of an output.
+/// Removes an unfinished output and ends the process.
 fn end(unfinished: Option<&Path>, json: bool) -> ! {
     if let Some(path) = unfinished {
         let _ = std::fs::remove_file(path);
@@ -188,28 +188,27 @@ fn end(unfinished: Option<&Path>, json: bool) -> ! {
     progress::leave();
     let error = CliError::Stopped;
     error.report(json);
-    // Not `std::process::exit`: what it runs at the end does not expect that threads still work.
+    // `std::process::exit` would run exit handlers while threads still work.
     signal_hook::low_level::exit(error.status().into())
 }
 
-/// An output that is being written.
+/// An unfinished output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unfinished {
-    /// The file that has no name of its own yet.
+    /// The temporary file of the output.
     path: Option<PathBuf>,
-    /// It goes to a terminal, where progress would stand between its lines.
+    /// The output goes to a terminal, where progress would disturb its lines.
     to_terminal: bool,
 }
 
-/// An output: a file that is there when it is complete; or standard output, a pipe, a device.
+/// An output: a file that appears when it is complete, or a stream: standard output, a pipe, a device.
 pub(crate) enum Target {
     Stream(File),
     File { temporary: tempfile::NamedTempFile, path: PathBuf },
 }
 
 impl Target {
-    /// Opens an output; `None` and `-` are standard output, which is not given binary data if it is a
-    /// terminal.
+    /// Opens an output; `None` and `-` are standard output. Binary data to a terminal is refused.
     pub(crate) fn open(path: Option<&Path>, binary: bool) -> Result<Self, CliError> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             let stdout = io::stdout();
@@ -228,17 +227,17 @@ impl Target {
             return Ok(Self::Stream(file.map_err(named)?));
         }
         if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            // A device or a pipe, which no file should replace.
+            // A device or a pipe must not be replaced by a file.
             return Ok(Self::Stream(File::options().write(true).open(path).map_err(named)?));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
-            // Its own text has the name of the temporary file, which would only confuse.
+            // The original error names the temporary file, which would confuse the user.
             .map_err(|error| named(plain(&error)))?;
         Ok(Self::File { temporary, path: path.to_owned() })
     }
 
-    /// What there is of it while it is written.
+    /// The unfinished state of the output, for its removal.
     pub(crate) fn unfinished(&self) -> Unfinished {
         match self {
             Self::Stream(file) => Unfinished { path: None, to_terminal: file.is_terminal() },
@@ -248,19 +247,19 @@ impl Target {
         }
     }
 
-    /// Whether what was written disappears unless it is kept.
+    /// Whether the output disappears unless [`Self::keep`] is called.
     pub(crate) fn is_held(&self) -> bool {
         matches!(self, Self::File { .. })
     }
 
-    /// Lets the output be: a file gets its name, and is on disk.
+    /// Finishes the output: a file gets its final name and is on disk.
     pub(crate) fn keep(self, private: bool) -> Result<(), CliError> {
         use std::os::unix::fs::PermissionsExt as _;
         let Self::File { temporary, path } = self else { return Ok(()) };
         let name = path.display().to_string();
         let named = |error| failed("write", &name, error);
         if !private {
-            // Temporary files are private; this one is as readable as the user makes files.
+            // Temporary files are private; this file gets the user's usual permissions.
             let mask = rustix::process::umask(rustix::fs::Mode::empty());
             rustix::process::umask(mask);
             let mode = 0o666 & !mask.bits();

@@ -1,4 +1,4 @@
-//! Which release of GnuPG is followed where releases differ.
+//! The GnuPG release to follow where releases differ.
 
 use clap::ValueEnum;
 use talaria::cert::Gnupg;

@@ -1,4 +1,4 @@
-//! Secret keys for commands: from the key store, from files, in GnuPG's agent.
+//! Secret keys for commands: from the key store, from files, and from gpg-agent.
 
 use std::path::PathBuf;
 use std::slice;
@@ -34,7 +34,7 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
-    /// All certificates with secret keys, each once.
+    /// All certificates with secret keys, without duplicates.
     pub(crate) fn certs(&self, cx: &Context) -> Result<Vec<Cert>, CliError> {
         let store = cx.keys()?;
         let mut certs: Vec<Cert> = Vec::new();
@@ -73,7 +73,7 @@ impl KeyArgs {
             let mut matching: Vec<&Cert> =
                 certs.iter().filter(|cert| names(&query, cert)).collect();
             if matching.len() > 1 {
-                // A name may be that of a key that is not used any more.
+                // The name may also match an old key that cannot sign any more.
                 let usable = |cert: &&Cert| can_sign(cert, cx.policy(), cx.now);
                 if matching.iter().any(usable) {
                     matching.retain(usable);
@@ -81,7 +81,7 @@ impl KeyArgs {
             }
             signers.push(match matching[..] {
                 [] => self.in_agent(&query, given.to_vec(), cx)?,
-                // The secrets of some of its keys may be in the agent.
+                // The agent may have the secrets of the keys that are missing here.
                 [cert] if self.gpg_agent && !can_sign(cert, cx.policy(), cx.now) => {
                     self.in_agent(&query, given.to_vec(), cx)?
                 }
@@ -116,7 +116,7 @@ impl KeyArgs {
         }
     }
 
-    /// The key to certify with: the one called `wanted`, or the only one that can.
+    /// The key to certify with: the one called `wanted`, or the only one that can certify.
     pub(crate) fn certifier(
         &self,
         wanted: Option<&str>,
@@ -150,7 +150,7 @@ impl KeyArgs {
         }
     }
 
-    /// A primary key that certifies, of a certificate in the store, with its secret in the agent.
+    /// The primary key of a certificate in the store that can certify and whose secret is in the agent.
     fn certifier_in_agent(
         &self,
         query: &Query,
@@ -188,7 +188,7 @@ impl KeyArgs {
         }
     }
 
-    /// All keys that decrypt, and what asks the agent for others if the user has chosen it.
+    /// All decryption keys, and a function that asks the agent for others if the user wants the agent.
     pub(crate) fn decryption(
         &self,
         given: &[Password],
@@ -203,7 +203,7 @@ impl KeyArgs {
         let stores = cx.stores(Access::Read)?;
         let (given, now) = (given.to_vec(), cx.now);
         let elsewhere = move |has_passwords: bool| {
-            // The passphrases of a message are nobody's PINs.
+            // Passphrases given for the message must not be tried as PINs.
             let given = if has_passwords { Vec::new() } else { given.clone() };
             let agent = Agent::find(Start::IfAbsent, given)
                 .map_err(|error| MessageError::Secret(error.into()))?;
@@ -212,7 +212,7 @@ impl KeyArgs {
         Ok((keys, Some(Box::new(elsewhere))))
     }
 
-    /// A key that signs, of a certificate in the store, with its secret in the agent.
+    /// A signing key of a certificate in the store whose secret is in the agent.
     fn in_agent(
         &self,
         query: &Query,
@@ -255,26 +255,26 @@ impl KeyArgs {
     }
 }
 
-/// A key that certifies, not unlocked yet.
+/// A key that can certify, still locked.
 pub(crate) struct Certifier {
     pub(crate) cert: Cert,
     pub(crate) unlock: Box<dyn FnOnce() -> Result<Box<dyn Signer>, Error>>,
 }
 
-/// Keys with what the store knows of them beyond their files: a revocation, a later end. Without a store
-/// they are as they are.
+/// Updates keys with the store's knowledge, such as a revocation or a later expiry time. Without a store the
+/// keys stay unchanged.
 fn refreshed(certs: Vec<Cert>, cx: &Context) -> Result<Vec<Cert>, CliError> {
     let Ok(stores) = cx.stores(Access::Read) else { return Ok(certs) };
     certs.into_iter().map(|cert| Ok(stores.refreshed(cert, cx.now)?)).collect()
 }
 
-/// Makes sure that no designated revoker has revoked `cert`, as far as the stores know them.
+/// Checks that no designated revoker in the stores has revoked `cert`.
 fn refuse_revoked(cert: &Cert, cx: &Context) -> Result<(), CliError> {
     let Ok(stores) = cx.stores(Access::Read) else { return Ok(()) };
     Ok(stores.refuse_revoked(cert, cx.policy(), cx.now)?)
 }
 
-/// The keys of a certificate, and its name on a terminal.
+/// The keys of a certificate, and its name for a terminal.
 fn owned(cert: &Cert) -> Option<(Vec<Fingerprint>, String)> {
     let name = cert.userids().next().map(|id| printable(id.userid().value()))?;
     Some((cert.keys().map(|key| key.key().fingerprint()).collect(), name))
@@ -288,9 +288,8 @@ fn ambiguous(name: &str, certs: &[&Cert]) -> CliError {
     }
 }
 
-/// Gives the passphrases that were given, then those of the user; what he said for one key is tried on the
-/// next before he is asked again.
-/// The keys are called by the names on their `certs`.
+/// A function that gives the passphrases from the options, then asks the user. A passphrase that the user
+/// typed for one key is tried on the next before the user is asked again. Prompts use the names in `certs`.
 pub(crate) fn unlocker(
     given: Vec<Password>,
     certs: &[Cert],

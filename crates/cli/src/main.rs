@@ -1,4 +1,4 @@
-//! The `talaria` command: parses, calls one operation of the library, prints.
+//! The `talaria` command: parses arguments, calls one operation of the library, and prints the result.
 
 mod cli;
 mod commands;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let cli = match matches.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no failure; a usage error is 2, as everywhere.
+            // Help and version are no failure; a usage error has exit status 2, as usual.
             let error = usage::improved(error);
             if !error.use_stderr() {
                 let _ = error.print();

@@ -1,4 +1,4 @@
-//! Where passphrases come from: a file, a descriptor, the environment, or the user.
+//! Sources of passphrases: a file, a descriptor, the environment, or the user.
 
 use std::fmt;
 use std::fs::File;
@@ -17,9 +17,9 @@ use crate::descriptor;
 use crate::error::CliError;
 use crate::progress;
 
-/// Octets of a passphrase, without the end of its line.
+/// The maximum length of a passphrase in octets, without the line end.
 const PASSPHRASE_BYTES_MAX: usize = 4096;
-/// After an interrupt the process ends earlier than this.
+/// After an interrupt the process ends within this time.
 const SIGNAL_TAKES: Duration = Duration::from_secs(2);
 
 /// Where a passphrase comes from. Without any of these it is asked for on the terminal.
@@ -39,11 +39,11 @@ pub(crate) struct PassphraseArgs {
     read: Kept,
 }
 
-/// Passphrases that were read.
+/// Passphrases already read.
 #[derive(Clone, Default)]
 struct Kept(OnceLock<Vec<Password>>);
 
-/// Without the passphrases.
+/// Leaves the passphrases out.
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kept").finish_non_exhaustive()
@@ -51,7 +51,8 @@ impl fmt::Debug for Kept {
 }
 
 impl PassphraseArgs {
-    /// The passphrases that are named, each read once however often this is asked for.
+    /// The passphrases from the options. Each source is read only once, however often this function is
+    /// called.
     pub(crate) fn given(&self) -> Result<Vec<Password>, CliError> {
         if let Some(read) = self.read.0.get() {
             return Ok(read.clone());
@@ -114,11 +115,12 @@ impl From<NewPassphraseArgs> for PassphraseArgs {
     }
 }
 
-/// The first line of a file, without its end; of a line that is too long, one octet too many.
+/// The first line of a file, without its line end. A line that is too long is returned with one octet too
+/// many.
 fn first_line(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
     keep_secrets_in_memory();
     let mut line = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 2));
-    // Octet by octet: what follows the line in a pipe is not ours.
+    // Read octet by octet, because data after the line in a pipe belongs to another reader.
     let mut octet = Zeroizing::new([0]);
     while line.len() < PASSPHRASE_BYTES_MAX + 2 {
         match file.read(&mut *octet) {
@@ -135,8 +137,8 @@ fn first_line(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(line)
 }
 
-/// A passphrase from `source`. An empty one protects nothing and comes of a mistake; one that is cut off would
-/// be another passphrase, which opens what the whole one does not.
+/// Checks a passphrase from `source`. An empty one protects nothing and is usually a mistake. A truncated one
+/// would be a different passphrase.
 fn passphrase(octets: &[u8], source: &str) -> Result<Password, CliError> {
     if octets.is_empty() {
         return Err(CliError::Usage(format!("the passphrase from {source} is empty")));
@@ -149,7 +151,7 @@ fn passphrase(octets: &[u8], source: &str) -> Result<Password, CliError> {
     Ok(Password::from(octets))
 }
 
-/// Asks for a passphrase on the terminal; `None` without a terminal, or if the user gives none.
+/// Asks for a passphrase on the terminal; `None` without a terminal, or if the user enters nothing.
 pub(crate) fn ask(prompt: &str) -> Option<Password> {
     if !io::stderr().is_terminal() && File::open("/dev/tty").is_err() {
         return None;
@@ -161,7 +163,7 @@ pub(crate) fn ask(prompt: &str) -> Option<Password> {
             .filter(|text| !text.is_empty())
             .map(|text| Password::from(text.as_str())),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            // While it is asked, the terminal makes no signal of the keys.
+            // During the prompt the terminal does not turn Ctrl-C into a signal, so send it here.
             let _ = kill_process(getpid(), Signal::INT);
             std::thread::sleep(SIGNAL_TAKES);
             None

@@ -1,7 +1,7 @@
-//! How far long work has come: a line on a terminal, or now and then a line in a log.
+//! Progress of long work: a line on a terminal, or occasional lines in a log.
 //!
-//! The line appears after a second, is never wider than the terminal, and is gone when the work is done or
-//! anything else is written. Where the output of the work goes to a terminal there is none.
+//! The line appears after a second and is never wider than the terminal. It disappears when the work is done
+//! or other text is written. If the output of the work goes to a terminal, there is no line.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,34 +13,34 @@ use talaria::Progress;
 
 use crate::terminal::{columns, cut, width};
 
-/// Work that is done before this shows nothing.
+/// Work shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Work that is still not done this long after it was asked to stop is said to be stopping.
+/// If the work still runs this long after a request to stop, the line says that it is stopping.
 const STOPPING: Duration = Duration::from_millis(500);
-/// The line is drawn anew this often.
+/// The interval between updates of the line.
 const REDRAWN: Duration = Duration::from_millis(100);
-/// A log gets a line about unfinished work this often.
+/// The interval between lines in a log.
 const LOGGED: Duration = Duration::from_secs(10);
-/// A part that is done, and the time that it took, from which an estimate is made.
+/// The part that must be done, and the minimum time, before the remaining time is estimated.
 const ESTIMATED: (f64, Duration) = (0.02, Duration::from_secs(2));
 
-/// Held while something is written to the terminal or the user is asked; says whether a line of progress is
-/// there.
+/// A lock for writing to the terminal or asking the user. The value tells whether the progress line is
+/// visible.
 static TERMINAL: Mutex<bool> = Mutex::new(false);
 
-/// The terminal for oneself, without a line of progress on it.
+/// Locks the terminal and clears the progress line.
 pub(crate) fn terminal() -> MutexGuard<'static, bool> {
     let mut drawn = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner);
     clear(&mut drawn);
     drawn
 }
 
-/// Clears the line of progress, if nobody is asked anything just now, since the process ends.
+/// Clears the progress line before the process ends, unless a question is on the terminal.
 pub(crate) fn leave() {
     if let Ok(mut drawn) = TERMINAL.try_lock() {
         clear(&mut drawn);
     } else if io::stderr().is_terminal() {
-        // The question stays, and what follows has a line of its own.
+        // Leave the question on the terminal and begin a new line for the following text.
         let _ = writeln!(io::stderr());
     }
 }
@@ -51,28 +51,28 @@ fn clear(drawn: &mut bool) {
     }
 }
 
-/// Where progress is shown.
+/// The place where progress is shown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Shown {
-    /// Nowhere.
+    /// No progress.
     Never,
-    /// On the terminal that standard error is.
+    /// A line on the terminal of standard error.
     Line,
-    /// As lines of text, since standard error is no terminal.
+    /// Lines of text, because standard error is no terminal.
     Log {
-        /// Each step, too, as soon as it begins.
+        /// Also write a line when a step begins.
         steps: bool,
     },
 }
 
 impl Shown {
-    /// Where it is shown that is not to be kept from the user.
+    /// The place for progress that depends on whether standard error is a terminal.
     pub(crate) fn on_stderr(steps: bool) -> Self {
         if io::stderr().is_terminal() { Self::Line } else { Self::Log { steps } }
     }
 }
 
-/// What happens when the user asks to stop.
+/// The reaction when the user asks to stop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stopping {
     /// The work ends as soon as it can.
@@ -81,7 +81,7 @@ pub(crate) enum Stopping {
     Ended,
 }
 
-/// Runs `work`, which reports how far it has come, and shows it meanwhile.
+/// Runs `work` and shows the progress that it reports.
 pub(crate) fn shown<T>(
     shown: Shown,
     stopping: Stopping,
@@ -111,7 +111,7 @@ pub(crate) fn shown<T>(
             }
             drop(terminal());
         });
-        // Dropped when the work is done, or panics.
+        // Dropped when the work is done or panics.
         let _running = running;
         work(&mut |progress| {
             let mut state = locked();
@@ -123,13 +123,13 @@ pub(crate) fn shown<T>(
     })
 }
 
-/// Shows where the work is, if it is time.
+/// Updates the shown progress if it is time.
 fn draw(shown: Shown, state: &mut State) {
     let now = Instant::now();
     match shown {
         Shown::Never => {}
         Shown::Line => {
-            // Whoever has it asks the user, who may take some time.
+            // The holder of the lock asks the user, which may take some time.
             let Ok(mut drawn) = TERMINAL.try_lock() else {
                 state.begun = now;
                 return;
@@ -154,14 +154,14 @@ fn log(state: &mut State) {
     let _ = writeln!(io::stderr(), "talaria: {}", state.words(now));
 }
 
-/// What was reported.
+/// The reported progress.
 #[derive(Debug)]
 struct State {
     progress: Progress,
     reported: bool,
-    /// When the work began, without the time that the user was asked.
+    /// The start of the work, later by the time that questions to the user took.
     begun: Instant,
-    /// When its step began, and how far the work was then.
+    /// The start of the current step, and the progress at that time.
     step: (Instant, Progress),
     logged: Instant,
 }
@@ -172,7 +172,7 @@ impl State {
         Self { progress, reported: false, begun: now, step: (now, progress), logged: now }
     }
 
-    /// Takes a report. Returns whether a step begins with it.
+    /// Records a report. Returns whether a new step begins.
     fn report(&mut self, progress: Progress, now: Instant) -> bool {
         let is_new = !self.reported || progress.step != self.progress.step;
         if is_new {
@@ -182,16 +182,16 @@ impl State {
         is_new
     }
 
-    /// What is done of what there is to do in this step, from 0 to 1.
+    /// The completed part of this step, from 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "a picture for people")]
     fn part(&self) -> Option<f64> {
         let Progress { bytes, bytes_total, step, .. } = self.progress;
-        // What is read of the input says nothing of a later step.
+        // The input bytes read so far tell nothing about a later step.
         let is_said = bytes_total > 0 && (step.is_none() || bytes < bytes_total);
         is_said.then(|| (bytes as f64 / bytes_total as f64).min(1.0))
     }
 
-    /// How long this step still takes, at the pace that it has had.
+    /// The estimated remaining time of this step at its present pace.
     fn left(&self, now: Instant) -> Option<Duration> {
         let (since, start) = self.step;
         let total = self.progress.bytes_total;
@@ -204,7 +204,7 @@ impl State {
         enough.then(|| elapsed.mul_f64((all - done).max(0.0) / done.max(1.0)))
     }
 
-    /// Certificates per second in this step.
+    /// The certificates per second in this step.
     fn rate(&self, now: Instant) -> Option<u64> {
         let (since, start) = self.step;
         let seconds = (now - since).as_secs();
@@ -212,7 +212,7 @@ impl State {
         certs.checked_div(seconds).filter(|rate| *rate > 0)
     }
 
-    /// The line in no more than `columns`; what matters less is left out where it is narrow.
+    /// The line in at most `columns` columns. Less important parts are left out first.
     fn line(&self, columns: usize, now: Instant) -> String {
         const BAR: usize = 24;
         let mut parts = self.parts(now);
@@ -230,7 +230,7 @@ impl State {
         cut(&parts.join("  "), columns)
     }
 
-    /// The same as a sentence.
+    /// The progress as a sentence.
     fn words(&self, now: Instant) -> String {
         let parts = self.parts(now);
         match &parts[1..] {
@@ -239,7 +239,7 @@ impl State {
         }
     }
 
-    /// What can be said, in the order in which it is: the step, how much, then what can be left out.
+    /// The parts of the line in their order: the step, the amount, then the optional parts.
     fn parts(&self, now: Instant) -> Vec<String> {
         let Progress { bytes, bytes_total, certs, step } = self.progress;
         let step = step.unwrap_or("reading");
@@ -278,7 +278,7 @@ fn bar(part: f64, cells: usize) -> String {
     format!("{}{}", "━".repeat(full), "─".repeat(cells - full))
 }
 
-/// A time as a clock shows it.
+/// A duration in the form of a clock.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds / 3600 {
@@ -287,7 +287,7 @@ fn clock(time: Duration) -> String {
     }
 }
 
-/// Bytes for people.
+/// A number of bytes with its unit.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut unit = 0;
@@ -303,7 +303,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// A number with its digits in groups of three.
+/// A number with commas between groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -350,12 +350,12 @@ mod tests {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut state = State::new(begun);
-        // An earlier run has left off in the middle.
+        // An earlier run was interrupted in the middle.
         state.report(reading(50 * MIB, 10), begun);
         state.report(reading(60 * MIB, 20), at(1));
         assert_eq!(state.left(at(1)), None, "too early to tell");
         assert_eq!(state.left(at(5)), Some(Duration::from_secs(20)));
-        // Nothing is said of a step that is not about bytes.
+        // A step that does not count bytes has neither a completed part nor a remaining time.
         let indexing = Progress { step: Some("indexing words"), ..reading(100 * MIB, 30) };
         assert!(state.report(indexing, at(9)));
         assert!(!state.report(indexing, at(10)));

@@ -26,8 +26,7 @@ pub(crate) fn day(time: u32) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// A user ID for a terminal: what could move the cursor or turn the direction of text is written as
-/// an escape.
+/// A user ID for a terminal. Characters that could move the cursor or change the text direction are escaped.
 pub(crate) fn printable(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for c in user_id::text(text).chars() {
@@ -41,7 +40,7 @@ pub(crate) fn printable(text: &[u8]) -> String {
     out
 }
 
-/// A number of things: `noun` is the word for one of them.
+/// A count with its noun; `noun` is the singular.
 pub(crate) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     match (count, noun.strip_suffix('y')) {
@@ -52,7 +51,7 @@ pub(crate) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
-/// The letters of capabilities, upper case.
+/// The letters of capabilities, in upper case.
 fn letters(capabilities: Capabilities) -> String {
     [
         (Capabilities::SIGN, 'S'),
@@ -75,7 +74,7 @@ pub(crate) fn word(validity: Validity) -> &'static str {
     }
 }
 
-/// Renders rows of a listing, with what they need beyond the summary.
+/// A renderer for the rows of a listing, with the data that is not in the summary.
 pub(crate) struct Lines<'a> {
     stores: &'a Stores,
     now: u32,
@@ -86,7 +85,7 @@ pub(crate) struct Lines<'a> {
     with_reasons: bool,
     tofu_info: bool,
     gnupg: Gnupg,
-    /// Primary user IDs of makers of signatures, by key ID.
+    /// Primary user IDs of the issuers of signatures, by key ID.
     makers: HashMap<KeyId, Option<Vec<u8>>>,
 }
 
@@ -109,27 +108,27 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Says what is believed as well, by this judge of the first store.
+    /// Adds the validity of certificates, as this judge of the first store computes it.
     pub(crate) fn judged(self, judge: Judge<'a>) -> Self {
         Self { judge: Some(judge), ..self }
     }
 
-    /// Says why, too.
+    /// Adds the reasons for the validity.
     pub(crate) fn with_reasons(self, with_reasons: bool) -> Self {
         Self { with_reasons, ..self }
     }
 
-    /// Writes gpg's machine format as this release does.
+    /// Selects the GnuPG release for the colon format.
     pub(crate) fn following(self, gnupg: Gnupg) -> Self {
         Self { gnupg, ..self }
     }
 
-    /// Says in gpg's machine format what was seen, too.
+    /// Adds TOFU statistics to the colon format.
     pub(crate) fn with_tofu_info(self, tofu_info: bool) -> Self {
         Self { tofu_info, ..self }
     }
 
-    /// Whether a certificate shares an address with another, and nobody has decided about that.
+    /// Whether a certificate shares an address with another one, without a decision by the user.
     pub(crate) fn has_conflict(&self, opened: &Opened, row: &Row) -> Result<bool, talaria::Error> {
         let judged = self.judge(opened, row)?;
         let decisions = judged.iter().flat_map(|judged| &judged.user_ids);
@@ -137,7 +136,7 @@ impl<'a> Lines<'a> {
         Ok(decisions.any(|decision| !decision.conflicts.is_empty()))
     }
 
-    /// Why what was judged is so, if that is to be said.
+    /// The reasons for the validity, if the listing shows them.
     fn reasons(
         &self,
         row: &Row,
@@ -149,19 +148,19 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What is believed of a certificate, if that is to be said.
+    /// The validity of a certificate, if the listing shows it.
     fn judge(&self, opened: &Opened, row: &Row) -> Result<Option<Judged>, talaria::Error> {
         let judge = self.judge.as_ref().filter(|judge| judge.is_of(&opened.store));
         Ok(judge.map(|judge| judge.judge(row)).transpose()?)
     }
 
-    /// The certificate itself, if the listing needs more than the summary.
+    /// The whole certificate, if the listing needs more than the summary.
     fn stored(&self, opened: &Opened, row: &Row) -> Result<Option<Stored>, talaria::Error> {
         let needed = self.keygrips || self.signatures;
         Ok(if needed { opened.store.stored(row.id)? } else { None })
     }
 
-    /// Looks up who made a signature: in all stores, once per listing.
+    /// Looks up the issuer of a signature in all stores, once per listing.
     fn maker(&mut self, id: KeyId) -> Result<Option<Vec<u8>>, talaria::Error> {
         if let Some(known) = self.makers.get(&id) {
             return Ok(known.clone());
@@ -177,7 +176,7 @@ impl<'a> Lines<'a> {
         Ok(name)
     }
 
-    /// gpg's machine format.
+    /// A certificate in gpg's colon format.
     pub(crate) fn colons(
         &mut self,
         out: &mut Vec<u8>,

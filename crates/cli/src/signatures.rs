@@ -1,4 +1,4 @@
-//! What is said about signatures: to people, as JSON, and in GnuPG's status lines.
+//! Reports on signatures: for people, as JSON, and as GnuPG's status lines.
 
 use std::fs::File;
 use std::io::Write;
@@ -44,12 +44,12 @@ impl StatusArgs {
 pub(crate) struct StatusFile(Option<File>);
 
 impl StatusFile {
-    /// Whether somebody reads it.
+    /// Whether status lines are wanted.
     pub(crate) fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Says why something failed, before the error is passed on.
+    /// Writes status lines about an error before the error is passed on.
     pub(crate) fn on_error<T>(
         &mut self,
         result: Result<T, CliError>,
@@ -70,7 +70,7 @@ impl StatusFile {
     }
 }
 
-/// Why a certificate or a key is not used, for a status line.
+/// GnuPG's code for the reason why a certificate or a key is not used.
 pub(crate) fn unfit(error: &CliError) -> Unfit {
     match error {
         CliError::Operation(Error::NotFound { .. }) => Unfit::Missing,
@@ -83,7 +83,7 @@ pub(crate) fn unfit(error: &CliError) -> Unfit {
     }
 }
 
-/// The keys called `names`, ready to sign; what is wrong with one of them is reported.
+/// The keys called `names`, ready to sign. Errors are reported in status lines.
 pub(crate) fn signers(
     names: &[String],
     given: &[Password],
@@ -96,12 +96,12 @@ pub(crate) fn signers(
     })
 }
 
-/// The fingerprints of keys that sign.
+/// The fingerprints of signing keys.
 pub(crate) fn fingerprints(signers: &[SigningKey]) -> Vec<String> {
     signers.iter().map(|signer| signer.public().fingerprint().to_hex()).collect()
 }
 
-/// Says how signatures came out, and why their document is not accepted.
+/// Reports the outcome of signatures, and the reason if their document is not accepted.
 pub(crate) fn report(
     signatures: &[SignatureReport],
     beliefs: &[Option<Belief>],
@@ -122,7 +122,7 @@ pub(crate) fn report(
     }
 }
 
-/// Says that there is text around a message that is no part of it.
+/// Warns about text around a message that is no part of the message.
 pub(crate) fn report_apart(octets: u64, cx: &Context) {
     if octets > 0 {
         cx.status(format_args!(
@@ -142,14 +142,14 @@ pub(crate) struct SignerArgs {
 }
 
 impl SignerArgs {
-    /// The certificates, or keys of them; `None` if anybody may have signed.
+    /// The expected certificates or keys; `None` if any signer is accepted.
     pub(crate) fn expected(&self, cx: &Context) -> Result<Option<Vec<Fingerprint>>, CliError> {
         if self.signers.is_empty() {
             return Ok(None);
         }
         let expected = |name: &String| {
             let query: Query = name.parse().map_err(Error::from)?;
-            // A fingerprint needs no store to be the right one.
+            // A full fingerprint is exact even without a store.
             if let Query::Fingerprint(bytes) = &query
                 && bytes.len() > 16
             {
@@ -162,7 +162,7 @@ impl SignerArgs {
     }
 }
 
-/// What the status lines say of expected signers: those whose good signature is there.
+/// The status lines about expected signers with a good signature.
 pub(crate) fn found(
     expected: Option<&[Fingerprint]>,
     decision: &Result<Facts, NotAccepted>,
@@ -175,7 +175,7 @@ pub(crate) fn found(
     status::signed_by(found.map(Fingerprint::to_hex))
 }
 
-/// Whether a document is accepted, as JSON.
+/// The decision on a document, as JSON.
 pub(crate) fn json_decision(decision: &Result<Facts, NotAccepted>) -> serde_json::Value {
     serde_json::json!({
         "accepted": decision.is_ok(),
@@ -183,7 +183,7 @@ pub(crate) fn json_decision(decision: &Result<Facts, NotAccepted>) -> serde_json
     })
 }
 
-/// One signature in words: what came out, and what more there is to know.
+/// A signature in words: the outcome and the details.
 pub(crate) fn lines(report: &SignatureReport, belief: Option<Belief>, paint: Paint) -> Vec<String> {
     let name = report.signer.as_ref().and_then(|signer| signer.user_id.as_deref());
     let name = name.map(|name| printable(name.as_bytes())).filter(|name| !name.is_empty());
@@ -235,7 +235,7 @@ pub(crate) fn lines(report: &SignatureReport, belief: Option<Belief>, paint: Pai
     }
 }
 
-/// What is known of the identity of a signer, in words: that the signature is good says nothing of that.
+/// The identity of a signer in words. A good signature alone does not confirm the identity.
 fn identity(belief: Option<Belief>, paint: Paint) -> Painted<&'static str> {
     let Some(Belief { level, model }) = belief else {
         return paint.doubtful("identity not confirmed: the store has no trust root");
@@ -270,7 +270,7 @@ fn identity(belief: Option<Belief>, paint: Paint) -> Painted<&'static str> {
     }
 }
 
-/// One signature as JSON.
+/// A signature as JSON.
 pub(crate) fn json(report: &SignatureReport, belief: Option<Belief>) -> serde_json::Value {
     serde_json::json!({
         "outcome": report.outcome.name(),

@@ -1,4 +1,4 @@
-//! The terminal: how wide it is, whether its text has colour, and the pager in front of it.
+//! The terminal: width, colour and pager.
 
 use std::ffi::OsString;
 use std::fmt::{self, Display};
@@ -12,7 +12,7 @@ use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Columns of a terminal that does not say how many it has.
+/// The assumed width of a terminal that does not report its width, in columns.
 const COLUMNS: usize = 80;
 
 /// When output has colour.
@@ -28,7 +28,7 @@ pub(crate) enum ColorWhen {
 }
 
 impl ColorWhen {
-    /// Makes it the choice of the whole process.
+    /// Applies the choice to the whole process.
     pub(crate) fn apply(self) {
         match self {
             Self::Auto => ColorChoice::Auto,
@@ -39,57 +39,57 @@ impl ColorWhen {
     }
 }
 
-/// Gives text its colour and weight by what it means; as it is where there is to be no colour.
+/// Gives text colour and weight by its meaning, or leaves the text plain if colour is off.
 ///
-/// Only the 16 colours that a terminal's theme defines are used, so that dark and light backgrounds work.
+/// Only the 16 colours of the terminal's theme are used, so that dark and light backgrounds work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
 }
 
 impl Paint {
-    /// For standard output.
+    /// The painter for standard output.
     pub(crate) fn stdout() -> Self {
         Self { on: AutoStream::choice(&io::stdout()) != ColorChoice::Never }
     }
 
-    /// For standard error.
+    /// The painter for standard error.
     pub(crate) fn stderr() -> Self {
         Self { on: AutoStream::choice(&io::stderr()) != ColorChoice::Never }
     }
 
-    /// Without colour.
+    /// A painter without colour.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Self { on: false }
     }
 
-    /// What may be relied on.
+    /// A trustworthy result.
     pub(crate) fn good<T: Display>(self, text: T) -> Painted<T> {
         self.with(AnsiColor::Green.on_default(), text)
     }
 
-    /// What wants a second look.
+    /// A doubtful result.
     pub(crate) fn doubtful<T: Display>(self, text: T) -> Painted<T> {
         self.with(AnsiColor::Yellow.on_default(), text)
     }
 
-    /// What must not be relied on.
+    /// A result that must not be relied on.
     pub(crate) fn bad<T: Display>(self, text: T) -> Painted<T> {
         self.with(AnsiColor::Red.on_default().bold(), text)
     }
 
-    /// What the eye looks for first.
+    /// The most important text of a line.
     pub(crate) fn strong<T: Display>(self, text: T) -> Painted<T> {
         self.with(Style::new().bold(), text)
     }
 
-    /// A name that can be typed.
+    /// A name that the user can type.
     pub(crate) fn handle<T: Display>(self, text: T) -> Painted<T> {
         self.with(AnsiColor::Cyan.on_default(), text)
     }
 
-    /// What is only there to be complete.
+    /// Less important text.
     pub(crate) fn faint<T: Display>(self, text: T) -> Painted<T> {
         self.with(Style::new().dimmed(), text)
     }
@@ -99,7 +99,7 @@ impl Paint {
     }
 }
 
-/// A text with its colour. Width and alignment apply to the text alone.
+/// A text with its colour. Width and alignment apply to the text only.
 pub(crate) struct Painted<T> {
     style: Style,
     text: T,
@@ -113,7 +113,7 @@ impl<T: Display> Display for Painted<T> {
     }
 }
 
-/// Columns of the terminal that standard output or standard error is.
+/// The width in columns of the terminal on standard output or standard error.
 pub(crate) fn columns() -> usize {
     let asked = rustix::termios::tcgetwinsize(io::stdout())
         .or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
@@ -123,12 +123,12 @@ pub(crate) fn columns() -> usize {
     }
 }
 
-/// Columns that a text takes.
+/// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// A text in no more than `columns`, with an ellipsis where it was cut.
+/// A text in at most `columns` columns, with an ellipsis if it was cut.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -157,14 +157,14 @@ pub(crate) struct PagerArgs {
     no_pager: bool,
 }
 
-/// Standard output, through the user's pager if there is one and the output is a terminal.
+/// Standard output, through the user's pager if one is set and the output is a terminal.
 pub(crate) enum Output {
     Stdout(io::StdoutLock<'static>),
     Pager(Child),
 }
 
 impl PagerArgs {
-    /// Opens the output. `text` says whether it is for people.
+    /// Opens the output. `text` tells whether it is text for people.
     pub(crate) fn open(self, text: bool) -> Output {
         let stdout = io::stdout();
         let wanted = text && !self.no_pager && stdout.is_terminal();
@@ -173,7 +173,7 @@ impl PagerArgs {
     }
 }
 
-/// The command that the user has chosen as a pager.
+/// The pager command of the user.
 fn pager() -> Option<OsString> {
     let set = |name| std::env::var_os(name);
     let pager = set("TALARIA_PAGER").or_else(|| set("PAGER"))?;
@@ -183,14 +183,14 @@ fn pager() -> Option<OsString> {
 fn start(pager: &OsString) -> io::Result<Child> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(pager).stdin(Stdio::piped());
-    // Colours as they are, what fits the screen at once, and the screen left as it is: what git sets.
+    // Show colours, quit if the text fits the screen, and do not clear the screen: git sets the same.
     for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
         if std::env::var_os(name).is_none() {
             command.env(name, value);
         }
     }
     let child = command.spawn()?;
-    // An interrupt is for the pager, which must not be left alone with the terminal.
+    // Ignore interrupts here: they are meant for the pager, which must not be left alone with the terminal.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::<AtomicBool>::default());
     Ok(child)
 }
@@ -231,7 +231,7 @@ mod tests {
     fn text_is_cut_by_columns_not_by_characters() {
         assert_eq!(cut("Ωmega", 5), "Ωmega");
         assert_eq!(cut("Ωmega <o@example.org>", 6), "Ωmega…");
-        // Each of these takes two columns.
+        // Each of these characters takes two columns.
         assert_eq!(cut("東京都庁", 5), "東京…");
         assert_eq!(width(&cut("東京都庁", 4)), 3);
         assert_eq!(cut("x", 0), "");

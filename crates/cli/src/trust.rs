@@ -1,4 +1,4 @@
-//! The arguments by which a user says how certificates come to be believed.
+//! The arguments for the trust model.
 
 use std::ops::ControlFlow;
 
@@ -30,25 +30,25 @@ fn model_parser() -> impl clap::builder::TypedValueParser<Value = TrustModel> {
         .map(|name| name.parse().expect("it is one of them"))
 }
 
-/// The policy with a name.
+/// Parses a TOFU policy by its name.
 pub(crate) fn policy_named(name: &str) -> Result<Policy, String> {
     let found = Policy::ALL.into_iter().find(|policy| policy.name() == name);
     found.ok_or_else(|| format!("a policy is one of {}", Policy::ALL.map(Policy::name).join(", ")))
 }
 
-/// Reads a policy by its name.
+/// A parser for TOFU policies by name.
 pub(crate) fn policy_parser() -> impl clap::builder::TypedValueParser<Value = Policy> {
     PossibleValuesParser::new(Policy::ALL.map(Policy::name))
         .map(|name| policy_named(&name).expect("it is one of them"))
 }
 
 impl TrustArgs {
-    /// The model, that of the web of trust if none is said.
+    /// The trust model; the web of trust by default.
     pub(crate) fn model(&self) -> TrustModel {
         self.trust_model.unwrap_or_default()
     }
 
-    /// A judge of the certificates in `store`; `all` says that most of them will be asked for.
+    /// A judge of the certificates in `store`. Set `all` if most of the certificates will be judged.
     pub(crate) fn judge<'s>(
         &self,
         store: &'s Store,
@@ -58,7 +58,7 @@ impl TrustArgs {
         self.judge_by(self.model(), store, all, now)
     }
 
-    /// As [`Self::judge`], by a model that the command chooses.
+    /// Like [`Self::judge`], with a trust model that the command chooses.
     pub(crate) fn judge_by<'s>(
         &self,
         model: TrustModel,
@@ -70,7 +70,7 @@ impl TrustArgs {
     }
 }
 
-/// What is believed of a certificate, and by which model.
+/// The validity of a certificate, with the trust model that computed it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Belief {
     pub(crate) level: Level,
@@ -78,13 +78,13 @@ pub(crate) struct Belief {
 }
 
 impl Belief {
-    /// Whether it is enough to rely on, as in GnuPG.
+    /// Whether the validity is sufficient, as in GnuPG.
     pub(crate) fn is_enough(self) -> bool {
         self.model == TrustModel::Always || self.level >= Level::Marginal
     }
 }
 
-/// A certificate that was found, and the address that it is used for, if it says one.
+/// A certificate from a search, and the address for which it is used, if there is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Named<'n> {
     certificate: &'n str,
@@ -96,7 +96,7 @@ impl<'n> Named<'n> {
         Self { certificate, addressee: None }
     }
 
-    /// A certificate that was chosen by the search `chosen_by`.
+    /// A certificate from the search `chosen_by`.
     pub(crate) fn chosen(certificate: &'n str, chosen_by: &Query) -> Self {
         let addressee = match chosen_by.exact() {
             Some(Query::Email(address)) => Some(address.into()),
@@ -107,7 +107,7 @@ impl<'n> Named<'n> {
     }
 }
 
-/// What is believed of an address of a certificate.
+/// The validity of an address of a certificate.
 fn level_of(judged: &Judged, row: &Row, addressee: &Addressee) -> Level {
     let user_ids = row.summary.user_ids.iter().zip(&judged.user_ids);
     let matching = user_ids.filter(|(user_id, _)| match &user_id.content {
@@ -118,8 +118,8 @@ fn level_of(judged: &Judged, row: &Row, addressee: &Addressee) -> Level {
 }
 
 impl TrustArgs {
-    /// What is believed of those who made good signatures, in the order of the reports. In a model that is about
-    /// what was seen, the signatures are recorded first.
+    /// The validity of the signers of good signatures, in the order of the reports. In a TOFU model, the
+    /// signatures are recorded first.
     pub(crate) fn of_signers(
         &self,
         reports: &[SignatureReport],
@@ -129,7 +129,7 @@ impl TrustArgs {
             .iter()
             .map(|report| {
                 let signer = report.signer.as_ref().filter(|_| report.is_good())?;
-                // Who acts as one of their addresses is seen, and believed, for that one.
+                // If the signature names a user ID of the signer, TOFU records and judges that user ID only.
                 let user_id = report.signer_user_id.as_deref().filter(|_| self.model().is_tofu());
                 let addressee = user_id.map(Addressee::of_user_id);
                 Some(Named { certificate: &signer.certificate, addressee })
@@ -144,8 +144,8 @@ impl TrustArgs {
         self.believe(&makers, cx)
     }
 
-    /// What is believed of certificates, for those who encrypt to them: of the address by which one was chosen,
-    /// as somebody may have put the address of somebody else beside their own.
+    /// The validity of recipients. If a certificate was chosen by an address, only the validity of that
+    /// address counts, because anybody can add somebody else's address to his certificate.
     pub(crate) fn of_recipients<'n>(
         &self,
         chosen: impl IntoIterator<Item = Named<'n>>,
@@ -154,13 +154,13 @@ impl TrustArgs {
         self.believe(&chosen.into_iter().map(Some).collect::<Vec<_>>(), cx)
     }
 
-    /// Records that a message went to certificates, in a model that is about what was seen.
+    /// Records that a message was encrypted to certificates, in a TOFU model.
     pub(crate) fn encrypted_to(&self, names: &[String], cx: &Context) -> Result<(), CliError> {
         let event = || Event::Encrypted(cx.now.into());
         self.record(names.iter().map(|name| (Named::all(name), event())), cx)
     }
 
-    /// Records what was seen of certificates, in a model that is about that.
+    /// Records events of certificates, in a TOFU model.
     fn record<'n>(
         &self,
         events: impl Iterator<Item = (Named<'n>, Event)>,
@@ -183,7 +183,8 @@ impl TrustArgs {
         Ok(observe(stores.writable()?, seen, cx.now).map_err(Error::from)?)
     }
 
-    /// What is believed of certificates of the first store, if that has a web of trust or a model was named.
+    /// The validity of certificates in the first store, if the store has a web of trust or the user named a
+    /// model.
     fn believe(
         &self,
         certificates: &[Option<Named<'_>>],
@@ -194,7 +195,7 @@ impl TrustArgs {
         if certificates.iter().all(Option::is_none) {
             return Ok(nothing);
         }
-        // Where there is no store nothing is believed.
+        // Without a store no validity is known.
         let Ok(stores) = cx.stores(Access::Read) else { return Ok(nothing) };
         let Some(first) = stores.iter().next() else { return Ok(nothing) };
         if self.trust_model.is_none() && first.store.trust_rules().map_err(Error::from)?.is_none() {

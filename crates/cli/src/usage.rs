@@ -1,8 +1,8 @@
-//! Mistakes on the command line: clap's words, with a tip for those who come from gpg.
+//! Usage errors: the texts of clap, with tips for users of gpg.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Options of gpg that have no namesake here, and what to type instead.
+/// Options of gpg that talaria does not have, and the replacement for each.
 const FROM_GPG: [(&[&str], &str); 26] = [
     (&["-e", "--encrypt"], "talaria encrypt -r CERT FILE"),
     (&["-c", "--symmetric"], "talaria encrypt -c FILE"),
@@ -57,7 +57,7 @@ const FROM_GPG: [(&[&str], &str); 26] = [
     (&["--always-trust"], "--trust-model always"),
 ];
 
-/// Words that people type as commands.
+/// Words that users type as commands, and the replacement for each.
 const COMMANDS: [(&str, &str); 8] = [
     ("version", "talaria --version"),
     ("search", "talaria list WORDS"),
@@ -69,7 +69,7 @@ const COMMANDS: [(&str, &str); 8] = [
     ("fetch", "talaria import --keyserver hkps://keys.openpgp.org CERT"),
 ];
 
-/// Adds the tip for people who come from gpg, and takes a tip away that misleads.
+/// Adds a tip for users of gpg, and removes misleading tips.
 pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
     let text = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -79,7 +79,7 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
         ErrorKind::UnknownArgument => {
             let named = text(&error, ContextKind::InvalidArg).unwrap_or_default();
             let named = named.split(['=', ' ']).next().unwrap_or_default();
-            // That an option could be meant as a value is seldom so.
+            // The tip to pass an option as a value is rarely useful.
             error.remove(ContextKind::Suggested);
             let found = FROM_GPG.iter().find(|(names, _)| names.contains(&named));
             match found {
@@ -108,7 +108,7 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Whether the arguments ask for JSON, where they could not be parsed.
+/// Whether the arguments ask for JSON, for arguments that could not be parsed.
 pub(crate) fn wants_json() -> bool {
     std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json")
 }

@@ -1,4 +1,4 @@
-//! Everything about one certificate, each signature under the component that it is on.
+//! The details of one certificate, with each signature below its component.
 
 use std::io::Write as _;
 
@@ -14,11 +14,11 @@ use crate::terminal::Paint;
 /// The signatures of a certificate by component.
 #[derive(Default)]
 struct Grouped {
-    /// On the primary key and the subkeys, by fingerprint, with their keygrips.
+    /// Signatures on the primary key and the subkeys, by fingerprint, with their keygrips.
     keys: Vec<(Option<Fingerprint>, Option<String>, Vec<SignatureJson>)>,
-    /// On the user IDs and attributes.
+    /// Signatures on the user IDs and attributes.
     user_ids: Vec<Vec<SignatureJson>>,
-    /// On what is neither.
+    /// Signatures on other components.
     others: Vec<SignatureJson>,
 }
 
@@ -54,7 +54,7 @@ impl Grouped {
         grouped
     }
 
-    /// The signatures on the last component, which is of this type.
+    /// The signatures on the last component, which has this type.
     fn group(&mut self, of: Option<Tag>) -> &mut Vec<SignatureJson> {
         let group = match of {
             Some(Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY) => {
@@ -67,13 +67,13 @@ impl Grouped {
     }
 }
 
-/// Whether a signature is one that somebody else made.
+/// Whether a signature was made by another certificate.
 fn is_third_party(signature: &SignatureJson) -> bool {
     signature.verdict == "foreign"
 }
 
 impl Lines<'_> {
-    /// Everything about one certificate. Certifications by others are only counted unless `all` is wanted.
+    /// The details of one certificate. Certifications by others are only counted unless `all` is set.
     pub(crate) fn details(
         &mut self,
         out: &mut Vec<u8>,
@@ -195,7 +195,7 @@ fn verdict(word: &'static str, paint: Paint) -> String {
     }
 }
 
-/// What a signature by the key itself is (RFC 9580, section 5.2.1).
+/// The name of a signature type, for signatures by the key itself (RFC 9580, section 5.2.1).
 fn own_kind(kind: u8) -> &'static str {
     match kind {
         0x10..=0x13 => "self-signature",

@@ -30,7 +30,7 @@ pub(crate) struct CertJson {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     revokers: Vec<RevokerJson>,
     signatures: u32,
-    /// Of the primary key and the subkeys, in their order.
+    /// The keygrips of the primary key and the subkeys, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keygrips: Vec<Option<String>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -40,7 +40,8 @@ pub(crate) struct CertJson {
 #[derive(Serialize)]
 struct RevokerJson {
     fingerprint: String,
-    /// Whether it has revoked: `unknown` as long as its certificate is not in the store.
+    /// Whether the revoker has revoked the certificate: `unknown` if the revoker's certificate is not in the
+    /// store.
     state: &'static str,
 }
 
@@ -75,12 +76,12 @@ struct UserIdJson {
     validity: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     trust: Option<&'static str>,
-    /// The policy of trust on first use that is in force.
+    /// The effective TOFU policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     tofu_policy: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conflicts: Vec<String>,
-    /// Why it is believed or not, in words.
+    /// The reasons for the validity, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<String>,
     created: Option<u32>,
@@ -88,7 +89,7 @@ struct UserIdJson {
 }
 
 impl CertJson {
-    /// Adds what is believed.
+    /// Adds the validity.
     fn believe(&mut self, judged: &Judged) {
         self.trust = Some(judged.level.name());
         for (json, believed) in self.user_ids.iter_mut().zip(&judged.user_ids) {
@@ -127,7 +128,7 @@ fn revoker_json(revoker: &RevokerSummary) -> RevokerJson {
     }
 }
 
-/// A certificate as JSON shows it.
+/// The JSON form of a certificate.
 pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
     CertJson {
         fingerprint: summary.fingerprint().to_string(),
@@ -181,7 +182,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
 }
 
 impl Lines<'_> {
-    /// One JSON object and a line feed.
+    /// Writes one JSON object and a line feed.
     pub(crate) fn json(
         &mut self,
         out: &mut Vec<u8>,
@@ -253,7 +254,7 @@ impl Lines<'_> {
     }
 }
 
-/// What a component is called in a list of signatures.
+/// The name of a component in a list of signatures.
 fn component_name(packet: PacketRef<'_>) -> String {
     match packet.tag {
         Tag::PUBLIC_KEY => "the primary key".to_owned(),

@@ -1,4 +1,4 @@
-//! Certificates as a list that the eye runs down: one line each.
+//! Certificates in one line each, for quick reading.
 
 use std::io::Write as _;
 
@@ -11,12 +11,12 @@ use super::{Lines, day, printable, word};
 use crate::progress::grouped;
 use crate::terminal::{Paint, Painted, cut};
 
-/// Terminals with fewer columns need them for the name.
+/// The minimum width of a terminal for key IDs; narrower ones need the columns for the name.
 const KEY_ID_FROM: usize = 100;
-/// Columns of an algorithm.
+/// The width of the algorithm in columns.
 const ALGORITHM: usize = 10;
 
-/// How many certificates a listing has, by validity.
+/// The numbers of certificates in a listing, by validity.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     all: u64,
@@ -40,7 +40,7 @@ impl Counts {
         } += 1;
     }
 
-    /// The sum, and what the marks of the lines mean.
+    /// The summary line with the meaning of the marks.
     pub(crate) fn text(self, paint: Paint) -> String {
         let parts = [
             (self.valid, Some(Validity::Valid)),
@@ -63,7 +63,8 @@ impl Counts {
     }
 }
 
-/// The sign of a validity, `None` if nobody has verified it: each its own, so that colour only repeats it.
+/// The mark of a validity; `None` if the certificate was not verified. Each mark is a different character, so
+/// that colour is not needed to tell them apart.
 fn mark(validity: Option<Validity>, paint: Paint) -> Painted<&'static str> {
     match validity {
         Some(Validity::Valid) => paint.good("✓"),
@@ -75,7 +76,7 @@ fn mark(validity: Option<Validity>, paint: Paint) -> Painted<&'static str> {
 }
 
 impl Lines<'_> {
-    /// A certificate in one line of no more than `columns`.
+    /// A certificate in one line of at most `columns` columns.
     pub(crate) fn short(
         &mut self,
         out: &mut Vec<u8>,
@@ -116,7 +117,7 @@ impl Lines<'_> {
     }
 }
 
-/// The user ID that stands for a certificate.
+/// The user ID that is shown for a certificate.
 fn name(summary: &Summary) -> String {
     let name = summary.primary_user_id().map(printable);
     let is_attribute = |content: &UserIdContent| matches!(content, UserIdContent::Attribute { .. });

@@ -1,4 +1,4 @@
-//! Certificates as a listing for people shows them: a few lines each.
+//! Certificates as text for people, in a few lines each.
 
 use std::io::Write as _;
 
@@ -12,8 +12,7 @@ use super::json::SignatureJson;
 use super::{Lines, day, letters, printable, word};
 use crate::terminal::{Paint, Painted};
 
-/// Appends a certificate as the human listing shows it, with what is believed if that is given,
-/// and why.
+/// Appends a certificate in the form for people, with its validity and the reasons, if they are given.
 pub(crate) fn write_cert(
     out: &mut Vec<u8>,
     summary: &Summary,
@@ -34,7 +33,7 @@ pub(crate) fn write_cert(
         let level = judged.and_then(|judged| judged.user_ids.get(at)).map(|belief| belief.level);
         let is_valid = write_user_id(out, user_id, summary, level, now, paint);
         match reasons.get(at) {
-            // Of what is over nothing is believed, whatever speaks for it.
+            // An expired or revoked certificate or user ID has no validity, so its reasons are not shown.
             Some(_) if !is_valid => {}
             Some(reasons) => {
                 for reason in reasons {
@@ -60,7 +59,7 @@ pub(crate) fn write_cert(
     out.push(b'\n');
 }
 
-/// The user IDs with their places: the primary one first, then those that are valid.
+/// The user IDs with their indexes: the primary one first, then the valid ones.
 pub(super) fn sorted_user_ids(summary: &Summary, now: u32) -> Vec<(usize, &UserIdSummary)> {
     let mut user_ids: Vec<(usize, &UserIdSummary)> = summary.user_ids.iter().enumerate().collect();
     user_ids
@@ -68,7 +67,7 @@ pub(super) fn sorted_user_ids(summary: &Summary, now: u32) -> Vec<(usize, &UserI
     user_ids
 }
 
-/// Appends the line of a user ID. Returns whether it and its key are valid.
+/// Appends the line of a user ID. Returns whether both the user ID and its key are valid.
 pub(super) fn write_user_id(
     out: &mut Vec<u8>,
     user_id: &UserIdSummary,
@@ -81,7 +80,7 @@ pub(super) fn write_user_id(
     let is_valid = validity == (Validity::Valid, Validity::Valid);
     let state = match (validity, level) {
         _ if !summary.checked => paint.doubtful("unchecked"),
-        // A user ID is never better than its key.
+        // A user ID is never more valid than its key.
         ((Validity::Valid, Validity::Valid), Some(level)) => painted_level(level, paint),
         ((Validity::Valid, other) | (other, _), _) => painted(other, paint),
     };
@@ -94,7 +93,7 @@ pub(super) fn write_user_id(
     is_valid
 }
 
-/// A validity in its colour.
+/// A status in its colour.
 fn painted(validity: Validity, paint: Paint) -> Painted<&'static str> {
     match validity {
         Validity::Valid => paint.good(word(validity)),
@@ -103,7 +102,7 @@ fn painted(validity: Validity, paint: Paint) -> Painted<&'static str> {
     }
 }
 
-/// How much is believed, in its colour.
+/// A level of validity in its colour.
 pub(super) fn painted_level(level: Level, paint: Paint) -> Painted<&'static str> {
     match level {
         Level::Ultimate | Level::Full => paint.good(level.name()),
@@ -112,7 +111,7 @@ pub(super) fn painted_level(level: Level, paint: Paint) -> Painted<&'static str>
     }
 }
 
-/// The same by its name.
+/// A level of validity in its colour, given by name.
 pub(crate) fn painted_level_name(name: &str, paint: Paint) -> Painted<&str> {
     match Level::ALL.into_iter().find(|level| level.name() == name) {
         Some(level) => painted_level(level, paint),
@@ -120,7 +119,7 @@ pub(crate) fn painted_level_name(name: &str, paint: Paint) -> Painted<&str> {
     }
 }
 
-/// A reason in words.
+/// The sentence for a reason.
 pub(super) fn sentence(reason: &ValidityReason) -> String {
     match reason {
         ValidityReason::Own => "your own".to_owned(),
@@ -138,7 +137,7 @@ pub(super) fn sentence(reason: &ValidityReason) -> String {
     }
 }
 
-/// What was seen of a certificate in use, in words.
+/// The TOFU history of a certificate in words.
 pub(crate) fn seen(signatures: &History, encryptions: &History) -> String {
     match (signatures.count, encryptions.count) {
         (0, 0) => "not seen in use".to_owned(),
@@ -152,7 +151,7 @@ pub(crate) fn seen(signatures: &History, encryptions: &History) -> String {
     }
 }
 
-/// How often something was seen.
+/// A number of observations in words.
 fn times(history: &History, what: &str) -> String {
     let History { count, first, last, days } = *history;
     let what = match (count, what.split_once(' ')) {
@@ -205,7 +204,7 @@ pub(super) fn write_key(
 }
 
 impl Lines<'_> {
-    /// The human listing, one line per signature below its component if they are asked for.
+    /// A certificate as text for people, optionally with one line per signature below its component.
     pub(crate) fn text(
         &mut self,
         out: &mut Vec<u8>,
@@ -216,7 +215,7 @@ impl Lines<'_> {
         let reasons = self.reasons(row, judged.as_ref())?;
         write_cert(out, &row.summary, judged.as_ref(), &reasons, self.now, self.paint);
         let Some(stored) = self.stored(opened, row)? else { return Ok(()) };
-        // The blank line belongs behind the signatures.
+        // The blank line belongs after the signatures.
         out.pop();
         if self.keygrips {
             for key in stored.cert.keys() {
@@ -252,7 +251,7 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// Appends when a signature expires, and the name of its maker.
+    /// Appends the expiry date of a signature and the name of its issuer.
     pub(super) fn write_end(&self, out: &mut Vec<u8>, signature: &SignatureJson) {
         if let Some(expires) = signature.expires {
             let verb = if expires <= self.now { "expired" } else { "expires" };
@@ -266,7 +265,7 @@ impl Lines<'_> {
     }
 }
 
-/// What a signature of a type does (RFC 9580, section 5.2.1).
+/// The verb for a signature type (RFC 9580, section 5.2.1).
 pub(super) fn verb(kind: u8) -> &'static str {
     match kind {
         0x10..=0x13 => "certifies",
