@@ -20,10 +20,10 @@ use crate::pipeline::{self, Source, Stage, Work};
 /// Octets of the salt of version 2 packets.
 pub(crate) const SALT_BYTES: usize = 32;
 
-/// The minimum of plaintext octets in a segment, so that small chunks do not make many turns.
+/// The minimum number of plaintext octets in a segment, so that small chunks do not make many turns.
 const SEGMENT_BYTES: usize = 256 << 10;
 
-/// The maximum of octets in all segments in memory together.
+/// The maximum number of octets in all segments in memory together.
 const SEGMENTS_BYTES_MAX: usize = 40 << 20;
 
 /// The keys and parameters to encrypt or decrypt all chunks, derived from the packet header and the session

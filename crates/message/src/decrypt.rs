@@ -65,7 +65,7 @@ impl fmt::Debug for Decrypted {
     }
 }
 
-/// The maximum of octets of a version 1 message held in memory until its integrity is known.
+/// The maximum number of octets of a version 1 message held in memory until its integrity is known.
 const HELD_BYTES_MAX: u64 = 8 << 20;
 /// The maximum length of a packet with a wrapped session key, in octets.
 const WRAPPED_BYTES_MAX: u64 = 64 << 10;

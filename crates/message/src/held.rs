@@ -17,7 +17,7 @@ use crate::random;
 /// A function that creates the file for content that is too long for memory.
 pub type MakeSpool<'a> = Box<dyn FnMut() -> io::Result<Box<dyn Spool>> + Send + 'a>;
 
-/// The maximum of octets held in memory.
+/// The maximum number of octets held in memory.
 const MEMORY_BYTES: usize = 8 << 20;
 /// The number of octets under one authentication tag in the file.
 const PIECE_BYTES: usize = 256 << 10;

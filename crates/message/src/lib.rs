@@ -16,7 +16,7 @@
 //! let mut sealed = Vec::new();
 //! Encryptor::new(now).to(&bob)?.sign(&alice)?.armor().write(&b"attack at dawn"[..], &mut sealed)?;
 //!
-//! // Nothing comes out unless Alice has signed it.
+//! // There is no output unless Alice has signed the message.
 //! let decryptor = Decryptor::new(now).key(&bob).signed_by(&[&alice]);
 //! let (mut content, received) = decryptor.into_reader(&sealed[..])?;
 //! assert_eq!(std::io::read_to_string(&mut content)?, "attack at dawn");

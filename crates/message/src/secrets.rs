@@ -101,7 +101,7 @@ impl Candidate {
 
 /// The maximum number of packets with wrapped session keys in front of a message.
 const WRAPPED_MAX: usize = 4096;
-/// The maximum of octets in all these packets, readable or not: enough for the same number of packets for
+/// The maximum number of octets in all these packets, readable or not: enough for the same number of packets for
 /// larger, future keys.
 const WRAPPED_BYTES_MAX: usize = 8 << 20;
 /// The maximum number of packets on which a passphrase is tried: each costs 40 ms and more.

@@ -45,13 +45,13 @@
 //! # let ring = concat!(env!("CARGO_MANIFEST_DIR"), "/../cert/tests/fixtures/alice-and-bob.asc");
 //! let now = 1_800_000_000;
 //! let mut stores = Stores::open(&[path], Access::Create, now)?;
-//! // A keyring, a dump, a GnuPG home, another store: what it is, its content says.
+//! // The input may be a keyring, a dump, a GnuPG home or another store: the content decides.
 //! let options = ImportOptions { verification: Verification::Full, now };
 //! let stop = AtomicBool::new(false);
 //! let monitor = &mut Monitor { report: &mut |_| {}, stop: &stop };
 //! import(stores.writable()?, &[Input::parse(ring)], options, monitor)?;
 //!
-//! // What `talaria certify bob@example.org` would certify: the user IDs that are exactly that.
+//! // The user IDs that `talaria certify bob@example.org` would certify: exact matches only.
 //! let policy = talaria::message::policy();
 //! let bob = stores.certifiable("bob@example.org", &[], policy, now)?;
 //! assert_eq!(bob.user_ids[0].value(), b"Bob <bob@example.org>");

@@ -15,7 +15,7 @@ use crate::keys::AskForKey;
 /// The optional parts of a certification.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Certification {
-    /// The certification is local: it is for its maker only and is never exported from the stores.
+    /// The certification is local: it is for its maker only and is not meant to leave his stores.
     pub local: bool,
     /// The holder of the certificate is a trusted introducer.
     pub introduction: Option<Introduction>,

@@ -69,7 +69,7 @@ pub enum MakeError {
     Invalid {
         /// The fingerprint of the certificate.
         name: String,
-        /// The reason of the policy.
+        /// The reason.
         source: openpgp::anyhow::Error,
     },
     /// A certificate is revoked.
@@ -83,7 +83,7 @@ pub enum MakeError {
     NotAlive {
         /// The fingerprint of the certificate.
         name: String,
-        /// The validity period that the certificate gives.
+        /// The reason, with the end or the start of the validity.
         source: openpgp::anyhow::Error,
     },
     /// A primary key may not certify the user IDs of others.
