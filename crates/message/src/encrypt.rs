@@ -95,13 +95,9 @@ impl Recipients {
         self.keys.extend(keys.map(|key| key.key().clone().role_into_unspecified()));
         if self.keys.len() == before {
             // The reason names the key type if the certificate has an encryption key of an unsupported type.
-            let named = valid
-                .keys()
-                .alive()
-                .revoked(false)
-                .for_transport_encryption()
-                .for_storage_encryption()
-                .find_map(|key| unsupported(key.key().role_as_unspecified()));
+            // The policy leaves out some of these, so all subkeys are asked.
+            let subkeys = cert.keys().subkeys().map(|key| key.key().role_as_unspecified());
+            let named = subkeys.filter(|key| key.pk_algo().for_encryption()).find_map(unsupported);
             return Err(refused(match named {
                 Some(what) => format!("has {what} to encrypt to, which is not supported"),
                 None => "has no key to encrypt to".into(),

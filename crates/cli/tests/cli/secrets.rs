@@ -274,7 +274,7 @@ fn gnupg_2_4_gets_and_reads_its_own_packets() {
     site.write("cert", &site.gpg_ok(&gpg, "--export new@example.org"));
     site.ok("import cert");
     site.ok("encrypt plain --to new@example.org -o m");
-    assert!(site.ok("inspect m").contains("AEAD encrypted data of GnuPG"));
+    assert!(site.ok("inspect --packets m").contains("AEAD encrypted data of GnuPG"));
     assert_eq!(site.gpg_ok(&gpg, "-d m"), PLAIN.as_bytes());
     site.write("other", b"battery staple");
     for number in 0..20 {
@@ -315,7 +315,7 @@ fn keys_that_are_not_supported_are_refused_by_name() {
     site.write("old", &site.gpg_ok(&gpg, "--export-secret-keys old@example.org"));
     site.ok("key import old");
     site.gpg_ok(&gpg, "--trust-model always -r old@example.org -o e -e plain");
-    let said = site.fails("decrypt e", 1);
+    let said = site.fails("decrypt e --passphrase-file pw", 1);
     assert!(said.contains("is an Elgamal key, which is not supported"), "{said}");
     let said = site.fails("encrypt plain --to old@example.org -o m", 1);
     assert!(said.contains("an Elgamal key"), "{said}");
