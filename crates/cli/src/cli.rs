@@ -15,9 +15,9 @@ use crate::terminal::ColorWhen;
 /// talaria encrypts, decrypts, signs and verifies, and keeps OpenPGP certificates (public keys) in a store: one
 /// indexed file, safe to use from several programs at the same time.
 ///
-/// Where a command takes a CERT, QUERY or KEY, give a fingerprint, a key ID, an e-mail address or a part of a user
-/// ID. As in gpg, a prefix makes it exact: =User ID, <mail@address>, @part-of-address, *part of a user ID, +all
-/// words, &keygrip.
+/// Name a certificate or key by its fingerprint, key ID, e-mail address or whole user ID; a QUERY also finds a part
+/// of a user ID. As in gpg, a prefix says which of these is meant: =User ID, <mail@address>, @part-of-address,
+/// *part of a user ID, +all words, &keygrip.
 #[derive(Debug, Parser)]
 #[command(
     name = "talaria",
