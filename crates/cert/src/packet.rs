@@ -111,16 +111,17 @@ impl Header {
 /// Appends a packet to `out`, with a header in the OpenPGP format.
 pub(crate) fn write(out: &mut Vec<u8>, tag: Tag, body: &[u8]) {
     out.push(0xc0 | tag.0);
-    write_length(out, body.len());
+    write_length(out, body.len(), 8383);
     out.extend_from_slice(body);
 }
 
-/// Appends a length in the OpenPGP format (RFC 9580, section 4.2.1).
+/// Appends a length in the OpenPGP format (RFC 9580, section 4.2.1). `two_octets` is the largest length that two
+/// octets express: fewer for packets than for subpackets, since packets have partial lengths.
 #[expect(clippy::cast_possible_truncation, reason = "each arm bounds the value it casts")]
-fn write_length(out: &mut Vec<u8>, len: usize) {
+pub(crate) fn write_length(out: &mut Vec<u8>, len: usize, two_octets: usize) {
     match len {
         0..=191 => out.push(len as u8),
-        192..=8383 => {
+        _ if len <= two_octets => {
             out.push(((len - 192) >> 8) as u8 + 192);
             out.push((len - 192) as u8);
         }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use crate::Signature;
+use crate::packet::write_length;
 use crate::signature::{Subpacket, Subpackets};
 
 const ISSUER: u8 = 16;
@@ -53,20 +54,8 @@ fn useful(kind: u8, body: &[u8], embedded: bool) -> Option<Cow<'_, [u8]>> {
 }
 
 /// Appends a subpacket (RFC 9580, section 5.2.3.7) to an area.
-#[expect(clippy::cast_possible_truncation, reason = "each arm bounds the value it casts")]
 fn write(area: &mut Vec<u8>, kind: u8, body: &[u8]) {
-    let length = body.len() + 1;
-    match length {
-        0..=191 => area.push(length as u8),
-        192..=16_319 => {
-            area.push(((length - 192) >> 8) as u8 + 192);
-            area.push((length - 192) as u8);
-        }
-        _ => {
-            area.push(255);
-            area.extend((length as u32).to_be_bytes());
-        }
-    }
+    write_length(area, body.len() + 1, 16_319);
     area.push(kind);
     area.extend_from_slice(body);
 }
