@@ -17,7 +17,7 @@ use talaria_cert::{
 
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, Outcome, Prepared, digests, log, numbers};
-use crate::place::{put_in_place, refuse_leftovers};
+use crate::place::{beside, put_in_place, refuse_leftovers};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
@@ -106,7 +106,7 @@ impl Builder {
             return Err(io("build", exists));
         }
         refuse_leftovers(target)?;
-        let partial = with_suffix(target, ".building");
+        let partial = beside(target, ".building");
         let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -116,7 +116,7 @@ impl Builder {
         let mut resumed = partial.exists().then(|| resume(&partial, inputs, &options)).flatten();
         if resumed.is_none() {
             for suffix in ["", "-journal", "-wal", "-shm"] {
-                match fs::remove_file(with_suffix(&partial, suffix)) {
+                match fs::remove_file(beside(&partial, suffix)) {
                     Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
                         return Err(StoreError::ReadOnly { path: target.to_owned() });
                     }
@@ -156,7 +156,7 @@ impl Builder {
         let Self { connection, partial, .. } = self;
         drop(connection);
         for suffix in ["", "-journal", "-wal", "-shm"] {
-            let path = with_suffix(&partial, suffix);
+            let path = beside(&partial, suffix);
             if let Err(source) = fs::remove_file(&path)
                 && source.kind() != std::io::ErrorKind::NotFound
             {
@@ -475,10 +475,4 @@ fn resume(partial: &Path, inputs: &str, options: &BuildOptions) -> Option<(Conne
         }
     };
     Some((connection, position))
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }

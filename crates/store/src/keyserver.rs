@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
-use crate::place::{put_in_place, refuse_leftovers};
+use crate::place::{beside, put_in_place, refuse_leftovers};
 use crate::{Store, StoreError, sums};
 
 /// Number of pages that a backup copies between two progress calls.
@@ -591,17 +591,11 @@ impl Store {
             return Err(io(io::ErrorKind::AlreadyExists.into()));
         }
         refuse_leftovers(target)?;
-        let partial = |suffix: &str| {
-            let mut name = target.as_os_str().to_owned();
-            name.push(".partial");
-            name.push(suffix);
-            PathBuf::from(name)
-        };
+        let new = beside(target, ".partial");
         // Removes the files of an interrupted copy.
         for suffix in ["", "-journal", "-wal", "-shm"] {
-            let _ = fs::remove_file(partial(suffix));
+            let _ = fs::remove_file(beside(&new, suffix));
         }
-        let new = partial("");
         // Without a transaction, a page written by another process would start the copy again.
         self.run(|connection| connection.execute_batch("BEGIN"))?;
         let copied = copy(&self.connection, &new, progress);

@@ -20,11 +20,11 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
 const APPLICATION_AT: usize = 68;
 
-/// Open files that may be databases, by device and inode.
+/// Open files of stores, by device and inode.
 ///
 /// When a process closes any descriptor of a file, the system drops all locks that the process has on that file.
-/// Another process could then remove the log of a store that is in use here. Descriptors of databases are
-/// therefore never closed.
+/// Another process could then remove the log of a store that is in use here. Descriptors of stores are
+/// therefore never closed. Those of other files are, so that a folder of any number of files can be read.
 static KEPT: LazyLock<Mutex<HashMap<Inode, Vec<File>>>> = LazyLock::new(Mutex::default);
 
 /// Device and number of a file.
@@ -60,15 +60,16 @@ pub fn file_kind(path: &Path) -> io::Result<FileKind> {
     }
     let file = File::open(path)?;
     let meta = file.metadata()?;
-    let kind = kind_of(&file)?;
+    let kind = kind_of(&file);
     // Meanwhile the name may have passed to another file that already has an open descriptor.
     let files = kept.entry(name(&meta)).or_default();
-    if kind == FileKind::Other && files.is_empty() {
-        kept.remove(&name(&meta));
-    } else {
+    let may_be_store = matches!(kind, Ok(FileKind::Store) | Err(_));
+    if may_be_store || !files.is_empty() {
         files.push(file);
+    } else {
+        kept.remove(&name(&meta));
     }
-    Ok(kind)
+    kind
 }
 
 fn kind_of(file: &File) -> io::Result<FileKind> {
@@ -155,6 +156,22 @@ mod tests {
         // The kind of a formerly empty file is read again.
         fs::write(path("empty"), database).unwrap();
         assert_eq!(file_kind(&path("empty")).unwrap(), FileKind::Database);
+    }
+
+    #[test]
+    fn descriptors_of_other_files_are_closed() {
+        const FILES: usize = 1500;
+        let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+        let folder = tempfile::tempdir().unwrap();
+        let before = open();
+        for number in 0..FILES {
+            let path = folder.path().join(number.to_string());
+            let content = [MAGIC, &[0; 84]].concat();
+            fs::write(&path, if number % 2 == 0 { &content[..] } else { b"" }).unwrap();
+            file_kind(&path).unwrap();
+        }
+        // Other tests of this process open files at the same time.
+        assert!(open() < before + FILES / 4);
     }
 
     #[test]
