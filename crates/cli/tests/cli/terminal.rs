@@ -18,7 +18,7 @@ fn on_terminal(program: &Program, columns: usize, command: &str) -> Option<Strin
     script.current_dir(program.path("")).stdin(Stdio::null());
     script.env("T", env!("CARGO_BIN_EXE_talaria")).env("TALARIA_STORE", program.store());
     script.env("TALARIA_KEYS", program.path("keys")).env("TALARIA_CONFIG", "").env("TERM", "xterm");
-    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PAGER", "TALARIA_PAGER"] {
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "PAGER", "TALARIA_PAGER"] {
         script.env_remove(name);
     }
     let output = script.output().unwrap();
