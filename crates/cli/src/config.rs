@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_setting_or_the_line() {
         refused("trust-model = \"tofu\"\nstore = [", "line 2: ");
         refused("trust-model = \"tufo\"", "trust-model = \"tufo\": a trust model is one of pgp");
         refused("trust-model = 1", "trust-model must be a string");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_on_where_it_is() {
+    fn a_switch_is_on_if_present() {
         let settings = Settings::parse("gpg-agent = true").unwrap();
         let command = settings.apply(crate::cli::command());
         let matches = command.try_get_matches_from(["talaria", "decrypt"]).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_where_their_options_are() {
+    fn settings_apply_to_global_and_command_options() {
         let text = "store = [\"/one.db\", \"/two.db\"]\ntrust-model = \"direct\"";
         let settings = Settings::parse(text).unwrap();
         let command = settings.apply(crate::cli::command());

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_open_is_an_error() {
+    fn a_closed_descriptor_is_an_error() {
         assert!(duplicate(-1).is_err());
         assert!(duplicate(i32::MAX).is_err());
         assert_eq!(number(Path::new("/dev/fd/")), None);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_read_as_people_write_them() {
+    fn expiry_accepts_dates_and_durations() {
         let cases = [
             ("never", None),
             ("now", Some(1000)),

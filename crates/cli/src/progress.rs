@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_fits_every_terminal() {
+    fn the_progress_line_fits_every_width() {
         let begun = Instant::now();
         let mut state = State::new(begun);
         state.report(reading(0, 0), begun);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_is_of_what_this_run_has_done() {
+    fn the_estimate_uses_only_the_work_of_this_run() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut state = State::new(begun);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_for_people() {
+    fn figures_have_readable_units() {
         assert_eq!(size(1023), "1023 B");
         assert_eq!(size(1024 * 1024 - 1), "1.0 MiB");
         let numbers = [7, 100, 999, 1_000, 12_345_678];

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_that_of_the_text() {
+    fn padding_counts_the_columns_of_the_text() {
         let painted = Paint { on: true }.good("valid").to_string();
         assert!(painted.starts_with("\x1b[") && painted.ends_with("valid\x1b[0m"), "{painted:?}");
         let padded = format!("{:^9}", Paint { on: true }.good("valid"));

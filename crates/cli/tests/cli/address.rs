@@ -107,7 +107,7 @@ fn our_first_use(program: &Program) -> BTreeMap<String, String> {
 const ALICE: &str = "Alice <alice@bank.example>";
 
 #[test]
-fn a_second_address_behind_the_first_hides_no_conflict() {
+fn a_second_address_in_a_user_id_hides_no_conflict() {
     let program = Program::new();
     let attack = "Alice <alice@bank.example> <mallory@evil.example>";
     let Some(gpg) = Gpg::with_keys(&program, &[ALICE, attack]) else { return };
@@ -138,7 +138,7 @@ const LOOK_ALIKES: [&str; 6] = [
 ];
 
 #[test]
-fn a_character_that_looks_or_folds_alike_is_another_address_as_in_gpg() {
+fn lookalike_characters_make_another_address_as_in_gpg() {
     let program = Program::new();
     let Some(gpg) = Gpg::with_keys(&program, &LOOK_ALIKES) else { return };
     program.ok(&["import", &gpg.0]);
@@ -170,7 +170,7 @@ fn a_character_that_looks_or_folds_alike_is_another_address_as_in_gpg() {
 
 /// gpg compares octets here, and sees two people: stricter.
 #[test]
-fn a_domain_in_both_forms_is_one_address_and_a_conflict() {
+fn unicode_and_punycode_domains_are_one_address_and_conflict() {
     let program = Program::new();
     let user_ids = ["A <user@bücher.example>", "B <user@XN--bcher-kva.example>"];
     let Some(gpg) = Gpg::with_keys(&program, &user_ids) else { return };
@@ -200,7 +200,7 @@ fn a_domain_in_both_forms_is_one_address_and_a_conflict() {
 
 /// What gpg records user IDs under, of every kind that its rules tell apart.
 #[test]
-fn user_ids_have_the_names_that_gpg_gives_them() {
+fn tofu_addresses_of_user_ids_equal_those_of_gpg() {
     let program = Program::new();
     let user_ids = [
         "Plain <Plain@Example.ORG>",
@@ -249,7 +249,7 @@ fn user_ids_have_the_names_that_gpg_gives_them() {
 }
 
 #[test]
-fn encryption_to_a_part_of_a_name_is_refused_and_shows_who_has_it() {
+fn encryption_to_a_part_of_a_name_is_refused_with_candidates() {
     let program = Program::new();
     let user_id = "Malice <malice@evil.example>";
     let Some(gpg) = Gpg::with_keys(&program, &[user_id]) else { return };
@@ -312,7 +312,7 @@ fn encryption_to_a_revoked_address_is_refused() {
 
 /// Mallory's own address is believed; that of Alice beside it is not, and the message is for Alice.
 #[test]
-fn what_is_believed_of_a_recipient_is_believed_of_the_address_that_was_named() {
+fn the_validity_of_a_recipient_is_that_of_the_named_address() {
     let program = Program::new();
     let user_ids = ["Me <me@own.example>", "Mallory <mallory@evil.example>"];
     let Some(gpg) = Gpg::with_keys(&program, &user_ids) else { return };

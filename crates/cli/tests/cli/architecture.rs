@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn the_table_of_crates_is_that_of_the_manifests() {
+fn the_table_of_crates_agrees_with_the_manifests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let named = |cell: &str| -> BTreeSet<String> {

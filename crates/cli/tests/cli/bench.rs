@@ -48,7 +48,7 @@ fn has_figures(csv: &Path) {
 
 /// What is not installed is left out.
 #[test]
-fn builds_lookups_and_uploads_are_measured_beside_sks() {
+fn bench_measures_builds_lookups_and_uploads_beside_sks() {
     let tables = measure(&[Part::Gossip], &["build", "tree", "uploads"]);
     let has_wrk = std::process::Command::new("wrk").arg("-v").output().is_ok();
     assert_eq!(tables.len(), if has_wrk { 4 } else { 3 });
@@ -56,13 +56,13 @@ fn builds_lookups_and_uploads_are_measured_beside_sks() {
 
 /// Two SKS would take a minute.
 #[test]
-fn gossip_is_measured() {
+fn bench_measures_gossip() {
     use Part::{Builds, Queries, Sks, Trees, Uploads};
     assert_eq!(measure(&[Builds, Trees, Queries, Uploads, Sks], &["gossip"]).len(), 1);
 }
 
 #[test]
-fn trust_is_measured_beside_gpg() {
+fn bench_measures_trust_beside_gpg() {
     let keyring = Path::new("/usr/share/keyrings/debian-keyring.gpg");
     let has_gpg = talaria_bench::peer("gpg").is_some();
     if !keyring.exists() || !has_gpg {

@@ -96,7 +96,7 @@ impl Drop for User {
 }
 
 #[test]
-fn the_python_module_does_what_its_examples_say() {
+fn the_python_examples_run() {
     let user = User::new().with_gpg();
     ok(&mut Command::new(root().join("scripts/wheel")));
     let python = root().join("target/python/venv/bin/python");
@@ -111,7 +111,7 @@ fn the_python_module_does_what_its_examples_say() {
 }
 
 #[test]
-fn the_c_library_does_what_its_examples_say() {
+fn the_c_examples_run() {
     let user = User::new().with_gpg();
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
@@ -145,7 +145,7 @@ fn the_c_library_does_what_its_examples_say() {
 }
 
 #[test]
-fn the_commands_do_what_their_examples_say() {
+fn the_command_examples_run() {
     let user = User::new().with_gpg();
     let done = "encrypted, decrypted, signed and verified\n";
     let run = |name: &str, args: &[&str]| ok(user.command(example(name)).args(args));
@@ -157,7 +157,7 @@ fn the_commands_do_what_their_examples_say() {
 /// Behind a line `<!-- NAME -->` of the page comes that file, in a block of code.
 /// After a change: `TALARIA_WRITE=1 cargo test -p talaria-cli bindings::page`.
 #[test]
-fn the_page_has_the_examples_as_they_are() {
+fn the_page_quotes_the_examples_exactly() {
     let path = root().join("docs/replacing-gpg.md");
     let page = fs::read_to_string(&path).unwrap();
     let mut made = String::new();

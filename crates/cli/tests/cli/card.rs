@@ -112,7 +112,7 @@ fn a_card_signs_and_decrypts() {
 }
 
 #[test]
-fn several_wrong_pins_cost_one_try() {
+fn several_wrong_pins_use_up_one_try() {
     let Some(card) = Card::inserted() else { return };
     card.forget();
     assert_eq!(card.tries_left(), 3);

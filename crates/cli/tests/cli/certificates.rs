@@ -86,7 +86,7 @@ fn errors_name_the_object_and_what_to_do() {
 }
 
 #[test]
-fn what_is_deleted_is_gone_and_what_is_blocked_stays_out() {
+fn delete_removes_and_block_keeps_out() {
     let program = Program::new();
     let all = corpus(3);
     let ring = program.ring("ring.pgp", &all);
@@ -115,7 +115,7 @@ fn what_is_deleted_is_gone_and_what_is_blocked_stays_out() {
 }
 
 #[test]
-fn an_export_of_what_changed_completes_an_older_one() {
+fn an_export_of_changes_completes_an_older_export() {
     let program = Program::new();
     let all = corpus(8);
     let (old, new) = (program.ring("old.pgp", &all[..5]), program.ring("new.pgp", &all[4..]));
@@ -161,7 +161,7 @@ fn several_stores_and_keyring_files_are_searched_as_one() {
 }
 
 #[test]
-fn dumps_directories_and_builds_carry_everything() {
+fn dumps_directories_and_builds_keep_every_certificate() {
     let program = Program::new();
     let ring = program.ring("ring.pgp", &corpus(25));
     program.ok(&["import", ring.to_str().unwrap()]);
@@ -213,7 +213,7 @@ fn indexes_can_be_left_out_and_searches_still_answer() {
 }
 
 #[test]
-fn compacting_and_tuning_keep_everything() {
+fn compact_and_tune_lose_nothing() {
     let program = Program::new();
     let ring = program.ring("ring.pgp", &corpus(120));
     program.ok(&["import", ring.to_str().unwrap()]);
@@ -227,7 +227,7 @@ fn compacting_and_tuning_keep_everything() {
 }
 
 #[test]
-fn statistics_count_what_is_there_and_draw_it() {
+fn stats_count_the_certificates_and_draw_the_counts() {
     let program = Program::new();
     let all = corpus(30);
     let ring = program.ring("ring.pgp", &all);
@@ -247,7 +247,7 @@ fn statistics_count_what_is_there_and_draw_it() {
 }
 
 #[test]
-fn help_completions_and_manual_come_from_one_place() {
+fn help_completions_and_manual_come_from_one_source() {
     let program = Program::new();
     let help = program.ok(&["--help"]);
     let commands: Vec<&str> = help
@@ -268,7 +268,7 @@ fn help_completions_and_manual_come_from_one_place() {
 }
 
 #[test]
-fn user_ids_cannot_play_with_the_terminal() {
+fn user_ids_cannot_send_control_codes_to_the_terminal() {
     let program = Program::new();
     let cert = &corpus(1)[0];
     let mut raw = cert.as_bytes().to_vec();

@@ -140,7 +140,7 @@ fn a_user_id_that_its_holder_did_not_sign_is_never_certified() {
 }
 
 #[test]
-fn what_is_only_like_a_name_certifies_nothing_and_candidates_are_shown() {
+fn certify_refuses_a_part_of_a_name_and_shows_candidates() {
     let alice = Alice::new();
     let (_bob, fingerprint) = alice.meet("bob");
     let subkey = |at: usize| {
@@ -170,7 +170,7 @@ fn what_is_only_like_a_name_certifies_nothing_and_candidates_are_shown() {
 
 /// Whoever imports what comes by mail has the certificate of the attacker in the store as well.
 #[test]
-fn an_address_that_two_certificates_have_is_refused() {
+fn certify_refuses_an_address_of_two_certificates() {
     let alice = Alice::new();
     let (_bob, right) = alice.meet("bob");
     let (evil, wrong) = alice.meet("bob");
@@ -187,7 +187,7 @@ fn an_address_that_two_certificates_have_is_refused() {
 }
 
 #[test]
-fn nothing_of_a_revoked_or_expired_certificate_is_certified() {
+fn certify_refuses_revoked_and_expired_certificates() {
     let alice = Alice::new();
     let (bob, revoked) = alice.meet("bob");
     bob.ok_at(THEN + 1, "key revoke --yes bob");
@@ -215,7 +215,7 @@ fn nothing_of_a_revoked_or_expired_certificate_is_certified() {
 }
 
 #[test]
-fn a_key_that_may_not_certify_does_not() {
+fn a_key_without_the_certify_flag_certifies_nothing() {
     let alice = Alice::new();
     let (_bob, fingerprint) = alice.meet("bob");
     let err = alice.fails(&alice.fingerprint, 2);
@@ -235,7 +235,7 @@ fn a_key_that_may_not_certify_does_not() {
 
 /// One whom Alice lets certify others makes them believed, one whom she has only certified does not.
 #[test]
-fn only_who_is_trusted_to_certify_makes_others_believed() {
+fn only_trusted_introducers_confirm_identities() {
     for (words, is_believed) in [("", false), ("--depth 1", true), ("--depth 1 --amount 60", false)]
     {
         let alice = Alice::new();
@@ -264,7 +264,7 @@ fn only_who_is_trusted_to_certify_makes_others_believed() {
 }
 
 #[test]
-fn a_certification_ends_when_it_says() {
+fn a_certification_expires_on_its_date() {
     let alice = Alice::new();
     let (_bob, fingerprint) = alice.meet("bob");
     alice.certify(&format!("{fingerprint} --expires 10d"));
@@ -279,7 +279,7 @@ fn a_certification_ends_when_it_says() {
 }
 
 #[test]
-fn a_local_certification_counts_here_and_does_not_leave() {
+fn a_local_certification_counts_here_and_is_never_exported() {
     let alice = Alice::new();
     let (_bob, fingerprint) = alice.meet("bob");
     alice.certify(&format!("{fingerprint} --local"));
@@ -336,7 +336,7 @@ fn a_local_certification_counts_here_and_does_not_leave() {
 }
 
 #[test]
-fn gpg_accepts_certifications_and_believes_what_talaria_believes() {
+fn gpg_accepts_certifications_and_computes_the_same_validity() {
     if !has_gpg() {
         return;
     }
@@ -369,7 +369,7 @@ fn gpg_accepts_certifications_and_believes_what_talaria_believes() {
 
 /// A key of version 6 certifies, and is certified, as one of version 4.
 #[test]
-fn version_6_certifies_and_is_certified() {
+fn version_6_keys_certify_and_are_certified() {
     let alice = User::new();
     alice.generate("alice", "--no-passphrase --profile rfc9580");
     let bob = User::new();
@@ -404,7 +404,7 @@ fn records(listing: &str) -> Vec<String> {
 }
 
 #[test]
-fn gpg_lists_changed_keys_as_talaria_does() {
+fn gpg_lists_changed_keys_like_talaria() {
     if !has_gpg() {
         return;
     }
@@ -460,7 +460,7 @@ fn gpg_lists_changed_keys_as_talaria_does() {
 }
 
 #[test]
-fn a_new_subkey_is_locked_as_the_key_is() {
+fn a_new_subkey_has_the_passphrase_of_its_key() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--passphrase-file pw --profile {profile}"));
@@ -476,7 +476,7 @@ fn a_new_subkey_is_locked_as_the_key_is() {
 }
 
 #[test]
-fn a_revoked_subkey_is_not_used_and_the_others_are() {
+fn a_revoked_subkey_is_unused_and_the_others_still_work() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         let key = user.generate("alice", &format!("--no-passphrase --profile {profile}"));
@@ -514,7 +514,7 @@ fn a_revoked_subkey_is_not_used_and_the_others_are() {
 }
 
 #[test]
-fn a_new_user_id_leaves_the_primary_one_unless_that_is_said() {
+fn a_new_user_id_becomes_primary_only_with_the_option() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--no-passphrase --profile {profile}"));

@@ -104,7 +104,7 @@ fn storm(
 }
 
 #[test]
-fn a_killed_import_is_done_or_not_and_earlier_ones_stay() {
+fn a_killed_import_is_atomic_and_keeps_earlier_imports() {
     let program = Program::new();
     let all = corpus(120);
     program.ok(&["import", text(&program.ring("first.pgp", &all[..1]))]);
@@ -136,7 +136,7 @@ fn a_killed_import_is_done_or_not_and_earlier_ones_stay() {
 }
 
 #[test]
-fn a_killed_first_import_leaves_nothing_in_the_way() {
+fn a_killed_first_import_can_be_repeated() {
     let all = corpus(20);
     let mut moments = Moments::new();
     let (mut killed, mut empty, mut usual) = (0, 0, None);
@@ -163,7 +163,7 @@ fn a_killed_first_import_leaves_nothing_in_the_way() {
 }
 
 #[test]
-fn a_killed_delete_is_done_or_not() {
+fn a_killed_delete_is_atomic() {
     let program = Program::new();
     let all = corpus(150);
     let ring = program.ring("ring.pgp", &all);

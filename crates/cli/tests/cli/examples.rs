@@ -114,7 +114,7 @@ fn every_example_of_the_help_works() {
 }
 
 #[test]
-fn what_an_example_says_comes_true() {
+fn the_first_examples_do_what_their_text_says() {
     let root = tempfile::tempdir().unwrap();
     let alice = prepared(root.path());
     // The results of the three that people will try first.

@@ -64,7 +64,7 @@ fn records(listing: &str) -> Vec<String> {
 /// gpg drops older binding signatures of subkeys when it imports, so what it makes of our export is held
 /// against what it makes of the original.
 #[test]
-fn what_gpg_imports_from_an_export_is_what_it_imports_from_the_original() {
+fn gpg_imports_an_export_like_the_original() {
     let program = Program::new();
     let Some(original) = home(&program, "original") else { return };
     let Some(exported) = home(&program, "exported") else { return };
@@ -88,7 +88,7 @@ fn what_gpg_imports_from_an_export_is_what_it_imports_from_the_original() {
 }
 
 #[test]
-fn a_home_directory_is_written_so_that_gpg_reads_it() {
+fn gpg_reads_an_exported_home_directory() {
     let program = Program::new();
     let Some(home) = home(&program, "gnupg") else { return };
     program.ok(&["import", RING]);
@@ -99,7 +99,7 @@ fn a_home_directory_is_written_so_that_gpg_reads_it() {
 
 /// The keyring of old has trust packets between the others, which are no part of a certificate.
 #[test]
-fn a_keyring_with_trust_packets_is_read() {
+fn import_reads_a_keyring_with_trust_packets() {
     let program = Program::new();
     let Some(home) = home(&program, "gnupg") else { return };
     let ring = format!("{home}/pubring.gpg");
@@ -119,7 +119,7 @@ fn a_keyring_with_trust_packets_is_read() {
 
 /// gpg writes one beside every key it makes, for the day on which the key is lost.
 #[test]
-fn a_revocation_that_comes_alone_is_joined_to_its_certificate() {
+fn import_merges_a_bare_revocation_into_its_certificate() {
     let program = Program::new();
     let Some(home) = home(&program, "gnupg") else { return };
     let make =
@@ -157,7 +157,7 @@ fn a_revocation_that_comes_alone_is_joined_to_its_certificate() {
 }
 
 #[test]
-fn ownertrust_comes_along() {
+fn import_takes_owner_trust_along() {
     let program = Program::new();
     let Some(home) = home(&program, "gnupg") else { return };
     program.ok(&["import", RING]);

@@ -109,7 +109,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_left_of_what_waits_for_a_pipe_when_it_is_interrupted() {
+fn an_interrupt_while_waiting_for_a_pipe_leaves_no_files() {
     let program = site();
     let out = program.path("out");
     let signals = [Signal::INT, Signal::TERM, Signal::HUP];
@@ -123,7 +123,7 @@ fn nothing_is_left_of_what_waits_for_a_pipe_when_it_is_interrupted() {
 }
 
 #[test]
-fn nothing_is_left_of_what_is_at_work_when_it_is_interrupted() {
+fn an_interrupt_during_work_leaves_no_files() {
     let program = site();
     let out = program.path("out");
     let part = fs::read(program.path("part")).unwrap();
@@ -142,7 +142,7 @@ fn nothing_is_left_of_what_is_at_work_when_it_is_interrupted() {
 }
 
 #[test]
-fn what_is_started_to_go_on_without_a_terminal_does() {
+fn a_command_under_nohup_survives_hangup() {
     let program = site();
     let talaria = env!("CARGO_BIN_EXE_talaria");
     let mut command = Command::new("nohup");
@@ -156,7 +156,7 @@ fn what_is_started_to_go_on_without_a_terminal_does() {
 }
 
 #[test]
-fn secrets_stay_in_memory() {
+fn secrets_are_locked_in_memory_and_core_dumps_are_off() {
     let program = site();
     let mut raise = Command::new("sh");
     raise.args(["-c", "ulimit -l unlimited"]).stderr(Stdio::null());
@@ -185,7 +185,7 @@ fn secrets_stay_in_memory() {
 }
 
 #[test]
-fn a_file_stays_as_it_was_until_the_new_one_is_complete() {
+fn output_replaces_a_file_only_when_complete() {
     let program = site();
     let (out, file) = (program.path("out"), program.path("out/file"));
     for (args, input) in COMMANDS {
@@ -214,7 +214,7 @@ fn a_file_stays_as_it_was_until_the_new_one_is_complete() {
 }
 
 #[test]
-fn what_writes_no_file_is_interrupted_as_well() {
+fn commands_that_write_no_file_can_be_interrupted() {
     let program = site();
     for (args, input) in [(&["inspect"][..], "aead"), (&["verify"], "signed"), (&["sign"], "part")]
     {
@@ -254,7 +254,7 @@ fn on_terminal(program: &Program, args: &str, keys: &[u8]) -> (String, Option<i3
 }
 
 #[test]
-fn nothing_is_drawn_over_the_question_for_a_passphrase_which_can_be_interrupted() {
+fn the_passphrase_prompt_stays_visible_and_can_be_interrupted() {
     if Command::new("script").arg("--version").output().is_err() {
         eprintln!("skipped: needs script");
         return;

@@ -129,7 +129,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_is_encrypted_to_a_new_key_is_read_with_its_passphrase() {
+fn a_new_key_decrypts_with_its_passphrase() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         let options = format!("--passphrase-file pw --profile {profile}");
@@ -152,7 +152,7 @@ fn what_is_encrypted_to_a_new_key_is_read_with_its_passphrase() {
 }
 
 #[test]
-fn keys_are_private_and_nothing_else_is_left_beside_them() {
+fn key_files_are_private_and_no_temporary_files_remain() {
     let user = User::new();
     let fingerprint = user.generate("alice", "--passphrase-file pw");
     assert_eq!(mode(&user.keys()), 0o700);
@@ -189,7 +189,7 @@ fn keys_are_private_and_nothing_else_is_left_beside_them() {
 }
 
 #[test]
-fn a_key_without_a_passphrase_is_made_only_if_that_is_said() {
+fn a_key_without_a_passphrase_needs_the_option() {
     let user = User::new();
     user.write("empty", b"\n");
     let err = user.fails("key generate alice --passphrase-file empty", 2);
@@ -205,7 +205,7 @@ fn a_key_without_a_passphrase_is_made_only_if_that_is_said() {
 }
 
 #[test]
-fn what_the_only_key_signs_is_good_and_of_several_one_is_named() {
+fn sign_uses_the_only_key_and_asks_which_of_several() {
     let user = User::new();
     assert!(user.fails("sign plain -o s", 1).contains("no secret key that can sign"));
     let alice = user.generate("alice", "--passphrase-file pw");
@@ -232,7 +232,7 @@ fn what_the_only_key_signs_is_good_and_of_several_one_is_named() {
 }
 
 #[test]
-fn after_a_change_only_the_new_passphrase_opens_any_of_the_keys() {
+fn after_a_change_only_the_new_passphrase_opens_the_keys() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--passphrase-file pw --profile {profile}"));
@@ -255,7 +255,7 @@ fn after_a_change_only_the_new_passphrase_opens_any_of_the_keys() {
 }
 
 #[test]
-fn a_passphrase_comes_from_a_descriptor_or_the_environment_as_well() {
+fn passphrases_come_from_descriptors_and_the_environment() {
     let user = User::new();
     let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();
     let generate = words("key generate alice --passphrase-fd 0");
@@ -270,7 +270,7 @@ fn a_passphrase_comes_from_a_descriptor_or_the_environment_as_well() {
 }
 
 #[test]
-fn nobody_encrypts_to_a_key_after_its_end_and_the_end_can_be_moved() {
+fn encrypt_refuses_an_expired_key_until_its_expiry_is_extended() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--passphrase-file pw --profile {profile} --expires 10d"));
@@ -306,7 +306,7 @@ fn nobody_encrypts_to_a_key_after_its_end_and_the_end_can_be_moved() {
 }
 
 #[test]
-fn nobody_uses_a_revoked_key_but_old_messages_stay_readable() {
+fn a_revoked_key_is_unused_but_decrypts_old_messages() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         let options = format!("--passphrase-file pw --profile {profile}");
@@ -337,7 +337,7 @@ fn nobody_uses_a_revoked_key_but_old_messages_stay_readable() {
 }
 
 #[test]
-fn a_revocation_of_long_ago_ends_a_key_when_it_is_imported() {
+fn importing_an_old_revocation_revokes_the_key() {
     let user = User::new();
     user.generate("alice", "--passphrase-file pw --revocation revocation");
     assert_eq!(mode(Path::new(&user.path("revocation"))), 0o600);
@@ -351,7 +351,7 @@ fn a_revocation_of_long_ago_ends_a_key_when_it_is_imported() {
 }
 
 #[test]
-fn a_user_id_is_revoked_without_the_key() {
+fn a_user_id_can_be_revoked_alone() {
     let user = User::new();
     user.generate("alice", "bob@example.org --no-passphrase");
     let later = THEN + DAY;
@@ -375,7 +375,7 @@ fn a_user_id_is_revoked_without_the_key() {
 }
 
 #[test]
-fn changes_at_the_same_time_all_count() {
+fn concurrent_changes_of_a_key_are_all_kept() {
     let user = User::new();
     let names: Vec<String> = (0..8).map(|at| format!("name{at}@example.org")).collect();
     user.generate("alice", &format!("--no-passphrase {}", names.join(" ")));
@@ -395,7 +395,7 @@ fn changes_at_the_same_time_all_count() {
 
 /// What was learnt from elsewhere comes along when a key is changed.
 #[test]
-fn a_change_covers_what_the_store_knows_beyond_the_key() {
+fn a_change_includes_user_ids_that_only_the_store_has() {
     if !has_gpg() {
         return;
     }
@@ -417,7 +417,7 @@ fn a_change_covers_what_the_store_knows_beyond_the_key() {
 }
 
 #[test]
-fn a_deleted_key_opens_nothing_and_its_certificate_stays() {
+fn deleting_a_key_keeps_its_certificate() {
     let user = User::new();
     let fingerprint = user.generate("alice", "--no-passphrase");
     user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
@@ -431,7 +431,7 @@ fn a_deleted_key_opens_nothing_and_its_certificate_stays() {
 }
 
 #[test]
-fn an_export_comes_back_as_it_was_and_an_import_takes_no_secret_away() {
+fn key_export_and_import_lose_no_secrets() {
     let (user, other) = (User::new(), User::new());
     let fingerprint = user.generate("alice", "--passphrase-file pw");
     let armored = user.ok(&format!("key export {fingerprint} --armor"));
@@ -465,7 +465,7 @@ fn an_export_comes_back_as_it_was_and_an_import_takes_no_secret_away() {
 }
 
 #[test]
-fn a_key_of_gpg_is_taken_in() {
+fn import_reads_secret_keys_of_gpg() {
     if !has_gpg() {
         return;
     }
@@ -500,7 +500,7 @@ fn a_key_of_gpg_is_taken_in() {
 }
 
 #[test]
-fn gpg_takes_a_key_that_was_made_here() {
+fn gpg_imports_secret_keys_of_talaria() {
     if !has_gpg() {
         return;
     }
@@ -518,7 +518,7 @@ fn gpg_takes_a_key_that_was_made_here() {
 
 /// gpg leaves a stub where the secret of the primary key is in a safe.
 #[test]
-fn a_key_without_its_primary_secret_goes_to_and_fro() {
+fn a_key_without_its_primary_secret_is_exported_and_imported() {
     if !has_gpg() {
         return;
     }

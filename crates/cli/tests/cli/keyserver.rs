@@ -136,7 +136,7 @@ fn sq_gets_and_sends() {
 }
 
 #[test]
-fn what_the_command_line_does_shows_in_the_server_at_once() {
+fn the_server_shows_changes_by_commands_at_once() {
     let program = Program::new();
     let all = corpus(6);
     let server = Serving::start(&program, &[]);
@@ -166,7 +166,7 @@ fn what_the_command_line_does_shows_in_the_server_at_once() {
 }
 
 #[test]
-fn settings_are_read_again_on_a_hangup_and_bad_ones_change_nothing() {
+fn sighup_reloads_settings_and_bad_settings_change_nothing() {
     let program = Program::new();
     let all = corpus(3);
     let config = program.path("server.toml");
@@ -194,7 +194,7 @@ fn settings_are_read_again_on_a_hangup_and_bad_ones_change_nothing() {
 }
 
 #[test]
-fn open_requests_end_when_the_server_goes_down() {
+fn shutdown_finishes_open_requests() {
     let program = Program::new();
     let all = corpus(2);
     let mut server = Serving::start(&program, &[]);
@@ -227,7 +227,7 @@ fn open_requests_end_when_the_server_goes_down() {
 }
 
 #[test]
-fn what_keeps_a_server_from_starting_is_named() {
+fn a_server_that_cannot_start_names_the_cause() {
     let program = Program::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -260,7 +260,7 @@ fn what_keeps_a_server_from_starting_is_named() {
 }
 
 #[test]
-fn the_settings_in_force_are_shown_and_read_back() {
+fn the_settings_in_force_are_shown_and_can_be_read_back() {
     let program = Program::new();
     let shown = program.ok(&["serve", "--show-config", "--listen", "[::]:80"]);
     assert!(shown.contains("[http]\nlisten = [\"[::]:80\"]\n"), "{shown}");

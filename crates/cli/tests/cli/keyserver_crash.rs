@@ -71,7 +71,7 @@ fn metric(address: SocketAddr, name: &str) -> u64 {
 }
 
 #[test]
-fn what_a_killed_server_acknowledged_is_there() {
+fn acknowledged_uploads_survive_a_killed_server() {
     let kills: usize = std::env::var("TALARIA_SERVER_KILLS")
         .ok()
         .and_then(|text| text.parse().ok())
@@ -168,7 +168,7 @@ fn locks(path: &std::path::Path) -> usize {
 /// server had lost its locks, that would remove the log, and all that is acknowledged later would go with the
 /// server.
 #[test]
-fn a_foreign_sqlite_beside_the_server_costs_no_acknowledged_upload() {
+fn another_sqlite_program_costs_no_acknowledged_upload() {
     const PAGES: [&str; 9] = [
         "/",
         "/statistics",

@@ -116,7 +116,7 @@ fn sizes() -> Vec<usize> {
 }
 
 #[test]
-fn gpg_reads_what_is_encrypted_with_a_passphrase() {
+fn gpg_decrypts_passphrase_messages_of_talaria() {
     let site = Site::new();
     for profile in ["rfc4880", "librepgp"] {
         for size in sizes() {
@@ -142,7 +142,7 @@ fn gpg_reads_what_is_encrypted_with_a_passphrase() {
 }
 
 #[test]
-fn gpg_is_read_with_a_passphrase() {
+fn talaria_decrypts_passphrase_messages_of_gpg() {
     let site = Site::new();
     for (size, options) in [
         (0, &["-z", "0"][..]),
@@ -168,7 +168,7 @@ fn gpg_is_read_with_a_passphrase() {
 }
 
 #[test]
-fn gpg_and_keys_both_ways() {
+fn gpg_and_talaria_decrypt_each_others_messages() {
     for algorithm in ["ed25519", "rsa2048"] {
         let site = Site::new().with_key(algorithm);
         let plain = octets(300_000);
@@ -202,7 +202,7 @@ fn gpg_and_keys_both_ways() {
 }
 
 #[test]
-fn gpg_and_signatures_both_ways() {
+fn gpg_and_talaria_verify_each_others_signatures() {
     for algorithm in ["ed25519", "rsa2048"] {
         let site = Site::new().with_key(algorithm);
         let text = "one line\n- with a dash \t\r\nFrom somebody\n\nand the last";
@@ -277,7 +277,7 @@ fn gpg_and_signatures_both_ways() {
 }
 
 #[test]
-fn rnp_both_ways() {
+fn rnp_and_talaria_read_each_others_messages() {
     if !is_there("rnp") {
         return;
     }
@@ -326,7 +326,7 @@ fn rnp_both_ways() {
 }
 
 #[test]
-fn sq_both_ways() {
+fn sq_and_talaria_read_each_others_messages() {
     if !is_there("sq") {
         return;
     }
@@ -349,7 +349,7 @@ fn sq_both_ways() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_nothing_is_left() {
+fn failures_name_the_cause_and_leave_no_output() {
     let site = Site::new();
     let plain = octets(600_000);
     fs::write(site.at("in"), &plain).unwrap();
@@ -388,7 +388,7 @@ fn what_is_wrong_is_said_and_nothing_is_left() {
 }
 
 #[test]
-fn what_a_message_is_made_of() {
+fn inspect_lists_the_parts_of_a_message() {
     let site = Site::new().with_key("ed25519");
     fs::write(site.at("in"), octets(1000)).unwrap();
     let encrypt = |options: &[&str]| {
@@ -410,7 +410,7 @@ fn what_a_message_is_made_of() {
 }
 
 #[test]
-fn packed_messages_are_what_gpg_stores() {
+fn gpg_unpacks_packed_messages() {
     let site = Site::new();
     let plain = octets(100_000);
     fs::write(site.at("in"), &plain).unwrap();
@@ -432,7 +432,7 @@ fn packed_messages_are_what_gpg_stores() {
 }
 
 #[test]
-fn packed_messages_are_unpacked() {
+fn unpack_reads_packed_messages() {
     let site = Site::new().with_key("ed25519");
     let plain = octets(100_000);
     fs::write(site.at("in"), &plain).unwrap();
@@ -457,7 +457,7 @@ fn packed_messages_are_unpacked() {
 }
 
 #[test]
-fn a_message_of_another_kind_is_named() {
+fn errors_name_the_kind_of_a_wrong_message() {
     let site = Site::new().with_key("ed25519");
     fs::write(site.at("in"), "text").unwrap();
     let run = |args: &[&str], name: &str| {
@@ -504,7 +504,7 @@ fn a_message_of_another_kind_is_named() {
 }
 
 #[test]
-fn a_device_is_written_to_and_stays_one() {
+fn output_to_a_device_does_not_replace_it() {
     use std::os::unix::fs::FileTypeExt as _;
     let site = Site::new();
     fs::write(site.at("in"), "text").unwrap();

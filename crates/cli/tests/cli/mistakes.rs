@@ -278,7 +278,7 @@ fn run(home: &Home, line: &str) -> Output {
 }
 
 #[test]
-fn every_mistake_is_answered_with_its_object_and_a_remedy_and_the_status_of_its_cause() {
+fn every_mistake_gets_its_object_a_remedy_and_an_exit_status() {
     let root = tempfile::tempdir().unwrap();
     let home = with_mistakes(root.path());
     let mut failed = Vec::new();
@@ -344,7 +344,7 @@ fn steady(text: &str) -> String {
 }
 
 #[test]
-fn a_closed_pipe_is_no_error_where_output_is_a_list() {
+fn a_closed_pipe_is_no_error_for_listings() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
     let output = home.try_sh("talaria list | head -c 0; exit ${PIPESTATUS[0]}");
@@ -353,7 +353,7 @@ fn a_closed_pipe_is_no_error_where_output_is_a_list() {
 }
 
 #[test]
-fn a_build_of_nothing_leaves_nothing_and_compressed_files_are_read() {
+fn build_reads_compressed_files_and_an_empty_build_leaves_no_store() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
     assert_eq!(home.try_sh("talaria --store new.db build letter.txt").status.code(), Some(3));
@@ -375,7 +375,7 @@ fn a_build_of_nothing_leaves_nothing_and_compressed_files_are_read() {
 }
 
 #[test]
-fn a_new_key_says_where_it_is_and_its_revocation_works() {
+fn key_generate_names_the_key_file_and_a_working_revocation() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
     let output = home.try_sh("talaria key generate --no-passphrase 'Carol <carol@example.org>'");
@@ -397,7 +397,7 @@ fn a_new_key_says_where_it_is_and_its_revocation_works() {
 }
 
 #[test]
-fn commands_that_change_something_say_it_in_json() {
+fn commands_that_change_something_report_it_in_json() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
     let json = |line: &str| -> serde_json::Value {
@@ -451,7 +451,7 @@ fn assert_documented(line: &str, json: &serde_json::Value) {
 }
 
 #[test]
-fn names_are_completed_from_the_store_and_the_keys() {
+fn completion_offers_names_from_the_store_and_the_keys() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
     let complete = |words: &str, index: usize| {

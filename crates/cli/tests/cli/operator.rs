@@ -34,7 +34,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn peers_are_kept_in_the_store_and_listed_with_those_of_the_configuration() {
+fn peers_are_listed_from_the_store_and_the_configuration() {
     let program = Program::new();
     program.ok(&["peer", "add", "Keys.example.org"]);
     program.ok(&["peer", "add", "[2001:db8::1]:11380", "--view", "hockeypuck-2.3"]);
@@ -87,7 +87,7 @@ fn peers_are_kept_in_the_store_and_listed_with_those_of_the_configuration() {
 }
 
 #[test]
-fn a_peer_is_probed_and_what_it_has_more_is_fetched() {
+fn probe_describes_a_peer_and_sync_fetches_the_difference() {
     let all = corpus(30);
     let (theirs, ours) = (filled(&all[..25]), filled(&all[20..]));
     // It talks with those that are at an address of one of its peers.
@@ -115,7 +115,7 @@ fn a_peer_is_probed_and_what_it_has_more_is_fetched() {
 }
 
 #[test]
-fn what_is_deleted_may_come_back_and_what_is_blocked_may_not() {
+fn deleted_certificates_may_return_and_blocked_ones_may_not() {
     let all = corpus(5);
     let [first, second, absent] = [0, 1, 4].map(|at| all[at].fingerprint().to_string());
     let program = filled(&all[..4]);
@@ -148,7 +148,7 @@ fn what_is_deleted_may_come_back_and_what_is_blocked_may_not() {
 }
 
 #[test]
-fn redacted_user_ids_are_gone_and_stay_out() {
+fn redacted_user_ids_stay_out() {
     let all = corpus(40);
     let many = |cert: &&Cert| cert.user_ids().count() > 1;
     let cert = all.iter().find(many).expect("one of forty has two user IDs");
@@ -182,7 +182,7 @@ fn redacted_user_ids_are_gone_and_stay_out() {
 }
 
 #[test]
-fn a_backup_is_a_store_with_everything() {
+fn a_backup_is_a_complete_store() {
     let all = corpus(30);
     let program = filled(&all[1..]);
     program.ok(&["admin", "block", &all[0].fingerprint().to_string()]);
@@ -202,7 +202,7 @@ fn a_backup_is_a_store_with_everything() {
 }
 
 #[test]
-fn reindexing_mends_what_is_derived() {
+fn reindex_repairs_derived_tables() {
     let program = filled(&corpus(30));
     let before = program.contents();
     let database = Connection::open(program.store()).unwrap();
@@ -217,7 +217,7 @@ fn reindexing_mends_what_is_derived() {
 }
 
 #[test]
-fn a_server_gossips_with_the_digests_that_were_made_again() {
+fn a_server_gossips_with_rebuilt_digests() {
     let all = corpus(20);
     let (theirs, ours) = (filled(&all), Program::new());
     theirs.ok(&["peer", "add", "127.0.0.1:1"]);
@@ -236,7 +236,7 @@ fn a_server_gossips_with_the_digests_that_were_made_again() {
 }
 
 #[test]
-fn dumps_go_on_where_the_last_one_ended() {
+fn a_dump_continues_where_the_last_one_ended() {
     let all = corpus(40);
     let program = filled(&all[..25]);
     let folder = program.path("dump");
@@ -300,7 +300,7 @@ fn dumps_go_on_where_the_last_one_ended() {
 }
 
 #[test]
-fn a_dump_that_cannot_be_written_leaves_the_old_one() {
+fn a_failed_dump_keeps_the_old_one() {
     let program = filled(&corpus(20));
     let folder = program.path("dump");
     program.ok(&["dump", text(&folder)]);
@@ -324,7 +324,7 @@ fn a_dump_that_cannot_be_written_leaves_the_old_one() {
 }
 
 #[test]
-fn sks_loads_our_dumps_and_we_load_those_of_sks() {
+fn sks_and_talaria_load_each_others_dumps() {
     let program = filled(&corpus(25));
     let base = program.path("sks");
     for folder in ["etc/sks", "var/lib/sks", "var/log/sks", "var/run/sks", "var/spool/sks", "out"] {
@@ -353,7 +353,7 @@ fn sks_loads_our_dumps_and_we_load_those_of_sks() {
 }
 
 #[test]
-fn stores_are_built_from_dumps_of_any_server_and_from_a_pipe() {
+fn build_reads_dumps_of_any_server_and_pipes() {
     let all = corpus(20);
     let program = Program::new();
     let folder = program.path("dump");

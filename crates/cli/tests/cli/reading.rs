@@ -125,7 +125,7 @@ impl Drop for Site {
 }
 
 #[test]
-fn decrypt_takes_what_gpg_decrypt_takes() {
+fn decrypt_accepts_every_input_that_gpg_decrypts() {
     let Some(site) = Site::new() else { return };
     site.sign("alice", &["-s"], "doc", "compressed");
     site.sign("alice", &["-s", "-a"], "doc", "armored");
@@ -166,7 +166,7 @@ fn decrypt_takes_what_gpg_decrypt_takes() {
 }
 
 #[test]
-fn no_hint_unpacks_a_signed_message_unchecked() {
+fn no_hint_suggests_unpacking_a_signed_message() {
     let Some(site) = Site::new() else { return };
     // What gpg signs is compressed: it does not look signed from outside.
     site.sign("alice", &["-s"], "doc", "signed");
@@ -183,7 +183,7 @@ fn no_hint_unpacks_a_signed_message_unchecked() {
 }
 
 #[test]
-fn a_detached_signature_is_checked_on_the_file_beside_it() {
+fn verify_checks_a_detached_signature_on_the_file_beside_it() {
     let Some(site) = Site::new() else { return };
     site.sign("alice", &["-b"], "doc", "doc.sig");
     site.sign("alice", &["-b", "-a"], "doc", "doc.asc");
@@ -210,7 +210,7 @@ fn a_detached_signature_is_checked_on_the_file_beside_it() {
 }
 
 #[test]
-fn a_bad_signature_behind_a_good_one_is_seen_armored_or_not() {
+fn a_bad_signature_after_a_good_one_is_reported() {
     let Some(site) = Site::new() else { return };
     site.write("other", "something else\n");
     for (armor, suffix) in [(&["-b", "-a"][..], "asc"), (&["-b"], "sig")] {
@@ -240,7 +240,7 @@ fn a_bad_signature_behind_a_good_one_is_seen_armored_or_not() {
 }
 
 #[test]
-fn an_invalid_signature_beside_a_good_one_is_reported_alike_everywhere() {
+fn all_outputs_report_a_bad_signature_beside_a_good_one() {
     let Some(site) = Site::new() else { return };
     site.sign("alice", &["-s", "--compress-algo", "none"], "doc", "inline");
     // The packets of a good message, with a signature of Mallory's on something else announced around it.
@@ -295,7 +295,7 @@ fn split(message: &[u8]) -> [Vec<u8>; 3] {
 }
 
 #[test]
-fn without_the_expected_signer_nothing_is_written() {
+fn nothing_is_written_without_the_expected_signer() {
     let Some(site) = Site::new() else { return };
     // More than is held in memory.
     site.write("large", vec![b'x'; 20 << 20]);
@@ -361,7 +361,7 @@ fn without_the_expected_signer_nothing_is_written() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_success() {
+fn a_reader_that_goes_away_is_a_failure() {
     let Some(site) = Site::new() else { return };
     site.write("large", vec![b'x'; 20 << 20]);
     let symmetric = ["encrypt", "--symmetric", "--passphrase-file", "pw"];
@@ -392,7 +392,7 @@ fn a_reader_that_goes_away_is_no_success() {
 }
 
 #[test]
-fn headers_of_a_signed_text_say_nothing_but_digests() {
+fn a_signed_text_may_have_only_hash_headers() {
     let Some(site) = Site::new() else { return };
     site.sign("alice", &["--digest-algo", "SHA512", "--clearsign"], "doc", "clear");
     let clear = site.text("clear");
@@ -420,7 +420,7 @@ fn headers_of_a_signed_text_say_nothing_but_digests() {
 }
 
 #[test]
-fn what_is_written_of_a_signed_text_is_what_was_signed() {
+fn decrypt_writes_exactly_the_signed_text() {
     let Some(site) = Site::new() else { return };
     site.sign("alice", &["--clearsign"], "doc", "clear");
     for white in ["   \t", " ", "\t\t", "\r", " \r"] {
@@ -438,7 +438,7 @@ fn what_is_written_of_a_signed_text_is_what_was_signed() {
 }
 
 #[test]
-fn text_around_a_signed_text_is_kept_apart_and_a_second_one_refused() {
+fn text_around_a_message_is_reported_and_a_second_message_refused() {
     let Some(site) = Site::new() else { return };
     site.write("other", "pay bob 1000 euro\n");
     site.sign("alice", &["--clearsign"], "doc", "clear");

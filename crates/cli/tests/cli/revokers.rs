@@ -132,7 +132,7 @@ fn letters(listing: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_key_revoked_by_a_designated_revoker_is_revoked_as_in_gpg() {
+fn a_designated_revoker_revokes_a_key_as_in_gpg() {
     let program = Program::new();
     let Some(home) = Home::new(&program) else { return };
     let document = program.path("document").to_str().unwrap().to_owned();

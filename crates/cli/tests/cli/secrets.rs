@@ -111,7 +111,7 @@ fn gpg_2_4() -> Option<PathBuf> {
 
 /// `echo pw | gpg --passphrase-fd 0 -d` is how scripts give passphrases. A pipe is read once.
 #[test]
-fn passphrases_come_from_pipes_in_every_command() {
+fn every_command_reads_passphrases_from_pipes() {
     for from in ["--passphrase-fd 0", "--passphrase-file /dev/fd/0", "--passphrase-file /dev/stdin"]
     {
         let site = Site::new();
@@ -230,7 +230,7 @@ fn descriptors_may_be_sockets() {
 /// gpg 2.4 writes the secrets of its default kind of key with 256 bits, whatever the uppermost are. rPGP reads
 /// them; Sequoia and so sq do not.
 #[test]
-fn locked_keys_of_gnupg_are_read() {
+fn protected_keys_of_gnupg_are_imported() {
     for gpg in gnupgs() {
         let site = Site::new();
         for number in 0..8 {
@@ -267,7 +267,7 @@ fn locked_keys_of_gnupg_are_read() {
 /// gpg 2.4 announces that it reads packet 20 (Debian's only with this option), and reads messages with several passphrases that talaria writes
 /// in its profile.
 #[test]
-fn gnupg_2_4_gets_and_reads_its_own_packets() {
+fn gnupg_2_4_and_talaria_exchange_aead_messages() {
     let Some(gpg) = gpg_2_4() else { return };
     let site = Site::new();
     site.gpg_ok(&gpg, "--compliance gnupg --quick-gen-key new@example.org default default never");
@@ -289,7 +289,7 @@ fn gnupg_2_4_gets_and_reads_its_own_packets() {
 
 /// gpg 2.4 makes version 5 keys of Ed448, and 2.2 could make keys that are not supported. They are named.
 #[test]
-fn keys_that_are_not_supported_are_refused_by_name() {
+fn errors_name_unsupported_kinds_of_keys() {
     let Some(gpg) = gpg_2_4() else { return };
     let site = Site::new();
     let make = "--compliance gnupg --quick-gen-key five@example.org ed448 sign,cert never";
@@ -330,7 +330,7 @@ fn keys_that_are_not_supported_are_refused_by_name() {
 
 /// What README says of who reads messages that are encrypted to a passphrase.
 #[test]
-fn who_reads_messages_for_a_passphrase() {
+fn the_profile_decides_which_gnupg_decrypts_passphrase_messages() {
     let site = Site::new();
     for (profile, old, new) in
         [("compatible", true, true), ("librepgp", true, true), ("rfc9580", false, false)]
@@ -349,7 +349,7 @@ fn who_reads_messages_for_a_passphrase() {
 
 /// gpg refuses shorter digests of ECDSA keys on the larger Brainpool curves.
 #[test]
-fn gnupg_takes_signatures_of_brainpool_keys() {
+fn gnupg_accepts_signatures_of_brainpool_keys() {
     for gpg in gnupgs() {
         let site = Site::new();
         for curve in ["brainpoolP256r1", "brainpoolP384r1", "brainpoolP512r1", "nistp384"] {
@@ -366,7 +366,7 @@ fn gnupg_takes_signatures_of_brainpool_keys() {
 /// A subkey that no signature can cover, which anybody can append, ended every later `verify` in a panic. gpg,
 /// sq and sqop verify.
 #[test]
-fn an_oversized_subkey_that_a_stranger_appends_does_no_harm() {
+fn an_oversized_subkey_added_by_a_stranger_does_no_harm() {
     let site = Site::new();
     site.ok("key generate alice@example.org --passphrase-file pw");
     site.ok("sign plain -o s --with alice --passphrase-file pw");
@@ -392,7 +392,7 @@ fn an_oversized_subkey_that_a_stranger_appends_does_no_harm() {
 
 /// `import` takes certificates; that a secret was there and was not taken has to be said.
 #[test]
-fn a_secret_key_given_to_import_is_named() {
+fn import_says_that_it_ignored_a_secret_key() {
     let site = Site::new();
     site.ok("key generate alice@example.org --passphrase-file pw");
     site.write("key", &site.program.run(&["key", "export", "alice"]).stdout);
@@ -406,7 +406,7 @@ fn a_secret_key_given_to_import_is_named() {
 /// The passphrase of a message is not for the agent, which could take it for the PIN of a card: one of three
 /// tries would be gone. And an agent that runs is asked only if the user says so.
 #[test]
-fn the_agent_gets_no_passphrase_of_a_message_and_is_not_asked_unless_chosen() {
+fn the_agent_gets_no_message_passphrase_and_is_used_only_on_request() {
     let Some(gpg) = gnupgs().into_iter().next() else { return };
     let site = Site::new();
     site.gpg_ok(&gpg, "--quick-gen-key zoe@example.org rsa2048 sign,cert,encr never");

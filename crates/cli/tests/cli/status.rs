@@ -220,7 +220,7 @@ fn has_gpg() -> bool {
 }
 
 #[test]
-fn signatures_are_reported_as_gpg_does() {
+fn status_lines_about_signatures_equal_those_of_gpg() {
     if !has_gpg() {
         return;
     }
@@ -282,7 +282,7 @@ fn signatures_are_reported_as_gpg_does() {
 }
 
 #[test]
-fn what_is_made_is_reported_as_gpg_does() {
+fn status_lines_about_encryption_and_signing_equal_those_of_gpg() {
     if !has_gpg() {
         return;
     }
@@ -331,7 +331,7 @@ fn what_is_made_is_reported_as_gpg_does() {
 }
 
 #[test]
-fn decryption_is_reported_as_gpg_does() {
+fn status_lines_about_decryption_equal_those_of_gpg() {
     if !has_gpg() {
         return;
     }
@@ -391,7 +391,7 @@ fn decryption_is_reported_as_gpg_does() {
 }
 
 #[test]
-fn passphrases_are_reported_as_gpg_does() {
+fn status_lines_about_passphrases_equal_those_of_gpg() {
     if !has_gpg() {
         return;
     }
@@ -447,7 +447,7 @@ fn passphrases_are_reported_as_gpg_does() {
 }
 
 #[test]
-fn what_is_no_message_is_reported_as_gpg_does() {
+fn status_lines_about_other_files_equal_those_of_gpg() {
     if !has_gpg() {
         return;
     }
@@ -468,7 +468,7 @@ fn what_is_no_message_is_reported_as_gpg_does() {
 
 /// gpg 2.2 calls damaged AEAD messages fine, so there is nothing to compare with.
 #[test]
-fn aead_is_named_in_the_lines() {
+fn status_lines_name_aead() {
     let site = Site::new();
     for (profile, info) in [("rfc9580", "0 9 3"), ("librepgp", "0 9 2")] {
         let encrypt = ["encrypt", "--symmetric", "--profile", profile, "--passphrase-file", "pw"];

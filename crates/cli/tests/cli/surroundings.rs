@@ -76,7 +76,7 @@ fn listed(program: &Program) -> usize {
 }
 
 #[test]
-fn a_full_disk_is_named_and_harms_nothing() {
+fn a_full_disk_is_reported_and_damages_nothing() {
     let program = Program::new();
     let Some(disk) = Disk::mount(program.path("disk"), 3 << 20) else { return };
     let program = program.with_store(disk.at.join("certs.db"));
@@ -124,7 +124,7 @@ fn a_full_disk_is_named_and_harms_nothing() {
 }
 
 #[test]
-fn a_full_disk_keeps_no_part_of_a_message_and_what_was_there() {
+fn output_to_a_full_disk_keeps_the_old_file_and_no_partial_one() {
     let program = Program::new();
     let Some(disk) = Disk::mount(program.path("disk"), 3 << 20) else { return };
     let at = |name: &str| text(&program.path(name)).to_owned();
@@ -153,7 +153,7 @@ fn a_full_disk_keeps_no_part_of_a_message_and_what_was_there() {
 }
 
 #[test]
-fn a_read_only_file_system_is_read_and_named() {
+fn a_read_only_file_system_can_be_read_and_writes_are_refused() {
     let program = Program::new();
     let Some(disk) = Disk::mount(program.path("disk"), 8 << 20) else { return };
     let program = program.with_store(disk.at.join("certs.db"));
@@ -187,7 +187,7 @@ fn a_read_only_file_system_is_read_and_named() {
 }
 
 #[test]
-fn two_importers_and_four_readers_at_once_lose_nothing() {
+fn concurrent_importers_and_readers_lose_nothing() {
     let program = Program::new();
     let all = corpus(400);
     let (first, second) = (&all[..300], &all[100..]);
@@ -242,7 +242,7 @@ fn two_importers_and_four_readers_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_store_of_a_newer_format_is_named_and_left_alone() {
+fn a_store_of_a_newer_format_is_reported_and_unchanged() {
     let program = Program::new();
     let all = corpus(20);
     let ring = program.ring("ring.pgp", &all);

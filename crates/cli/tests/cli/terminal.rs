@@ -61,7 +61,7 @@ const SLOWLY: &str =
     "(head -c 30 sealed; sleep 1.6; tail -c +31 sealed) | $T decrypt --passphrase-file pw";
 
 #[test]
-fn a_message_on_a_terminal_is_seen_to_its_end() {
+fn a_message_on_a_terminal_is_shown_completely() {
     let program = with_message();
     for command in ["$T decrypt --passphrase-file pw sealed", SLOWLY] {
         let Some(shown) = on_terminal(&program, 80, command) else { return };
@@ -92,7 +92,7 @@ fn progress_fits_the_terminal_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn whoever_is_to_type_the_input_is_told() {
+fn a_command_that_reads_the_terminal_says_so() {
     let program = Program::new();
     let Some(shown) = on_terminal(&program, 80, "$T pack -o out") else { return };
     assert!(shown.contains("Reading from the terminal"), "{shown:?}");
@@ -101,7 +101,7 @@ fn whoever_is_to_type_the_input_is_told() {
 }
 
 #[test]
-fn the_question_for_a_passphrase_names_the_owner_of_the_key() {
+fn the_passphrase_prompt_names_the_owner_of_the_key() {
     let user = User::new();
     user.generate("dana", "--passphrase-file pw");
     let command = "timeout --foreground 2 $T sign plain -o s || true";
@@ -110,7 +110,7 @@ fn the_question_for_a_passphrase_names_the_owner_of_the_key() {
 }
 
 #[test]
-fn a_build_says_its_steps_in_a_log() {
+fn build_logs_its_steps() {
     let program = Program::new();
     let ring = program.ring("ring.pgp", &corpus(3));
     let output = program.run(&["build", ring.to_str().unwrap()]);
@@ -159,7 +159,7 @@ fn a_listing_on_a_terminal_has_a_line_for_each_certificate() {
 }
 
 #[test]
-fn colour_is_where_it_is_wanted() {
+fn colour_follows_the_options_and_the_environment() {
     let program = filled(2);
     let is_coloured =
         |command: &str| on_terminal(&program, 80, command).map(|s| s.contains('\x1b'));
@@ -179,7 +179,7 @@ fn colour_is_where_it_is_wanted() {
 }
 
 #[test]
-fn a_pager_is_used_where_one_is_set() {
+fn listings_use_the_pager_if_one_is_set() {
     let program = filled(3);
     let pager = "PAGER='sed s/^/paged:/'";
     let Some(shown) = on_terminal(&program, 80, &format!("{pager} $T list")) else { return };
@@ -223,7 +223,7 @@ fn in_parts(program: &Program, limit: u64, args: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_listing_goes_on_where_it_has_ended() {
+fn a_listing_resumes_after_its_token() {
     let program = filled(10);
     let whole = |args: &[&str]| in_parts(&program, 100, args);
     let some = whole(&[])[3].clone();
@@ -262,7 +262,7 @@ fn a_listing_goes_on_where_it_has_ended() {
 }
 
 #[test]
-fn show_has_signatures_under_what_they_are_on() {
+fn show_groups_signatures_under_their_user_id_or_key() {
     let program = filled(20);
     for fingerprint in program.contents().keys() {
         let fingerprint = fingerprint.to_string();
@@ -295,7 +295,7 @@ fn show_has_signatures_under_what_they_are_on() {
 }
 
 #[test]
-fn inspect_speaks_words() {
+fn inspect_names_recipients_and_algorithms() {
     let user = User::new();
     let alice = user.generate("alice", "--no-passphrase");
     user.ok("encrypt --to alice@example.org --trust-model always -o sealed plain");
@@ -320,7 +320,7 @@ fn inspect_speaks_words() {
 }
 
 #[test]
-fn the_keys_of_gpg_agent_are_told_of() {
+fn key_list_and_import_mention_the_keys_of_gpg_agent() {
     let user = User::new();
     let none = user.run("key list");
     assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");

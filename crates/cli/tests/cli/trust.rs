@@ -440,7 +440,7 @@ fn compare(
 }
 
 #[test]
-fn every_user_id_of_the_arch_keyring_is_as_valid_as_gpg_says() {
+fn user_ids_of_the_arch_keyring_have_the_validity_that_gpg_computes() {
     let seeds = [(1, [1, 10, 10]), (2, [2, 10, 10]), (3, [3, 10, 10])];
     if let Some(mistaken) = compare(ARCH, "2.2", &seeds, seeds.len()) {
         assert!(mistaken > 0, "gpg makes no mistakes any more: the rules for them can go");
@@ -448,13 +448,13 @@ fn every_user_id_of_the_arch_keyring_is_as_valid_as_gpg_says() {
 }
 
 #[test]
-fn every_user_id_of_the_debian_keyring_is_as_valid_as_gpg_says() {
+fn user_ids_of_the_debian_keyring_have_the_validity_that_gpg_computes() {
     compare(DEBIAN, "2.2", &[1, 2, 3].map(|seed| (seed, [3, 60, 137])), 1);
 }
 
 /// Hundreds of letters are others than in 2.2: certifications with SHA-1 count for nothing.
 #[test]
-fn every_user_id_of_the_debian_keyring_is_as_valid_as_gpg_2_4_says() {
+fn user_ids_of_the_debian_keyring_have_the_validity_of_gpg_2_4() {
     compare(DEBIAN, "2.4", &[(1, [3, 60, 137])], 0);
 }
 
@@ -464,7 +464,7 @@ fn entries(list: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn ownertrust_goes_to_gpg_and_back() {
+fn owner_trust_is_exchanged_with_gpg() {
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
     let text: String =
@@ -505,7 +505,7 @@ fn make_keys<const N: usize>(gpg: &Gpg, user_ids: [&str; N]) -> Option<[String; 
 }
 
 #[test]
-fn a_path_names_those_who_certified() {
+fn a_trust_path_names_the_certifiers() {
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
     let user_ids =
@@ -536,7 +536,7 @@ fn a_path_names_those_who_certified() {
 }
 
 #[test]
-fn a_conflict_is_shown_and_decided_and_gpg_reads_the_decision() {
+fn a_tofu_conflict_is_shown_and_gpg_reads_the_decision() {
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
     let user_ids =
@@ -588,7 +588,7 @@ fn a_conflict_is_shown_and_decided_and_gpg_reads_the_decision() {
 }
 
 #[test]
-fn the_reasons_are_said_and_conflicts_come_first() {
+fn trust_shows_reasons_and_lists_conflicts_first() {
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
     let user_ids = [
@@ -653,7 +653,7 @@ fn the_reasons_are_said_and_conflicts_come_first() {
 }
 
 #[test]
-fn what_is_signed_as_one_address_is_seen_of_that_one_as_by_gpg() {
+fn a_signature_counts_for_the_address_of_its_signer_as_in_gpg() {
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
     let Some([alice]) = make_keys(&gpg, ["Alice <alice@example.org>"]) else { return };
@@ -702,7 +702,7 @@ fn tofu_address(user_id: &str) -> String {
 }
 
 #[test]
-fn processes_that_record_at_once_lose_nothing() {
+fn concurrent_records_of_signatures_lose_nothing() {
     const EACH: usize = 10;
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
@@ -734,7 +734,7 @@ fn processes_that_record_at_once_lose_nothing() {
 }
 
 #[test]
-fn what_is_in_the_configuration_holds_unless_a_command_says_otherwise() {
+fn options_override_the_configuration() {
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
     let user_ids = ["Alice <alice@example.org>", "Mallory <alice@example.org>"];
@@ -788,7 +788,7 @@ fn recorded(program: &Program) -> (String, String) {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_changes_nothing() {
+fn unreadable_input_is_reported_and_changes_nothing() {
     let program = Program::new();
     let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
     let user_ids = ["Alice <alice@example.org>", "Mallory <alice@example.org>"];

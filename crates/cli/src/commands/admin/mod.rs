@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_fingerprints_are_taken() {
+    fn admin_commands_require_whole_fingerprints() {
         let whole = "0123456789ABCDEF0123456789ABCDEF01234567";
         assert_eq!(whole.parse::<Digits>().unwrap().to_string(), whole);
         assert_eq!(format!("0x{}", whole.to_lowercase()).parse(), whole.parse::<Digits>());

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_ports_are_told_apart() {
+    fn addresses_split_into_host_and_port() {
         let cases = [
             ("keys.example.org", "keys.example.org:11370"),
             ("Keys.Example.org:80", "keys.example.org:80"),

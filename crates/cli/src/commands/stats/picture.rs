@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_rare_is_one_bar() {
+    fn rare_values_fold_into_one_bar() {
         let counts: BTreeMap<String, u64> =
             (1..=12u64).map(|n| (format!("rsa{n}"), if n == 3 { 900 } else { n })).collect();
         let ranked = ranked(&counts);
