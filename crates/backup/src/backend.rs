@@ -1,0 +1,62 @@
+//! Storage for the objects of a repository.
+
+use crate::error::Result;
+
+/// An object as the storage lists it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Object {
+    /// The name, with its folder.
+    pub name: String,
+    /// The length in octets.
+    pub bytes: u64,
+}
+
+/// A place for named, immutable objects. Names have `/` between folders, and no leading one.
+///
+/// Errors name the object.
+pub trait Backend: Send + Sync {
+    /// Creates an object from its parts, one after the other, if there is none of this name.
+    ///
+    /// An object appears whole or not at all. It is durable after the next [`Self::sync`].
+    ///
+    /// # Errors
+    ///
+    /// [`Exists`](crate::BackupError::Exists) if the name is taken; errors of the storage.
+    fn put(&self, name: &str, parts: &[&[u8]]) -> Result<()>;
+
+    /// Returns when all objects that [`Self::put`] created are durable, with their names.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    fn sync(&self) -> Result<()>;
+
+    /// The content of an object of at most `limit` octets.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`](crate::BackupError::Missing); [`Damaged`](crate::BackupError::Damaged) if it is larger; errors of the
+    /// storage.
+    fn get(&self, name: &str, limit: u64) -> Result<Vec<u8>>;
+
+    /// `length` octets of an object from `offset` on; fewer where the object ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`](crate::BackupError::Missing); errors of the storage.
+    fn get_range(&self, name: &str, offset: u64, length: u64) -> Result<Vec<u8>>;
+
+    /// All objects in a folder and its folders, in no particular order. A folder that is not there is empty.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    fn list(&self, folder: &str) -> Result<Vec<Object>>;
+
+    /// Deletes an object. One that is not there is no error.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    fn delete(&self, name: &str) -> Result<()>;
+}

@@ -1,0 +1,102 @@
+//! Entries of a tree: what a snapshot knows of one path.
+
+use crate::id::Id;
+
+/// What a snapshot has at a path.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// The path without a leading slash.
+    pub path: Vec<u8>,
+    /// The object at the path.
+    pub node: Node,
+}
+
+/// An object of a file system.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Node {
+    /// A regular file.
+    File {
+        /// Permissions, owner, time.
+        meta: Meta,
+        /// The length in octets.
+        size: u64,
+        /// The content in order; the lengths sum to `size`.
+        content: Vec<Part>,
+    },
+    /// A directory.
+    Directory(Meta),
+    /// A symbolic link.
+    Symlink {
+        /// Permissions, owner, time.
+        meta: Meta,
+        /// The target, as it stands in the link.
+        target: Vec<u8>,
+    },
+    /// A further name of an earlier entry that is not a directory.
+    HardLink {
+        /// The path of the first name.
+        first: Vec<u8>,
+    },
+    /// A block or character device.
+    Device {
+        /// Permissions, owner, time.
+        meta: Meta,
+        /// A block device; else a character device.
+        block: bool,
+        /// The major number.
+        major: u32,
+        /// The minor number.
+        minor: u32,
+    },
+    /// A FIFO.
+    Fifo(Meta),
+}
+
+/// Permissions, owner, time and extended attributes.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Meta {
+    /// Permissions, set-user-ID, set-group-ID, sticky: 12 bits.
+    pub mode: u16,
+    /// The number of the owner.
+    pub uid: u32,
+    /// The number of the group.
+    pub gid: u32,
+    /// The time of the last change of the content.
+    pub mtime: Time,
+    /// Extended attributes with their names, sorted by name.
+    pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A time of a file.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Time {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// Nanoseconds after that, below 10^9.
+    pub nanoseconds: u32,
+}
+
+/// A part of the content of a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Part {
+    /// The content itself, for small files.
+    Inline(Vec<u8>),
+    /// A range of a data chunk.
+    Data {
+        /// The chunk.
+        id: Id,
+        /// Where the range starts in the plaintext of the chunk.
+        offset: u64,
+        /// The length of the range in octets.
+        length: u64,
+    },
+    /// Zeros that the file does not store.
+    Hole(u64),
+    /// A chunk with further parts.
+    List {
+        /// The chunk.
+        id: Id,
+        /// The length of the content that the chunk stands for, in octets.
+        length: u64,
+    },
+}

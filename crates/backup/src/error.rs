@@ -1,0 +1,79 @@
+//! Errors of a backup.
+
+use std::io;
+
+use talaria_message::MessageError;
+
+/// The result of an operation on a repository.
+pub(crate) type Result<T> = std::result::Result<T, BackupError>;
+
+/// An error of a repository or of the files that are backed up or restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The storage does not have the object.
+    #[error("{name} is missing in the repository")]
+    Missing {
+        /// The name of the object.
+        name: String,
+    },
+    /// The storage already has an object of this name.
+    #[error("{name} already exists in the repository")]
+    Exists {
+        /// The name of the object.
+        name: String,
+    },
+    /// An object is not what its name, its signature or the format says.
+    #[error("{name} is damaged or was changed: {why}")]
+    Damaged {
+        /// The name of the object.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+    /// The repository, or a part of it, has a format that this version does not know.
+    #[error("{name} has a newer format: {found}; upgrade talaria to read it")]
+    Newer {
+        /// The name of the object.
+        name: String,
+        /// The first line of the object.
+        found: String,
+    },
+    /// The configuration does not allow the operation, or the repository is not the expected one.
+    #[error("{0}")]
+    Refused(String),
+    /// The storage failed.
+    #[error("{name}: {source}")]
+    Storage {
+        /// The name of the object or folder.
+        name: String,
+        /// The error of the storage.
+        source: io::Error,
+    },
+    /// A file that is backed up or restored failed.
+    #[error("{path}: {source}")]
+    File {
+        /// The path, escaped.
+        path: String,
+        /// The error of the file system.
+        source: io::Error,
+    },
+    /// The caller cancelled the operation.
+    #[error("cancelled")]
+    Cancelled,
+    /// An OpenPGP operation on an object failed.
+    #[error("{name}: {source}")]
+    Message {
+        /// The name of the object.
+        name: String,
+        /// The error of the OpenPGP operation.
+        source: MessageError,
+    },
+}
+
+impl BackupError {
+    /// Damage of the object `name`.
+    pub(crate) fn damaged(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Damaged { name: name.into(), why: why.into() }
+    }
+}

@@ -1,0 +1,5 @@
+//! What touches the file system.
+
+mod folder;
+
+pub use folder::Folder;

@@ -1,0 +1,166 @@
+//! Identifiers: keyed hashes of content, and the secret they depend on.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zeroize::Zeroizing;
+
+use crate::error::{BackupError, Result};
+
+/// The domain of the key of identifiers.
+const DOMAIN: &str = "talaria backup 1 identifiers";
+
+/// What an identifier names. The kind is part of the hash, so a file with the text of a tree is no tree.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    /// A part of a file, or several small files one after the other.
+    Data = 0,
+    /// Content references.
+    List = 1,
+    /// Entries, or references to trees.
+    Tree = 2,
+    /// The text of a snapshot.
+    Snapshot = 3,
+}
+
+impl Kind {
+    /// The name of the kind in line text.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::List => "list",
+            Self::Tree => "tree",
+            Self::Snapshot => "snapshot",
+        }
+    }
+
+    /// The kind of chunk with this name. A snapshot is not a chunk.
+    pub(crate) fn of_chunk(name: &str) -> Option<Self> {
+        [Self::Data, Self::List, Self::Tree].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A keyed BLAKE3 hash of a kind and plaintext.
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Id(pub [u8; 32]);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Id {
+    type Err = BackupError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refused = || {
+            BackupError::Refused(format!(
+                "\"{text}\" is no identifier: 64 lower-case hexadecimal digits"
+            ))
+        };
+        Ok(Self(from_hex(text).ok_or_else(refused)?))
+    }
+}
+
+/// The name of a repository: 16 random octets.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RepositoryId(pub [u8; 16]);
+
+impl fmt::Display for RepositoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+impl FromStr for RepositoryId {
+    type Err = BackupError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refused = || {
+            BackupError::Refused(format!(
+                "\"{text}\" is no repository id: 32 lower-case hexadecimal digits"
+            ))
+        };
+        Ok(Self(from_hex(text).ok_or_else(refused)?))
+    }
+}
+
+/// The secret that all readers and clients of a repository share.
+#[derive(Clone)]
+pub struct GroupSecret(pub Zeroizing<[u8; 32]>);
+
+/// Computes identifiers.
+#[derive(Clone)]
+pub struct Identifiers {
+    key: Zeroizing<[u8; 32]>,
+}
+
+impl Identifiers {
+    /// The identifiers of a repository.
+    #[must_use]
+    pub fn new(group: &GroupSecret, repository: RepositoryId) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(DOMAIN);
+        hasher.update(&*group.0).update(&repository.0);
+        Self { key: Zeroizing::new(*hasher.finalize().as_bytes()) }
+    }
+
+    /// The identifier of `plain`.
+    #[must_use]
+    pub fn of(&self, kind: Kind, plain: &[u8]) -> Id {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&[kind as u8]).update(plain);
+        Id(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
+
+/// The octets of exactly `2 * N` lower-case hexadecimal digits.
+pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let text = text.as_bytes();
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut out = [0; N];
+    for (out, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
+        *out = value(pair[0])? << 4 | value(pair[1])?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_depends_on_kind_content_secret_and_repository() {
+        let group = |octet| GroupSecret(Zeroizing::new([octet; 32]));
+        let ids = Identifiers::new(&group(1), RepositoryId([2; 16]));
+        let id = ids.of(Kind::Data, b"text");
+        assert_eq!(id, ids.of(Kind::Data, b"text"));
+        assert_ne!(id, ids.of(Kind::Tree, b"text"));
+        assert_ne!(id, ids.of(Kind::Data, b"texts"));
+        assert_ne!(id, Identifiers::new(&group(2), RepositoryId([2; 16])).of(Kind::Data, b"text"));
+        assert_ne!(id, Identifiers::new(&group(1), RepositoryId([3; 16])).of(Kind::Data, b"text"));
+        assert_eq!(id.to_string().parse::<Id>().unwrap(), id);
+        assert!(id.to_string().to_uppercase().parse::<Id>().is_err());
+    }
+}

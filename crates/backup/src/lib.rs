@@ -1,0 +1,18 @@
+//! Encrypted, deduplicated backup in packs that are ordinary OpenPGP messages.
+//!
+//! The byte-level description of a repository is `docs/formats/backup.md`. The modules at the top of this crate
+//! are pure: storage is a [`Backend`], and times and keys are arguments. Only the modules in `files`
+//! (walking, restoring, the local folder) touch the file system.
+
+mod backend;
+mod entry;
+mod error;
+mod files;
+mod id;
+mod text;
+
+pub use backend::{Backend, Object};
+pub use entry::{Entry, Meta, Node, Part, Time};
+pub use error::BackupError;
+pub use files::Folder;
+pub use id::{GroupSecret, Id, Identifiers, Kind, RepositoryId};
