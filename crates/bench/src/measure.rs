@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_an_error_with_what_was_said() {
+    fn the_error_of_a_failed_program_has_its_output() {
         let run = Run::new("sh").args(["-c", "echo so it is >&2; exit 3"]);
         match run.measure() {
             Err(BenchError::Failed { stderr, .. }) => assert_eq!(stderr, "so it is"),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_stopped() {
+    fn a_program_that_runs_too_long_is_killed() {
         let run = Run::new("sleep").arg("100").within(Duration::from_millis(50));
         assert!(matches!(run.measure(), Err(BenchError::Endless { .. })));
     }

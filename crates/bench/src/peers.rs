@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_what_programs_say() {
+    fn versions_are_parsed_from_the_output_of_programs() {
         for (said, version) in [
             ("gpg (GnuPG) 2.2.40", Version(2, 2)),
             ("gpg (GnuPG) 2.4.8-unknown", Version(2, 4)),
@@ -109,7 +109,7 @@ mod tests {
 
     /// Debian 12 has gosop of November 2022, which knows no profiles.
     #[test]
-    fn what_is_too_old_or_too_new_is_named_with_its_version() {
+    fn errors_name_the_version_of_an_unsuitable_program() {
         let (first, end) = (Version(1, 1), Version(2, 0));
         assert_eq!(check("gosop 1.1.0", first, end), Ok(()));
         assert_eq!(check("gosop 1.9.0", first, end), Ok(()));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_break_out_of_the_document() {
+    fn names_cannot_break_out_of_the_svg() {
         let panel = Panel::new(Body::Bars(bars(Scale::Linear))).titled("a < b", "\"c\"");
         let svg =
             Picture { title: "x & y".into(), panels: vec![panel], ..Picture::default() }.svg();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_long_as_their_figures_are_large() {
+    fn the_length_of_a_bar_is_proportional_to_its_figure() {
         let draw = |scale| {
             let panels = vec![Panel::new(Body::Bars(bars(scale)))];
             Picture { panels, ..Picture::default() }.svg()

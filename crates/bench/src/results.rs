@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_is_loaded_and_drawn_the_same_again() {
+    fn saved_results_load_and_draw_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let mut table = Table::new("Keys", &["work", "talaria\nCPU s", "gpg 2.2\nCPU s"]);
         table.note("On a keyring.");

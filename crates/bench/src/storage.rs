@@ -324,7 +324,7 @@ mod tests {
 
     /// Every column has a figure, also for a set that is too small for the whole mix.
     #[test]
-    fn all_work_is_measured() {
+    fn storage_measures_every_operation() {
         let folder = tempfile::tempdir().unwrap();
         let options = StorageOptions {
             certs: Generate { count: 300, ..Generate::default() },

@@ -26,7 +26,7 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_cores() {
 }
 
 #[test]
-fn a_certificate_is_the_same_in_a_small_set_and_in_a_large_one() {
+fn a_generated_certificate_does_not_depend_on_the_size_of_the_set() {
     let all = bytes(&options("small", 300));
     let part = bytes(&Generate { first: 150, count: 40, ..options("small", 0) });
     let at = all.windows(100).position(|window| window == &part[..100]).unwrap();
@@ -55,7 +55,7 @@ fn all_self_signatures_are_good() {
 
 /// Certificates of the profiles have about the sizes that their documentation gives.
 #[test]
-fn sizes_are_those_of_the_profiles() {
+fn generated_sizes_match_the_profiles() {
     for (profile, count, range) in
         [("small", 2000, 850..1250), ("ring", 60, 17_000..40_000), ("ed25519", 200, 400..500)]
     {

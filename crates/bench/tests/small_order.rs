@@ -164,7 +164,7 @@ fn store() -> Store {
 /// verification refuses. Before, that depended on the other certificates in the file, and `check` called the
 /// store damaged.
 #[test]
-fn small_order_components_in_a_certificate_have_one_verdict_whatever_the_neighbours() {
+fn small_order_verdicts_do_not_depend_on_the_batch() {
     let hostile = hostile();
     assert!(hostile.iter().any(|made| made.1) && hostile.len() > 100);
     let parsed: Vec<Cert> = hostile.iter().map(|made| Cert::parse(&made.0).unwrap()).collect();
@@ -219,7 +219,7 @@ fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<bool>> {
 /// With proper keys gpg's verdict is ours, whatever R is. With others it is good for other signatures than
 /// those for which the equation holds, and ours is bad.
 #[test]
-fn what_gpg_calls_bad_is_never_good() {
+fn a_signature_that_gpg_calls_bad_is_never_good() {
     let hostile = hostile();
     let raw: Vec<_> = hostile.iter().map(|made| made.0.clone()).collect();
     let Some(gpg) = by_gpg(&raw) else {
