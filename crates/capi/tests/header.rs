@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// After a change: `TALARIA_WRITE=1 cargo test -p talaria-capi --test header`.
 #[test]
-fn the_header_is_that_of_the_sources() {
+fn the_header_agrees_with_the_sources() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let bindings = cbindgen::generate_with_config(root, config).unwrap();
