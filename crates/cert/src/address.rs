@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_found_where_gnupg_finds_them() {
+    fn addresses_in_user_ids_equal_those_of_gnupg() {
         let cases = [
             ("Alice <Alice@Example.ORG>", Some("alice@example.org")),
             ("alice@example.org", Some("alice@example.org")),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn gnupg_names_what_has_no_address_by_its_text() {
+    fn a_user_id_without_an_address_is_named_by_its_text() {
         for (user_id, expected) in [
             ("Alice <Alice@Example.org>", "alice@example.org"),
             ("ALICE@example.org", "alice@example.org"),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_forms_of_an_international_domain_are_one() {
+    fn unicode_and_punycode_domains_are_equal() {
         for (one, other) in [
             ("user@bücher.example", "user@xn--bcher-kva.example"),
             ("user@Bücher.EXAMPLE", "user@XN--Bcher-KVA.example"),
@@ -338,7 +338,7 @@ mod tests {
     /// Pairs of different domains: a mapping such as that of browsers for typed addresses turns the first into the
     /// second.
     #[test]
-    fn nothing_is_mapped_into_the_domain_of_somebody_else() {
+    fn no_mapping_turns_one_domain_into_another() {
         for (attack, victim) in [
             ("support@ban\u{212a}.example", "support@bank.example"),
             ("support@ba\u{ad}nk.example", "support@bank.example"),
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_are_no_text_are_kept() {
+    fn octets_that_are_not_utf_8_are_kept() {
         let latin = Address::of_user_id(b"Andr\xe9 <andr\xe9@caf\xe9.EXAMPLE>").unwrap();
         assert_eq!(latin.as_bytes(), b"andr\xe9@caf\xe9.example");
         assert_eq!(latin.to_str(), None);

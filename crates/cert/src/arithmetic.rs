@@ -241,7 +241,7 @@ mod tests {
     /// OpenSSL and the equation for other sizes give the same verdict on a signature, and on a signature
     /// with an additional octet.
     #[test]
-    fn dsa_has_one_verdict_whichever_way_it_is_computed() {
+    fn both_implementations_of_dsa_give_the_same_verdict() {
         let key: Dsa<Private> = Dsa::generate(1024).unwrap();
         let pkey = PKey::from_dsa(key.clone()).unwrap();
         let public = [key.p(), key.q(), key.g(), key.pub_key()].map(BigNumRef::to_vec);

@@ -273,20 +273,20 @@ mod tests {
 
         /// Reading any text ends without a panic.
         #[test]
-        fn any_text_is_read(text: Vec<u8>) {
+        fn armor_of_any_text_can_be_read(text: Vec<u8>) {
             decode(&[b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n", &text[..]].concat());
         }
     }
 
     #[test]
-    fn a_damaged_block_is_named_by_its_line_and_the_next_one_is_read() {
+    fn damage_has_a_line_number_and_the_next_block_is_read() {
         let good = enarmor(b"second");
         let text = format!("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n*bad*\n{good}");
         assert_eq!(decode(text.as_bytes()), (b"\0\0\0second".to_vec(), vec![4]));
     }
 
     #[test]
-    fn an_endless_line_takes_no_memory() {
+    fn an_endless_line_uses_bounded_memory() {
         let text =
             b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n".chain(io::repeat(b'A').take(1 << 24));
         let mut armor = Armor::new(io::BufReader::new(text));

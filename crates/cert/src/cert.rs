@@ -404,7 +404,7 @@ mod tests {
 
         /// The union contains the packets of both copies, and no others.
         #[test]
-        fn union_is_that_of_the_sets(a in copy(), b in copy()) {
+        fn the_union_has_the_components_of_both(a in copy(), b in copy()) {
             let joined = a.union(&b);
             let expected = set(a.as_bytes()).union(&set(b.as_bytes())).copied().collect();
             prop_assert_eq!(set(joined.as_bytes()), expected);
@@ -433,7 +433,7 @@ mod tests {
 
     /// Packets of three octets each must not take a hundred octets of memory each without limit.
     #[test]
-    fn a_certificate_of_too_many_packets_is_refused_by_name() {
+    fn the_refusal_of_too_many_packets_names_the_certificate() {
         let mut raw = Vec::new();
         packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
         raw.extend(std::iter::repeat_n([0xc2, 0], PACKETS_MAX - 1).flatten());

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_agree_with_the_calendar() {
         let cases = [
             (0, (1970, 1, 1)),
             (951_782_400, (2000, 2, 29)),

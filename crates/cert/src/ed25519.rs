@@ -339,7 +339,7 @@ mod tests {
 
     /// Small-order components that cancel each other within a batch.
     #[test]
-    fn components_of_small_order_do_not_hide_behind_each_other() {
+    fn small_order_components_that_cancel_each_other_are_found() {
         for torsion in EIGHT_TORSION {
             let made: Vec<_> = (0..100)
                 .map(|seed| {
@@ -355,7 +355,7 @@ mod tests {
 
     /// Many signatures by one key, as on documents: the product of the key is shared, and the proof is cached.
     #[test]
-    fn a_key_is_proved_once_and_not_for_another() {
+    fn the_cached_proof_for_a_key_holds_for_that_key_only() {
         let torsion = EIGHT_TORSION[4];
         for (a, is_free) in [(EdwardsPoint::identity(), true), (torsion, false)] {
             let key = Arc::new(PublicKey::read(&signed(9, a, a).0).unwrap());
@@ -428,7 +428,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn canonical_is_what_compression_gives(octets: [u8; 32]) {
+        fn an_encoding_is_canonical_if_compression_gives_it(octets: [u8; 32]) {
             if let Some(expected) = compressed(&octets) {
                 prop_assert_eq!(is_canonical(&octets), expected);
             }

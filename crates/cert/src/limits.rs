@@ -496,7 +496,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_too_many_components_the_known_ones_stay() {
+    fn known_components_stay_if_there_are_too_many() {
         let own = |time| signature(0x13, time, OWN, b"");
         let known = cert(&[user_id(b"z owner", vec![own(1)])]);
         let verdicts = judged(&known, &[own(1)]);
@@ -510,7 +510,7 @@ pub(crate) mod tests {
 
     /// Components known to have no good self-signature take no room from the owner's new components.
     #[test]
-    fn components_that_are_known_to_be_nobodys_do_not_count() {
+    fn components_known_to_be_unsigned_do_not_count() {
         let own = |time| signature(0x13, time, OWN, b"");
         let here = cert(&[user_id(b"a", vec![own(9)]), user_id(b"owner", vec![own(1)])]);
         let verdicts = judged(&here, &[own(1)]);
@@ -521,7 +521,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn signatures_are_bounded_by_who_makes_them() {
+    fn each_signer_has_a_limit_of_signatures() {
         let other = |signer, time, kind| signature(kind, time, signer, b"");
         let whole = cert(&[
             user_id(
@@ -552,7 +552,7 @@ pub(crate) mod tests {
     /// Third-party signatures of least weight are dropped first. The owner's signatures are not dropped
     /// for their length.
     #[test]
-    fn signatures_of_others_make_room_where_bytes_are_short() {
+    fn third_party_signatures_are_dropped_first_to_save_bytes() {
         let own = signature(0x13, 1, OWN, &[0; 100]);
         let others: Vec<_> = (1..=10).map(|n| signature(0x10, n, 7, &[0; 100])).collect();
         let plain = cert(&[user_id(b"one", vec![own.clone()])]);
@@ -569,7 +569,7 @@ pub(crate) mod tests {
     /// Signatures whose component is already dropped for the number of components do not count as saved
     /// bytes.
     #[test]
-    fn what_goes_with_its_component_makes_no_room_twice() {
+    fn signatures_of_a_dropped_component_save_no_bytes_twice() {
         let others =
             |n: u32| vec![signature(0x10, n, 7, &[0; 100]), signature(0x10, n, 8, &[0; 100])];
         let whole = cert(&[user_id(b"one", others(5)), user_id(b"two", others(1))]);
@@ -642,7 +642,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_revocation_is_taken_at_every_limit() {
+    fn a_revocation_is_accepted_at_every_limit() {
         let good: Vec<_> = (1..=5).map(|time| signature(0x13, 90 + time, OWN, b"good")).collect();
         let known = cert(&[user_id(b"one", good.clone())]);
         let verdicts = judged(&known, &good);
@@ -669,7 +669,7 @@ pub(crate) mod tests {
 
     /// Kept but useless signatures are dropped first if there are too many bytes.
     #[test]
-    fn noise_makes_room_for_what_the_owner_adds() {
+    fn noise_is_dropped_to_make_room_for_the_owner() {
         let good = signature(0x13, 1, OWN, b"good");
         let bad: Vec<_> = (0..3).map(|n| signature(0x13, 9, OWN, &[n; 100])).collect();
         let here = cert(&[
@@ -688,7 +688,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn bad_signatures_and_what_nobody_signed_are_few() {
+    fn bad_signatures_and_unsigned_components_are_limited() {
         let good = signature(0x13, 1, OWN, b"good");
         let bad: Vec<_> = (0..9).map(|n| signature(0x13, 2, OWN, &[n])).collect();
         let names: Vec<Vec<u8>> = (0..9u8).map(|n| vec![n]).collect();
@@ -770,7 +770,7 @@ pub(crate) mod tests {
     proptest! {
         /// The result is within the limits and a subset of the input, and a second run changes nothing.
         #[test]
-        fn within_is_within_and_idempotent(
+        fn applying_the_limits_twice_equals_applying_them_once(
             here in any_cert(), more in any_cert(), limits in any_limits(), is_known: bool,
         ) {
             let verdicts = any_verdicts(&here);
@@ -793,7 +793,7 @@ pub(crate) mod tests {
 
         /// Good self-signatures stay in all cases, up to the limits on their own number and length.
         #[test]
-        fn good_signatures_stay(here in any_cert(), more in any_cert(), limits in any_limits()) {
+        fn good_signatures_are_kept(here in any_cert(), more in any_cert(), limits in any_limits()) {
             let limits = Limits { packet_bytes: usize::MAX, ..limits };
             let verdicts = any_verdicts(&here);
             let good = verdicts.iter().filter(|&&verdict| verdict == Verdict::Good).count();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_good_signature_is_on_is_given_out() {
+    fn only_components_with_a_good_signature_are_served() {
         let good = signature(0x13, 1, OWN, b"good");
         let other = signature(0x10, 9, 7, b"");
         let verdicts = [
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_given_out_if_the_operator_wants_that() {
+    fn attributes_are_served_if_the_operator_enables_them() {
         let good = signature(0x13, 1, OWN, b"");
         let whole = cert(&[(Tag::USER_ATTRIBUTE, b"photo", vec![good])]);
         assert_eq!(whole.served(&[Verdict::Good], ALL), None);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_signer_the_newest_and_its_newest_revocation_are_given_out() {
+    fn the_newest_certification_and_revocation_of_each_signer_are_served() {
         let good = signature(0x13, 1, OWN, b"");
         let of = |kind, time, signer| signature(kind, time, signer, b"");
         let whole = cert(&[
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn local_signatures_stay_here() {
+    fn local_signatures_are_never_served() {
         let good = signature(0x13, 1, OWN, b"");
         let whole = cert(&[
             (Tag::USER_ID, b"a", vec![good.clone(), local(0x13, OWN), local(0x10, 7)]),
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_given_out_is_cut_no_further(
+        fn selecting_the_served_part_twice_changes_nothing(
             whole in any_cert(), foreign_signatures in 0usize..8, attributes: bool,
         ) {
             let serving = Serving { foreign_signatures, attributes };

@@ -324,7 +324,7 @@ mod tests {
 
         /// Random bytes are processed without a panic.
         #[test]
-        fn any_bytes_end(bytes: Vec<u8>, batch in 1usize..100) {
+        fn splitting_ends_on_any_bytes(bytes: Vec<u8>, batch in 1usize..100) {
             split(&bytes, batch);
         }
 
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_oversized_packet_is_passed_over_without_being_held() {
+    fn an_oversized_packet_is_skipped_without_buffering() {
         let mut input = ring(&[vec![10]]);
         input.extend_from_slice(&[0xcd, 0xff, 0x06, 0x40, 0, 0]);
         let body = 0x0640_0000u64;

@@ -118,7 +118,7 @@ mod tests {
     proptest! {
         /// The signed part, the digest prefix and the numbers stay. A second run changes nothing.
         #[test]
-        fn what_is_signed_stays(
+        fn the_signed_part_is_kept(
             hashed in proptest::collection::vec(any::<u8>(), 0..40),
             unhashed in proptest::collection::vec(any::<u8>(), 0..400),
             version in prop_oneof![Just(4u8), Just(6)],

@@ -51,7 +51,7 @@ mod tests {
 
     /// The example in the draft.
     #[test]
-    fn web_keys_are_named_as_the_draft_does() {
+    fn web_key_names_equal_those_in_the_draft() {
         assert_eq!(web_key_hash("Joe.Doe"), "iy9q119eutrkn8s1mk4r39qejnbu3n5q");
     }
 }

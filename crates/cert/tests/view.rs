@@ -24,7 +24,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn hockeypuck_stored_what_its_view_has() {
+fn the_hockeypuck_view_has_the_digests_that_hockeypuck_stored() {
     let mut measured = DIGESTS.lines().filter(|line| !line.starts_with('#'));
     for cert in certs(KEYRING) {
         let line = measured.next().unwrap();
@@ -58,7 +58,7 @@ fn check_laws(cert: &Cert) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn a_view_is_a_part_of_the_certificate_and_sees_all_of_itself() {
+fn a_view_is_a_subset_and_its_own_view() {
     for cert in certs(KEYRING) {
         check_laws(&cert).unwrap();
     }
@@ -132,7 +132,7 @@ proptest! {
 
     /// Any certificate that we can read has its views, however broken it is.
     #[test]
-    fn the_laws_hold_for_damaged_certificates(
+    fn the_laws_of_views_hold_for_damaged_certificates(
         which in 0usize..1 << 16,
         damages in prop::collection::vec(damage(), 1..4),
     ) {
