@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_lies_where_the_draft_says() {
+    fn the_path_of_a_certificate_equals_that_in_the_draft() {
         let base = tempfile::tempdir().unwrap();
         let cert = cert(1, &["Alice"]);
         assert!(!is_certd(base.path()));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_joined() {
+    fn copies_of_a_certificate_are_merged() {
         let base = tempfile::tempdir().unwrap();
         write_certd(base.path(), &[cert(1, &["a"]), cert(2, &[]), cert(1, &["b"])]).unwrap();
         write_certd(base.path(), &[cert(1, &["c"])]).unwrap();

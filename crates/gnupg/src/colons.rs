@@ -480,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_becomes_one_field() {
+    fn text_cannot_leave_its_field() {
         let mut out = Vec::new();
         sanitized(&mut out, b"a:b\\c\nd\0e\x07\x7f\xc3\xa9");
         assert_eq!(out, b"a\\x3ab\\x5cc\\nd\\0e\\x07\\x7f\xc3\xa9");

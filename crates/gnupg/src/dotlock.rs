@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_held_by_one_and_given_back() {
+    fn a_lock_has_one_holder_and_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pubring.kbx");
         let held = Dotlock::take(&path).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_lock_is_taken_away() {
+    fn a_stale_lock_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pubring.kbx");
         let lock = folder.path().join("pubring.kbx.lock");

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn only_certificates_come_out() {
+    fn only_certificates_are_read() {
         let mut deleted = plain(b"gone");
         deleted[4] = kind::EMPTY;
         let mut x509 = plain(b"other");
@@ -483,7 +483,7 @@ mod tests {
 
     /// A flipped bit, whichever, loses no more than the blobs around it.
     #[test]
-    fn flips_stay_local() {
+    fn a_flipped_bit_damages_one_blob_only() {
         let blobs: Vec<_> = (0..12).map(|n| plain(&[n; 60])).collect();
         let good = keybox(&blobs);
         for at in 0..good.len() * 8 {
@@ -503,7 +503,7 @@ mod tests {
     proptest! {
         /// Any bytes end, and what is given out lies in the input in order.
         #[test]
-        fn any_bytes_end(bytes: Vec<u8>, tail: Vec<u8>) {
+        fn reading_ends_on_any_bytes(bytes: Vec<u8>, tail: Vec<u8>) {
             for bytes in [&bytes[..], &keybox(&[bytes.clone(), plain(b"x"), tail])] {
                 let mut last = None;
                 for entry in Keybox::new(bytes) {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_the_order_of_keyboxd() {
+    fn rows_are_in_the_order_of_keyboxd() {
         let folder = tempfile::tempdir().unwrap();
         let rows: [(u8, i64, Option<&[u8]>); 4] =
             [(3, 1, Some(b"c")), (1, 1, Some(b"a")), (2, 2, Some(b"x509")), (4, 1, None)];
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_stops_when_told() {
+    fn reading_stops_when_the_caller_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let path = database(folder.path(), &[(1, 1, Some(b"a")), (2, 1, Some(b"b"))]);
         let mut count = 0;

@@ -97,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_list_of_gpg_is_read() {
+    fn a_list_written_by_gpg_is_read() {
         let text = "# List of assigned trustvalues, created Mon 01 Jan 2024\n\
             # (Use \"gpg --import-ownertrust\" to restore them)\n\
             0123456789ABCDEF0123456789abcdef01234567:6:\n\n\
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn the_error_has_the_number_of_the_bad_line() {
         for (text, line) in [
             ("# x\n\nABCD:6:\n", 3),
             ("0123456789ABCDEF0123456789ABCDEF01234567\n", 1),
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(entries: Vec<([u8; 20], u8)>) {
+        fn written_data_read_back(entries: Vec<([u8; 20], u8)>) {
             let entries: Vec<_> = entries.iter().map(|(f, v)| (Fingerprint::V4(*f), *v)).collect();
             let text = write_ownertrust(&entries);
             prop_assert!(is_ownertrust(text.as_bytes()));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_named_by_record_and_offset() {
+    fn errors_give_the_record_and_the_offset_of_damage() {
         let bytes = database(&[(record::TRUST, [1; 20], 6), (99, [2; 20], 0)]);
         let error = read_trustdb(&bytes).unwrap_err();
         assert!(matches!(error, GnupgError::Damaged { offset: 80, .. }), "{error}");

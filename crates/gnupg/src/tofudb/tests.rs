@@ -111,7 +111,7 @@ fn read(folder: &Path, path: &Path) -> Result<TofuDatabase, GnupgError> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_data_read_back() {
     let mut database = many();
     database.bindings[1].policy = TofuPolicy::Ask;
     database.bindings[1].effective = Some(TofuPolicy::Bad);
@@ -142,7 +142,7 @@ fn a_conflict_that_looks_like_a_number_keeps_its_digits() {
 }
 
 #[test]
-fn an_existing_file_is_replaced_only_when_told() {
+fn an_existing_file_is_replaced_only_on_request() {
     let (folder, path) = written(&many());
     let before = fs::read(&path).unwrap();
     let empty = TofuDatabase::default();
@@ -162,7 +162,7 @@ fn an_existing_file_is_replaced_only_when_told() {
 }
 
 #[test]
-fn a_new_file_does_not_get_the_journal_of_another() {
+fn a_new_file_does_not_take_over_an_old_journal() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tofu.db");
     fs::write(folder.path().join("tofu.db-journal"), "rows of old").unwrap();
@@ -172,7 +172,7 @@ fn a_new_file_does_not_get_the_journal_of_another() {
 }
 
 #[test]
-fn what_has_no_place_is_left_out_by_name() {
+fn rows_that_do_not_fit_are_left_out_and_named() {
     let v6 = Fingerprint::V6([6; 32]);
     let database = TofuDatabase {
         bindings: vec![
@@ -203,7 +203,7 @@ fn what_has_no_place_is_left_out_by_name() {
 }
 
 #[test]
-fn a_file_of_the_first_versions_is_read() {
+fn a_file_of_the_first_gnupg_versions_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tofu.db");
     create(&path, BY_EMAIL);
@@ -316,7 +316,7 @@ fn split_database() -> TofuDatabase {
 }
 
 #[test]
-fn the_split_layout_is_read_and_becomes_one_file() {
+fn the_split_layout_is_read_and_written_as_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let tofu_d = folder.path().join("tofu.d");
     let database = split_database();
@@ -339,7 +339,7 @@ fn the_split_layout_is_read_and_becomes_one_file() {
 }
 
 #[test]
-fn damage_in_the_split_layout_is_named_with_the_file() {
+fn damage_in_the_split_layout_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     split(folder.path(), &split_database());
     let file = folder.path().join("email/zo/zoe_example_org.db");
@@ -369,7 +369,7 @@ fn damage_in_the_split_layout_is_named_with_the_file() {
 }
 
 #[test]
-fn damaged_rows_are_named_with_their_page() {
+fn errors_about_damaged_rows_give_the_page() {
     let long = "x".repeat(TOFU_TEXT_BYTES_MAX + 1);
     let cases = [
         ("bindings", "policy = 9", "policy is 9, not 1 to 5"),
@@ -431,7 +431,7 @@ fn damaged_rows_are_named_with_their_page() {
 }
 
 #[test]
-fn what_is_something_else_is_refused() {
+fn other_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other.db");
     for bytes in [&b""[..], b"SQLite", b"SQLite format 2\0 and more", &[0; 5000]] {
@@ -460,7 +460,7 @@ fn what_is_something_else_is_refused() {
 }
 
 #[test]
-fn another_version_is_named() {
+fn an_unknown_version_is_refused_by_number() {
     for (version, name) in [("2", "2"), ("'1a'", "1a")] {
         let (folder, path) = written(&many());
         create(&path, &format!("update version set version = {version}"));
@@ -475,7 +475,7 @@ fn another_version_is_named() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_is_named_with_its_end() {
+fn the_error_for_a_truncated_file_gives_its_end() {
     let (folder, path) = written(&many());
     let whole = fs::read(&path).unwrap();
     for len in [16, 20, 99, 100, 700, 4096, 4097, 8192, whole.len() / 2, whole.len() - 1] {
@@ -491,7 +491,7 @@ fn a_file_that_is_cut_off_is_named_with_its_end() {
 }
 
 #[test]
-fn damaged_pages_are_named_with_their_offset() {
+fn errors_about_damaged_pages_give_the_offset() {
     let (folder, path) = written(&many());
     let whole = fs::read(&path).unwrap();
     let root = |table: &str| -> usize {
@@ -536,7 +536,7 @@ fn rows_are_bounded() {
 }
 
 #[test]
-fn a_database_is_read_while_another_process_writes() {
+fn a_database_can_be_read_while_another_process_writes() {
     let (_folder, path) = written(&many());
     let writer = Connection::open(&path).unwrap();
     writer.execute_batch("begin immediate; delete from signatures").unwrap();
@@ -546,7 +546,7 @@ fn a_database_is_read_while_another_process_writes() {
 }
 
 #[test]
-fn a_transaction_that_was_broken_off_is_not_taken() {
+fn an_unfinished_transaction_is_ignored() {
     let (folder, path) = written(&many());
     let writer = Connection::open(&path).unwrap();
     // With little memory, pages are written before the end.
@@ -566,7 +566,7 @@ fn a_transaction_that_was_broken_off_is_not_taken() {
 
 /// GnuPG does not use it, but keeps it if somebody has set it.
 #[test]
-fn a_write_ahead_log_is_not_begun() {
+fn reading_creates_no_write_ahead_log() {
     let (folder, path) = written(&many());
     let writer = Connection::open(&path).unwrap();
     writer.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
@@ -630,7 +630,7 @@ proptest! {
 
     /// Any rows, with texts that are no UTF-8, are the same after writing and reading.
     #[test]
-    fn any_database_is_written_and_read(database in a_database()) {
+    fn any_database_reads_back(database in a_database()) {
         let (folder, path) = written(&database);
         prop_assert_eq!(read(folder.path(), &path).unwrap(), database);
     }

@@ -52,7 +52,7 @@ fn expected(certs: &[Cert]) -> (BTreeSet<String>, usize) {
 }
 
 #[test]
-fn gpg_reads_what_is_written() {
+fn gpg_reads_written_keyboxes() {
     let Some((gpg, certs)) = setting() else { return };
     let mut bytes = Vec::new();
     assert_eq!(write_keybox(&mut bytes, &certs, now()).unwrap(), []);
@@ -72,7 +72,7 @@ fn gpg_reads_what_is_written() {
 }
 
 #[test]
-fn what_gpg_writes_is_read() {
+fn keyboxes_written_by_gpg_are_read() {
     let Some((gpg, certs)) = setting() else { return };
     let certs = &certs[..20];
     let file = gpg.home().join("input");
@@ -104,7 +104,7 @@ fn what_gpg_writes_is_read() {
 }
 
 #[test]
-fn a_home_keeps_what_it_had() {
+fn writing_to_a_home_keeps_its_certificates() {
     let Some((gpg, certs)) = setting() else { return };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("new/home");
@@ -147,7 +147,7 @@ fn a_home_keeps_what_it_had() {
 }
 
 #[test]
-fn damage_is_not_written_over() {
+fn a_damaged_keybox_is_never_overwritten() {
     let Some((_, certs)) = setting() else { return };
     let home = tempfile::tempdir().unwrap();
     let keybox = home.path().join("pubring.kbx");
@@ -161,7 +161,7 @@ fn damage_is_not_written_over() {
 }
 
 #[test]
-fn a_ring_of_old_moves_to_the_keybox() {
+fn a_pubring_gpg_is_migrated_to_the_keybox() {
     let Some((_, certs)) = setting() else { return };
     let home = tempfile::tempdir().unwrap();
     let ring = home.path().join("pubring.gpg");
@@ -174,7 +174,7 @@ fn a_ring_of_old_moves_to_the_keybox() {
 }
 
 #[test]
-fn what_is_too_large_for_gnupg_is_named() {
+fn errors_name_certificates_too_large_for_gnupg() {
     let Some((_, certs)) = setting() else { return };
     let mut raw = certs[0].as_bytes().to_vec();
     // User attributes of 1 MiB each, all different.

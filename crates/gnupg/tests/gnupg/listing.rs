@@ -132,19 +132,19 @@ fn keys_are_listed_as_by(gpg: &Gpg, release: Gnupg, name: &str, path: &Path) {
 }
 
 #[test]
-fn keys_of_debian_developers_are_listed_as_by_gpg() {
+fn key_listings_of_debian_developers_equal_those_of_gpg() {
     keys_are_listed_as_by_gpg("debian-keyring.gpg");
 }
 
 #[test]
-fn keys_of_debian_maintainers_are_listed_as_by_gpg() {
+fn key_listings_of_debian_maintainers_equal_those_of_gpg() {
     keys_are_listed_as_by_gpg("debian-maintainers.gpg");
     keys_are_listed_as_by_gpg("debian-nonupload.gpg");
     keys_are_listed_as_by_gpg("debian-archive-removed-keys.gpg");
 }
 
 #[test]
-fn keys_of_arch_linux_are_listed_as_by_gpg() {
+fn key_listings_of_arch_linux_equal_those_of_gpg() {
     keys_are_listed_as_by_gpg("archlinux.gpg");
 }
 
@@ -187,17 +187,17 @@ fn signatures_are_listed_as_by_gpg(name: &str) {
 }
 
 #[test]
-fn signatures_of_arch_linux_are_listed_as_by_gpg() {
+fn signature_listings_of_arch_linux_equal_those_of_gpg() {
     signatures_are_listed_as_by_gpg("archlinux.gpg");
 }
 
 #[test]
-fn signatures_of_debian_maintainers_are_listed_as_by_gpg() {
+fn signature_listings_of_debian_maintainers_equal_those_of_gpg() {
     signatures_are_listed_as_by_gpg("debian-maintainers.gpg");
     signatures_are_listed_as_by_gpg("debian-archive-removed-keys.gpg");
 }
 
 #[test]
-fn signatures_of_debian_developers_are_listed_as_by_gpg() {
+fn signature_listings_of_debian_developers_equal_those_of_gpg() {
     signatures_are_listed_as_by_gpg("debian-keyring.gpg");
 }

@@ -148,7 +148,7 @@ fn listing(gpg: &Gpg) -> String {
 }
 
 #[test]
-fn what_gpg_wrote_is_read() {
+fn databases_written_by_gpg_are_read() {
     let Some(used) = used() else { return };
     let before = (fs::read(used.path()).unwrap(), used.path().metadata().unwrap().modified());
     assert!(is_tofudb(&used.path()));
@@ -182,7 +182,7 @@ fn what_gpg_wrote_is_read() {
 }
 
 #[test]
-fn gpg_uses_what_is_written_as_it_uses_its_own() {
+fn gpg_uses_written_databases_like_its_own() {
     let Some(used) = used() else { return };
     let other = Gpg::new().unwrap();
     for name in ["pubring.kbx", "trustdb.gpg"] {
@@ -207,7 +207,7 @@ fn gpg_uses_what_is_written_as_it_uses_its_own() {
 
 /// A file of before 2.1.16 has neither the encryptions nor the effective policies: gpg adds them.
 #[test]
-fn an_old_file_is_read_and_becomes_one_that_gpg_uses() {
+fn an_old_database_becomes_one_that_gpg_uses() {
     let Some(used) = used() else { return };
     let old = used.gpg.home().join("old.db");
     fs::copy(used.path(), &old).unwrap();
