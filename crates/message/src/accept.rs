@@ -206,7 +206,7 @@ mod tests {
 
     /// Each row is a mix of signatures that an attacker can produce, with the verdict of each policy.
     #[test]
-    fn policies_on_mixtures_of_signatures() {
+    fn each_policy_decides_every_mix_of_signatures() {
         use Outcome::{Bad, Good, NoKey};
         let verify = Acceptance::NoneBad(Unsigned::Refused);
         let decrypt = Acceptance::NoneBad(Unsigned::Accepted);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn each_expected_signer_is_named_that_has_not_signed() {
+    fn the_refusal_names_each_missing_signer() {
         let reports = [report(ALICE, Outcome::Good)];
         let both = expected(&[ALICE, MALLORY]);
         let Err(NotAccepted::Missing { missing, .. }) = both.decide(&reports) else { panic!() };

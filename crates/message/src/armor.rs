@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_that_of_the_standard() {
+    fn checksums_equal_those_of_the_standard() {
         // The check value of CRC-24/OPENPGP in the catalogue of parametrised CRC algorithms.
         let mut whole = Crc24::default();
         whole.update(b"123456789");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_of_rfc_4880_has_a_checksum() {
+    fn only_rfc_4880_messages_have_a_checksum() {
         let has_checksum = |data: &[u8]| armored(data).lines().any(|line| line.starts_with('='));
         assert!(has_checksum(&[0xc2, 10, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
         assert!(!has_checksum(&[0xc2, 10, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0]));

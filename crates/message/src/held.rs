@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_back_whatever_its_length() {
+    fn held_content_of_any_length_reads_back() {
         for length in [0, 1, 1000, PIECE_BYTES, 3 * PIECE_BYTES, 4 * PIECE_BYTES + 1] {
             let content: Vec<u8> =
                 (0..length).map(|at| u8::try_from(at * 7 % 251).unwrap()).collect();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_nothing_readable_and_must_not_change() {
+    fn the_temporary_file_is_encrypted_and_authenticated() {
         let file = Open::default();
         let content = b"attack at dawn. ".repeat(100_000);
         let held_back = held(&file, 1000, &content);

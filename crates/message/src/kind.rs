@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_by_their_packets_armored_or_not() {
+    fn the_packets_decide_the_kind_with_and_without_armor() {
         use MessageKind::{
             Certificate, DetachedSignature, Encrypted, Other, Packed, SecretKey, Signed,
         };
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_input_is_lost() {
+    fn finding_the_kind_consumes_no_input() {
         let data = packet(tag::LITERAL, &vec![7; 100_000]);
         let mut out = Vec::new();
         Message::new(&data[..]).unwrap().into_packets().unwrap().read_to_end(&mut out).unwrap();

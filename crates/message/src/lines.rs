@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn line_ends_are_what_replacing_makes_them(
+        fn line_ends_equal_those_of_a_simple_replacement(
             text in proptest::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'a')], 0..40),
             piece in 1usize..5,
         ) {

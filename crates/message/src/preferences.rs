@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_prefer_is_chosen_if_it_is_safe() {
+    fn the_common_preference_is_chosen_if_it_is_safe() {
         assert_eq!(cipher(&[]), Cipher::Aes256);
         assert_eq!(cipher(&[&[S::AES192, S::AES256]]), Cipher::Aes192);
         assert_eq!(cipher(&[&[S::AES256, S::AES192], &[S::AES192]]), Cipher::Aes192);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_as_long_as_the_key_wants() {
+    fn the_digest_is_long_enough_for_the_key() {
         let mut preferences = Preferences::default();
         assert_eq!(preferences.digest(64), Some(10));
         let list = [HashAlgorithm::SHA1, HashAlgorithm::SHA256, HashAlgorithm::SHA384];

@@ -233,7 +233,7 @@ fn critical_parts(alice: &Cert) -> Vec<Row> {
 }
 
 #[test]
-fn critical_parts_count_as_in_gpgv() {
+fn critical_subpackets_are_judged_as_in_gpgv() {
     let alice = alice();
     let mut wrong = Vec::new();
     for (name, hashed, unhashed, [ours, gpgv, sq]) in critical_parts(&alice) {
@@ -252,7 +252,7 @@ fn critical_parts_count_as_in_gpgv() {
 }
 
 #[test]
-fn a_critical_notation_counts_for_who_knows_it() {
+fn a_signature_with_a_known_critical_notation_counts() {
     let alice = alice();
     let name = "known@example.org".to_owned();
     let signature = signed(&alice, with_parts(&[(20, true, notation(&name))], &[]));
@@ -282,7 +282,7 @@ fn sealed(alice: &Cert, to: &[&Cert], intended: &Cert) -> Vec<u8> {
 }
 
 #[test]
-fn a_message_for_somebody_else_was_passed_on() {
+fn a_signed_message_for_another_recipient_does_not_count() {
     let (alice, bob, carol) = (alice(), alice(), alice());
     let opened = |message: &[u8], by: &Cert| {
         let ask = std::sync::Arc::new(std::sync::Mutex::new(|_: usize, _: &_| None));
@@ -305,7 +305,7 @@ fn a_message_for_somebody_else_was_passed_on() {
 }
 
 #[test]
-fn a_wrong_issuer_beside_the_right_one_is_a_hint_that_failed() {
+fn a_wrong_issuer_beside_the_right_one_does_no_harm() {
     let (alice, mallory) = (alice(), alice());
     let (ours, others) = (key_of(&alice), key_of(&mallory));
     let (ours, others) = (ours.public().fingerprint(), others.public().fingerprint());
@@ -352,7 +352,7 @@ fn expired_future_and_weak_signatures_do_not_count() {
 }
 
 #[test]
-fn signatures_of_another_kind_do_not_count() {
+fn signatures_of_other_types_do_not_count() {
     let alice = alice();
     for kind in [SignatureType::Standalone, SignatureType::Timestamp] {
         let builder = SignatureBuilder::new(kind)
@@ -369,7 +369,7 @@ fn signatures_of_another_kind_do_not_count() {
 }
 
 #[test]
-fn a_revoked_key_signs_nothing_or_nothing_any_more() {
+fn signatures_by_a_revoked_key_do_not_count() {
     let alice = alice();
     let revoked = |reason, when: u32| {
         let revocation = openpgp::cert::CertRevocationBuilder::new()
@@ -409,7 +409,7 @@ fn a_revoked_key_signs_nothing_or_nothing_any_more() {
 }
 
 #[test]
-fn a_revocation_counts_whatever_it_insists_on() {
+fn a_revocation_with_an_unknown_critical_subpacket_counts() {
     let alice = alice();
     let signature = signed(&alice, document_at(NOW - 9 * DAY));
     let mut builder = SignatureBuilder::new(SignatureType::KeyRevocation)
@@ -429,7 +429,7 @@ fn a_revocation_counts_whatever_it_insists_on() {
 }
 
 #[test]
-fn an_expired_key_signs_nothing_any_more() {
+fn signatures_by_an_expired_key_do_not_count() {
     let cert = builder().set_validity_period(days(100)).generate().unwrap().0;
     let before = signed(&cert, document_at(MADE + 50 * DAY));
     let report = checked(std::slice::from_ref(&cert), &before);
@@ -445,7 +445,7 @@ fn an_expired_key_signs_nothing_any_more() {
 }
 
 #[test]
-fn a_key_that_is_not_for_signing_signs_nothing() {
+fn signatures_by_a_key_without_the_sign_flag_do_not_count() {
     let alice = alice();
     // The primary key certifies only.
     let signature = document_at(NOW - DAY).sign_message(&mut primary(&alice), DOCUMENT).unwrap();
@@ -497,7 +497,7 @@ fn bound_again(alice: &Cert, bound: u32, back: u32, days_valid: Option<u32>) -> 
 }
 
 #[test]
-fn a_back_signature_that_has_expired_binds_no_more() {
+fn an_expired_back_signature_binds_no_subkey() {
     let alice = alice();
     let cert = bound_again(&alice, MADE, MADE, Some(10));
     let (early, late) = (document_at(MADE + 5 * DAY), document_at(MADE + 50 * DAY));
@@ -523,7 +523,7 @@ fn a_back_signature_that_has_expired_binds_no_more() {
 }
 
 #[test]
-fn a_subkey_without_back_signature_is_somebody_elses() {
+fn a_subkey_without_a_back_signature_signs_nothing() {
     let (alice, mallory) = (alice(), alice());
     // Mallory binds Alice's key below her own.
     let fingerprint = key_of(&alice).public().fingerprint();
@@ -658,7 +658,7 @@ fn with_revokers(
 }
 
 #[test]
-fn designated_revokers_revoke_what_is_signed() {
+fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
     const LOST: ReasonForRevocation = ReasonForRevocation::KeyCompromised;
     const RETIRED: ReasonForRevocation = ReasonForRevocation::KeyRetired;
     let (rita, sam, eve) = (alice(), alice(), alice());
@@ -771,7 +771,7 @@ fn bound_with(hashed: &[Part], unhashed: &[Part]) -> Cert {
 }
 
 #[test]
-fn critical_parts_of_certificates_count_as_in_gpg() {
+fn critical_subpackets_in_certificates_are_judged_as_in_gpg() {
     let mut wrong = Vec::new();
     for (name, hashed, unhashed, [ours, gpgv, sq]) in critical_parts_of_certificates() {
         let cert = bound_with(&hashed, &unhashed);
@@ -816,7 +816,7 @@ fn gpg_lists(cert: &[u8]) -> Option<bool> {
 
 /// Anybody can write into the unhashed area of a revocation what Sequoia takes for malformed.
 #[test]
-fn a_revocation_with_something_malformed_in_its_unhashed_area_counts() {
+fn a_revocation_with_a_malformed_unhashed_area_counts() {
     let alice = alice();
     let revocation = CertRevocationBuilder::new()
         .set_signature_creation_time(at(NOW - DAY))

@@ -52,7 +52,7 @@ fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
 
 /// gpg and sq verify with such a certificate; Sequoia itself panics.
 #[test]
-fn an_appended_subkey_that_no_signature_can_cover_is_left_aside() {
+fn an_oversized_subkey_is_left_out() {
     let parties = Parties::new();
     for cert in &parties.certs {
         let mut signer = signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
@@ -76,7 +76,7 @@ fn an_appended_subkey_that_no_signature_can_cover_is_left_aside() {
 
 /// What follows an oversized primary key must not become a part of the certificate before it.
 #[test]
-fn an_oversized_primary_key_takes_all_of_its_certificate_along() {
+fn a_certificate_with_an_oversized_primary_key_is_left_out() {
     let parties = Parties::new();
     let public = parties.certs[0].to_vec().unwrap();
     let user_id = [&[0xcd, 3][..], b"Eve"].concat();
@@ -91,7 +91,7 @@ proptest! {
 
     /// Octets of a certificate changed, cut out, put in twice: whatever comes of it, nothing panics.
     #[test]
-    fn changed_certificates_panic_nowhere(
+    fn changed_certificates_cause_no_panic(
         party in 0usize..2,
         changes in prop::collection::vec((any::<u16>(), any::<u8>(), 0u8..4), 1..12),
         oversized in prop::option::of((any::<u16>(), prop::sample::select(vec![1u8, 18, 22, 99]))),

@@ -46,7 +46,7 @@ fn user_ids(cert: &Cert, time: u32) -> Vec<String> {
 
 /// Anybody can write signatures into the certificate of somebody else that claim to be ours, with any date.
 #[test]
-fn forged_certifications_neither_date_ours_nor_pass_for_them() {
+fn forged_certifications_change_no_date_and_never_count() {
     let (alice, bob) = (key("alice", PROFILES[0]), key("bob", PROFILES[0]));
     let mallory = key("mallory", PROFILES[0]);
     let user_id = UserID::from("bob <bob@example.org>");
@@ -77,7 +77,7 @@ fn forged_certifications_neither_date_ours_nor_pass_for_them() {
 }
 
 #[test]
-fn a_certification_says_what_it_was_told_to() {
+fn a_certification_has_the_requested_subpackets() {
     for profile in PROFILES {
         let (alice, bob) = (key("alice", profile), key("bob", profile));
         let user_id = UserID::from("bob <bob@example.org>");
@@ -138,7 +138,7 @@ fn revoked_expired_and_unsigned_user_ids_are_not_certifiable() {
 }
 
 #[test]
-fn a_key_that_says_it_does_not_certify_does_not() {
+fn a_key_without_the_certify_flag_certifies_nothing() {
     let alice = key("alice", PROFILES[0]);
     let mut signer = make::certifier(&alice, policy(), NOW, &mut open).unwrap();
     let flags = talaria_message::openpgp::types::KeyFlags::empty().set_signing();
@@ -164,7 +164,7 @@ fn a_key_that_says_it_does_not_certify_does_not() {
 }
 
 #[test]
-fn new_subkeys_do_what_they_are_for_and_belong_to_the_key_alone() {
+fn a_new_subkey_has_its_flags_and_is_bound_to_one_key() {
     for profile in PROFILES {
         let alice = key("alice", profile);
         for (uses, signs, encrypts, authenticates) in [
@@ -194,7 +194,7 @@ fn new_subkeys_do_what_they_are_for_and_belong_to_the_key_alone() {
 
 /// A subkey gets the passphrase of the primary key.
 #[test]
-fn new_subkeys_are_locked_with_the_passphrase_of_the_key() {
+fn a_new_subkey_has_the_passphrase_of_its_key() {
     for profile in PROFILES {
         let password = Password::from("correct horse");
         let options = GenerateOptions { profile, ..GenerateOptions::default() };
@@ -227,7 +227,7 @@ fn new_subkeys_are_locked_with_the_passphrase_of_the_key() {
 }
 
 #[test]
-fn a_revoked_subkey_is_revoked_and_the_others_are_not() {
+fn revoking_a_subkey_leaves_the_others() {
     for profile in PROFILES {
         let alice = key("alice", profile);
         let subkey = alice.keys().subkeys().next().unwrap().key().clone();
@@ -248,7 +248,7 @@ fn a_revoked_subkey_is_revoked_and_the_others_are_not() {
 
 /// What a new user ID says of the key is what the primary one says, and nothing that was said of that alone.
 #[test]
-fn a_new_user_id_takes_over_preferences_and_nothing_else() {
+fn a_new_user_id_copies_only_the_preferences() {
     let alice = key("alice", PROFILES[0]);
     let made =
         make::add_user_id(&alice, "a@example.net", Rank::Further, &mut open, policy(), NOW + 1);
@@ -281,7 +281,7 @@ fn a_new_user_id_takes_over_preferences_and_nothing_else() {
 
 /// A key that has expired is given as long again, and gets what it lacks; one that is fine stays as it is.
 #[test]
-fn renewing_mends_what_is_old_and_touches_nothing_else() {
+fn renew_extends_expired_keys_and_leaves_valid_ones() {
     for profile in PROFILES {
         let options = GenerateOptions {
             user_ids: vec!["alice <alice@example.org>".into()],

@@ -69,7 +69,7 @@ fn is_too_dear(error: &MessageError) -> bool {
 /// One packet with 16 passes over 2 GiB took 32 CPU seconds, sixteen with 255 two hours. gpg 2.2 has no
 /// Argon2; sq and rsop write one pass over 2 GiB, which opens.
 #[test]
-fn a_message_that_asks_for_much_argon2_is_refused_at_once() {
+fn a_message_with_expensive_argon2_is_refused_at_once() {
     let right = sealed(&["right"], Profile::Rfc9580);
     for (t, m) in [(16, 21), (255, 21), (1, 22), (1, 31), (255, 16)] {
         let hostile: Vec<u8> = (0..16).flat_map(|salt| argon2(t, m, salt)).collect();
@@ -89,7 +89,7 @@ fn a_message_that_asks_for_much_argon2_is_refused_at_once() {
 
 /// Each try counts, of each packet and of each passphrase.
 #[test]
-fn the_cost_of_argon2_is_that_of_all_tries() {
+fn the_argon2_limit_covers_all_tries_together() {
     let right = sealed(&["right"], Profile::Rfc9580);
     let secrets = || Secrets {
         passwords: ["one", "two", "right"].map(Password::from).to_vec(),
@@ -110,7 +110,7 @@ fn the_cost_of_argon2_is_that_of_all_tries() {
 /// In version 4 one wrong passphrase in 128 unwraps to something that looks like a session key; the message
 /// then was "changed".
 #[test]
-fn of_several_passphrases_the_right_one_is_found_whatever_the_others_unwrap_to() {
+fn each_of_several_passphrases_opens_the_message() {
     for profile in [Profile::LibrePgp, Profile::Rfc9580, Profile::Rfc4880] {
         let right = sealed(&["right"], profile);
         let mut opener = Opener::new(Vec::new(), vec![Password::from("right")]);
@@ -131,7 +131,7 @@ fn of_several_passphrases_the_right_one_is_found_whatever_the_others_unwrap_to()
 
 /// GnuPG's profile has GnuPG's packets.
 #[test]
-fn librepgp_wraps_for_passphrases_in_version_5() {
+fn librepgp_passphrase_packets_have_version_5() {
     let message = sealed(&["one", "two"], Profile::LibrePgp);
     let packets = talaria_message::inspect(&mut &message[..]).unwrap();
     let version = |packet: &talaria_message::PacketInfo| packet.fields[0].1.clone();
@@ -152,7 +152,7 @@ fn rsa() -> Cert {
 /// the session key was unwrapped, nor what the two octets that are there twice were, nor whether the content
 /// looked like packets.
 #[test]
-fn what_a_key_does_not_open_has_one_answer() {
+fn a_failed_decryption_reveals_nothing_about_the_cause() {
     let parties = Parties { certs: vec![Parties::new().certs[0].clone(), rsa()], v6: false };
     for cert in &parties.certs {
         for profile in [Profile::Rfc4880, Profile::Rfc9580] {
@@ -217,18 +217,18 @@ impl Read for Junk {
 
 /// 300 MB of what looks like wrapped session keys took as much memory; gpg takes 5 MB.
 #[test]
-fn junk_of_300_mb_in_front_of_a_message_stays_below_64_mb() {
+fn junk_of_300_mb_before_a_message_needs_less_than_64_mb() {
     for kind in ["version 9", "RSA", "passphrase", "marker", "small", "opener"] {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "opening::reads_junk_in_a_process_of_its_own", "--ignored"]);
+        child.args(["--exact", "opening::read_junk_in_a_separate_process", "--ignored"]);
         let output = child.env("TALARIA_JUNK", kind).output().unwrap();
         assert!(output.status.success(), "{kind}: {output:?}");
     }
 }
 
 #[test]
-#[ignore = "the other half of junk_of_300_mb_in_front_of_a_message_stays_below_64_mb"]
-fn reads_junk_in_a_process_of_its_own() {
+#[ignore = "the other half of junk_of_300_mb_before_a_message_needs_less_than_64_mb"]
+fn read_junk_in_a_separate_process() {
     const BYTES: usize = 300 << 20;
     let kind = std::env::var("TALARIA_JUNK").unwrap();
     let rsa = |octets: u16| {

@@ -48,7 +48,7 @@ fn cleartext(text: &[u8], by: &Cert) -> Vec<u8> {
 }
 
 #[test]
-fn nothing_comes_out_without_the_signature_of_the_expected_signer() {
+fn nothing_is_written_without_the_expected_signer() {
     let [alice, bob] = &Parties::new().certs[..] else { panic!() };
     let mallory = mallory();
     // More than is held in memory.
@@ -105,7 +105,7 @@ fn nothing_comes_out_without_the_signature_of_the_expected_signer() {
 
 /// With nobody expected: a bad signature is an error, one of a stranger is none in what was encrypted.
 #[test]
-fn without_expected_signers_an_encrypted_message_needs_no_signature_but_no_bad_one() {
+fn an_encrypted_message_may_be_unsigned_but_has_no_bad_signature() {
     let [alice, bob] = &Parties::new().certs[..] else { panic!() };
     let read = |message: &[u8], certs: &[&Cert]| {
         let mut out = Vec::new();
@@ -136,7 +136,7 @@ fn without_expected_signers_an_encrypted_message_needs_no_signature_but_no_bad_o
 }
 
 #[test]
-fn armored_signatures_one_after_the_other_are_all_read() {
+fn consecutive_armored_signatures_are_all_read() {
     let [alice, bob] = &Parties::new().certs[..] else { panic!() };
     let armored = |document: &[u8], by: &Cert| {
         let mut packets = Vec::new();
@@ -168,7 +168,7 @@ fn armored_signatures_one_after_the_other_are_all_read() {
 }
 
 #[test]
-fn a_signed_text_has_no_header_and_no_neighbour_that_looks_signed() {
+fn a_signed_text_with_other_headers_or_a_second_text_is_refused() {
     let alice = &Parties::new().certs[0];
     let signed = String::from_utf8(cleartext(b"pay bob \t\n- 10 euro", alice)).unwrap();
     let head = signed.lines().nth(1).filter(|line| line.starts_with("Hash: SHA")).unwrap();
@@ -202,7 +202,7 @@ fn a_signed_text_has_no_header_and_no_neighbour_that_looks_signed() {
 }
 
 #[test]
-fn what_is_not_signed_is_named() {
+fn errors_name_the_kind_of_an_unsigned_message() {
     let bob = &Parties::new().certs[1];
     let spools = || Ok(Box::new(Cursor::new(Vec::new())) as Box<dyn Spool>);
     let verify = |message: &[u8]| {

@@ -46,7 +46,7 @@ fn octets(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn sizes_around_every_boundary() {
+fn messages_of_sizes_around_every_boundary_read_back() {
     let chunk = 1 << 12;
     let segment = 256 << 10;
     let mut sizes = vec![0, 1, 15, 16, 17, 511, 512, 513];
@@ -75,7 +75,7 @@ fn sizes_around_every_boundary() {
 }
 
 #[test]
-fn passphrases() {
+fn messages_with_passphrases_read_back() {
     for (profile, aead) in KINDS {
         let options = EncryptOptions { profile: Some(profile), aead, ..EncryptOptions::default() };
         let sealed = seal(b"attack at dawn", &options);
@@ -84,7 +84,7 @@ fn passphrases() {
 }
 
 #[test]
-fn recipients_and_signers() {
+fn messages_with_recipients_and_signers_read_back() {
     let parties = Parties::new();
     for (profile, aead) in KINDS {
         if profile == Profile::Rfc9580 && !parties.v6 {
@@ -130,7 +130,7 @@ fn recipients_and_signers() {
 }
 
 #[test]
-fn of_several_session_keys_the_right_one_is_found() {
+fn the_right_one_of_several_session_keys_is_found() {
     for (profile, aead) in KINDS {
         for size in [0, 1, 5000, 300_000] {
             let plain = octets(size);
@@ -161,7 +161,7 @@ fn of_several_session_keys_the_right_one_is_found() {
 }
 
 #[test]
-fn text_has_its_own_line_ends_inside() {
+fn text_messages_have_crlf_inside() {
     let parties = Parties::new();
     let text = b"one\ntwo\r\nthree\n".repeat(50_000);
     let options = EncryptOptions {
@@ -184,7 +184,7 @@ fn text_has_its_own_line_ends_inside() {
 }
 
 #[test]
-fn compressed() {
+fn compressed_messages_read_back() {
     let plain = b"all work and no play makes jack a dull boy\n".repeat(10_000);
     for compression in
         [Compression::Zip(6), Compression::Zlib(1), Compression::Bzip2(9), Compression::Auto]
@@ -210,7 +210,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn anything(
+    fn messages_of_any_size_and_kind_read_back(
         size in 0usize..200_000,
         log in 6u32..19,
         kind in 0usize..4,
@@ -233,7 +233,7 @@ proptest! {
 }
 
 #[test]
-fn many_documents_are_signed_wherever_the_key_is() {
+fn sign_many_works_with_every_kind_of_key() {
     let rsa = generate("<rsa@example.org>", openpgp::Profile::RFC4880, CipherSuite::RSA2k);
     let documents: Vec<Vec<u8>> = (0..100u32).map(|n| n.to_be_bytes().to_vec()).collect();
     for cert in Parties::new().certs.iter().chain([&rsa]) {
@@ -305,7 +305,7 @@ fn kind_of(cert: &Cert, password: Option<&str>) -> (u8, String, Vec<u8>) {
 
 /// gpg 2.4 sets bit 2 of the features on its keys and reads packet 20; a passphrase announces nothing.
 #[test]
-fn recipients_get_what_they_prefer_of_what_is_safe() {
+fn messages_use_safe_preferences_of_the_recipients() {
     use openpgp::types::Features;
     let gnupg = || Features::empty().set_seipdv1().set(1);
     let both = [HashAlgorithm::SHA384, HashAlgorithm::SHA512];

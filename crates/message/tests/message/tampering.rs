@@ -43,7 +43,7 @@ fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
 }
 
 #[test]
-fn every_bit_of_every_kind() {
+fn a_changed_bit_is_always_noticed() {
     for (profile, aead) in KINDS {
         for known in [true, false] {
             let (sealed, plain) = small(profile, aead, known);
@@ -69,7 +69,7 @@ fn every_bit_of_every_kind() {
 }
 
 #[test]
-fn every_length() {
+fn a_truncated_message_is_always_noticed() {
     for (profile, aead) in KINDS {
         for known in [true, false] {
             let (sealed, plain) = small(profile, aead, known);
@@ -86,7 +86,7 @@ fn every_length() {
 
 /// Chunks of 64 octets with a tag of 16, behind the header of a packet with one octet of length each.
 #[test]
-fn chunks_out_of_order_or_missing() {
+fn reordered_and_missing_chunks_are_noticed() {
     let (sealed, plain) = small(Profile::Rfc9580, Some(Aead::Gcm), true);
     // Both packets have headers of known length: 2 octets, 3 octets and 36 of fields.
     let start = 2 + usize::from(sealed[1]) + 3 + 36;
@@ -105,7 +105,7 @@ fn chunks_out_of_order_or_missing() {
 }
 
 #[test]
-fn without_its_integrity_check() {
+fn a_message_without_its_integrity_check_is_refused() {
     let (sealed, _) = small(Profile::Rfc4880, None, false);
     // The last part of the packet has a length of one octet.
     let parts = sealed.len();
@@ -120,7 +120,7 @@ fn without_its_integrity_check() {
 }
 
 #[test]
-fn signatures() {
+fn signatures_on_changed_documents_are_bad() {
     let parties = Parties::new();
     let document = b"what is signed";
     let mut signatures = Vec::new();
@@ -147,7 +147,7 @@ fn signatures() {
 }
 
 #[test]
-fn cleartext() {
+fn changes_in_a_signed_text_are_noticed() {
     let parties = Parties::new();
     let text = "Hello,\n- a dash\nFrom me \t\n\nlast line";
     let mut signed = Vec::new();
@@ -172,7 +172,7 @@ fn cleartext() {
 }
 
 #[test]
-fn forms_that_are_no_message() {
+fn malformed_messages_are_refused() {
     let inline = |bytes: &[u8]| {
         let mut out = Vec::new();
         let done =
@@ -197,7 +197,7 @@ fn forms_that_are_no_message() {
 
 /// One octet becomes a thousand, again and again.
 #[test]
-fn bombs_and_nesting() {
+fn compression_bombs_and_deep_nesting_are_refused() {
     use std::io::Write as _;
     let pack = |inner: &[u8]| {
         let mut encoder = flate2::write::ZlibEncoder::new(vec![2], flate2::Compression::best());
@@ -230,7 +230,7 @@ fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
 
 /// sq and sqop call each of these malformed.
 #[test]
-fn a_message_that_lacks_a_part_is_none() {
+fn a_message_without_a_required_part_is_malformed() {
     let literal = packet(11, b"b\0\0\0\0\0text");
     let zlib_of_nothing = [2, 0x78, 0x9c, 0x03, 0, 0, 0, 0, 1];
     let stored = |inner: &[u8]| packet(8, &[&[0], inner].concat());
@@ -262,7 +262,7 @@ fn a_message_that_lacks_a_part_is_none() {
 
 /// The empty line behind the head of armor may have any white space in it: gpg and sq read it.
 #[test]
-fn armor_with_white_space_for_an_empty_line() {
+fn armor_may_have_white_space_for_the_empty_line() {
     use std::io::Read as _;
     use talaria_message::ArmorReader;
     for line in ["", " ", " \t", " \t\r\x0b\x0c"] {
