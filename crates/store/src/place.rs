@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_files() {
+    fn the_header_decides_the_kind_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("empty"), "").unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_a_name_first_stays() {
+    fn put_in_place_replaces_no_existing_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("new"), "new").unwrap();

@@ -212,7 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_form_of_gpg_is_told_apart() {
+    fn every_search_form_of_gpg_is_recognised() {
         let cases = [
             ("DEADBEEF", Query::ShortKeyId(0xdead_beef)),
             ("0xdeadbeef", Query::ShortKeyId(0xdead_beef)),

@@ -91,7 +91,7 @@ mod tests {
     proptest! {
         /// With any amount of memory, the result is that of a set.
         #[test]
-        fn sorts_as_a_set(records: Vec<[u8; 4]>, memory in 1usize..200) {
+        fn the_sorter_gives_the_order_of_a_set(records: Vec<[u8; 4]>, memory in 1usize..200) {
             let folder = tempfile::tempdir().unwrap();
             let mut sorter = Sorter::new(folder.path(), memory);
             records.iter().try_for_each(|&record| sorter.push(record)).unwrap();

@@ -30,7 +30,7 @@ fn policies(store: &Store, fingerprint: Fingerprint) -> Vec<(String, Policy)> {
 }
 
 #[test]
-fn decisions_about_two_names_of_an_address_become_the_stricter_one() {
+fn the_stricter_policy_for_two_forms_of_an_address_wins() {
     use Policy::{Ask, Auto, Bad, Good, Unknown};
     let folder = Folder::new();
     let mut store = folder.store();
@@ -66,7 +66,7 @@ fn decisions_about_two_names_of_an_address_become_the_stricter_one() {
 }
 
 #[test]
-fn a_decision_holds_for_every_name_of_the_address_that_is_recorded() {
+fn a_policy_holds_for_both_forms_of_an_address() {
     let folder = Folder::new();
     let mut store = folder.store();
     let name = Fingerprint::V4([1; 20]);
@@ -79,7 +79,7 @@ fn a_decision_holds_for_every_name_of_the_address_that_is_recorded() {
 }
 
 #[test]
-fn confirmed_addresses_of_an_older_format_are_those_that_are_compared_now() {
+fn a_migration_normalises_confirmed_addresses() {
     let folder = Folder::new();
     let all = corpus(3);
     drop(folder.filled(&all));
@@ -119,7 +119,7 @@ fn make_format_3(folder: &Folder) {
 }
 
 #[test]
-fn addresses_are_found_again_after_a_migration() {
+fn searches_find_addresses_after_a_migration() {
     let folder = Folder::new();
     let all = corpus(30);
     drop(folder.filled(&all));

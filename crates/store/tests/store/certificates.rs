@@ -16,7 +16,7 @@ use talaria_store::{
 
 /// `docs/formats/store.md` has a row for each table and names each column in it.
 #[test]
-fn every_table_and_column_is_described() {
+fn the_documentation_has_every_table_and_column() {
     let text = include_str!("../../../../docs/formats/store.md");
     let folder = Folder::new();
     drop(folder.store());
@@ -45,7 +45,7 @@ fn every_table_and_column_is_described() {
 }
 
 #[test]
-fn what_is_there_is_joined_and_what_is_new_is_told() {
+fn ingest_merges_and_reports_new() {
     let folder = Folder::new();
     let mut store = folder.store();
     let all = corpus(40);
@@ -64,7 +64,7 @@ fn what_is_there_is_joined_and_what_is_new_is_told() {
 }
 
 #[test]
-fn every_form_of_search_finds_exactly_what_it_names() {
+fn every_form_of_search_finds_exactly_its_matches() {
     let folder = Folder::new();
     let all = corpus(300);
     let store = folder.filled(&all);
@@ -144,7 +144,7 @@ fn named_by(query: &Query, cert: &Cert) -> bool {
 }
 
 #[test]
-fn a_search_with_more_hits_than_asked_for_says_so() {
+fn a_search_says_that_it_has_more_hits() {
     let folder = Folder::new();
     let store = folder.filled(&corpus(50));
     let query: Query = ".".parse::<Query>().unwrap_or(Query::EmailPart("@".into()));
@@ -154,7 +154,7 @@ fn a_search_with_more_hits_than_asked_for_says_so() {
 }
 
 #[test]
-fn a_walk_goes_on_where_it_was_after_a_restart() {
+fn a_walk_resumes_after_a_restart() {
     let folder = Folder::new();
     let all = corpus(2500);
     drop(folder.filled(&all));
@@ -190,7 +190,7 @@ fn a_walk_goes_on_where_it_was_after_a_restart() {
 }
 
 #[test]
-fn the_change_log_tells_what_happened_since_a_token() {
+fn the_change_log_has_the_changes_since_a_token() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.store();
@@ -220,7 +220,7 @@ fn the_change_log_tells_what_happened_since_a_token() {
 }
 
 #[test]
-fn what_is_blocked_stays_out_until_it_is_allowed_back() {
+fn a_blocked_certificate_stays_out_until_it_is_unblocked() {
     let folder = Folder::new();
     let all = corpus(3);
     let mut store = folder.filled(&all[..2]);
@@ -236,7 +236,7 @@ fn what_is_blocked_stays_out_until_it_is_allowed_back() {
 }
 
 #[test]
-fn derived_tables_can_be_made_again_from_the_certificates_alone() {
+fn derived_tables_can_be_rebuilt_from_the_certificates() {
     let folder = Folder::new();
     let mut store = folder.filled(&corpus(200));
     store.delete(&[corpus(3)[2].fingerprint()], Return::Allowed, NOW).unwrap();
@@ -264,7 +264,7 @@ fn derived_tables_can_be_made_again_from_the_certificates_alone() {
 }
 
 #[test]
-fn a_damaged_certificate_is_named_and_a_rebuild_takes_it_out() {
+fn check_names_a_damaged_certificate_and_rebuild_removes_it() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.filled(&all);
@@ -281,7 +281,7 @@ fn a_damaged_certificate_is_named_and_a_rebuild_takes_it_out() {
 }
 
 #[test]
-fn a_store_of_a_newer_format_is_refused_by_name_and_left_alone() {
+fn a_store_of_a_newer_format_is_refused_and_unchanged() {
     let folder = Folder::new();
     drop(folder.filled(&corpus(3)));
     Connection::open(folder.path()).unwrap().execute_batch("PRAGMA user_version = 77").unwrap();
@@ -298,7 +298,7 @@ fn a_store_of_a_newer_format_is_refused_by_name_and_left_alone() {
 }
 
 #[test]
-fn other_files_are_refused_and_left_alone() {
+fn other_files_are_refused_and_unchanged() {
     let folder = Folder::new();
     Connection::open(folder.path()).unwrap().execute_batch("CREATE TABLE other (x)").unwrap();
     let before = std::fs::read(folder.path()).unwrap();
@@ -343,7 +343,7 @@ fn a_bulk_build_equals_an_ingest() {
 }
 
 #[test]
-fn an_interrupted_build_goes_on_where_it_was() {
+fn an_interrupted_build_resumes() {
     let folder = Folder::new();
     let target = folder.folder().join("built.db");
     let all = corpus(100);
@@ -382,7 +382,7 @@ fn build_options() -> BuildOptions {
 }
 
 #[test]
-fn deferred_signatures_are_computed_later() {
+fn deferred_signatures_can_be_verified_later() {
     let folder = Folder::new();
     let all = corpus(50);
     let mut store = folder.store();
@@ -401,7 +401,7 @@ fn deferred_signatures_are_computed_later() {
 }
 
 #[test]
-fn two_importers_and_four_readers_lose_nothing() {
+fn concurrent_importers_and_readers_lose_nothing() {
     let folder = Folder::new();
     let all = corpus(400);
     drop(folder.store());
@@ -440,7 +440,7 @@ fn two_importers_and_four_readers_lose_nothing() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_read() {
+fn a_read_only_store_can_be_read() {
     let folder = Folder::new();
     let all = corpus(5);
     drop(folder.filled(&all));
@@ -455,7 +455,7 @@ fn a_store_that_cannot_be_written_is_read() {
 /// Every byte of a small store is flipped in turn (a sample of them): either the check finds it, or
 /// the store still says the same.
 #[test]
-fn a_flipped_byte_is_found_or_nothing_depended_on_it() {
+fn check_finds_every_flipped_byte_that_matters() {
     let folder = Folder::new();
     let all = corpus(12);
     let mut store = folder.filled(&all);
@@ -547,7 +547,7 @@ proptest! {
 
     /// Whatever is done to it, a store holds what a map of unions holds.
     #[test]
-    fn a_store_is_a_map_of_unions(actions in prop::collection::vec(action(), 1..16)) {
+    fn a_store_behaves_like_a_map_of_unions(actions in prop::collection::vec(action(), 1..16)) {
         let folder = Folder::new();
         let all = corpus(38);
         let mut store = folder.store();

@@ -99,7 +99,7 @@ fn make_format_1(path: &Path) {
 }
 
 #[test]
-fn a_store_of_format_1_becomes_one_of_the_current_format() {
+fn opening_migrates_format_1() {
     let all = corpus(60);
     for access in [Access::Read, Access::Write, Access::Create] {
         let folder = Folder::new();
@@ -154,7 +154,7 @@ fn make_format_2(path: &Path) {
 }
 
 #[test]
-fn a_store_of_format_2_becomes_one_of_the_current_format() {
+fn opening_migrates_format_2() {
     let all = corpus(60);
     for access in [Access::Read, Access::Write, Access::Create] {
         let folder = Folder::new();
@@ -203,7 +203,7 @@ fn make_format_3(path: &Path) {
 }
 
 #[test]
-fn a_store_of_format_3_becomes_one_of_the_current_format() {
+fn opening_migrates_format_3() {
     let all = corpus(60);
     for access in [Access::Read, Access::Write, Access::Create] {
         let folder = Folder::new();
@@ -238,7 +238,7 @@ fn a_store_of_format_3_becomes_one_of_the_current_format() {
 /// The verifier of format 3 took signatures for good that other programs call bad, called some bad that are
 /// right, and knew fewer algorithms. A migration computes what may be wrong, and the log names what changed.
 #[test]
-fn a_migration_computes_what_the_old_verifier_may_have_got_wrong() {
+fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
     let all = corpus(60);
     for wrong in [Verdict::Good, Verdict::Bad, Verdict::Unsupported] {
         let folder = Folder::new();
@@ -289,7 +289,7 @@ fn a_migration_computes_what_the_old_verifier_may_have_got_wrong() {
 
 /// What was put off stays put off: opening a store must not take hours.
 #[test]
-fn a_migration_does_not_compute_what_was_put_off() {
+fn a_migration_leaves_deferred_signatures_deferred() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.store();
@@ -333,7 +333,7 @@ fn a_migration_keeps_the_bytes_of_a_damaged_certificate() {
 /// A release that judges differently does not call the store of an older one damaged, and neither does an
 /// older release with the store of a newer one.
 #[test]
-fn verdicts_of_another_verifier_are_no_damage() {
+fn verdicts_of_another_verifier_version_are_no_damage() {
     for (verifier, stays) in [(1, false), (200, true)] {
         let folder = Folder::new();
         let all = corpus(40);
@@ -376,7 +376,7 @@ fn verdicts_of_another_verifier_are_no_damage() {
 }
 
 #[test]
-fn several_processes_may_migrate_at_once() {
+fn concurrent_migrations_succeed() {
     let folder = Folder::new();
     drop(folder.filled(&corpus(60)));
     make_format_1(&folder.path());
@@ -395,7 +395,7 @@ fn several_processes_may_migrate_at_once() {
 
 /// A file that the system lets nobody write, whoever asks.
 #[test]
-fn a_store_of_format_1_that_cannot_be_written_is_refused_by_name() {
+fn a_read_only_store_of_format_1_is_refused() {
     let folder = Folder::new();
     drop(folder.filled(&corpus(3)));
     make_format_1(&folder.path());
@@ -450,7 +450,7 @@ fn digests_of_all_views_follow_every_write() {
 }
 
 #[test]
-fn a_view_that_is_added_later_is_the_same() {
+fn a_view_added_later_has_the_same_digests() {
     let all = corpus(1200);
     let (early, late) = (Folder::new(), Folder::new());
     let mut with = early.store();
@@ -478,7 +478,7 @@ fn a_view_that_is_added_later_is_the_same() {
 }
 
 #[test]
-fn a_build_keeps_the_views_it_is_told_and_that_of_sks() {
+fn a_build_keeps_the_chosen_views_and_that_of_sks() {
     let folder = Folder::new();
     let all = corpus(50);
     let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
@@ -517,7 +517,7 @@ fn a_build_keeps_the_views_it_is_told_and_that_of_sks() {
 
 /// What a view has depends on verdicts, so digests move when these come late.
 #[test]
-fn digests_follow_signatures_that_are_computed_later() {
+fn digests_follow_signatures_that_are_verified_later() {
     let folder = Folder::new();
     let mut store = folder.store();
     store.add_view(OTHER).unwrap();
@@ -536,7 +536,7 @@ fn digests_follow_signatures_that_are_computed_later() {
 }
 
 #[test]
-fn a_view_that_another_process_adds_is_kept_by_writers_that_are_under_way() {
+fn running_writers_maintain_a_view_that_another_process_adds() {
     let folder = Folder::new();
     let all = corpus(100);
     let mut store = folder.store();
@@ -586,7 +586,7 @@ fn flood(cert: &Cert, signer: impl Fn(u32) -> u64) -> Cert {
 }
 
 #[test]
-fn a_flood_takes_nothing_from_what_is_good_and_comes_in_once() {
+fn a_flood_of_signatures_displaces_no_good_ones() {
     let folder = Folder::new();
     let all = own(3);
     let mut store = folder.store();
@@ -620,7 +620,7 @@ fn a_flood_takes_nothing_from_what_is_good_and_comes_in_once() {
 }
 
 #[test]
-fn what_nobody_signed_takes_no_room_from_what_the_owner_adds() {
+fn unsigned_user_ids_displace_none_of_the_owner() {
     let folder = Folder::new();
     let cert = own(50).into_iter().find(|cert| cert.user_ids().count() > 1).unwrap();
     let last = cert.user_ids().last().unwrap().to_vec();
@@ -641,7 +641,7 @@ fn what_nobody_signed_takes_no_room_from_what_the_owner_adds() {
 }
 
 #[test]
-fn a_certificate_at_its_limit_takes_a_revocation() {
+fn a_certificate_at_its_limit_accepts_a_revocation() {
     let folder = Folder::new();
     let revokes = |packet: &[u8]| {
         talaria_cert::Signature::parse(packet).is_some_and(|s| matches!(s.kind, 0x20 | 0x28 | 0x30))
@@ -678,7 +678,7 @@ fn forged_by(id: u64) -> (Tag, Vec<u8>) {
 }
 
 #[test]
-fn what_is_replaced_is_gone_from_every_index() {
+fn replace_removes_the_old_certificate_from_every_index() {
     let folder = Folder::new();
     let cert = own(50).into_iter().find(|cert| cert.user_ids().count() > 1).unwrap();
     let gone = String::from_utf8(cert.user_ids().last().unwrap().to_vec()).unwrap();
@@ -702,7 +702,7 @@ fn what_is_replaced_is_gone_from_every_index() {
 }
 
 #[test]
-fn a_redacted_user_id_is_gone_and_does_not_come_back() {
+fn a_redacted_user_id_stays_out() {
     let revoked = own(300).into_iter().find(|cert| {
         cert.user_ids().count() > 1
             && cert.packets().nth(1).is_some_and(|packet| packet.tag == Tag::SIGNATURE)
@@ -770,7 +770,7 @@ fn a_redacted_user_id_is_gone_and_does_not_come_back() {
 
 /// Whoever decides against something meets writers that have not heard of it.
 #[test]
-fn redactions_and_blocks_hold_against_writers_that_are_under_way() {
+fn running_writers_obey_new_redactions_and_blocks() {
     let folder = Folder::new();
     let all = own(120);
     let mut store = folder.store();
@@ -796,7 +796,7 @@ fn redactions_and_blocks_hold_against_writers_that_are_under_way() {
 }
 
 #[test]
-fn a_certificate_above_its_limit_is_redacted_all_the_same() {
+fn a_certificate_above_its_limit_can_be_redacted() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
     let mut store = folder.filled(std::slice::from_ref(&cert));
@@ -807,7 +807,7 @@ fn a_certificate_above_its_limit_is_redacted_all_the_same() {
 }
 
 #[test]
-fn what_is_redacted_before_it_comes_does_not_come() {
+fn a_redaction_holds_for_certificates_that_arrive_later() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
     let mut store = folder.store();
@@ -827,7 +827,7 @@ fn peers() -> [Peer; 2] {
 }
 
 #[test]
-fn what_a_keyserver_remembers_is_read_back() {
+fn the_records_of_a_keyserver_read_back() {
     let folder = Folder::new();
     let all = corpus(2);
     let mut store = folder.store();
@@ -868,7 +868,7 @@ fn what_a_keyserver_remembers_is_read_back() {
 }
 
 #[test]
-fn a_backup_beside_a_writer_is_of_one_moment() {
+fn a_backup_during_writes_is_consistent() {
     let folder = Folder::new();
     let all = corpus(2000);
     drop(folder.filled(&all[..1000]));
@@ -917,7 +917,7 @@ fn a_backup_beside_a_writer_is_of_one_moment() {
 }
 
 #[test]
-fn a_backup_is_a_store_of_its_own_and_replaces_nothing() {
+fn a_backup_is_an_independent_store_and_replaces_no_file() {
     let folder = Folder::new();
     let all = corpus(30);
     let mut store = folder.filled(&all);
@@ -950,7 +950,7 @@ fn a_backup_is_a_store_of_its_own_and_replaces_nothing() {
 
 /// As in `store.rs`, of the tables of a keyserver.
 #[test]
-fn a_flipped_byte_in_what_an_operator_decided_is_found() {
+fn check_finds_a_flipped_byte_in_operator_decisions() {
     let folder = Folder::new();
     let all = corpus(4);
     let mut store = folder.filled(&all);
@@ -1030,7 +1030,7 @@ proptest! {
 
     /// Whatever is done to it, a store with views and limits fits together.
     #[test]
-    fn digests_fit_after_any_writes(actions in prop::collection::vec(action(), 1..16)) {
+    fn digests_agree_with_the_certificates_after_any_writes(actions in prop::collection::vec(action(), 1..16)) {
         let folder = Folder::new();
         let all = corpus(8);
         let half = |at: usize, odd| part(&all[at], |at| (at % 2 == 1) == odd);

@@ -28,7 +28,7 @@ fn journal_mode(path: &Path) -> String {
 
 /// A server makes its store while a dump is being built at the same name, and acknowledges an upload.
 #[test]
-fn a_build_does_not_replace_a_store_that_came_meanwhile() {
+fn a_build_does_not_replace_a_store_made_meanwhile() {
     let folder = Folder::new();
     let all = corpus(20);
     let options = build_options();
@@ -53,7 +53,7 @@ fn a_build_does_not_replace_a_store_that_came_meanwhile() {
 }
 
 #[test]
-fn a_log_without_its_store_is_not_taken_for_that_of_a_new_one() {
+fn a_leftover_log_prevents_a_new_store_of_that_name() {
     let all = corpus(5);
     for suffix in ["-wal", "-journal"] {
         let folder = Folder::new();
@@ -74,7 +74,7 @@ fn a_log_without_its_store_is_not_taken_for_that_of_a_new_one() {
 }
 
 #[test]
-fn a_store_without_a_write_ahead_log_gets_one_again() {
+fn opening_restores_the_write_ahead_log_mode() {
     let folder = Folder::new();
     drop(folder.filled(&corpus(5)));
     Connection::open(folder.path()).unwrap().pragma_update(None, "journal_mode", "DELETE").unwrap();
@@ -88,7 +88,7 @@ fn a_store_without_a_write_ahead_log_gets_one_again() {
 
 /// A command was killed while it wrote, and left pages of its own and the journal that undoes them.
 #[test]
-fn a_reader_rolls_a_left_over_journal_back() {
+fn a_reader_rolls_back_a_leftover_journal() {
     let folder = Folder::new();
     let store = folder.filled(&corpus(200));
     let before = contents(&store);
@@ -123,7 +123,7 @@ fn locks(path: &Path) -> usize {
 }
 
 #[test]
-fn looking_at_a_store_drops_no_lock_on_it() {
+fn reading_the_kind_of_a_store_drops_no_lock() {
     let folder = Folder::new();
     let store = folder.filled(&corpus(5));
     assert_eq!(store.count().unwrap(), 5);

@@ -105,7 +105,7 @@ fn one_full_or_three_marginal_introducers_are_enough() {
 }
 
 #[test]
-fn introducers_are_at_a_limited_number_of_steps() {
+fn introducers_count_up_to_the_maximum_depth() {
     let mut world = World::of(8);
     world.chain(&[0, 1, 2, 3, 4, 5, 6, 7]);
     (1..8).for_each(|who| world.trusts(who, Level::Full));
@@ -122,7 +122,7 @@ fn introducers_are_at_a_limited_number_of_steps() {
 
 /// Marginal introducers at different steps are counted together.
 #[test]
-fn introducers_are_counted_across_steps() {
+fn introducers_at_different_depths_add_up() {
     let mut world = World::of(6);
     world.chain(&[0, 1, 2, 3]);
     world.trusts(1, Level::Full);
@@ -159,7 +159,7 @@ fn introducers_are_counted_across_steps() {
 }
 
 #[test]
-fn a_certification_can_be_taken_back_and_given_again() {
+fn a_certification_can_be_revoked_and_made_again() {
     let mut world = World::of(3);
     world.chain(&[0, 1, 2]);
     world.trusts(1, Level::Full);
@@ -175,7 +175,7 @@ fn a_certification_can_be_taken_back_and_given_again() {
 }
 
 #[test]
-fn what_is_irrevocable_stays_until_it_expires() {
+fn an_irrevocable_certification_counts_until_it_expires() {
     let mut world = World::of(3);
     let irrevocable = Says { irrevocable: true, ..Says::default() };
     world.certifies(0, 1, &irrevocable);
@@ -189,7 +189,7 @@ fn what_is_irrevocable_stays_until_it_expires() {
 }
 
 #[test]
-fn a_certification_ends_with_its_time_and_nobody_has_to_say_so() {
+fn a_certification_expires_without_a_write() {
     let mut world = World::of(3);
     world.certifies(0, 1, &Says { expires: Some(NOW + 50), ..Says::default() });
     world.chain(&[1, 2]);
@@ -208,7 +208,7 @@ fn a_certification_ends_with_its_time_and_nobody_has_to_say_so() {
 }
 
 #[test]
-fn an_own_key_that_has_expired_introduces_nobody() {
+fn an_expired_own_key_introduces_nobody() {
     let mut world = World::of(3);
     world.chain(&[0, 1]);
     world.learns(world.people[0].own(&Own::Binds {
@@ -225,7 +225,7 @@ fn an_own_key_that_has_expired_introduces_nobody() {
 }
 
 #[test]
-fn nobody_is_valid_whose_key_or_user_id_is_revoked() {
+fn revoked_keys_and_user_ids_are_never_valid() {
     let mut world = World::of(4);
     world.chain(&[0, 1, 3]);
     world.chain(&[0, 2, 3]);
@@ -238,7 +238,7 @@ fn nobody_is_valid_whose_key_or_user_id_is_revoked() {
 }
 
 #[test]
-fn what_can_be_forged_or_was_not_verified_does_not_count() {
+fn weak_and_unverified_certifications_do_not_count() {
     const SHA1_ENDS: u32 = CREATED + 1000;
     let (full, unknown) = (Level::Full, Level::Unknown);
     // By the rules of GnuPG 2.2, and by those of 2.4, which take no SHA-1 whatever its date.
@@ -301,7 +301,7 @@ fn a_delegation_is_limited_to_its_scope() {
 }
 
 #[test]
-fn each_user_id_is_judged_for_itself() {
+fn each_user_id_has_its_own_validity() {
     let mut world = World::with(vec![
         Person::new(0, &["Person 0 <0@example.org>"]),
         Person::new(1, &["A <1@example.org>", "B <1@example.net>"]),
@@ -326,7 +326,7 @@ fn each_user_id_is_judged_for_itself() {
 }
 
 #[test]
-fn a_deleted_introducer_has_no_say_and_comes_back_with_it() {
+fn a_deleted_introducer_counts_again_when_imported_again() {
     let mut world = World::of(3);
     world.chain(&[0, 1, 2]);
     world.trusts(1, Level::Full);
@@ -347,7 +347,7 @@ fn octets(store: &Path) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn a_listing_writes_nothing() {
+fn a_listing_leaves_the_store_unchanged() {
     let mut world = World::of(6);
     for who in 1..5 {
         let expires = Some(NOW + 10 * u32::try_from(who).unwrap());
@@ -374,7 +374,7 @@ fn a_listing_writes_nothing() {
 }
 
 #[test]
-fn two_writers_at_once_lose_nothing_that_was_seen() {
+fn concurrent_writers_lose_no_tofu_records() {
     const ROUNDS: u32 = 60;
     let folder = Folder::new();
     drop(folder.store());
@@ -475,7 +475,7 @@ fn tables(path: &Path) -> Vec<Vec<(i64, i64)>> {
 }
 
 #[test]
-fn a_changed_octet_is_noticed_and_mended() {
+fn check_finds_a_changed_byte_in_the_trust_tables_and_rebuild_repairs() {
     let mut world = World::of(5);
     world.certifies(0, 1, &Says { scope: Some("example"), ..Says::trusts(2, 120) });
     world.certifies(1, 2, &Says { expires: Some(NOW + 100), ..Says::default() });
@@ -712,7 +712,7 @@ proptest! {
 
     /// What was learned, and in which order, does not matter.
     #[test]
-    fn what_is_kept_up_to_date_is_what_follows_from_nothing(
+    fn incremental_trust_equals_trust_computed_from_scratch(
         steps in proptest::collection::vec(step(), 1..60),
         later in moment(),
     ) {

@@ -124,7 +124,7 @@ fn write(folder: &Path, number: u64) {
 }
 
 #[test]
-fn as_much_flows_as_sequoia_says() {
+fn trust_amounts_equal_those_of_sequoia() {
     if let Some(folder) = std::env::var_os("TALARIA_WRITE") {
         (0..NETWORKS).for_each(|number| write(Path::new(&folder), number));
         return;
