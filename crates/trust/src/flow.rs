@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certification_reaches_one_step() {
+    fn a_plain_certification_introduces_nobody() {
         let edges = [edge(1, 2, 120, 0), edge(2, 3, 120, 0)];
         assert_eq!(flow(&edges, &[(1, 120)], 2), 120);
         assert_eq!(flow(&edges, &[(1, 120)], 3), 0);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_flows_over_several_paths_adds_up_and_is_used_up() {
+    fn several_paths_add_up_and_capacity_is_used_once() {
         let two = [edge(1, 2, 60, 1), edge(1, 3, 60, 1), edge(2, 4, 120, 0), edge(3, 4, 120, 0)];
         assert_eq!(flow(&two, &[(1, 120)], 4), 120);
         // The maximum trust amount of a root applies to each of its certifications.
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_holds_for_what_is_asked_about() {
+    fn a_scope_applies_to_the_authenticated_address() {
         let within = |scope: &[u8]| {
             let scope = Some(Scope::new(scope));
             [Edge { scope, ..edge(1, 2, 120, 1) }, edge(2, 3, 120, 0)]
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_end() {
+    fn cycles_of_certifications_terminate() {
         let edges = [edge(1, 2, 120, 255), edge(2, 3, 120, 255), edge(3, 2, 120, 255)];
         let edges = [&edges[..], &[edge(3, 4, 120, 0)]].concat();
         assert_eq!(flow(&edges, &[(1, 120)], 4), 120);

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_comes_before_yes() {
+    fn never_and_expired_override_other_levels() {
         assert_eq!(Level::Never.combine(Level::Ultimate), Level::Never);
         assert_eq!(Level::Full.combine(Level::Expired), Level::Expired);
         assert_eq!(Level::Marginal.combine(Level::Marginal), Level::Marginal);

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain() {
+    fn a_domain_matches_addresses_in_it() {
         let scope = Scope::new(b"<[^>]+[@.]example\\.com>$");
         assert!(scope.has(b"Alice <alice@example.com>"));
         assert!(scope.has(b"Alice <alice@mail.EXAMPLE.com>"));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_and_operators() {
+    fn plain_text_matches_anywhere_and_operators_are_literal() {
         assert!(Scope::new(b"example.com").has(b"alice@example.com"));
         assert!(!Scope::new(b"a|b").has(b"alice"));
         assert!(Scope::new(b"a|b").has(b"xa|b"));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operators_of_the_standard() {
+    fn regular_expressions_have_the_operators_of_the_standard() {
         let covers = |scope: &str, text: &str| Scope::new(scope.as_bytes()).covers(text.as_bytes());
         assert!(covers("<[^>]+[@.]example\\.com>$", "Alice <alice@mail.example.com>"));
         assert!(!covers("<[^>]+[@.]example\\.com>$", "Alice <alice@mail.EXAMPLE.com>"));
@@ -213,12 +213,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_expression_is_taken(text: Vec<u8>, user_id: Vec<u8>) {
+        fn any_expression_is_parsed(text: Vec<u8>, user_id: Vec<u8>) {
             let _ = (Scope::new(&text).has(&user_id), Scope::new(&text).covers(&user_id));
         }
 
         #[test]
-        fn a_plain_text_is_found(text in "[a-z@]{0,9}", before in ".{0,5}", after in ".{0,5}") {
+        fn plain_text_is_found(text in "[a-z@]{0,9}", before in ".{0,5}", after in ".{0,5}") {
             let user_id = format!("{before}{text}{after}");
             prop_assert!(Scope::new(text.as_bytes()).has(user_id.as_bytes()));
         }

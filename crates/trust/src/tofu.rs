@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_decision_holds() {
+    fn the_strictest_policy_wins() {
         use Policy::{Ask, Auto, Bad, Good, Unknown};
         for (policies, expected) in [
             (&[][..], Auto),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_for_an_address_are_a_question() {
+    fn two_certificates_for_one_address_conflict() {
         let others = fingerprints(2);
         let alone = decide(Policy::Auto, Evidence::default(), &[], |_, _| false);
         assert_eq!((alone.policy, alone.level(Policy::Auto)), (Policy::Auto, Level::Marginal));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_certified_each_other_are_one() {
+    fn certificates_that_certify_each_other_do_not_conflict() {
         let others = fingerprints(3);
         let chain = |a, b| matches!((a, b), (0, 1) | (1, 3));
         let decision = decide(Policy::Auto, Evidence::default(), &others, chain);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_binding_counts() {
+    fn the_best_binding_counts_unless_one_is_never() {
         use Level::{Full, Marginal, Never, Undefined};
         assert_eq!(best([Some(Marginal), Some(Full), None]), Full);
         assert_eq!(best([None]), Never);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn days_make_the_amount() {
+    fn days_with_signatures_decide_the_amount() {
         let day = |n: u32| n * 86400 + 7;
         let few = History::of((0..3).map(day).chain([day(1), day(2) + 5]));
         assert_eq!((few.count, few.first, few.last, few.days), (5, 7, day(2) + 5, 3));
