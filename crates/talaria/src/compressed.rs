@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_each_program_are_read_also_two_in_one() {
+    fn compressed_files_are_read_also_concatenated_ones() {
         let one: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
         let expected = [&one[..], b"end"].concat();
         let mut tried = 0;

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_is_that_of_sks() {
+    fn dump_metadata_equals_that_of_sks() {
         let text = "#Metadata-for: localhost\n#Dump-started: 2026-11-21 12:41:25\n#Files-Count: 2\n\
                     #Key-Count: 231\n#Digest-algo: md5\n\
                     f71893a6b8027ea999ac09fa8a468aef  sks-dump-0000.pgp\n\

@@ -55,7 +55,7 @@ fn kind<T>(result: Result<T, Error>) -> ErrorKind {
 }
 
 #[test]
-fn what_is_sealed_for_keys_and_passphrases_opens_with_either() {
+fn a_message_to_keys_and_passphrases_opens_with_either() {
     let alice = generate("<alice@example.org>");
     for profile in [Profile::Rfc9580, Profile::Rfc4880, Profile::LibrePgp] {
         let sealer = sealer(&["pass"], &[public(&alice)], Some(profile)).unwrap();
@@ -76,7 +76,7 @@ fn what_is_sealed_for_keys_and_passphrases_opens_with_either() {
 }
 
 #[test]
-fn a_locked_key_is_unlocked_with_the_passphrase_that_fits() {
+fn the_right_passphrase_unlocks_a_key() {
     let alice = generate("<alice@example.org>");
     let mut locked = alice.clone();
     for key in alice.keys().secret() {
@@ -99,7 +99,7 @@ fn a_locked_key_is_unlocked_with_the_passphrase_that_fits() {
 }
 
 #[test]
-fn a_verifier_sees_what_is_added_to_its_store() {
+fn a_verifier_sees_certificates_added_to_its_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("certs.db");
     let (alice, bob) = (generate("<alice@example.org>"), generate("<bob@example.org>"));
@@ -146,7 +146,7 @@ fn one_bad_signature_among_several_makes_all_of_them_bad() {
 }
 
 #[test]
-fn many_reports_are_in_the_order_of_their_signatures() {
+fn verify_many_reports_in_the_order_of_its_input() {
     let alice = generate("<alice@example.org>");
     let key = Key::from_bytes(&secret(&alice), None).unwrap();
     let verifier = Verifier::with_certs(&[public(&alice)]).unwrap();
@@ -167,7 +167,7 @@ fn many_reports_are_in_the_order_of_their_signatures() {
 }
 
 #[test]
-fn a_recipient_is_the_only_one_and_a_look_up_is_all() {
+fn recipient_requires_one_match_and_lookup_returns_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("certs.db");
     assert_eq!(kind(Certificates::open(&path)), ErrorKind::NotFound);
@@ -192,7 +192,7 @@ fn a_recipient_is_the_only_one_and_a_look_up_is_all() {
 }
 
 #[test]
-fn a_panic_is_an_error_like_any_other() {
+fn a_panic_becomes_an_error() {
     let seven = talaria::embed::guarded(|| Ok(7));
     assert_eq!(seven.unwrap(), 7);
     let stopped = talaria::embed::guarded(|| -> Result<(), Error> { panic!("on purpose") });
@@ -200,7 +200,7 @@ fn a_panic_is_an_error_like_any_other() {
 }
 
 #[test]
-fn a_message_is_opened_only_if_the_expected_signers_have_signed() {
+fn a_message_opens_only_with_its_expected_signers() {
     let (alice, mallory) = (generate("<alice@example.org>"), generate("<mallory@evil.example>"));
     let sealer = sealer(&["pass"], &NOBODY, None).unwrap();
     let opener = Opener::new(&["pass"], &NOBODY, &NOBODY).unwrap();
@@ -231,7 +231,7 @@ fn a_message_is_opened_only_if_the_expected_signers_have_signed() {
 /// Whatever anybody has done to somebody's certificate, nothing that uses it panics: neither with the store that
 /// took it in, nor with the bytes themselves.
 #[test]
-fn changed_certificates_in_a_store_panic_nowhere() {
+fn changed_certificates_in_a_store_cause_no_panic() {
     let alice = generate("<alice@example.org>");
     let key = Key::from_bytes(&secret(&alice), None).unwrap();
     let signature = key.sign(b"text").unwrap();

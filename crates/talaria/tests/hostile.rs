@@ -150,7 +150,7 @@ fn assert_below(growth: Option<usize>, mib: usize) {
 }
 
 #[test]
-fn a_certificate_cut_off_anywhere_is_refused_at_its_offset_and_its_neighbours_are_read() {
+fn a_truncated_certificate_is_refused_and_its_neighbours_are_read() {
     let mut ground = Ground::new();
     let all = corpus(4);
     let [before, cut, ..] = &all[..] else { unreachable!() };
@@ -188,7 +188,7 @@ fn a_certificate_cut_off_anywhere_is_refused_at_its_offset_and_its_neighbours_ar
 }
 
 #[test]
-fn random_bytes_are_refused_and_what_is_before_them_is_read() {
+fn random_bytes_do_not_hide_certificates_before_them() {
     let mut ground = Ground::new();
     let good = &corpus(1)[0];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -215,7 +215,7 @@ fn random_bytes_are_refused_and_what_is_before_them_is_read() {
 }
 
 #[test]
-fn lengths_that_lie_allocate_nothing() {
+fn false_lengths_allocate_nothing() {
     let mut ground = Ground::new();
     let good = &corpus(1)[0];
     let key = primary(good);
@@ -266,7 +266,7 @@ fn lengths_that_lie_allocate_nothing() {
 }
 
 #[test]
-fn a_user_id_of_100_mb_is_passed_over_and_named() {
+fn a_user_id_of_100_mb_is_skipped_and_reported() {
     let mut ground = Ground::new();
     let all = corpus(3);
     let path = ground.path("large");
@@ -292,7 +292,7 @@ fn a_user_id_of_100_mb_is_passed_over_and_named() {
 }
 
 #[test]
-fn a_user_id_of_the_largest_size_is_taken_and_can_be_used() {
+fn a_user_id_of_the_largest_size_can_be_used() {
     let mut ground = Ground::new();
     let good = &corpus(1)[0];
     let text: Vec<u8> = (b'a'..b'x').cycle().take(PACKET_BYTES_MAX).collect();
@@ -317,7 +317,7 @@ fn signed(cert: &Cert, count: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_hundred_thousand_signatures_take_time_in_proportion() {
+fn time_is_linear_in_the_number_of_signatures() {
     let times = [25_000, 50_000, 100_000].map(|count| {
         // The best of some runs: what else the machine does is not to be measured.
         (0..3)
@@ -362,7 +362,7 @@ fn times_of_signatures(count: u32) -> [Duration; 3] {
 
 /// Each signature covers its component: many on a large one must not multiply.
 #[test]
-fn signatures_on_a_large_component_take_time_in_proportion() {
+fn time_is_linear_in_the_signatures_on_a_large_component() {
     let mut ground = Ground::new();
     let cert = &corpus(1)[0];
     let own = cert.fingerprint().key_id().0;
@@ -382,7 +382,7 @@ fn signatures_on_a_large_component_take_time_in_proportion() {
 }
 
 #[test]
-fn a_certificate_above_the_limit_is_refused_by_name() {
+fn the_refusal_of_a_too_large_certificate_names_it() {
     let mut ground = Ground::new();
     let all = corpus(4);
     let path = ground.path("large");
@@ -436,7 +436,7 @@ fn nested(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn deep_nesting_is_not_followed() {
+fn deeply_nested_packets_are_not_followed() {
     let mut ground = Ground::new();
     let good = &corpus(1)[0];
     let user_id = b"Mallory <mallory@example.org>";
@@ -485,7 +485,7 @@ fn digest_prefix(key: &[u8], user_id: &[u8], signature: &[u8]) -> [u8; 2] {
 }
 
 #[test]
-fn endless_armor_takes_bounded_memory() {
+fn endless_armor_uses_bounded_memory() {
     let mut ground = Ground::new();
     let good = corpus(1);
     // Nothing but base64 digits; user IDs without end; begins without end.
@@ -524,7 +524,7 @@ fn endless_armor_takes_bounded_memory() {
 }
 
 #[test]
-fn a_damaged_block_of_armor_leaves_its_neighbours_alone() {
+fn a_damaged_armor_block_does_not_affect_its_neighbours() {
     let all = corpus(3);
     let blocks: Vec<String> = all.iter().map(|cert| enarmor(cert.as_bytes())).collect();
     let lines = blocks[1].lines().count();
@@ -552,7 +552,7 @@ fn a_damaged_block_of_armor_leaves_its_neighbours_alone() {
 }
 
 #[test]
-fn of_secret_keys_only_the_public_part_is_stored() {
+fn only_the_public_part_of_secret_keys_is_stored() {
     let mut ground = Ground::new();
     let home = ground.path("home");
     fs::create_dir(&home).unwrap();

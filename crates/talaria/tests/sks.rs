@@ -28,7 +28,7 @@ impl Drop for Server {
 }
 
 #[test]
-fn digests_are_those_of_sks() {
+fn digests_equal_those_of_sks() {
     if !RINGS.iter().all(|ring| Path::new(ring).exists()) || Command::new("sks").output().is_err() {
         eprintln!("skipped: needs sks and debian-keyring");
         return;

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_have_a_code() {
+    fn refusals_have_an_error_code() {
         let wrong = refusal("100663383 Bad PIN <SCD>");
         assert_eq!(wrong.code, Refusal::BAD_PIN);
         assert!(wrong.to_string().starts_with("Bad PIN <SCD>; `gpg --card-status`"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_go_both_ways() {
+    fn escapes_read_back() {
         assert_eq!(escaped("a b\n%ü"), "a+b%0A%25%C3%BC");
         assert_eq!(unescaped("/tmp/a%3ab%%zz%2"), "/tmp/a:b%%zz%2");
     }

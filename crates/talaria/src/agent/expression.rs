@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_in_lists_within_lists() {
+    fn numbers_are_found_in_nested_lists() {
         let text = b"(7:sig-val(5:eddsa(1:r3:abc)(1:s2:)()))\0";
         let signature = Expression::parse(text).unwrap();
         assert_eq!(signature.value("r"), Some(&b"abc"[..]));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused() {
+    fn malformed_expressions_are_refused() {
         let deep = [b"(".repeat(100), b")".repeat(100)].concat();
         for text in [&b""[..], b"(", b"(3:ab)", b"(99999999999999999999:a)", b"(a)", &deep] {
             assert!(Expression::parse(text).is_err(), "{text:?}");
