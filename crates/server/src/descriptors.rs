@@ -31,7 +31,7 @@ mod tests {
     use super::fitting;
 
     #[test]
-    fn connections_leave_something_for_the_store() {
+    fn connections_leave_file_descriptors_for_the_store() {
         assert_eq!([1024, 20_000, 256, 1].map(|files| fitting(files, 1)), [768, 19_744, 128, 1]);
         assert_eq!(fitting(1024, 2), 384);
     }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_gives_its_burst_and_then_its_rate() {
+    fn a_bucket_allows_its_burst_and_then_its_rate() {
         let (rates, limiter, start) = (rates(), Limiter::default(), Instant::now());
         let net = rates.network("192.0.2.7".parse().unwrap(), None).unwrap();
         let take = |ms| {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_share_a_network_and_strangers_do_not() {
+    fn neighbouring_addresses_share_a_bucket_and_others_do_not() {
         let rates = rates();
         let net = |text: &str| rates.network(text.parse().unwrap(), Some("keys.example:11371"));
         assert_eq!(net("2001:db8:1:2:3::4"), net("2001:db8:1:2:ffff::1"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_through_an_onion_service_has_one_bucket() {
+    fn all_clients_of_an_onion_service_share_a_bucket() {
         let rates = rates();
         let onion = |text: &str| rates.network(text.parse().unwrap(), Some("abcdef.onion:80"));
         assert_eq!(onion("127.0.0.1"), Some(Network::Onion));

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_gets_few_mails_within_an_hour() {
+    fn an_address_gets_a_limited_number_of_mails_per_hour() {
         let (quota, start) = (Quota::default(), Instant::now());
         let take = |address, s| quota.take(address, start + Duration::from_secs(s)).is_ok();
         for n in 0..MAILS_MAX {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_lifted_by_asking_for_many_addresses() {
+    fn requests_for_many_addresses_reset_no_limit() {
         let (quota, start) = (Quota::default(), Instant::now());
         for n in 0..ADDRESSES_MAX {
             quota.take(&format!("{n}@example.org"), start).unwrap();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_language_that_there_are_texts_for_is_taken() {
+    fn mails_use_the_first_available_language() {
         let of = |locales: &[&str]| Language::first_of(locales.iter().copied());
         assert_eq!(of(&["de_DE", "en"]), Language::German);
         assert_eq!(of(&["fr-FR", "de-AT;q=0.5"]), Language::German);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_an_address_becomes_a_header() {
+    fn an_address_cannot_add_a_header() {
         let config = Config::default();
         for address in ["a@b\r\nBcc: c@d", "a@b, c@d", "a@b>", "x", "\"\r\n\"@b"] {
             let letter = Letter {

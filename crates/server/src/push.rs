@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_from_a_target_does_not_go_back_to_it() {
+    fn a_certificate_is_not_pushed_back_to_its_source() {
         for via in ["1.1 keys.example", "1.1 KEYS.example:11371 (talaria), 1.1 proxy"] {
             assert!(came_from(Some(via), TARGET), "{via}");
         }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_fails_is_tried_less_and_less_often() {
+    fn retries_of_a_failing_target_become_rarer() {
         let (mut target, mut now) = (Target::new(), Instant::now());
         now += PAUSE_MIN;
         target.push(fingerprint(1), TARGET);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_a_target_cannot_take_stands_in_the_way_of_no_other() {
+    fn a_refused_certificate_does_not_block_the_queue() {
         let (mut target, mut now) = (Target::new(), Instant::now());
         target.push(fingerprint(1), TARGET);
         target.push(fingerprint(2), TARGET);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_while_it_is_under_way_is_pushed_again() {
+    fn a_certificate_that_changes_during_a_push_is_pushed_again() {
         let mut target = Target::new();
         let now = Instant::now();
         target.push(fingerprint(1), TARGET);

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_those_of_the_rfc() {
+    fn ranges_are_parsed_by_the_rfc() {
         assert_eq!(parse_range("bytes=0-9", 100), Some(Ok((0, 10))));
         assert_eq!(parse_range("bytes=90-", 100), Some(Ok((90, 100))));
         assert_eq!(parse_range("bytes=-10", 100), Some(Ok((90, 100))));

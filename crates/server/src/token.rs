@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_back_until_it_expires() {
+    fn a_token_is_valid_until_it_expires() {
         for token in all() {
             let text = token.seal(SECRET, 1000);
             assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_another_store_or_none_is_not_taken() {
+    fn a_token_of_another_store_is_refused() {
         let text = all()[1].seal(b"another secret", 1000);
         assert_eq!(Token::open(&text, SECRET, 0), Err(TokenError::Unknown));
         let text = all()[1].seal(SECRET, 1000);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_is_never_read_as_another() {
+    fn a_token_of_one_kind_is_refused_as_another() {
         let kinds: Vec<_> = all().iter().map(|token| token.seal(SECRET, 1000)).collect();
         for (at, text) in kinds.iter().enumerate() {
             let opened = Token::open(text, SECRET, 0).unwrap();

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_are_read() {
+    fn paths_of_both_methods_are_parsed() {
         let host = "example.org";
         let key = |domain| Some(Asked::Key { domain, hash: "abc" });
         assert_eq!(Asked::parse("hu/abc", host), key(host));

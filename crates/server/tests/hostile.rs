@@ -65,7 +65,7 @@ fn drip(address: SocketAddr, at_once: &str, slowly: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn slow_clients_are_left_in_time() {
+fn slow_clients_are_disconnected_in_time() {
     let _alone = alone();
     let certs = generated(2);
     let mut config = config();
@@ -108,7 +108,7 @@ fn slow_clients_are_left_in_time() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn oversized_requests_are_refused() {
     let certs = generated(1);
     let mut config = config();
     config.http.body_bytes = 100_000;
@@ -149,7 +149,7 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn requests_in_a_row_are_answered_in_a_row() {
+fn pipelined_requests_are_answered_in_order() {
     let certs = generated(1);
     let server = Running::start(&certs, config());
     let mut stream = connect(server.http);
@@ -180,7 +180,7 @@ fn garbage(seed: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_harms_nobody() {
+fn garbage_does_not_disturb_other_clients() {
     let certs = generated(2);
     let server = Running::start(&certs, gossiping());
     let gossip = server.gossip.unwrap();
@@ -235,7 +235,7 @@ fn greeting() -> Vec<u8> {
 }
 
 #[test]
-fn a_peer_that_lies_costs_little() {
+fn a_lying_peer_costs_little_memory_and_time() {
     let _alone = alone();
     let certs = generated(300);
     let mut config = gossiping();
@@ -293,7 +293,7 @@ fn spread(n: u32) -> [u8; 16] {
 }
 
 #[test]
-fn ten_thousand_connections_leave_room_for_one_more() {
+fn a_new_client_is_served_beside_ten_thousand_connections() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let _alone = alone();
     // Both ends of each are in this process.
@@ -330,7 +330,7 @@ fn ten_thousand_connections_leave_room_for_one_more() {
 }
 
 #[test]
-fn a_network_has_only_so_many_connections() {
+fn each_network_has_a_limit_of_connections() {
     let certs = generated(1);
     let mut config = config();
     config.http.connections_per_network = 5;
@@ -355,7 +355,7 @@ fn a_network_has_only_so_many_connections() {
 }
 
 #[test]
-fn too_many_requests_are_told_when_to_come_back() {
+fn the_rate_limit_answers_with_retry_after() {
     let certs = generated(3);
     let mut config = config();
     config.rates.exempt.clear();
@@ -383,7 +383,7 @@ fn too_many_requests_are_told_when_to_come_back() {
 }
 
 #[test]
-fn the_proxy_protocol_says_who_asks() {
+fn the_proxy_protocol_gives_the_address_of_the_client() {
     let certs = generated(1);
     let mut config = config();
     config.http.proxy_protocol = true;
@@ -445,7 +445,7 @@ fn curl(arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn tls_and_both_versions_of_http_are_spoken() {
+fn the_server_speaks_tls_http_1_and_http_2() {
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     let made = Command::new("openssl")
@@ -517,7 +517,7 @@ fn forged(cert: &Cert, signatures: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_flood_of_signatures_neither_stops_nor_swells_the_server() {
+fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
     let _alone = alone();
     let certs = generated(3);
     let server = Running::start(&certs, config());
@@ -572,7 +572,7 @@ fn a_flood_of_signatures_neither_stops_nor_swells_the_server() {
 }
 
 #[test]
-fn clients_that_do_not_take_their_answers_hold_little() {
+fn clients_that_read_no_answers_use_bounded_memory() {
     let _alone = alone();
     let certs = generated(1);
     let large = forged(&certs[0], 60_000);
@@ -617,7 +617,7 @@ fn named(user_ids: &[&[u8]]) -> Cert {
 }
 
 #[test]
-fn nothing_in_a_name_gets_out_of_its_field() {
+fn a_user_id_cannot_leave_its_field_in_any_output() {
     let long = format!("{} <long@hostile.example>", "x".repeat(1900));
     let names: [&[u8]; 8] = [
         b"<script>alert(1)</script> <a@hostile.example>",
@@ -670,7 +670,7 @@ fn nothing_in_a_name_gets_out_of_its_field() {
 }
 
 #[test]
-fn nothing_in_a_search_gets_out_of_the_answer() {
+fn a_search_cannot_inject_into_the_answer() {
     let server = Running::start(&generated(5), config());
     let long = "a".repeat(10_000);
     let searches = [

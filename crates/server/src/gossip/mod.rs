@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_that_fails_is_left_alone_for_longer_each_time() {
+    fn the_delay_grows_with_each_failure_of_a_peer() {
         let interval = Duration::from_secs(60);
         let pauses: Vec<u64> = (0..8).map(|failing| pause(interval, failing).as_secs()).collect();
         assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600]);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_user_id_ends_a_line_or_a_field() {
+    fn a_user_id_cannot_leave_its_line_or_field() {
         let mut out = String::new();
         escape("a:b%\n\r\u{202e}é\0<x@y>".as_bytes(), &mut out);
         assert_eq!(out, "a%3Ab%25%0A%0D%E2%80%AE%C3%A9%00<x@y>");

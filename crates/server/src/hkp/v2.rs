@@ -408,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_read_as_they_are_written() {
+    fn dates_read_back() {
         for day in [0, 1, 58, 59, 60, 364, 365, 11016, 19_782, 20_000, 40_000] {
             assert_eq!(parse_day(&super::super::v1::day_text(day)), Some(day));
         }

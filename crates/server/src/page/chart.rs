@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_on_each_other() {
+    fn columns_are_stacked() {
         let all: Vec<_> = stacked(&[1, 2, 3]).collect();
         assert_eq!(all, [(0, 1), (1, 2), (3, 3)]);
     }

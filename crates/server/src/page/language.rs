@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_accepted_language_is_taken() {
+    fn the_best_accepted_language_is_chosen() {
         let cases = [
             ("", "en"),
             ("de", "de"),

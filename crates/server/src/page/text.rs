@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_shown() {
+    fn hidden_characters_are_made_visible() {
         let text = "a\u{202e}<b>\n\u{7f}é";
         assert_eq!(plain(text, 100), "a[U+202E]<b>[U+000A][U+007F]é");
         assert_eq!(

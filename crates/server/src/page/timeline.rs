@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_reaches_from_the_first_to_the_last_moment() {
+    fn the_axis_spans_the_first_to_the_last_event() {
         let now = 1_800_000_000;
         let tracks = [track(now - 10 * YEAR, End::Expires(now + 2 * YEAR)), track(now, End::Open)];
         let axis = Axis::new(&tracks, now);

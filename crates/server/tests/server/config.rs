@@ -81,7 +81,7 @@ fn every_setting_is_documented_and_no_other() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_named_with_its_line() {
+fn configuration_errors_give_the_line_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("server.toml");
     let cases = [

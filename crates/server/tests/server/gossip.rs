@@ -123,17 +123,17 @@ fn converges_with_sks(begins: &Begins) {
 }
 
 #[test]
-fn sks_and_we_end_with_the_same_certificates_when_we_begin() {
+fn sks_and_talaria_converge_if_talaria_initiates() {
     converges_with_sks(&Begins::We);
 }
 
 #[test]
-fn sks_and_we_end_with_the_same_certificates_when_sks_begins() {
+fn sks_and_talaria_converge_if_sks_initiates() {
     converges_with_sks(&Begins::Sks);
 }
 
 #[test]
-fn two_servers_find_hundreds_of_differences_among_thousands_and_then_ask_once() {
+fn two_servers_exchange_hundreds_of_differences_among_thousands() {
     let certs = generated(2300);
     let left = Running::start(&certs[..2000], gossiping());
     let right = Running::start(&certs[300..], gossiping());
@@ -156,7 +156,7 @@ fn two_servers_find_hundreds_of_differences_among_thousands_and_then_ask_once() 
 }
 
 #[test]
-fn one_server_gossips_in_two_views_at_once() {
+fn one_server_gossips_in_two_views_concurrently() {
     let Some(certs) = real_certs(false) else { return };
     let third = certs.len() / 3;
     // Both connect from the same address; what tells them apart is what they say.
@@ -186,7 +186,7 @@ fn one_server_gossips_in_two_views_at_once() {
 }
 
 #[test]
-fn what_a_peer_cannot_give_is_not_asked_for_again_and_again() {
+fn missing_certificates_are_requested_from_a_peer_rarely() {
     let certs = generated(210);
     let (ours, rest) = certs.split_at(200);
     // What it says it has beyond our certificates: one that it has, and some that nobody has.
@@ -210,7 +210,7 @@ fn what_a_peer_cannot_give_is_not_asked_for_again_and_again() {
 }
 
 #[test]
-fn what_a_peer_gives_instead_is_kept_and_not_asked_for_again() {
+fn substituted_certificates_are_kept_and_not_requested_again() {
     let certs = generated(203);
     let (ours, others) = certs.split_at(200);
     let invented: Vec<Digest> = (1..=3).map(|n| Digest([n; 16])).collect();
@@ -225,7 +225,7 @@ fn what_a_peer_gives_instead_is_kept_and_not_asked_for_again() {
 }
 
 #[test]
-fn what_came_in_part_is_asked_for_again() {
+fn partial_answers_are_completed_by_another_request() {
     let certs = generated(260);
     let (ours, theirs) = certs.split_at(200);
     let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
@@ -239,7 +239,7 @@ fn what_came_in_part_is_asked_for_again() {
 }
 
 #[test]
-fn what_was_deleted_for_good_does_not_come_back_by_gossip() {
+fn a_blocked_certificate_does_not_return_by_gossip() {
     let certs = generated(203);
     let gone = [certs[0].fingerprint(), certs[1].fingerprint()];
     let peer = Peer::start(&tree(&sks_digests(&certs)).iter().collect::<Vec<_>>(), certs.clone());
@@ -263,7 +263,7 @@ fn what_was_deleted_for_good_does_not_come_back_by_gossip() {
 }
 
 #[test]
-fn a_peer_that_was_down_is_found_again() {
+fn gossip_resumes_with_a_peer_that_was_down() {
     let certs = generated(30);
     let ours = Running::start(&certs[..20], gossiping());
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -284,7 +284,7 @@ fn a_peer_that_was_down_is_found_again() {
 }
 
 #[test]
-fn nobody_but_peers_is_talked_to() {
+fn gossip_is_refused_to_other_addresses_than_peers() {
     let certs = generated(10);
     let ours = Running::start(&certs, gossiping());
     let strangers = Running::start(&generated(12)[2..], gossiping());

@@ -94,7 +94,7 @@ fn email(cert: &Cert) -> String {
 }
 
 #[test]
-fn a_certificate_is_found_by_every_name_that_hkp_has() {
+fn a_certificate_is_found_by_every_search_form_of_hkp() {
     let site = server(20);
     let certs = certs(20);
     let cert = certs.iter().find(|cert| cert.keys().count() > 1).unwrap();
@@ -120,7 +120,7 @@ fn a_certificate_is_found_by_every_name_that_hkp_has() {
 }
 
 #[test]
-fn what_cannot_be_answered_has_the_status_of_its_kind() {
+fn each_kind_of_refusal_has_its_http_status() {
     let site = server(3);
     let cases = [
         ("GET", "/pks/lookup?op=get&search=0x00000000&options=mr", 400),
@@ -147,7 +147,7 @@ fn what_cannot_be_answered_has_the_status_of_its_kind() {
 }
 
 #[test]
-fn a_search_that_finds_too_much_is_refused_and_never_cut() {
+fn a_search_with_too_many_results_is_refused_and_never_truncated() {
     let mut config = Config::default();
     config.policy.results = 5;
     let site = server_with(40, config);
@@ -157,7 +157,7 @@ fn a_search_that_finds_too_much_is_refused_and_never_cut() {
 }
 
 #[test]
-fn the_machine_readable_index_has_all_that_matches() {
+fn the_machine_readable_index_has_every_match() {
     let site = server(20);
     let certs = certs(20);
     let answer = get(&site, "/pks/lookup?op=index&search=example&options=mr");
@@ -181,7 +181,7 @@ fn the_machine_readable_index_has_all_that_matches() {
 }
 
 #[test]
-fn an_upload_is_reported_and_there() {
+fn an_upload_is_reported_and_stored() {
     let site = server(2);
     let certs = certs(6);
     let (known, new) = (&certs[0], &certs[3]);
@@ -226,7 +226,7 @@ fn an_upload_is_reported_and_there() {
 }
 
 #[test]
-fn version_2_finds_exactly_what_it_is_asked_for() {
+fn hkp_version_2_finds_exact_matches_only() {
     let site = server(20);
     let certs = certs(20);
     let cert = &certs[7];
@@ -285,7 +285,7 @@ fn version_2_finds_exactly_what_it_is_asked_for() {
 }
 
 #[test]
-fn what_a_client_has_it_need_not_get_again() {
+fn an_unchanged_certificate_is_answered_with_not_modified() {
     let site = server(2);
     let cert = &certs(2)[0];
     let path = format!("/pks/v2/certs/by-vfingerprint/04{}", cert.fingerprint());
@@ -304,7 +304,7 @@ fn what_a_client_has_it_need_not_get_again() {
 }
 
 #[test]
-fn peers_get_certificates_by_digest_and_nothing_for_what_is_unknown() {
+fn hashquery_returns_known_digests_and_skips_unknown_ones() {
     let site = server(5);
     let certs = certs(5);
     let asked = [Digest(certs[1].sks_digest()), Digest([7; 16]), Digest(certs[3].sks_digest())];
@@ -315,7 +315,7 @@ fn peers_get_certificates_by_digest_and_nothing_for_what_is_unknown() {
 }
 
 #[test]
-fn programs_can_tell_that_it_lives() {
+fn health_and_metrics_are_served() {
     let site = server(2);
     for path in ["/health", "/ready", "/metrics"] {
         assert_eq!(get(&site, path).status, 200, "{path}");

@@ -84,7 +84,7 @@ fn revoked(cert: &openpgp::Cert) -> openpgp::Cert {
 }
 
 #[test]
-fn an_owner_deletes_a_certificate_for_good() {
+fn a_certificate_deleted_by_its_owner_does_not_return() {
     let site = Site::start(Config::default());
     let owner = Owner::new(&["Olga <olga@example.org>"]);
     assert_eq!(site.upload(&owner.cert()).status, 200);
@@ -101,7 +101,7 @@ fn an_owner_deletes_a_certificate_for_good() {
 }
 
 #[test]
-fn line_ends_that_a_form_or_a_mail_changed_do_not_matter() {
+fn changed_line_ends_do_not_invalidate_a_request() {
     let site = Site::start(Config::default());
     for (options, network) in [(&["--textmode"][..], false), (&["--textmode"], true), (&[], true)] {
         let owner = Owner::new(&["Olga <olga@example.org>"]);
@@ -115,7 +115,7 @@ fn line_ends_that_a_form_or_a_mail_changed_do_not_matter() {
 }
 
 #[test]
-fn nobody_else_can_sign_and_no_request_is_taken_for_another() {
+fn requests_need_the_signature_of_the_owner_over_that_request() {
     let site = Site::start(Config::default());
     let (owner, other) = (Owner::new(&["Olga <olga@example.org>"]), Owner::new(&["Eve <e@x.org>"]));
     site.upload(&owner.cert());
@@ -149,7 +149,7 @@ fn nobody_else_can_sign_and_no_request_is_taken_for_another() {
 }
 
 #[test]
-fn what_an_owner_leaves_out_does_not_come_back() {
+fn parts_removed_by_the_owner_do_not_return() {
     let site = Site::start(Config::default());
     let owner = Owner::new(&["Olga <olga@example.org>", "forget me <old@example.org>"]);
     let whole = owner.cert();
@@ -176,7 +176,7 @@ fn what_an_owner_leaves_out_does_not_come_back() {
 }
 
 #[test]
-fn a_request_that_is_sent_again_later_undoes_nothing() {
+fn a_replayed_request_changes_nothing() {
     let site = Site::start(Config::default());
     let owner = Owner::new(&["Olga <olga@example.org>"]);
     site.upload(&owner.cert());
@@ -197,7 +197,7 @@ fn a_request_that_is_sent_again_later_undoes_nothing() {
 }
 
 #[test]
-fn a_thief_cannot_take_a_revocation_back() {
+fn a_stolen_key_cannot_remove_a_revocation() {
     let site = Site::start(Config::default());
     let before = make(&["Olga <olga@example.org>"]);
     let fingerprint = before.fingerprint().to_hex();
@@ -225,7 +225,7 @@ fn a_thief_cannot_take_a_revocation_back() {
 }
 
 #[test]
-fn a_signing_subkey_speaks_for_the_owner_until_it_is_revoked() {
+fn a_signing_subkey_may_sign_requests_until_it_is_revoked() {
     let site = Site::start(Config::default());
     let policy = StandardPolicy::new();
     let with_subkey = |cert: &openpgp::Cert, text: &str| {
@@ -272,7 +272,7 @@ fn a_signing_subkey_speaks_for_the_owner_until_it_is_revoked() {
 }
 
 #[test]
-fn a_server_need_not_take_requests_of_owners() {
+fn an_operator_can_disable_requests_of_owners() {
     let mut config = Config::default();
     config.policy.owner_requests = false;
     let site = Site::start(config);

@@ -31,7 +31,7 @@ const HOSTILE: [&str; 6] = [
 ];
 
 #[test]
-fn every_page_is_well_formed_and_loads_nothing_foreign() {
+fn every_page_is_well_formed_and_loads_only_local_resources() {
     let site = Site::start(&generated(40));
     let fingerprint = site.fingerprints[0].clone();
     let paths = [
@@ -59,7 +59,7 @@ fn every_page_is_well_formed_and_loads_nothing_foreign() {
 }
 
 #[test]
-fn what_is_refused_is_explained_with_its_status() {
+fn refusals_have_an_explanation_and_a_status() {
     let site = Site::start(&generated(3));
     let cases = [
         ("/nowhere", 404),
@@ -80,7 +80,7 @@ fn what_is_refused_is_explained_with_its_status() {
 }
 
 #[test]
-fn a_search_that_finds_too_much_says_what_to_do() {
+fn the_page_for_too_many_results_says_what_to_do() {
     let mut config = site::config();
     config.policy.results = 5;
     let site = Site::start_with(&generated(40), config);
@@ -91,7 +91,7 @@ fn a_search_that_finds_too_much_says_what_to_do() {
 }
 
 #[test]
-fn user_ids_cannot_change_the_page() {
+fn user_ids_cannot_inject_html() {
     let user_ids: Vec<&[u8]> = HOSTILE.iter().map(|text| text.as_bytes()).collect();
     let (fingerprint, bytes) = with_user_ids(&user_ids);
     let long = "long ".repeat(2048);
@@ -131,7 +131,7 @@ fn user_ids_cannot_change_the_page() {
 }
 
 #[test]
-fn a_certificate_says_what_it_is() {
+fn the_page_of_a_certificate_shows_its_parts() {
     let (fingerprint, bytes) = with_user_ids(&[b"Alice <alice@example.org>", b"Alice at work"]);
     let site = Site::start(&bytes);
     let page = site.page(&format!("/certificate/{}", fingerprint.to_lowercase()), "en");
@@ -160,7 +160,7 @@ fn bytes_of_one(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn signers_are_named_and_linked() {
+fn the_names_of_signers_are_links() {
     let profile = Profile { certifications_median: 6.0, ..Profile::small() };
     let mut bytes = Vec::new();
     let options = Generate { count: 60, profile, ..Generate::default() };
@@ -182,7 +182,7 @@ fn signers_are_named_and_linked() {
 }
 
 #[test]
-fn pages_are_in_the_language_of_whoever_reads_them() {
+fn pages_are_in_the_language_of_the_reader() {
     let site = Site::start(&generated(3));
     let german = site.page("/", "de-DE,de;q=0.9,en;q=0.5");
     assert!(german.text().contains("OpenPGP-Zertifikate finden"));
@@ -193,7 +193,7 @@ fn pages_are_in_the_language_of_whoever_reads_them() {
 }
 
 #[test]
-fn what_was_uploaded_is_reported() {
+fn the_page_after_an_upload_reports_the_changes() {
     let (fingerprint, bytes) = with_user_ids(&[b"Alice <alice@example.org>"]);
     let site = Site::start(&generated(2));
     let armored = String::from_utf8_lossy(talaria_cert::enarmor(&bytes).as_bytes()).into_owned();
@@ -212,7 +212,7 @@ fn what_was_uploaded_is_reported() {
 }
 
 #[test]
-fn statistics_count_what_is_in_the_store() {
+fn statistics_count_the_certificates_in_the_store() {
     let site = Site::start(&generated(120));
     let page = site.page("/pks/lookup?op=stats", "en");
     page.check();
@@ -239,7 +239,7 @@ fn statistics_count_what_is_in_the_store() {
 }
 
 #[test]
-fn suggestions_are_few_and_of_what_owners_have_bound() {
+fn suggestions_are_few_and_only_of_self_signed_user_ids() {
     let site = Site::start(&generated(60));
     let ask = |q: &str| -> Vec<serde_json::Value> {
         let answer = site.get(&format!("/suggest?q={q}"), "en");
@@ -264,7 +264,7 @@ fn suggestions_are_few_and_of_what_owners_have_bound() {
 }
 
 #[test]
-fn operators_see_no_secrets_and_others_see_nothing() {
+fn the_operator_page_has_no_secrets_and_is_closed_to_others() {
     let mut config = site::config();
     config.vks.smtp_user = "the-user".into();
     config.vks.smtp_password_file = Some("/the/password".into());
@@ -284,7 +284,7 @@ fn operators_see_no_secrets_and_others_see_nothing() {
 }
 
 #[test]
-fn what_pages_load_is_kept_by_browsers() {
+fn browsers_may_cache_the_resources_of_pages() {
     let site = Site::start(&generated(1));
     let page = site.page("/", "en");
     let files = page.all("link").filter_map(|link| link.attribute("href"));
@@ -302,7 +302,7 @@ fn what_pages_load_is_kept_by_browsers() {
 
 /// A thousand real certificates, with thousands of signatures on some.
 #[test]
-fn every_certificate_of_a_distribution_has_its_page() {
+fn every_certificate_of_a_distribution_has_a_page() {
     let ring = "/usr/share/keyrings/debian-keyring.gpg";
     let Ok(bytes) = std::fs::read(ring) else {
         eprintln!("skipped: needs debian-keyring");

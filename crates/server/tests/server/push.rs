@@ -23,7 +23,7 @@ fn counter(site: &Site, name: &str) -> u64 {
 }
 
 #[test]
-fn an_upload_is_passed_on_and_does_not_come_back() {
+fn an_upload_is_pushed_once_and_does_not_return() {
     let (a, b) = (free_port(), free_port());
     let (first, second) = (site(a, Some(b)), site(b, Some(a)));
     let cert = make(&["Alice <alice@example.org>"]);
@@ -74,7 +74,7 @@ fn a_certificate_that_a_target_refuses_does_not_stop_the_next() {
 }
 
 #[test]
-fn what_others_passed_on_goes_to_the_other_targets() {
+fn certificates_pushed_by_others_go_to_the_other_targets() {
     let (a, b) = (free_port(), free_port());
     let (first, second) = (site(a, Some(b)), site(b, None));
     let cert = make(&["Alice <alice@example.org>"]);

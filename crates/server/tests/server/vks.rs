@@ -196,7 +196,7 @@ fn an_address_is_found_once_its_owner_has_confirmed_it() {
 }
 
 #[test]
-fn mails_are_in_the_language_that_was_asked_for() {
+fn mails_are_in_the_requested_language() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
     let uploaded = upload(&site, &make(&["Änne <aenne@example.org>"]));
@@ -214,7 +214,7 @@ fn mails_are_in_the_language_that_was_asked_for() {
 }
 
 #[test]
-fn confirmed_addresses_can_be_taken_back() {
+fn confirmed_addresses_can_be_withdrawn() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
     let cert = make(&["Alice <alice@example.org>", "Alice <alice@work.example>"]);
@@ -242,7 +242,7 @@ fn confirmed_addresses_can_be_taken_back() {
 }
 
 #[test]
-fn nothing_is_changed_when_the_mail_server_fails() {
+fn a_failing_mail_server_changes_nothing() {
     let site = Site::start(config(free_port()));
     let uploaded = upload(&site, &make(&["Alice <alice@example.org>"]));
     // Also not the number of mails that may be sent: more tries than mails are allowed.
@@ -255,7 +255,7 @@ fn nothing_is_changed_when_the_mail_server_fails() {
 }
 
 #[test]
-fn nobody_is_flooded_with_mails() {
+fn requests_cannot_flood_an_address_with_mails() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
     let uploaded = upload(&site, &make(&["Alice <alice@example.org>"]));
@@ -308,20 +308,20 @@ fn over_tls(folder: &Path) -> [(u16, usize); 3] {
 }
 
 #[test]
-fn a_mail_server_that_cannot_show_who_it_is_gets_no_mail() {
+fn a_mail_server_with_an_invalid_certificate_gets_no_mail() {
     assert_eq!(over_tls(authority().path()), [(503, 0); 3]);
 }
 
 /// The authorities of the system are known to a process from its start: this test starts itself again.
 #[test]
-fn a_mail_server_that_the_system_trusts_gets_mail_over_tls() {
+fn a_mail_server_with_a_valid_certificate_gets_mail_over_tls() {
     if let Ok(folder) = std::env::var("TALARIA_TEST_AUTHORITY") {
         assert_eq!(over_tls(Path::new(&folder)), [(200, 1), (200, 1), (503, 0)]);
         return;
     }
     let folder = authority();
     let again = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "vks::a_mail_server_that_the_system_trusts_gets_mail_over_tls"])
+        .args(["--exact", "vks::a_mail_server_with_a_valid_certificate_gets_mail_over_tls"])
         .env("TALARIA_TEST_AUTHORITY", folder.path())
         .env("SSL_CERT_FILE", folder.path().join("ca.pem"))
         .output()
@@ -331,7 +331,7 @@ fn a_mail_server_that_the_system_trusts_gets_mail_over_tls() {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused_in_json() {
+fn malformed_requests_are_refused_in_json() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
     let cert = make(&["Alice <alice@example.org>"]);
@@ -370,7 +370,7 @@ fn requests_that_make_no_sense_are_refused_in_json() {
 }
 
 #[test]
-fn without_the_setting_there_is_nothing() {
+fn without_the_setting_vks_is_off() {
     let site = Site::start(Config::default());
     let cert = make(&["Alice <alice@example.org>"]);
     site.upload(&cert);
@@ -381,7 +381,7 @@ fn without_the_setting_there_is_nothing() {
 }
 
 #[test]
-fn what_others_say_and_what_is_revoked_is_not_given_out() {
+fn third_party_signatures_and_revoked_user_ids_are_not_served() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
     let alice = make(&["Alice <alice@example.org>"]);
@@ -416,7 +416,7 @@ fn what_others_say_and_what_is_revoked_is_not_given_out() {
 }
 
 #[test]
-fn hkp_and_the_web_key_directory_can_be_held_to_confirmed_addresses() {
+fn hkp_and_wkd_can_be_limited_to_confirmed_addresses() {
     let mails = MailServer::start(&[]);
     let mut config = config(mails.port);
     config.vks.only_confirmed = true;
@@ -439,7 +439,7 @@ fn hkp_and_the_web_key_directory_can_be_held_to_confirmed_addresses() {
 }
 
 #[test]
-fn whose_mail_confirms_a_user_id_is_the_first_address_in_it() {
+fn the_first_address_of_a_user_id_gets_the_confirmation_mail() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
     let attack = make(&[

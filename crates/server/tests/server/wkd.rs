@@ -32,7 +32,7 @@ fn direct(site: &Site, host: &str, rest: &str) -> Got {
 }
 
 #[test]
-fn both_forms_give_the_certificate_with_that_address_only() {
+fn both_methods_return_the_certificate_with_that_user_id_only() {
     let site = site();
     let cert = make(&["Joe <Joe.Doe@example.org>", "Joe <joe@work.example>", "no address"]);
     site.upload(&cert);
@@ -63,7 +63,7 @@ fn both_forms_give_the_certificate_with_that_address_only() {
 }
 
 #[test]
-fn what_is_not_hosted_or_does_not_fit_is_not_found() {
+fn other_domains_and_mismatched_hashes_are_not_found() {
     let site = site();
     site.upload(&make(&["Joe <joe@example.org>", "Joe <joe@work.example>"]));
     assert_eq!(advanced(&site, "work.example", "joe", true).status, 404);
@@ -81,7 +81,7 @@ fn what_is_not_hosted_or_does_not_fit_is_not_found() {
 
 /// Each of them becomes the address that is asked for where characters are mapped, folded or dropped.
 #[test]
-fn a_look_alike_of_an_address_is_not_in_its_directory() {
+fn a_lookalike_address_is_not_in_the_directory() {
     let mut config = Config::default();
     config.wkd.domains = vec!["bank.example".into()];
     let site = Site::start(config);
@@ -105,7 +105,7 @@ fn a_look_alike_of_an_address_is_not_in_its_directory() {
 }
 
 #[test]
-fn a_directory_has_both_forms_of_an_international_domain() {
+fn unicode_and_punycode_domains_have_one_directory() {
     for hosted in ["bücher.example", "XN--bcher-kva.example"] {
         let mut config = Config::default();
         config.wkd.domains = vec![hosted.into()];
@@ -123,7 +123,7 @@ fn a_directory_has_both_forms_of_an_international_domain() {
 }
 
 #[test]
-fn there_is_a_policy_file() {
+fn the_policy_file_is_served() {
     let site = site();
     for got in [
         site.get("/.well-known/openpgpkey/example.org/policy"),
@@ -136,7 +136,7 @@ fn there_is_a_policy_file() {
 }
 
 #[test]
-fn a_hash_alone_finds_what_came_later() {
+fn a_lookup_by_hash_finds_later_uploads() {
     let site = site();
     assert_eq!(advanced(&site, "example.org", "joe", false).status, 404);
     site.upload(&make(&["Joe <joe@example.org>"]));
@@ -147,7 +147,7 @@ fn a_hash_alone_finds_what_came_later() {
 }
 
 #[test]
-fn certificates_that_are_good_come_first() {
+fn valid_certificates_come_first() {
     let site = site();
     let past = SystemTime::now() - Duration::from_secs(86_400);
     let expired = CertBuilder::new()

@@ -142,7 +142,7 @@ fn post(agent: &ureq::Agent, address: &str, body: &Value) -> Value {
 }
 
 #[test]
-fn a_browser_shows_every_page_without_a_complaint() {
+fn a_browser_shows_every_page_without_errors() {
     let Some(browser) = Browser::start() else {
         eprintln!("skipped: needs chromium and chromium-driver");
         return;
@@ -195,7 +195,7 @@ fn a_browser_shows_every_page_without_a_complaint() {
 }
 
 #[test]
-fn suggestions_appear_while_somebody_types() {
+fn suggestions_appear_during_typing() {
     let Some(browser) = Browser::start() else {
         eprintln!("skipped: needs chromium and chromium-driver");
         return;
