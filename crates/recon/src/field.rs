@@ -359,7 +359,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_field(a in element(), b in element(), c in element()) {
+        fn the_field_axioms_hold(a in element(), b in element(), c in element()) {
             prop_assert_eq!(a + b, b + a);
             prop_assert_eq!((a + b) + c, a + (b + c));
             prop_assert_eq!(a * b, b * a);
@@ -374,13 +374,13 @@ mod tests {
         }
 
         #[test]
-        fn the_wire_form_is_read_back(a in element()) {
+        fn the_wire_form_reads_back(a in element()) {
             prop_assert!(less(a.0, P));
             prop_assert_eq!(Zp::from_bytes(a.to_bytes()), Some(a));
         }
 
         #[test]
-        fn all_are_inverted_or_none(numbers in prop::collection::vec(element(), 0..9)) {
+        fn invert_all_inverts_all_numbers_or_none(numbers in prop::collection::vec(element(), 0..9)) {
             let mut inverted = numbers.clone();
             if Zp::invert_all(&mut inverted) {
                 for (number, inverse) in numbers.iter().zip(inverted) {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prime_is_that_of_the_protocol() {
+    fn the_prime_equals_that_of_the_protocol() {
         let low = 530_512_889_551_602_322_505_127_520_352_579_437_339_f64;
         assert!((low / 2f64.powi(128) - 1.559).abs() < 0.001);
         // P less 2^128, in decimal computed elsewhere.

@@ -102,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bodies_are_read_back(
+        fn bodies_read_back(
             digests in prop::collection::vec(any::<[u8; 16]>().prop_map(Digest), 0..9),
             certs in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9),
         ) {

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_document() {
+    fn the_bytes_equal_those_in_the_document() {
         let prefix = Prefix::new(Digest([0xb4; 16]), 6).unwrap();
         let frame = |message: Message| encoded(&[message]);
         assert_eq!(frame(Message::Flush), [0, 0, 0, 1, 6]);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_refused_before_the_bytes_come() {
+    fn a_too_large_length_is_refused_before_its_bytes_arrive() {
         let too_many =
             |announced: usize, max| Some(DecodeError::TooMany { announced: announced as u64, max });
         let longer = int(HANDSHAKE_BYTES_MAX + 1);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         for (frame, expected) in [
             (&b"\0\0\0\0"[..], DecodeError::Malformed("empty message")),
             (b"\0\0\0\x01\x0b", DecodeError::Kind(11)),
@@ -456,7 +456,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_are_read_back_from_any_pieces(
+        fn messages_read_back_from_any_pieces(
             dialogue in dialogue(), pieces in prop::collection::vec(1..50usize, 1..5),
         ) {
             prop_assert_eq!(decoded(&encoded(&dialogue), &pieces), (dialogue, None));

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_digest_that_is_a_point_is_no_quotient() {
+    fn a_local_digest_equal_to_a_point_is_refused() {
         let local = digests([0, 50]);
         assert_eq!(difference(&digests([50]), &local), None);
         // In the remote set it does no harm.
@@ -378,7 +378,7 @@ mod tests {
         }
 
         #[test]
-        fn any_values_do_no_harm(
+        fn any_values_cause_no_panic(
             values in prop::collection::vec(any::<u128>().prop_map(Zp::from_u128), 12),
             surplus in -7..7i64,
         ) {
@@ -388,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn division_leaves_a_rest_of_lower_degree(
+        fn division_leaves_a_remainder_of_lower_degree(
             a in prop::collection::vec((0..9u128).prop_map(Zp::from_u128), 0..8),
             b in prop::collection::vec((0..9u128).prop_map(Zp::from_u128), 1..6),
         ) {

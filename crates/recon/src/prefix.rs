@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_counted_from_the_highest_of_the_first_byte() {
+    fn bits_are_numbered_from_the_highest_bit_of_the_first_byte() {
         let mut digest = Digest([0; 16]);
         digest.0[..2].copy_from_slice(&[0b1011_0001, 0b1111_1111]);
         let prefix = Prefix::new(digest, 11).unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn children_share_out_the_digests() {
+    fn children_partition_the_digests() {
         let digest = Digest([0xa7; 16]);
         let mut prefix = Prefix::ROOT;
         while let Some(children) = prefix.children() {

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_splits_at_fifty_one_and_joins_again() {
+    fn a_leaf_splits_at_fifty_one_digests_and_merges_again() {
         let digest = |n: u8| Digest([n; 16]);
         let mut tree = Tree::build((0..50).map(digest));
         assert!(tree.at(Prefix::ROOT).is_leaf());
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_that_differ_in_the_last_bit_only_are_told_apart() {
+    fn digests_that_differ_in_the_last_bit_are_distinguished() {
         let tree = Tree::build((0..51u128).map(|n| Digest(n.to_be_bytes())));
         assert_eq!(tree.check(), Ok(()));
         let two = Digest(2u128.to_be_bytes());
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_found() {
+    fn check_finds_damage() {
         let mut tree = Tree::build((0..=255).map(|n| Digest([n; 16])));
         let Below::Inner(children) = &mut tree.root.below else { panic!("256 in a leaf") };
         children[2].values[3] += crate::Zp::ONE;
@@ -447,7 +447,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn the_way_to_a_set_leaves_no_trace(
+        fn the_tree_depends_on_the_set_and_not_on_its_history(
             keep in digests(400), drop in digests(400), more in digests(100), cut in 0..400usize,
         ) {
             let drop: BTreeSet<_> = drop.into_iter().filter(|d| !keep.contains(d)).collect();

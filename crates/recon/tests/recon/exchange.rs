@@ -111,7 +111,7 @@ fn equal_sets_cost_one_request() {
 }
 
 #[test]
-fn an_empty_server_learns_everything_in_parts() {
+fn an_empty_server_learns_all_digests_in_parts() {
     let (empty, full) = (Tree::default(), Tree::build((0..30_000).map(digest)));
     let (outcome, other) = compare(&empty, &full, 4096);
     assert_eq!(outcome.wanted, only(&full, &empty));
@@ -122,7 +122,7 @@ fn an_empty_server_learns_everything_in_parts() {
 }
 
 #[test]
-fn learning_ends_at_the_bound_and_in_order() {
+fn an_exchange_ends_in_order_at_its_bound() {
     let (few, many) = (Tree::build((0..500).map(digest)), Tree::build((0..50_000).map(digest)));
     for few_accepts in [true, false] {
         let bounded = Settings { wanted_max: 700, ..Settings::default() };
@@ -142,7 +142,7 @@ fn learning_ends_at_the_bound_and_in_order() {
 }
 
 #[test]
-fn a_lost_connection_leaves_what_was_learnt() {
+fn a_lost_connection_keeps_the_digests_learned_so_far() {
     let (ours, theirs) = (Tree::build((0..300).map(digest)), Tree::build((0..302).map(digest)));
     let values = Box::new(theirs.at(Prefix::ROOT).values());
     let poly = Message::Poly { prefix: Prefix::ROOT, len: 302, values };
@@ -155,7 +155,7 @@ fn a_lost_connection_leaves_what_was_learnt() {
 }
 
 #[test]
-fn answers_wait_for_the_flush() {
+fn answers_are_sent_at_the_flush() {
     let tree = Tree::default();
     let full = Message::Full { prefix: Prefix::ROOT, digests: vec![] };
     let hello = [Message::Config(config()), Message::Passed, full.clone(), full];
@@ -200,7 +200,7 @@ fn configurations_are_compared() {
 }
 
 #[test]
-fn a_refusal_is_told_with_its_reason() {
+fn a_refusal_is_sent_with_its_reason() {
     let tree = Tree::default();
     let mut side = Side::new(Role::Acceptor, settings(), 1);
     let theirs = Message::Config(Config { m_bar: 7, ..config() });
@@ -228,7 +228,7 @@ fn a_refusal_is_told_with_its_reason() {
 }
 
 #[test]
-fn what_is_out_of_order_is_refused() {
+fn messages_out_of_order_are_refused() {
     let tree = Tree::default();
     let unexpected = |found, due| ExchangeError::Unexpected { found, due };
     for (role, messages, expected) in [
@@ -258,7 +258,7 @@ fn what_is_out_of_order_is_refused() {
 }
 
 #[test]
-fn a_peer_that_lies_gains_nothing() {
+fn a_lying_peer_gains_nothing() {
     let tree = Tree::build((0..1000).map(digest));
     let mut side = Side::new(Role::Acceptor, settings(), 1);
     let hello = [Message::Config(config()), Message::Passed, Message::SyncFail];
@@ -389,7 +389,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn each_learns_exactly_what_it_lacks(
+    fn each_side_learns_exactly_its_missing_digests(
         shared in 0..2000u64, first in 0..600u64, second in 0..600u64, few: bool, piece in 1..999usize,
     ) {
         let (first, second) = if few { (first % 8, second % 8) } else { (first, second) };
@@ -405,7 +405,7 @@ proptest! {
     }
 
     #[test]
-    fn peers_with_other_thresholds_agree_as_well(
+    fn peers_with_other_thresholds_agree(
         shared in 0..600u64, first in 0..200u64, second in 0..200u64,
         full_below in prop::sample::select(vec![1, 5, 50, 150, 400]),
     ) {

@@ -43,7 +43,7 @@ impl Drop for Sks {
 }
 
 #[test]
-fn sks_and_we_end_with_the_same_certificates() {
+fn sks_and_talaria_converge() {
     if !RINGS.iter().all(|ring| Path::new(ring).exists()) || Command::new("sks").output().is_err() {
         eprintln!("skipped: needs sks and debian-keyring");
         return;
