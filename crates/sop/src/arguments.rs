@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_are_told_from_options_and_their_values() {
+    fn operands_are_separated_from_options_and_their_values() {
         assert_eq!(of("verify"), Some("SIGNATURES"));
         assert_eq!(of("verify --not-before 2020-01-01"), Some("SIGNATURES"));
         assert_eq!(of("verify --not-before=2020-01-01 sig cert"), None);

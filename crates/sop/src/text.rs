@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_may_come_in_pieces_but_must_be_whole() {
+    fn characters_may_be_split_between_reads_but_must_be_complete() {
         assert!(is_text(b""));
         assert!(is_text("Grüße, 世界 🦀".as_bytes()));
         assert!(!is_text(b"Gr\xfc\xdfe"));

@@ -14,7 +14,7 @@ fn signed(desk: &Desk) -> String {
 }
 
 #[test]
-fn white_space_that_nobody_signed_is_not_written() {
+fn unsigned_white_space_is_not_written() {
     let desk = Desk::new();
     let padded = signed(&desk).replace("pay bob", "pay bob \t").replace("10 euro", "10 euro  ");
     assert!(padded.contains("bob \t\n"));
@@ -28,7 +28,7 @@ fn white_space_that_nobody_signed_is_not_written() {
 }
 
 #[test]
-fn a_header_that_looks_signed_is_refused() {
+fn a_header_that_is_not_hash_is_refused() {
     let desk = Desk::new();
     let signed = signed(&desk);
     let head = signed.lines().nth(1).unwrap().to_owned();
@@ -43,7 +43,7 @@ fn a_header_that_looks_signed_is_refused() {
 }
 
 #[test]
-fn a_second_signed_text_is_not_passed_over() {
+fn a_second_signed_text_is_refused() {
     let desk = Desk::new();
     let signed = signed(&desk);
     let second = signed.replace("10 euro", "1000 euro");
@@ -58,7 +58,7 @@ fn a_second_signed_text_is_not_passed_over() {
 }
 
 #[test]
-fn one_valid_signature_is_enough_wherever_it_stands() {
+fn one_valid_signature_is_enough_in_any_position() {
     let desk = Desk::new();
     desk.party("a", "rfc4880");
     desk.put("good", desk.sop("sign a.key", "text").ok());
@@ -79,7 +79,7 @@ fn one_valid_signature_is_enough_wherever_it_stands() {
 }
 
 #[test]
-fn a_message_that_nobody_signed_has_no_valid_signature() {
+fn an_unsigned_message_is_not_verified() {
     let desk = Desk::new();
     desk.party("a", "rfc4880");
     let literal = b"\xcb\x0ab\0\0\0\0\0text";

@@ -3,7 +3,7 @@
 use crate::common::{Desk, changed};
 
 #[test]
-fn arguments() {
+fn wrong_arguments_have_their_exit_codes() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     desk.put("sig", desk.sop("sign a.key", "text").ok());
@@ -44,7 +44,7 @@ fn arguments() {
 }
 
 #[test]
-fn kinds_of_data() {
+fn wrong_kinds_of_data_have_their_exit_codes() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     desk.put("sig", desk.sop("sign a.key", "text").ok());
@@ -72,7 +72,7 @@ fn kinds_of_data() {
 }
 
 #[test]
-fn text_has_to_be_text() {
+fn text_must_be_utf_8() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     for line in [
@@ -86,7 +86,7 @@ fn text_has_to_be_text() {
 }
 
 #[test]
-fn passwords_and_keys() {
+fn wrong_passwords_and_keys_have_their_exit_codes() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     desk.party("b", "rfc4880");
@@ -108,7 +108,7 @@ fn passwords_and_keys() {
 }
 
 #[test]
-fn signatures() {
+fn bad_signatures_have_exit_code_3() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     desk.party("b", "rfc4880");

@@ -36,7 +36,7 @@ fn long() -> Vec<u8> {
 }
 
 #[test]
-fn gpg_reads_ours() {
+fn gpg_reads_the_output_of_talaria_sop() {
     let Some(gpg) = Gpg::new() else { return };
     let desk = &gpg.desk;
     desk.party("ours", "rfc4880");
@@ -72,7 +72,7 @@ fn gpg_reads_ours() {
 }
 
 #[test]
-fn gpg_unlocks_ours() {
+fn gpg_unlocks_keys_of_talaria_sop() {
     let Some(gpg) = Gpg::new() else { return };
     let desk = &gpg.desk;
     desk.put("password", "correct horse");
@@ -85,7 +85,7 @@ fn gpg_unlocks_ours() {
 }
 
 #[test]
-fn we_read_those_of_gpg() {
+fn talaria_sop_reads_the_output_of_gpg() {
     let Some(gpg) = Gpg::new() else { return };
     let desk = &gpg.desk;
     gpg.run("--quick-gen-key theirs@example.org default default never", b"");
@@ -115,7 +115,7 @@ fn we_read_those_of_gpg() {
 }
 
 #[test]
-fn an_old_key_of_gpg_becomes_new() {
+fn update_key_modernises_an_old_key_of_gpg() {
     let Some(gpg) = Gpg::new() else { return };
     let desk = &gpg.desk;
     // Expired, and its self-signatures have a digest that counts no more.

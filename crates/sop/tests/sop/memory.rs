@@ -54,7 +54,7 @@ fn run(desk: &Desk, line: &str, input: Option<&str>, output: &str) -> u64 {
 }
 
 #[test]
-fn it_does_not_grow_with_the_data() {
+fn memory_does_not_grow_with_the_data() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     let check = |line: &str, input: Option<&str>, output: &str| {

@@ -271,7 +271,7 @@ fn long() -> Vec<u8> {
 }
 
 #[test]
-fn keys_and_certificates() {
+fn all_programs_read_keys_and_certificates() {
     both_ways(|pair| {
         for name in pair.keys {
             let key = pair.desk.get(&format!("{name}.key"));
@@ -285,7 +285,7 @@ fn keys_and_certificates() {
 }
 
 #[test]
-fn messages() {
+fn all_programs_read_encrypted_messages() {
     both_ways(|pair| {
         // From and to each, and all of them, of both versions where both are known.
         let groups = pair.keys.iter().map(std::slice::from_ref).chain([pair.keys]);
@@ -313,7 +313,7 @@ fn messages() {
 }
 
 #[test]
-fn messages_with_a_password() {
+fn all_programs_read_messages_with_a_password() {
     both_ways(|pair| {
         for profile in pair.maker.profiles(pair.reader) {
             for (options, data) in [("", vec![]), ("", long()), ("--no-armor", long())] {
@@ -340,7 +340,7 @@ fn messages_with_a_password() {
 }
 
 #[test]
-fn messages_without_a_profile_are_for_who_reads_them() {
+fn messages_without_a_profile_suit_their_recipients() {
     let ours = Program::ours();
     for theirs in Program::theirs() {
         let desk = Desk::new();
@@ -354,7 +354,7 @@ fn messages_without_a_profile_are_for_who_reads_them() {
 }
 
 #[test]
-fn messages_to_all_programs_at_once() {
+fn one_message_can_be_read_by_all_programs() {
     let programs: Vec<_> = [Program::ours()].into_iter().chain(Program::theirs()).collect();
     for spec in [Rfc4880, Rfc9580] {
         let desk = Desk::new();
@@ -384,7 +384,7 @@ fn messages_to_all_programs_at_once() {
 }
 
 #[test]
-fn session_keys() {
+fn all_programs_read_messages_with_session_keys() {
     both_ways(|pair| {
         let profiles = pair.maker.profiles(pair.reader);
         for (name, profile) in pair.keys.iter().flat_map(|it| profiles.iter().map(move |p| (it, p)))
@@ -414,7 +414,7 @@ fn aead(sealed: &[u8]) -> bool {
 }
 
 #[test]
-fn locked_keys() {
+fn all_programs_unlock_keys() {
     both_ways_with(&["--with-key-password=password"], |pair| {
         let unlock = "--with-key-password=password";
         let profiles = pair.maker.profiles(pair.reader);
@@ -439,7 +439,7 @@ fn locked_keys() {
 }
 
 #[test]
-fn detached_signatures() {
+fn all_programs_verify_detached_signatures() {
     both_ways(|pair| {
         let (keys, certs) = (each(pair.keys, "", ".key"), each(pair.keys, "", ".cert"));
         let text = b"one\r\ntwo  \nthree".to_vec();
@@ -468,7 +468,7 @@ fn detached_signatures() {
 }
 
 #[test]
-fn inline_signatures() {
+fn all_programs_verify_inline_signatures() {
     both_ways(|pair| {
         let text = b"- dashes\nFrom me\n\nlast".to_vec();
         for (mode, armor, data) in [
@@ -511,7 +511,7 @@ fn inline_signatures() {
 }
 
 #[test]
-fn texts_show_the_same() {
+fn all_programs_show_signed_texts_alike() {
     both_ways(|pair| {
         let name = &pair.keys[0];
         for text in
@@ -541,7 +541,7 @@ fn texts_show_the_same() {
 }
 
 #[test]
-fn armor() {
+fn all_programs_read_armor() {
     both_ways(|pair| {
         let name = &pair.keys[0];
         let key = pair.desk.sop("dearmor", pair.desk.get(&format!("{name}.key"))).ok();

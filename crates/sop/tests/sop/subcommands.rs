@@ -408,7 +408,7 @@ fn special_designators() {
 }
 
 #[test]
-fn a_changed_message_gives_nothing_that_is_wrong() {
+fn a_changed_message_never_yields_wrong_content() {
     let desk = Desk::new();
     desk.party("a", "rfc9580");
     let long = long();
