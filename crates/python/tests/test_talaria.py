@@ -21,7 +21,7 @@ STORE = os.environ["TALARIA_STORE"]
 
 
 class Messages(unittest.TestCase):
-    def test_what_is_sealed_is_opened_with_either_secret(self):
+    def test_a_message_to_two_secrets_opens_with_either(self):
         for profile in (None, "rfc9580", "rfc4880", "librepgp"):
             sealed = talaria.Sealer(passphrase="päss", certs=[CERT], profile=profile).seal(b"text")
             openers = [
@@ -32,7 +32,7 @@ class Messages(unittest.TestCase):
             for opener in openers:
                 self.assertEqual(opener.open(sealed), b"text")
 
-    def test_every_kind_of_buffer_is_taken(self):
+    def test_every_kind_of_buffer_is_accepted(self):
         sealer = talaria.Sealer(passphrase="pass")
         opener = talaria.Opener(passphrases=["pass"])
         with tempfile.TemporaryFile() as file:
@@ -47,7 +47,7 @@ class Messages(unittest.TestCase):
         with self.assertRaises(TypeError):
             sealer.seal("text")
 
-    def test_errors_are_exceptions_by_kind(self):
+    def test_each_kind_of_error_has_its_exception(self):
         sealed = talaria.Sealer(passphrase="pass").seal(b"text")
         opener = talaria.Opener(passphrases=["pass"])
         expected = [
@@ -69,7 +69,7 @@ class Messages(unittest.TestCase):
             self.assertIsInstance(raised.exception, talaria.Error)
             self.assertTrue(str(raised.exception))
 
-    def test_other_threads_run_meanwhile(self):
+    def test_other_threads_run_during_a_call(self):
         sealer = talaria.Sealer(passphrase="pass", profile="rfc4880")
         data = bytes(64 << 20)
         ended = threading.Event()
@@ -96,7 +96,7 @@ class Signatures(unittest.TestCase):
             talaria.Verifier(store=talaria.Store(STORE)),
         ]
 
-    def test_a_result_says_what_who_and_when(self):
+    def test_a_result_has_the_outcome_the_signer_and_the_time(self):
         before = int(time.time())
         signature = self.key.sign(b"data")
         for verifier in self.verifiers:
@@ -113,7 +113,7 @@ class Signatures(unittest.TestCase):
             self.assertFalse(bad)
             self.assertEqual(bad.outcome, "bad")
 
-    def test_whatever_is_wrong_raises_nothing(self):
+    def test_bad_signatures_raise_no_exception(self):
         junk = self.verifiers[0].verify(b"junk", b"data")
         self.assertFalse(junk)
         self.assertEqual(junk.outcome, "unchecked")
@@ -122,19 +122,19 @@ class Signatures(unittest.TestCase):
         self.assertEqual(unknown.outcome, "no_key")
         self.assertIsNone(unknown.certificate)
 
-    def test_many_are_as_many_single_ones(self):
+    def test_verify_many_equals_single_calls(self):
         data = [str(number).encode() for number in range(500)]
         items = list(zip(self.key.sign_many(data), data))
         items[3] = (items[3][0], b"other")
         results = self.verifiers[1].verify_many(items)
         self.assertEqual([bool(result) for result in results], [at != 3 for at in range(500)])
 
-    def test_signed_messages_are_opened_with_a_verifier(self):
+    def test_a_verifier_checks_signed_messages(self):
         sealed = talaria.Sealer(passphrase="pass").seal(b"text")
         opener = talaria.Opener(passphrases=["pass"])
         self.assertEqual(opener.open_verified(sealed, self.verifiers[0]), (b"text", []))
 
-    def test_a_message_without_the_signature_of_an_expected_signer_is_refused(self):
+    def test_a_message_without_its_expected_signer_is_refused(self):
         sealer = talaria.Sealer(passphrase="pass")
         opener = talaria.Opener(passphrases=["pass"])
         alice = self.key.certificate
@@ -151,7 +151,7 @@ class Signatures(unittest.TestCase):
         with self.assertRaises(talaria.SignatureError):
             opener.open_verified(signed, talaria.Verifier(certs=[]), signers=[alice])
 
-    def test_a_good_signature_of_somebody_else_is_not_the_expected_one(self):
+    def test_a_good_signature_by_another_signer_is_not_the_expected_one(self):
         signature = self.key.sign(b"data")
         verifier = self.verifiers[0]
         self.assertTrue(verifier.verify(signature, b"data", signers=[self.key.certificate]))
@@ -164,7 +164,7 @@ class Signatures(unittest.TestCase):
 
 
 class Stores(unittest.TestCase):
-    def test_certificates_are_found_and_used(self):
+    def test_certificates_can_be_looked_up_and_used(self):
         store = talaria.Store(pathlib.Path(STORE))
         key = talaria.Key.from_bytes(KEY)
         self.assertEqual(store.lookup(key.certificate), store.lookup("<alice@example.org>"))
@@ -175,7 +175,7 @@ class Stores(unittest.TestCase):
 
 
 class Stubs(unittest.TestCase):
-    def test_they_name_what_the_module_has(self):
+    def test_the_stubs_list_the_names_of_the_module(self):
         import ast
 
         stub = pathlib.Path(talaria.__file__).with_name("__init__.pyi")
