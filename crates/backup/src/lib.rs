@@ -5,6 +5,7 @@
 //! (walking, restoring, the local folder) touch the file system.
 
 mod backend;
+mod chunks;
 mod entry;
 mod error;
 mod files;
@@ -12,6 +13,7 @@ mod id;
 mod text;
 
 pub use backend::{Backend, Object};
+pub use chunks::{ReadChunks, WriteChunks};
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use error::BackupError;
 pub use files::Folder;
