@@ -7,6 +7,7 @@
 mod backend;
 mod chunks;
 mod entry;
+mod epoch;
 mod error;
 mod files;
 mod id;
@@ -15,6 +16,7 @@ mod text;
 pub use backend::{Backend, Object};
 pub use chunks::{ReadChunks, WriteChunks};
 pub use entry::{Entry, Meta, Node, Part, Time};
+pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::Folder;
 pub use id::{GroupSecret, Id, Identifiers, Kind, RepositoryId};

@@ -1,0 +1,201 @@
+//! Epochs: key pairs that the objects of a repository are encrypted to, and the packets they may have.
+
+use std::fmt;
+use std::str::FromStr;
+
+use talaria_message::make::{GenerateOptions, KeyProfile, Protection, generate};
+use talaria_message::openpgp::serialize::SerializeInto as _;
+use talaria_message::openpgp::{Cert, Fingerprint};
+use talaria_message::{
+    Aead, ChunkSize, Cipher, Compression, EncryptOptions, Recipients, SigningKey, encrypt, pack,
+    policy,
+};
+use zeroize::Zeroizing;
+
+use crate::error::{BackupError, Result};
+use crate::id::RepositoryId;
+
+/// Octets under one authentication tag, and so the least that a reader decrypts.
+const AEAD_CHUNK_BYTES: usize = 64 << 10;
+
+/// The packets of an epoch.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Profile {
+    /// RFC 9580: AES-256 in OCB, version 6 keys.
+    #[default]
+    Rfc9580,
+    /// GnuPG's AEAD packet, version 4 keys.
+    LibrePgp,
+    /// Version 1 packets, version 4 keys. Every OpenPGP program reads them.
+    Rfc4880,
+    /// No encryption, for comparison only.
+    None,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Self; 4] = [Self::Rfc9580, Self::LibrePgp, Self::Rfc4880, Self::None];
+
+    /// The name of the profile in a configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rfc9580 => "rfc9580",
+            Self::LibrePgp => "librepgp",
+            Self::Rfc4880 => "rfc4880",
+            Self::None => "none",
+        }
+    }
+
+    /// The packets that messages of this profile have; `None` without encryption.
+    pub(crate) fn packets(self) -> Option<talaria_message::Profile> {
+        match self {
+            Self::Rfc9580 => Some(talaria_message::Profile::Rfc9580),
+            Self::LibrePgp => Some(talaria_message::Profile::LibrePgp),
+            Self::Rfc4880 => Some(talaria_message::Profile::Rfc4880),
+            Self::None => None,
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = BackupError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name() == text).ok_or_else(|| {
+            BackupError::Refused(format!(
+                "\"{text}\" is no profile: rfc9580, librepgp, rfc4880 or none"
+            ))
+        })
+    }
+}
+
+/// What an epoch's certificate is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Use {
+    /// Packs.
+    Data,
+    /// Indexes and snapshots.
+    Index,
+}
+
+/// A new key of an epoch: certificate and secret.
+pub(crate) struct EpochKey {
+    pub(crate) cert: Cert,
+    /// The transferable secret key, without a passphrase.
+    pub(crate) secret: Zeroizing<Vec<u8>>,
+}
+
+impl EpochKey {
+    /// Generates a key at `now`, in seconds since 1970.
+    pub(crate) fn generate(
+        repository: RepositoryId,
+        epoch: u32,
+        profile: Profile,
+        used_for: Use,
+        now: u32,
+    ) -> Result<Self> {
+        let purpose = match used_for {
+            Use::Data => "data",
+            Use::Index => "index",
+        };
+        let options = GenerateOptions {
+            user_ids: vec![format!("talaria backup {repository} epoch {epoch} {purpose}")],
+            profile: match profile {
+                Profile::Rfc9580 => KeyProfile::Rfc9580,
+                _ => KeyProfile::Rfc4880,
+            },
+            ..GenerateOptions::default()
+        };
+        let failed = |why: String| {
+            BackupError::Refused(format!("the keys of epoch {epoch} cannot be made: {why}"))
+        };
+        let made = generate(&options, &Protection::Unprotected, now)
+            .map_err(|error| failed(error.to_string()))?;
+        let secret = made.cert.as_tsk().to_vec().map_err(|error| failed(error.to_string()))?;
+        Ok(Self { cert: made.cert.strip_secret_key_material(), secret: Zeroizing::new(secret) })
+    }
+}
+
+/// Encrypts objects to one key of an epoch, or only packs them in a profile without encryption.
+pub(crate) struct Sealing {
+    recipients: Option<Recipients>,
+    options: EncryptOptions,
+}
+
+impl Sealing {
+    /// Seals for an epoch's certificate, which began at `created`; `None` only for [`Profile::None`].
+    pub(crate) fn new(
+        profile: Profile,
+        cert: Option<&Cert>,
+        created: u32,
+        now: u32,
+    ) -> Result<Self> {
+        let recipients = match (profile.packets(), cert) {
+            (None, _) => None,
+            (Some(_), Some(cert)) => {
+                let mut recipients = Recipients::default();
+                // A client whose clock is slow can still use the epoch.
+                recipients.add(cert, policy(), now.max(created)).map_err(|source| {
+                    BackupError::Message { name: cert_name(&cert.fingerprint()), source }
+                })?;
+                Some(recipients)
+            }
+            (Some(_), None) => {
+                return Err(BackupError::Refused("the epoch has no certificate".into()));
+            }
+        };
+        let options = EncryptOptions {
+            profile: profile.packets(),
+            cipher: Some(Cipher::Aes256),
+            aead: Some(Aead::Ocb),
+            chunk: ChunkSize::from_bytes(AEAD_CHUNK_BYTES).expect("a power of two"),
+            compression: Compression::None,
+            threads: 1,
+            ..EncryptOptions::default()
+        };
+        Ok(Self { recipients, options })
+    }
+
+    /// One message with the content `plain`, signed by `signer` at `now`.
+    pub(crate) fn seal(
+        &self,
+        name: &str,
+        plain: &[u8],
+        signer: Option<&mut SigningKey>,
+        now: u32,
+    ) -> Result<Vec<u8>> {
+        let options = EncryptOptions { size: Some(plain.len() as u64), ..self.options.clone() };
+        let mut out = Vec::with_capacity(plain.len() + plain.len() / 2048 + 1024);
+        let signers = signer.map_or(&mut [][..], std::slice::from_mut);
+        let sealed = match &self.recipients {
+            None => pack(plain, &mut out, signers, &options, now),
+            Some(recipients) => {
+                encrypt(plain, &mut out, recipients, signers, &options, now).map(|_| ())
+            }
+        };
+        sealed.map_err(|source| BackupError::Message { name: name.into(), source })?;
+        Ok(out)
+    }
+}
+
+/// The name of the object with a certificate.
+pub(crate) fn cert_name(fingerprint: &Fingerprint) -> String {
+    format!("certs/{}.pgp", fingerprint.to_hex())
+}
+
+/// The name of the object with the secret keys of an epoch for a recipient.
+pub(crate) fn key_name(epoch: u32, recipient: &Fingerprint) -> String {
+    format!("keys/{epoch}/{}.pgp", recipient.to_hex())
+}
+
+/// The name of the object with the group secret for a recipient.
+pub(crate) fn group_name(recipient: &Fingerprint) -> String {
+    format!("keys/group/{}.pgp", recipient.to_hex())
+}
