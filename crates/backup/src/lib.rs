@@ -6,6 +6,8 @@
 
 mod backend;
 mod chunks;
+mod config;
+mod document;
 mod entry;
 mod epoch;
 mod error;
@@ -15,6 +17,8 @@ mod text;
 
 pub use backend::{Backend, Object};
 pub use chunks::{ReadChunks, WriteChunks};
+pub use config::{Config, Epoch, Role};
+pub use document::Standing;
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;

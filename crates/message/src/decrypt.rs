@@ -9,6 +9,7 @@ use crate::algorithm::{Aead, ChunkSize, Cipher, TAG_BYTES};
 use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::Literal;
+use crate::encrypt::Profile;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, read_full, tag};
 use crate::packets::{Limits, PacketWriter};
@@ -43,6 +44,8 @@ pub struct DecryptOptions<'a> {
 pub struct Decrypted {
     /// The key, passphrase or session key that decrypted the message.
     pub by: OpenedBy,
+    /// The format of the encrypted packet.
+    pub profile: Profile,
     /// The cipher.
     pub cipher: Cipher,
     /// The AEAD mode, `None` for version 1.
@@ -58,9 +61,9 @@ pub struct Decrypted {
 /// Leaves the session key out, which must not be in any log.
 impl fmt::Debug for Decrypted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { by, cipher, aead, session_key: _, literal, signatures } = self;
+        let Self { by, profile, cipher, aead, session_key: _, literal, signatures } = self;
         let mut text = f.debug_struct("Decrypted");
-        text.field("by", by).field("cipher", cipher).field("aead", aead);
+        text.field("by", by).field("profile", profile).field("cipher", cipher).field("aead", aead);
         text.field("literal", literal).field("signatures", signatures).finish_non_exhaustive()
     }
 }
@@ -145,6 +148,14 @@ impl Sealed {
                 chunk.bytes() + 2 * TAG_BYTES
             }
             _ => 18,
+        }
+    }
+
+    fn profile(&self) -> Profile {
+        match self {
+            Self::Version1 => Profile::Rfc4880,
+            Self::Version2 { .. } => Profile::Rfc9580,
+            Self::LibrePgp { .. } => Profile::LibrePgp,
         }
     }
 
@@ -287,7 +298,15 @@ pub(crate) fn decrypt_with(
     let (literal, signatures) = receiver.finish(verifier, found.recipient.as_slice())?;
     output.flush().map_err(MessageError::write)?;
     nothing_follows(body)?;
-    Ok(Decrypted { by: found.by, cipher, aead: sealed.aead(), session_key, literal, signatures })
+    Ok(Decrypted {
+        by: found.by,
+        profile: sealed.profile(),
+        cipher,
+        aead: sealed.aead(),
+        session_key,
+        literal,
+        signatures,
+    })
 }
 
 /// Continues reading after an error in the content until it is known whether the message was changed.

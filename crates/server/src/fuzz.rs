@@ -28,7 +28,7 @@ pub fn read(bytes: &[u8]) {
         4 => range(&text),
         _ => {
             gossip::peers::parse_membership(&text);
-            if let Some(day) = v2::parse_day(&text) {
+            if let Some(day) = talaria::parse_day(&text) {
                 assert_eq!(crate::hkp::v1::day_text(day), text);
             }
         }

@@ -93,7 +93,7 @@ pub use token::{Token, TokenError};
 pub use trust::{Judge, Judged, JudgedId, TrustModel, ValidityReason};
 
 pub use talaria_cert as cert;
-pub use talaria_cert::date;
+pub use talaria_cert::{date, parse_day, timestamp};
 pub use talaria_gnupg as gnupg;
 pub use talaria_message as message;
 pub use talaria_store as store;

@@ -8,7 +8,10 @@ use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
-use talaria_cert::{Address, Capabilities, KeyId, KeySummary, UserIdContent, Validity, user_id};
+use talaria_cert::{
+    Address, Capabilities, KeyId, KeySummary, UserIdContent, Validity, parse_day, timestamp,
+    user_id,
+};
 use talaria_store::{Query, Row, Store};
 
 use super::submit;
@@ -209,25 +212,6 @@ fn prefix_log(store: &Store, day: &str) -> Result<Answer, Refusal> {
     Ok(ok(media::TEXT, body))
 }
 
-/// Days since 1970 of a date.
-pub(crate) fn parse_day(text: &str) -> Option<u32> {
-    let (year, rest) = text.split_once('-')?;
-    let (month, day) = rest.split_once('-')?;
-    if (year.len(), month.len(), day.len()) != (4, 2, 2) {
-        return None;
-    }
-    let (year, month, day): (i64, i64, i64) =
-        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-    // Days from civil, for years from 1970 on.
-    let shifted = if month <= 2 { year - 1 } else { year };
-    let era = shifted.div_euclid(400);
-    let of_era = shifted - era * 400;
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    let days = u32::try_from(days).ok()?;
-    (super::v1::day_text(days) == text).then_some(days)
-}
-
 async fn add(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     let (keytext, _) = keytext(request).await?;
     let mut submission = blocking(move || submission::read(&keytext)).await?;
@@ -394,26 +378,5 @@ fn key(key: &KeySummary) -> Key {
             .filter(|&(which, _)| key.capabilities.has(which))
             .map(|(_, name)| name)
             .collect(),
-    }
-}
-
-/// A time as RFC 3339 has it.
-pub(crate) fn timestamp(time: u32) -> String {
-    let (hour, minute, second) = (time / 3600 % 24, time / 60 % 60, time % 60);
-    format!("{}T{hour:02}:{minute:02}:{second:02}Z", super::v1::day_text(time / 86400))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_read_back() {
-        for day in [0, 1, 58, 59, 60, 364, 365, 11016, 19_782, 20_000, 40_000] {
-            assert_eq!(parse_day(&super::super::v1::day_text(day)), Some(day));
-        }
-        for wrong in ["", "2026-13-01", "2026-02-30", "26-01-01", "2026-1-1", "x", "1969-12-31"] {
-            assert_eq!(parse_day(wrong), None, "{wrong}");
-        }
     }
 }

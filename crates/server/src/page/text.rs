@@ -6,7 +6,7 @@ use talaria_cert::Fingerprint;
 
 use super::language::Texts;
 use crate::hkp::v1::day_text;
-use crate::hkp::v2::timestamp;
+use talaria::timestamp;
 
 /// Characters of a text that are shown at once; the rest is behind a click.
 const SHOWN_CHARACTERS: usize = 160;

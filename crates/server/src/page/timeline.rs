@@ -9,7 +9,7 @@ use talaria_cert::Validity;
 use super::language::Texts;
 use super::text::plain;
 use crate::hkp::v1::day_text;
-use crate::hkp::v2::parse_day;
+use talaria::parse_day;
 
 /// Tracks of a picture; more are left out.
 const TRACKS_MAX: usize = 24;

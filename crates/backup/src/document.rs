@@ -1,0 +1,130 @@
+//! Signed documents of a repository: opening them, and whose word they are.
+
+use std::io;
+use std::sync::Arc;
+
+use talaria_message::openpgp::{Cert, Fingerprint};
+use talaria_message::{
+    Issuer, Limits, Message, MessageKind, NotCounted, Outcome, Parts, Profile, ReadOptions,
+    Secrets, SignatureReport, Spool, Verifier, policy, read_message, verify_inline,
+};
+
+use crate::error::{BackupError, Result};
+
+/// The maximum length of a document in octets.
+pub(crate) const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// The content of a message, and what is known about its signatures.
+pub(crate) struct Document {
+    /// The content.
+    pub(crate) text: Vec<u8>,
+    /// Reports on the signatures.
+    pub(crate) signatures: Vec<SignatureReport>,
+    /// The format of the encrypted packet; `None` if the message is not encrypted.
+    pub(crate) profile: Option<Profile>,
+}
+
+/// Opens the message in the object `name`.
+pub(crate) fn open(
+    name: &str,
+    bytes: &[u8],
+    secrets: &mut Secrets,
+    verifier: &Verifier<'_>,
+) -> Result<Document> {
+    let failed = |source| BackupError::Message { name: name.into(), source };
+    let message = Message::new(bytes).map_err(failed)?;
+    let mut text = Vec::new();
+    let limits =
+        Limits { expansion: 64, expansion_free_bytes: DOCUMENT_BYTES_MAX, ..Limits::default() };
+    if message.kind() != MessageKind::Encrypted {
+        let mut packets = message.into_packets().map_err(failed)?;
+        let (_, signatures) =
+            verify_inline(&mut packets, &mut text, verifier, limits).map_err(failed)?;
+        return Ok(Document { text, signatures, profile: None });
+    }
+    let no_spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(io::Cursor::new(Vec::new()))) };
+    let options =
+        ReadOptions { disposable: true, limits, threads: 1, ..ReadOptions::new(&no_spool) };
+    let received = read_message(message, &mut text, secrets, verifier, &options).map_err(failed)?;
+    let Parts::Decrypted(decrypted) = received.parts else {
+        return Err(BackupError::damaged(name, "it is not encrypted"));
+    };
+    Ok(Document { text, signatures: decrypted.signatures, profile: Some(decrypted.profile) })
+}
+
+/// A verifier that knows these certificates, at the time `now`.
+pub(crate) fn verifier(certs: Arc<[Cert]>, now: u32) -> Verifier<'static> {
+    let lookup = move |issuer: &Issuer| {
+        let id = issuer.key_id.to_string();
+        let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
+        certs.iter().filter(has).cloned().collect()
+    };
+    Verifier::new(Box::new(lookup), policy(), now)
+}
+
+/// Whose word a document is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// A key that may sign such documents made a good signature.
+    Good(Fingerprint),
+    /// As [`Self::Good`], but the key has expired or was revoked: the signer and the reason. A revoked key may be
+    /// in the hands of somebody else.
+    Doubtful(Fingerprint, String),
+    /// The document needs no signature here.
+    Unsigned,
+    /// Nobody whose signature counts here has signed the document, with the reason.
+    Foreign(String),
+}
+
+impl Standing {
+    /// The signer whose word the document is.
+    #[must_use]
+    pub fn signer(&self) -> Option<&Fingerprint> {
+        match self {
+            Self::Good(signer) | Self::Doubtful(signer, _) => Some(signer),
+            Self::Unsigned | Self::Foreign(_) => None,
+        }
+    }
+
+    /// The standing of a document with these signatures, where the certificates may sign for which
+    /// `is_allowed` is true.
+    pub(crate) fn of(
+        reports: &[SignatureReport],
+        is_allowed: impl Fn(&Fingerprint) -> bool,
+    ) -> Self {
+        let allowed = |report: &SignatureReport| {
+            let signer = report.signer.as_ref()?.certificate.parse::<Fingerprint>().ok()?;
+            is_allowed(&signer).then_some(signer)
+        };
+        let mut doubtful = None;
+        let mut refused = "it has no signature".to_owned();
+        for report in reports {
+            match (allowed(report), &report.outcome) {
+                (Some(signer), Outcome::Good) => match &report.since {
+                    None => return Self::Good(signer),
+                    Some(since) => doubtful = Some(Self::Doubtful(signer, since.to_string())),
+                },
+                (
+                    Some(signer),
+                    Outcome::NotCounted(why @ (NotCounted::Revoked | NotCounted::KeyExpired)),
+                ) => {
+                    let why = why.to_string();
+                    doubtful.get_or_insert(Self::Doubtful(signer, why));
+                }
+                (None, Outcome::Good) => {
+                    let who = report.signer.as_ref().map_or("", |signer| &signer.certificate);
+                    refused = format!("its signer {who} has no such role here");
+                }
+                (_, Outcome::NoKey) => refused = "the certificate of its signer is not here".into(),
+                (_, Outcome::Bad) => refused = "its signature is bad".into(),
+                (_, outcome) => {
+                    refused = format!(
+                        "its signature does not count: {}",
+                        outcome.why().unwrap_or_default()
+                    );
+                }
+            }
+        }
+        doubtful.unwrap_or(Self::Foreign(refused))
+    }
+}
