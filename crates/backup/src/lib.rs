@@ -13,6 +13,8 @@ mod epoch;
 mod error;
 mod files;
 mod id;
+mod repository;
+mod snapshot;
 mod text;
 
 pub use backend::{Backend, Object};
@@ -24,3 +26,5 @@ pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::Folder;
 pub use id::{GroupSecret, Id, Identifiers, Kind, RepositoryId};
+pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
+pub use snapshot::{Head, Root, Snapshot};

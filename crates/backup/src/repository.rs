@@ -1,0 +1,713 @@
+//! A repository: its configuration, its keys and its snapshots.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use talaria_message::openpgp::Fingerprint;
+use talaria_message::openpgp::cert::Cert;
+use talaria_message::openpgp::packet::Key;
+use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use talaria_message::openpgp::serialize::SerializeInto as _;
+use talaria_message::{
+    EncryptOptions, Recipients, Secrets, SigningKey, decryption_keys, encrypt, pack, policy,
+    read_cert, read_certs,
+};
+use zeroize::Zeroizing;
+
+use crate::backend::Backend;
+use crate::config::{Config, Epoch, Role};
+use crate::document::{self, DOCUMENT_BYTES_MAX, Standing, verifier};
+use crate::epoch::{EpochKey, Profile, Sealing, Use, cert_name, group_name, key_name};
+use crate::error::{BackupError, Result};
+use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
+use crate::snapshot::Snapshot;
+use crate::text::Lines;
+
+/// The object that makes a place a repository.
+const MARK: &str = "talaria-backup";
+const MARK_DOMAIN: &str = "talaria backup repository";
+const GROUP_DOMAIN: &str = "talaria backup group secret";
+/// The maximum length of a certificate, or of the keys of an epoch, in octets.
+const CERT_BYTES_MAX: u64 = 4 << 20;
+/// The maximum number of certificates in a repository.
+const CERTS_MAX: usize = 10_000;
+
+/// What a new repository is like.
+pub struct InitOptions<'a> {
+    /// The certificate of the owner.
+    pub owner: &'a Cert,
+    /// The certificates that can read everything.
+    pub readers: &'a [Cert],
+    /// The packets.
+    pub profile: Profile,
+    /// Snapshots and indexes must be signed.
+    pub signed: bool,
+}
+
+/// What somebody who has seen a repository before knows of it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Expected {
+    /// The owner.
+    pub owner: Option<Fingerprint>,
+    /// The highest number of a configuration.
+    pub configuration: u32,
+}
+
+/// A repository with its configuration.
+pub struct Repository {
+    backend: Arc<dyn Backend>,
+    id: RepositoryId,
+    config: Config,
+    /// Whose word the configuration is.
+    standing: Standing,
+    /// The BLAKE3 hash of the text of the configuration.
+    hash: [u8; 32],
+    certs: Arc<[Cert]>,
+}
+
+/// The secrets that a reader or a client has from a repository.
+pub struct Keys {
+    pub(crate) identifiers: Identifiers,
+    group: GroupSecret,
+    /// Index keys by epoch, with secrets.
+    index: BTreeMap<u32, Cert>,
+    /// Data keys by epoch, with secrets; none for clients.
+    data: BTreeMap<u32, Cert>,
+    /// Why the keys of an epoch are not here.
+    missing: Vec<BackupError>,
+}
+
+/// A snapshot as a repository has it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listed {
+    /// The identifier.
+    pub id: Id,
+    /// The content.
+    pub snapshot: Snapshot,
+    /// Whose word it is.
+    pub standing: Standing,
+}
+
+/// A change of the people who have access.
+#[derive(Clone, Debug)]
+pub enum Change<'a> {
+    /// A reader can read everything from now on, old snapshots included.
+    AddReader(&'a Cert),
+    /// A client can create snapshots from now on.
+    AddClient(&'a Cert),
+    /// A reader or client loses access to what is written from now on.
+    Remove(&'a Fingerprint),
+}
+
+impl Repository {
+    /// Makes a repository, owned and signed by `signer`, at `now` in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Refused`] if the place holds a repository, finished or not, or if there is no reader;
+    /// [`BackupError::Message`] for a reader that cannot be encrypted to.
+    pub fn init(
+        backend: Arc<dyn Backend>,
+        options: &InitOptions<'_>,
+        signer: &mut SigningKey,
+        now: u32,
+    ) -> Result<Self> {
+        if options.readers.is_empty() {
+            return Err(BackupError::Refused("a repository needs a reader".into()));
+        }
+        match backend.get(MARK, 0) {
+            Err(BackupError::Missing { .. }) => {}
+            Ok(_) | Err(BackupError::Damaged { .. }) => {
+                return Err(BackupError::Refused("there is a repository already".into()));
+            }
+            Err(error) => return Err(error),
+        }
+        for folder in ["config", "certs", "keys", "packs", "indexes", "snapshots"] {
+            if !backend.list(folder)?.is_empty() {
+                return Err(BackupError::Refused(format!(
+                    "there is an unfinished or damaged repository: it has a folder \"{folder}\" but no file \
+                     \"{MARK}\"; choose another place, or delete this one"
+                )));
+            }
+        }
+        let mut id = RepositoryId([0; 16]);
+        let mut group = GroupSecret(Zeroizing::new([0; 32]));
+        random(&mut id.0)?;
+        random(&mut *group.0)?;
+        let certs: Vec<Cert> =
+            std::iter::once(options.owner).chain(options.readers).cloned().collect();
+        let fingerprints = |certs: &[Cert]| certs.iter().map(Cert::fingerprint).collect();
+        let mut repository = Self {
+            backend,
+            id,
+            config: Config {
+                number: 0,
+                time: now,
+                previous: None,
+                signed: options.signed,
+                owner: options.owner.fingerprint(),
+                signers: BTreeMap::new(),
+                readers: fingerprints(options.readers),
+                clients: BTreeSet::new(),
+                epochs: Vec::new(),
+            },
+            standing: Standing::Good(options.owner.fingerprint()),
+            hash: [0; 32],
+            certs: certs.into(),
+        };
+        repository.write_certs(options.readers.iter().chain([options.owner]))?;
+        repository.begin_epoch(options.profile, now)?;
+        for reader in options.readers {
+            repository.give_group(&group, reader, now)?;
+        }
+        repository.write_config(&repository.config.clone(), signer, now)?;
+        let mark = format!("{MARK_DOMAIN} 1\nid {id}\n");
+        repository.backend.put(MARK, &[mark.as_bytes()])?;
+        repository.backend.sync()?;
+        Ok(repository)
+    }
+
+    /// Opens a repository at `now`, in seconds since 1970. `known` gives what the caller has of a certificate: perhaps
+    /// revocations that the repository does not have.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Missing`] if there is no repository; [`BackupError::Newer`] if its format is newer;
+    /// [`BackupError::Damaged`] if its configuration is not what its owner signed;
+    /// [`BackupError::Refused`] if it is not what was `expected`.
+    pub fn open(
+        backend: Arc<dyn Backend>,
+        expected: &Expected,
+        known: &mut dyn FnMut(&Fingerprint) -> Option<Cert>,
+        now: u32,
+    ) -> Result<Self> {
+        let mark = backend.get(MARK, 4096)?;
+        let mut lines = Lines::open(MARK, &mark, MARK_DOMAIN, None)?;
+        let id: RepositoryId =
+            lines.one("id")?.parse().map_err(|_| lines.damaged("its id is none"))?;
+        lines.end()?;
+        let certs: Arc<[Cert]> = read_all_certs(&*backend, known)?.into();
+        let verifier = verifier(certs.clone(), now);
+        let mut numbers = Vec::new();
+        for object in backend.list("config")? {
+            let number = object.name.strip_prefix("config/").and_then(|name| name.parse().ok());
+            numbers.extend(number.filter(|number| Config::name(*number) == object.name));
+        }
+        numbers.sort_unstable();
+        if numbers.is_empty()
+            || numbers.iter().zip(1u32..).any(|(&number, expected)| number != expected)
+        {
+            return Err(BackupError::damaged("config", "configurations are missing in between"));
+        }
+        let mut newest: Option<(Config, Standing, [u8; 32])> = None;
+        for number in numbers {
+            let name = Config::name(number);
+            let bytes = backend.get(&name, DOCUMENT_BYTES_MAX)?;
+            let document = document::open(&name, &bytes, &mut Secrets::default(), &verifier)?;
+            let config = Config::parse(&name, &document.text, id)?;
+            let before = newest.as_ref().map(|(config, _, hash)| (config, hash));
+            let standing = Standing::of(&document.signatures, |signer| match before {
+                None => *signer == config.owner,
+                Some((before, _)) => before.has_role(signer, Role::Admin),
+            });
+            if let Standing::Foreign(why) = standing {
+                return Err(BackupError::damaged(name, why));
+            }
+            let follows = match before {
+                None => config.number == 1 && config.previous.is_none(),
+                Some((before, hash)) => {
+                    config.number == before.number + 1
+                        && config.previous.as_ref() == Some(hash)
+                        && config.owner == before.owner
+                }
+            };
+            if !follows {
+                return Err(BackupError::damaged(
+                    name,
+                    "it does not follow the configuration before it",
+                ));
+            }
+            let hash = *blake3::hash(&document.text).as_bytes();
+            newest = Some((config, standing, hash));
+        }
+        let (config, standing, hash) = newest.expect("there is a configuration");
+        if let Some(owner) = &expected.owner
+            && *owner != config.owner
+        {
+            return Err(BackupError::Refused(format!(
+                "the repository belongs to {}, not to {}: somebody may have replaced it",
+                config.owner.to_hex(),
+                owner.to_hex()
+            )));
+        }
+        if config.number < expected.configuration {
+            return Err(BackupError::Refused(format!(
+                "the repository has configuration {} now, and had {} before: somebody has rolled it back",
+                config.number, expected.configuration
+            )));
+        }
+        Ok(Self { backend, id, config, standing, hash, certs })
+    }
+
+    /// The id of the repository.
+    #[must_use]
+    pub fn id(&self) -> RepositoryId {
+        self.id
+    }
+
+    /// The configuration that holds.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whose word the configuration is: never [`Standing::Foreign`] or [`Standing::Unsigned`].
+    #[must_use]
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// The storage.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// The certificate with this fingerprint, as the repository and the caller know it.
+    #[must_use]
+    pub fn cert(&self, fingerprint: &Fingerprint) -> Option<&Cert> {
+        self.certs.iter().find(|cert| cert.fingerprint() == *fingerprint)
+    }
+
+    /// The keys of the first of `recipients` that is a reader or client, which `secrets` can decrypt.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Refused`] if none is; [`BackupError::Message`] if the secrets do not decrypt them.
+    pub fn unlock(&self, secrets: &mut Secrets, recipients: &[Fingerprint]) -> Result<Keys> {
+        let readers = recipients.iter().filter(|one| self.config.readers.contains(one));
+        let clients = recipients.iter().filter(|one| self.config.clients.contains(one));
+        let Some(recipient) = readers.chain(clients).next() else {
+            let names = |set: &BTreeSet<Fingerprint>| {
+                set.iter().map(Fingerprint::to_hex).collect::<Vec<_>>().join(", ")
+            };
+            return Err(BackupError::Refused(format!(
+                "no secret key here is a reader ({}) or client ({}) of the repository",
+                names(&self.config.readers),
+                if self.config.clients.is_empty() {
+                    "none".into()
+                } else {
+                    names(&self.config.clients)
+                },
+            )));
+        };
+        let verifier = verifier(Arc::new([]), 0);
+        let mut read = |name: &str| -> Result<Zeroizing<Vec<u8>>> {
+            let bytes = self.backend.get(name, CERT_BYTES_MAX)?;
+            let document = document::open(name, &bytes, secrets, &verifier)?;
+            if document.profile.is_none() {
+                return Err(BackupError::damaged(name, "it is not encrypted"));
+            }
+            Ok(Zeroizing::new(document.text))
+        };
+        let name = group_name(recipient);
+        let text = read(&name)?;
+        let mut lines = Lines::open(&name, &text, GROUP_DOMAIN, None)?;
+        let secret =
+            from_hex(lines.one("secret")?).ok_or_else(|| lines.damaged("its secret is none"))?;
+        lines.end()?;
+        let group = GroupSecret(Zeroizing::new(secret));
+        let is_reader = self.config.readers.contains(recipient);
+        let (mut index, mut data, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for epoch in &self.config.epochs {
+            let Some((data_key, index_key)) = &epoch.keys else { continue };
+            let name = key_name(epoch.number, recipient);
+            // The other epochs can still be read.
+            let keys = match read(&name) {
+                Err(error @ (BackupError::Missing { .. } | BackupError::Damaged { .. })) => {
+                    missing.push(error);
+                    continue;
+                }
+                keys => keys?,
+            };
+            let damaged = |why: &str| BackupError::damaged(&name, why);
+            let Ok(keys) = read_certs(&keys) else {
+                missing.push(damaged("it holds no keys"));
+                continue;
+            };
+            for key in keys.into_iter().flatten().filter(Cert::is_tsk) {
+                if key.fingerprint() == *index_key {
+                    index.insert(epoch.number, key);
+                } else if key.fingerprint() == *data_key {
+                    data.insert(epoch.number, key);
+                }
+            }
+            if !index.contains_key(&epoch.number)
+                || (is_reader && !data.contains_key(&epoch.number))
+            {
+                missing.push(damaged("it does not hold the keys that the configuration names"));
+            }
+        }
+        Ok(Keys { identifiers: Identifiers::new(&group, self.id), group, index, data, missing })
+    }
+
+    /// All snapshots, oldest first, and the objects among them that cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// Errors of listing.
+    pub fn snapshots(&self, keys: &Keys, now: u32) -> Result<(Vec<Listed>, Vec<BackupError>)> {
+        let verifier = verifier(self.certs.clone(), now);
+        let mut secrets = keys.index_secrets();
+        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+        for object in self.backend.list("snapshots")? {
+            let id = object.name.strip_prefix("snapshots/").and_then(|id| id.parse::<Id>().ok());
+            let Some(id) = id else { continue };
+            match self.snapshot(id, keys, &mut secrets, &verifier) {
+                Ok(listed) => found.push(listed),
+                Err(error) => unreadable.push(error),
+            }
+        }
+        found.sort_by_key(|listed| (listed.snapshot.time, listed.snapshot.number, listed.id));
+        Ok((found, unreadable))
+    }
+
+    fn snapshot(
+        &self,
+        id: Id,
+        keys: &Keys,
+        secrets: &mut Secrets,
+        verifier: &talaria_message::Verifier<'_>,
+    ) -> Result<Listed> {
+        let name = Snapshot::name(&id);
+        let bytes = self.backend.get(&name, DOCUMENT_BYTES_MAX)?;
+        let document = document::open(&name, &bytes, secrets, verifier)?;
+        if keys.identifiers.of(Kind::Snapshot, &document.text) != id {
+            return Err(BackupError::damaged(
+                name,
+                "its name is not the identifier of its content",
+            ));
+        }
+        let snapshot = Snapshot::parse(&name, &document.text, self.id)?;
+        let epoch = self.epoch(snapshot.epoch).ok_or_else(|| {
+            BackupError::damaged(
+                &name,
+                format!("epoch {} is not in the configuration", snapshot.epoch),
+            )
+        })?;
+        if epoch.profile.packets() != document.profile {
+            return Err(BackupError::damaged(
+                name,
+                "its packets are not those of its epoch's profile",
+            ));
+        }
+        let may_create = |signer: &Fingerprint| {
+            snapshot.client.as_ref() == Some(signer) && self.config.has_role(signer, Role::Create)
+        };
+        let standing = match (self.config.signed, &snapshot.client) {
+            (false, None) => Standing::Unsigned,
+            _ => Standing::of(&document.signatures, may_create),
+        };
+        Ok(Listed { id, snapshot, standing })
+    }
+
+    /// Writes a snapshot, signed by its client, and returns its identifier. Everything it needs is durable
+    /// before, and the snapshot is when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the key and of the storage.
+    pub fn write_snapshot(
+        &self,
+        keys: &Keys,
+        snapshot: &Snapshot,
+        signer: Option<&mut SigningKey>,
+        now: u32,
+    ) -> Result<Id> {
+        self.backend.sync()?;
+        let text = snapshot.text(self.id);
+        let id = keys.identifiers.of(Kind::Snapshot, text.as_bytes());
+        let name = Snapshot::name(&id);
+        let sealed = self.sealing(Use::Index, now)?.seal(&name, text.as_bytes(), signer, now)?;
+        self.backend.put(&name, &[&sealed])?;
+        self.backend.sync()?;
+        Ok(id)
+    }
+
+    /// Encrypts to the newest epoch.
+    pub(crate) fn sealing(&self, used_for: Use, now: u32) -> Result<Sealing> {
+        let epoch = self.config.newest_epoch();
+        let cert = match (&epoch.keys, used_for) {
+            (None, _) => None,
+            (Some((data, _)), Use::Data) => Some(data),
+            (Some((_, index)), Use::Index) => Some(index),
+        };
+        let cert = cert.map(|fingerprint| {
+            let missing = || BackupError::Missing { name: cert_name(fingerprint) };
+            self.cert(fingerprint).ok_or_else(missing)
+        });
+        Sealing::new(epoch.profile, cert.transpose()?, epoch.created, now)
+    }
+
+    fn epoch(&self, number: u32) -> Option<&Epoch> {
+        self.config.epochs.iter().find(|epoch| epoch.number == number)
+    }
+
+    /// Changes who has access, by a new configuration that `signer` signs. `keys` must be those of a reader.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Refused`] for a change that is none, or that would leave no reader; [`BackupError::Exists`] if somebody
+    /// else has changed the configuration meanwhile.
+    pub fn change(
+        &mut self,
+        keys: &Keys,
+        change: &Change<'_>,
+        signer: &mut SigningKey,
+        now: u32,
+    ) -> Result<()> {
+        let before = self.config.clone();
+        let changed =
+            self.apply(keys, change, now).and_then(|()| self.write_config(&before, signer, now));
+        if changed.is_err() {
+            self.config = before;
+        }
+        changed
+    }
+
+    fn apply(&mut self, keys: &Keys, change: &Change<'_>, now: u32) -> Result<()> {
+        let refused = |why: String| Err(BackupError::Refused(why));
+        match change {
+            Change::AddReader(cert) | Change::AddClient(cert) => {
+                let is_reader = matches!(change, Change::AddReader(_));
+                let fingerprint = cert.fingerprint();
+                let set =
+                    if is_reader { &mut self.config.readers } else { &mut self.config.clients };
+                if !set.insert(fingerprint.clone()) {
+                    return refused(format!("{} has this access already", fingerprint.to_hex()));
+                }
+                if is_reader {
+                    self.config.clients.remove(&fingerprint);
+                } else if self.config.readers.contains(&fingerprint) {
+                    return refused(format!(
+                        "{} is a reader, who can do more",
+                        fingerprint.to_hex()
+                    ));
+                }
+                let mut certs = self.certs.to_vec();
+                certs.push((*cert).clone());
+                self.certs = certs.into();
+                self.write_certs([*cert])?;
+                for epoch in &self.config.epochs {
+                    if epoch.keys.is_none() {
+                        continue;
+                    }
+                    let (index, data) =
+                        (keys.index.get(&epoch.number), keys.data.get(&epoch.number));
+                    let (Some(index), Some(data)) = (index, data) else {
+                        return refused(
+                            "only a reader can give access: no data keys are here".into(),
+                        );
+                    };
+                    let data = is_reader.then_some(data);
+                    self.give_keys(epoch.number, data.into_iter().chain([index]), cert, now)?;
+                }
+                self.give_group(&keys.group, cert, now)
+            }
+            Change::Remove(fingerprint) => {
+                let was_reader = self.config.readers.remove(fingerprint);
+                let was_client = self.config.clients.remove(fingerprint);
+                if !was_reader && !was_client {
+                    return refused(format!(
+                        "{} is neither reader nor client",
+                        fingerprint.to_hex()
+                    ));
+                }
+                if self.config.readers.is_empty() {
+                    return refused("nobody could read the repository then".into());
+                }
+                self.config.signers.remove(fingerprint);
+                self.begin_epoch(self.config.newest_epoch().profile, now)
+            }
+        }
+    }
+
+    /// Makes the keys of a new epoch and gives them to all readers and clients.
+    fn begin_epoch(&mut self, profile: Profile, now: u32) -> Result<()> {
+        let number = self.config.epochs.last().map_or(1, |epoch| epoch.number + 1);
+        let mut epoch = Epoch { number, created: now, profile, keys: None };
+        if profile != Profile::None {
+            let data = EpochKey::generate(self.id, number, profile, Use::Data, now)?;
+            let index = EpochKey::generate(self.id, number, profile, Use::Index, now)?;
+            let recipients = self.config.readers.iter().chain(&self.config.clients);
+            for recipient in recipients {
+                let missing = || BackupError::Missing { name: cert_name(recipient) };
+                let cert = self.cert(recipient).ok_or_else(missing)?;
+                let mut plain = Zeroizing::new(Vec::new());
+                if self.config.readers.contains(recipient) {
+                    plain.extend_from_slice(&data.secret);
+                }
+                plain.extend_from_slice(&index.secret);
+                self.put_for(&key_name(number, recipient), &plain, cert, now)?;
+            }
+            self.write_certs([&data.cert, &index.cert])?;
+            epoch.keys = Some((data.cert.fingerprint(), index.cert.fingerprint()));
+            let mut certs = self.certs.to_vec();
+            certs.extend([data.cert, index.cert]);
+            self.certs = certs.into();
+        }
+        self.config.epochs.push(epoch);
+        Ok(())
+    }
+
+    fn give_keys<'a>(
+        &self,
+        epoch: u32,
+        keys: impl Iterator<Item = &'a Cert>,
+        to: &Cert,
+        now: u32,
+    ) -> Result<()> {
+        let name = key_name(epoch, &to.fingerprint());
+        let mut plain = Zeroizing::new(Vec::new());
+        for key in keys {
+            let bytes = key.as_tsk().to_vec();
+            let bytes = bytes.map_err(|error| BackupError::damaged(&name, error.to_string()))?;
+            plain.extend_from_slice(&Zeroizing::new(bytes));
+        }
+        self.put_for(&name, &plain, to, now)
+    }
+
+    fn give_group(&self, group: &GroupSecret, to: &Cert, now: u32) -> Result<()> {
+        let text = Zeroizing::new(format!("{GROUP_DOMAIN} 1\nsecret {}\n", to_hex(&*group.0)));
+        self.put_for(&group_name(&to.fingerprint()), text.as_bytes(), to, now)
+    }
+
+    /// Writes an object encrypted to one certificate. An object of that name is left from an earlier change: a
+    /// failed one, or one that was taken back.
+    fn put_for(&self, name: &str, plain: &[u8], to: &Cert, now: u32) -> Result<()> {
+        let failed = |source| BackupError::Message { name: name.into(), source };
+        let mut recipients = Recipients::default();
+        recipients.add(to, policy(), now).map_err(failed)?;
+        let options = EncryptOptions {
+            size: Some(plain.len() as u64),
+            threads: 1,
+            ..EncryptOptions::default()
+        };
+        let mut sealed = Vec::new();
+        encrypt(plain, &mut sealed, &recipients, &mut [], &options, now).map_err(failed)?;
+        self.backend.delete(name)?;
+        self.backend.put(name, &[&sealed])
+    }
+
+    fn write_certs<'a>(&self, certs: impl IntoIterator<Item = &'a Cert>) -> Result<()> {
+        for cert in certs {
+            let name = cert_name(&cert.fingerprint());
+            let bytes = cert.to_vec();
+            let bytes = bytes.map_err(|error| BackupError::damaged(&name, error.to_string()))?;
+            match self.backend.put(&name, &[&bytes]) {
+                Err(BackupError::Exists { .. }) => {}
+                put => put?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Signs and writes the configuration with the next number. `before` says who may do so.
+    fn write_config(&mut self, before: &Config, signer: &mut SigningKey, now: u32) -> Result<()> {
+        if let Standing::Doubtful(owner, why) = &self.standing {
+            return Err(BackupError::Refused(format!(
+                "the configuration is signed by {}, and {why}",
+                owner.to_hex()
+            )));
+        }
+        let config = &mut self.config;
+        config.previous = (config.number > 0).then_some(self.hash);
+        config.number += 1;
+        config.time = now;
+        let text = config.text(self.id);
+        let name = Config::name(config.number);
+        let mut message = Vec::new();
+        let options = EncryptOptions { size: Some(text.len() as u64), ..EncryptOptions::default() };
+        pack(text.as_bytes(), &mut message, std::slice::from_mut(signer), &options, now)
+            .map_err(|source| BackupError::Message { name: name.clone(), source })?;
+        // A configuration that nobody can read would lock everybody out.
+        let verifier = verifier(self.certs.clone(), now);
+        let read = document::open(&name, &message, &mut Secrets::default(), &verifier)?;
+        let standing =
+            Standing::of(&read.signatures, |signer| before.has_role(signer, Role::Admin));
+        if let Standing::Foreign(why) = &standing {
+            return Err(BackupError::Refused(format!(
+                "this key cannot sign the configuration: {why}"
+            )));
+        }
+        self.backend.sync()?;
+        self.backend.put(&name, &[&message])?;
+        self.backend.sync()?;
+        self.hash = *blake3::hash(text.as_bytes()).as_bytes();
+        self.standing = standing;
+        Ok(())
+    }
+}
+
+impl Keys {
+    /// Whether the keys read the content of files.
+    #[must_use]
+    pub fn can_read(&self) -> bool {
+        !self.data.is_empty()
+    }
+
+    /// Why the keys of an epoch are not here: what was encrypted in that epoch cannot be read.
+    #[must_use]
+    pub fn missing(&self) -> &[BackupError] {
+        &self.missing
+    }
+
+    /// The secrets that open indexes and snapshots.
+    pub(crate) fn index_secrets(&self) -> Secrets {
+        secrets(self.index.values())
+    }
+
+    /// The secrets that open packs.
+    pub(crate) fn data_secrets(&self) -> Secrets {
+        secrets(self.data.values())
+    }
+}
+
+fn secrets<'a>(keys: impl Iterator<Item = &'a Cert>) -> Secrets {
+    let never = |_: usize, _: &Key<PublicParts, UnspecifiedRole>| None;
+    let ask = Arc::new(Mutex::new(never));
+    Secrets {
+        keys: keys.flat_map(|key| decryption_keys(key, &ask)).collect(),
+        ..Secrets::default()
+    }
+}
+
+fn read_all_certs(
+    backend: &dyn Backend,
+    known: &mut dyn FnMut(&Fingerprint) -> Option<Cert>,
+) -> Result<Vec<Cert>> {
+    let mut certs = Vec::new();
+    for object in backend.list("certs")? {
+        if certs.len() == CERTS_MAX {
+            return Err(BackupError::damaged(
+                "certs",
+                format!("it has more than {CERTS_MAX} certificates"),
+            ));
+        }
+        let bytes = backend.get(&object.name, CERT_BYTES_MAX)?;
+        let Ok(cert) = read_cert(&bytes) else { continue };
+        if cert_name(&cert.fingerprint()) != object.name {
+            continue;
+        }
+        let cert = match known(&cert.fingerprint()) {
+            None => cert,
+            Some(more) => cert.clone().merge_public(more).unwrap_or(cert),
+        };
+        certs.push(cert);
+    }
+    Ok(certs)
+}
+
+fn random(out: &mut [u8]) -> Result<()> {
+    getrandom::fill(out).map_err(|error| BackupError::Refused(format!("no random octets: {error}")))
+}
