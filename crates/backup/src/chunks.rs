@@ -1,7 +1,12 @@
 //! The two sides of chunk storage, as the tree sees them.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::id::{Id, Kind};
+
+/// The maximum number of octets in the plaintext of a chunk.
+pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 
 /// Reads chunks of a repository.
 pub trait ReadChunks: Sync {
@@ -12,6 +17,22 @@ pub trait ReadChunks: Sync {
     /// [`Missing`](crate::BackupError::Missing) if no index names the chunk; [`Damaged`](crate::BackupError::Damaged) if no
     /// copy of it is good; errors of the storage.
     fn read(&self, kind: Kind, id: &Id) -> Result<Vec<u8>>;
+
+    /// Like [`Self::read`], from a small cache: for chunks that several small files share.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
+    fn read_shared(&self, kind: Kind, id: &Id) -> Result<Arc<Vec<u8>>> {
+        self.read(kind, id).map(Arc::new)
+    }
+
+    /// A number by which chunks can be sorted so that those in one pack are next to each other; `None` if no
+    /// index names the chunk.
+    fn place(&self, id: &Id) -> Option<u64> {
+        let _ = id;
+        Some(0)
+    }
 }
 
 /// Writes chunks to a repository.

@@ -93,6 +93,43 @@ impl FromStr for RepositoryId {
     }
 }
 
+/// The BLAKE3 hash of an object, which is its name. It is not keyed: everybody can check it.
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ObjectHash(pub [u8; 32]);
+
+impl ObjectHash {
+    /// The hash of an object.
+    #[must_use]
+    pub fn of(object: &[u8]) -> Self {
+        Self(*blake3::hash(object).as_bytes())
+    }
+}
+
+impl fmt::Display for ObjectHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+impl fmt::Debug for ObjectHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for ObjectHash {
+    type Err = BackupError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refused = || {
+            BackupError::Refused(format!(
+                "\"{text}\" is no hash of an object: 64 lower-case hexadecimal digits"
+            ))
+        };
+        Ok(Self(from_hex(text).ok_or_else(refused)?))
+    }
+}
+
 /// The secret that all readers and clients of a repository share.
 #[derive(Clone)]
 pub struct GroupSecret(pub Zeroizing<[u8; 32]>);
@@ -118,6 +155,12 @@ impl Identifiers {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&[kind as u8]).update(plain);
         Id(*hasher.finalize().as_bytes())
+    }
+
+    /// Secret octets for a purpose other than identifiers. No kind of content starts with the octet 0xff.
+    pub(crate) fn secret(&self, purpose: &str, out: &mut [u8]) {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&[0xff]).update(purpose.as_bytes()).finalize_xof().fill(out);
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod backend;
 mod chunks;
+mod compress;
 mod config;
 mod document;
 mod entry;
@@ -13,18 +14,25 @@ mod epoch;
 mod error;
 mod files;
 mod id;
+mod index;
+mod located;
+mod pack;
+mod progress;
 mod repository;
+mod sink;
 mod snapshot;
+mod source;
 mod text;
 
 pub use backend::{Backend, Object};
-pub use chunks::{ReadChunks, WriteChunks};
+pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
 pub use config::{Config, Epoch, Role};
 pub use document::Standing;
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::Folder;
-pub use id::{GroupSecret, Id, Identifiers, Kind, RepositoryId};
+pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
+pub use progress::Progress;
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Root, Snapshot};

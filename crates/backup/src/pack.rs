@@ -1,0 +1,318 @@
+//! Packs: tar archives of chunks with their index, padded.
+//!
+//! This module has the content of a pack. Its encryption is in [`sealed`](crate::sealed).
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+
+use crate::chunks::CHUNK_BYTES_MAX;
+use crate::compress::{self, STORED_BYTES_MAX};
+use crate::error::{BackupError, Result};
+use crate::id::{Id, Identifiers, Kind, ObjectHash, RepositoryId};
+use crate::text::Lines;
+
+/// Octets of content after which a writer begins the next pack.
+pub(crate) const PACK_BYTES: u64 = 16 << 20;
+
+/// The maximum number of octets in the content of a pack. Readers refuse more.
+pub(crate) const PACK_BYTES_MAX: u64 = 64 << 20;
+
+/// The maximum number of octets that the encryption adds to the content of a pack.
+pub(crate) const SEALED_EXTRA_MAX: u64 = 64 << 10;
+
+/// Octets of a block of a tar archive.
+const BLOCK: usize = 512;
+
+/// The minimum length of the content of a pack.
+const PADDED_MIN: u64 = 4096;
+
+/// The domain of the index in a pack.
+const DOMAIN: &str = "talaria backup pack";
+
+/// A chunk in a pack, as a line of an index describes it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stored {
+    pub(crate) kind: Kind,
+    pub(crate) id: Id,
+    /// Where the chunk starts in the content of the pack, in octets.
+    pub(crate) offset: u64,
+    /// The length in the pack in octets.
+    pub(crate) stored: u32,
+    /// The length of the plaintext in octets.
+    pub(crate) plain: u32,
+    pub(crate) compressed: bool,
+}
+
+impl Stored {
+    /// Appends the line.
+    pub(crate) fn write(&self, out: &mut String) {
+        use std::fmt::Write as _;
+        let Self { kind, id, offset, stored, plain, compressed } = self;
+        let form = if *compressed { "zst" } else { "-" };
+        let _ = writeln!(out, "{} {id} {offset} {stored} {plain} {form}", kind.name());
+    }
+
+    /// The chunk of a line; `None` if the line has another form or an impossible length.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split(' ');
+        let kind = Kind::of_chunk(fields.next()?)?;
+        let id = fields.next()?.parse().ok()?;
+        let (offset, stored, plain) =
+            (number(fields.next()?)?, number(fields.next()?)?, number(fields.next()?)?);
+        let compressed = match fields.next()? {
+            "zst" => true,
+            "-" => false,
+            _ => return None,
+        };
+        let possible = fields.next().is_none()
+            && offset >= BLOCK as u64
+            && offset % BLOCK as u64 == 0
+            && offset + stored <= PACK_BYTES_MAX
+            && plain <= CHUNK_BYTES_MAX as u64
+            && if compressed { stored <= STORED_BYTES_MAX as u64 } else { stored == plain };
+        let (stored, plain) = (u32::try_from(stored).ok()?, u32::try_from(plain).ok()?);
+        possible.then_some(Self { kind, id, offset, stored, plain, compressed })
+    }
+
+    /// The range of the chunk in the content of the pack.
+    pub(crate) fn range(&self) -> std::ops::Range<u64> {
+        self.offset..self.offset + u64::from(self.stored)
+    }
+
+    /// The name of the member of the archive.
+    fn member(&self) -> String {
+        format!("{}{}", self.id, if self.compressed { ".zst" } else { "" })
+    }
+
+    /// The plaintext from the octets in the pack, if its identifier is right.
+    pub(crate) fn plaintext(
+        &self,
+        octets: Vec<u8>,
+        identifiers: &Identifiers,
+    ) -> std::result::Result<Vec<u8>, &'static str> {
+        let plain = if self.compressed {
+            compress::decompressed(&octets, self.plain as usize)
+                .ok_or("a chunk does not decompress to its length")?
+        } else {
+            octets
+        };
+        if plain.len() != self.plain as usize || identifiers.of(self.kind, &plain) != self.id {
+            return Err("a chunk is not the one that its name says");
+        }
+        Ok(plain)
+    }
+}
+
+/// A decimal number of at most 12 digits without leading zeros.
+pub(crate) fn number(field: &str) -> Option<u64> {
+    let digits = field.bytes().all(|octet| octet.is_ascii_digit());
+    let one_form = field == "0" || !field.starts_with('0');
+    (digits && one_form && (1..=12).contains(&field.len())).then(|| field.parse().ok())?
+}
+
+/// A pack in the making.
+#[derive(Default)]
+pub(crate) struct PackWriter {
+    chunks: Vec<Stored>,
+    /// The stored octets of each chunk.
+    contents: VecDeque<Vec<u8>>,
+    /// Octets of the archive so far.
+    bytes: u64,
+}
+
+impl PackWriter {
+    /// Adds a chunk in its stored form.
+    pub(crate) fn push(
+        &mut self,
+        kind: Kind,
+        id: Id,
+        plain: u32,
+        compressed: bool,
+        octets: Vec<u8>,
+    ) {
+        let offset = self.bytes + BLOCK as u64;
+        let stored = u32::try_from(octets.len()).expect("a chunk is smaller");
+        self.chunks.push(Stored { kind, id, offset, stored, plain, compressed });
+        self.bytes = offset + padded_to_block(octets.len()) as u64;
+        self.contents.push_back(octets);
+    }
+
+    /// Octets of the archive so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The complete content as a stream, and the chunks in it.
+    pub(crate) fn finish(self, repository: RepositoryId) -> (PackContent, Vec<Stored>) {
+        let mut index = format!("{DOMAIN} 1\nrepository {repository}\n");
+        self.chunks.iter().for_each(|chunk| chunk.write(&mut index));
+        let mut pieces = VecDeque::with_capacity(2 * self.chunks.len() + 2);
+        for (chunk, octets) in self.chunks.iter().zip(self.contents) {
+            pieces.push_back(header(&chunk.member(), u64::from(chunk.stored)).to_vec());
+            pieces.push_back(octets);
+        }
+        pieces.push_back(header("index", index.len() as u64).to_vec());
+        pieces.push_back(index.into_bytes());
+        let archive: usize = pieces.iter().map(|piece| padded_to_block(piece.len())).sum();
+        let bytes = padded((archive + 2 * BLOCK) as u64);
+        let content =
+            PackContent { pieces, piece: Vec::new(), at: 0, zeros: 0, bytes, left: bytes };
+        (content, self.chunks)
+    }
+}
+
+/// The content of a pack as a stream. Chunks that were read are freed.
+pub(crate) struct PackContent {
+    /// Headers and contents of members, each followed by zeros up to the next block.
+    pieces: VecDeque<Vec<u8>>,
+    /// The piece that is being read.
+    piece: Vec<u8>,
+    at: usize,
+    /// Octets of zero after it.
+    zeros: usize,
+    bytes: u64,
+    /// Octets that were not read yet.
+    left: u64,
+}
+
+impl PackContent {
+    /// The length of the content in octets.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Read for PackContent {
+    fn read(&mut self, mut buf: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while !buf.is_empty() && self.left > 0 {
+            let n = if self.at < self.piece.len() {
+                let n = (&self.piece[self.at..]).read(buf)?;
+                self.at += n;
+                n
+            } else if self.zeros > 0 {
+                let n = self.zeros.min(buf.len());
+                buf[..n].fill(0);
+                self.zeros -= n;
+                n
+            } else if let Some(piece) = self.pieces.pop_front() {
+                self.zeros = padded_to_block(piece.len()) - piece.len();
+                (self.piece, self.at) = (piece, 0);
+                0
+            } else {
+                self.piece = Vec::new();
+                self.at = 0;
+                let n = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
+                buf[..n].fill(0);
+                n
+            };
+            self.left -= n as u64;
+            read += n;
+            buf = &mut buf[n..];
+        }
+        Ok(read)
+    }
+}
+
+/// Parses the content of a pack with the object name `name`: the chunks, in order. The identifiers are not
+/// computed, see [`Stored::plaintext`].
+///
+/// # Errors
+///
+/// [`Damaged`](BackupError::Damaged) for everything that [`PackWriter`] would not have written.
+pub(crate) fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec<Stored>> {
+    let damaged = |why: &str| BackupError::damaged(name, why);
+    let mut rest = content;
+    let mut members = Vec::new();
+    let index = loop {
+        let (member, octets, after) = member(rest).ok_or_else(|| {
+            damaged("its archive ends early or has a member that is not in the only allowed form")
+        })?;
+        let offset = (content.len() - rest.len() + BLOCK) as u64;
+        rest = after;
+        if member == "index" {
+            break octets;
+        }
+        members.push((member, offset, octets.len()));
+    };
+    let end = content.len() - rest.len() + 2 * BLOCK;
+    if rest.iter().any(|octet| *octet != 0) || content.len() as u64 != padded(end as u64) {
+        return Err(damaged("something follows its index, or its padding has another length"));
+    }
+    let repository = repository.to_string();
+    let mut lines = Lines::open(name, index, DOMAIN, Some(&repository))?;
+    let mut chunks = Vec::with_capacity(members.len());
+    for (member, offset, stored) in members {
+        let chunk = lines.any().and_then(Stored::parse).filter(|chunk| {
+            chunk.member() == member && chunk.offset == offset && chunk.stored as usize == stored
+        });
+        chunks.push(chunk.ok_or_else(|| damaged("its index does not describe its members"))?);
+    }
+    lines.end()?;
+    Ok(chunks)
+}
+
+/// The first member of an archive: name, content, and the archive after it. `None` if the header or the padding
+/// is not exactly the one that [`PackWriter`] writes.
+fn member(archive: &[u8]) -> Option<(&str, &[u8], &[u8])> {
+    let (head, rest) = archive.split_first_chunk::<BLOCK>()?;
+    let name = std::str::from_utf8(head[..100].split(|octet| *octet == 0).next()?).ok()?;
+    let size = std::str::from_utf8(&head[124..135]).ok()?;
+    let size = size.bytes().all(|digit| (b'0'..=b'7').contains(&digit)).then_some(size)?;
+    let size = usize::from_str_radix(size, 8).ok()?;
+    if name.is_empty() || *head != header(name, size as u64) {
+        return None;
+    }
+    let (content, rest) = rest.split_at_checked(size)?;
+    let (zeros, rest) = rest.split_at_checked(padded_to_block(size) - size)?;
+    zeros.iter().all(|octet| *octet == 0).then_some((name, content, rest))
+}
+
+/// The header of a member (POSIX.1-1988, ustar): mode 0600, owner and time 0.
+fn header(name: &str, bytes: u64) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let mut put = |at: usize, field: &[u8]| block[at..at + field.len()].copy_from_slice(field);
+    put(0, &name.as_bytes()[..name.len().min(99)]);
+    put(100, b"0000600\0");
+    put(108, b"0000000\0");
+    put(116, b"0000000\0");
+    put(124, format!("{bytes:011o}\0").as_bytes());
+    put(136, b"00000000000\0");
+    put(148, b"        ");
+    put(156, b"0");
+    put(257, b"ustar\x0000");
+    let sum: u32 = block.iter().map(|octet| u32::from(*octet)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    block
+}
+
+fn padded_to_block(bytes: usize) -> usize {
+    bytes.next_multiple_of(BLOCK)
+}
+
+/// The length of the content of a pack whose archive has `bytes` octets: Padmé, so that the length tells little
+/// (Nikitin et al., "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs", 2019).
+fn padded(bytes: u64) -> u64 {
+    let bytes = bytes.max(PADDED_MIN);
+    let exponent = bytes.ilog2();
+    let kept = exponent.ilog2() + 1;
+    bytes.next_multiple_of(1 << (exponent - kept))
+}
+
+/// The name of the object of a pack.
+pub(crate) fn pack_name(hash: &ObjectHash) -> String {
+    let hash = hash.to_string();
+    format!("packs/{}/{hash}", &hash[..2])
+}
+
+/// The pack with this object name; `None` if the name is none of a pack.
+pub(crate) fn pack_of_name(name: &str) -> Option<ObjectHash> {
+    let (folder, hash) = name.strip_prefix("packs/")?.split_once('/')?;
+    let hash: ObjectHash =
+        (hash.starts_with(folder) && folder.len() == 2).then(|| hash.parse().ok())??;
+    Some(hash)
+}
