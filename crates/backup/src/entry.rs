@@ -100,3 +100,41 @@ pub enum Part {
         length: u64,
     },
 }
+
+impl Node {
+    /// Permissions, owner, time; a further hard link has those of the first.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Meta> {
+        match self {
+            Self::File { meta, .. }
+            | Self::Directory(meta)
+            | Self::Symlink { meta, .. }
+            | Self::Device { meta, .. }
+            | Self::Fifo(meta) => Some(meta),
+            Self::HardLink { .. } => None,
+        }
+    }
+
+    /// As [`Self::meta`], to be changed.
+    pub fn meta_mut(&mut self) -> Option<&mut Meta> {
+        match self {
+            Self::File { meta, .. }
+            | Self::Directory(meta)
+            | Self::Symlink { meta, .. }
+            | Self::Device { meta, .. }
+            | Self::Fifo(meta) => Some(meta),
+            Self::HardLink { .. } => None,
+        }
+    }
+}
+
+impl Part {
+    /// The length of the content that the part stands for, in octets.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Inline(content) => content.len() as u64,
+            Self::Data { length, .. } | Self::Hole(length) | Self::List { length, .. } => *length,
+        }
+    }
+}

@@ -162,6 +162,15 @@ impl Identifiers {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&[0xff]).update(purpose.as_bytes()).finalize_xof().fill(out);
     }
+
+    /// Where a tree may be cut: a keyed hash of a path.
+    pub(crate) fn cut(&self, path: &[u8]) -> u64 {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        // No kind has this octet, so that the hash is no identifier, and no secret of another purpose.
+        hasher.update(&[0xfe]).update(path);
+        let first = hasher.finalize().as_bytes().first_chunk().copied();
+        u64::from_le_bytes(first.expect("a hash has 32 octets"))
+    }
 }
 
 /// Lower-case hexadecimal digits.

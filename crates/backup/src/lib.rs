@@ -23,6 +23,7 @@ mod sink;
 mod snapshot;
 mod source;
 mod text;
+mod tree;
 
 pub use backend::{Backend, Object};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
@@ -31,8 +32,9 @@ pub use document::Standing;
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
-pub use files::Folder;
+pub use files::{Folder, Item, Stamp, Walked};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use progress::Progress;
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Root, Snapshot};
+pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};
