@@ -1,0 +1,4 @@
+//! Tests of repositories on a real folder.
+
+mod people;
+mod repository;

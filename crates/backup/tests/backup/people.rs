@@ -1,0 +1,87 @@
+//! People with keys, and repositories of theirs.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use talaria_backup::{Expected, Folder, InitOptions, Keys, Profile, Repository};
+use talaria_message::make::{GenerateOptions, Protection, generate};
+use talaria_message::openpgp::packet::Key;
+use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use talaria_message::openpgp::{Cert, Fingerprint};
+use talaria_message::{Secrets, SigningKey, decryption_keys, policy, signing_key};
+
+/// The time of all tests: 2026-11-22.
+pub const NOW: u32 = 1_795_381_506;
+
+/// A new key of somebody, made a day before [`NOW`].
+pub fn person(name: &str) -> Cert {
+    let options = GenerateOptions {
+        user_ids: vec![format!("{name} <{name}@example.org>")],
+        ..GenerateOptions::default()
+    };
+    generate(&options, &Protection::Unprotected, NOW - 86_400).unwrap().cert
+}
+
+/// The signing key of a person.
+pub fn signer(cert: &Cert) -> SigningKey {
+    signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()
+}
+
+/// The secrets of a person.
+pub fn secrets(cert: &Cert) -> Secrets {
+    let never = |_: usize, _: &Key<PublicParts, UnspecifiedRole>| None;
+    let ask = Arc::new(Mutex::new(never));
+    Secrets { keys: decryption_keys(cert, &ask), ..Secrets::default() }
+}
+
+/// A folder with a repository of Alice.
+pub struct Place {
+    folder: tempfile::TempDir,
+    pub alice: Cert,
+}
+
+impl Place {
+    /// A repository that Alice owns, reads and writes.
+    pub fn new(profile: Profile) -> Self {
+        let place = Self { folder: tempfile::tempdir().unwrap(), alice: person("alice") };
+        let options = InitOptions {
+            owner: &place.alice,
+            readers: std::slice::from_ref(&place.alice),
+            profile,
+            signed: true,
+        };
+        Repository::init(place.backend(), &options, &mut signer(&place.alice), NOW).unwrap();
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("repository").join(name)
+    }
+
+    pub fn backend(&self) -> Arc<Folder> {
+        Arc::new(Folder::new(self.path("")))
+    }
+
+    pub fn open(&self) -> Result<Repository, talaria_backup::BackupError> {
+        self.open_expecting(&Expected::default())
+    }
+
+    pub fn open_expecting(
+        &self,
+        expected: &Expected,
+    ) -> Result<Repository, talaria_backup::BackupError> {
+        Repository::open(self.backend(), expected, &mut |_| None, NOW)
+    }
+
+    /// The repository with the keys that a person has of it.
+    pub fn open_as(&self, person: &Cert) -> (Repository, Keys) {
+        let repository = self.open().unwrap();
+        let keys = repository.unlock(&mut secrets(person), &[person.fingerprint()]).unwrap();
+        (repository, keys)
+    }
+}
+
+/// The fingerprint of a person.
+pub fn name(cert: &Cert) -> Fingerprint {
+    cert.fingerprint()
+}

@@ -1,0 +1,248 @@
+//! Who may read, write and change a repository, and what a thief of the storage can do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use talaria_backup::{
+    BackupError, Change, Expected, Id, InitOptions, Profile, Repository, Root, Snapshot, Standing,
+};
+use talaria_message::openpgp::Cert;
+use talaria_message::openpgp::types::ReasonForRevocation;
+
+use crate::people::{NOW, Place, name, person, secrets, signer};
+
+fn snapshot(client: &Cert, number: u64, previous: Option<Id>) -> Snapshot {
+    Snapshot {
+        client: Some(name(client)),
+        number,
+        previous,
+        time: NOW,
+        epoch: 1,
+        host: b"alpha".to_vec(),
+        root: Root { level: 0, id: Id([1; 32]) },
+        entries: 0,
+        bytes: 0,
+        unread: 0,
+        paths: [b"/home".to_vec()].into(),
+        tags: BTreeSet::new(),
+        users: BTreeMap::new(),
+        groups: BTreeMap::new(),
+        heads: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn a_snapshot_is_written_and_listed_in_every_profile() {
+    for profile in Profile::ALL {
+        let place = Place::new(profile);
+        let (repository, keys) = place.open_as(&place.alice);
+        assert!(keys.can_read() || profile == Profile::None);
+        let written = snapshot(&place.alice, 1, None);
+        let id = repository
+            .write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW)
+            .unwrap();
+        let (listed, unreadable) = repository.snapshots(&keys, NOW).unwrap();
+        assert!(unreadable.is_empty(), "{unreadable:?}");
+        assert_eq!(listed.len(), 1);
+        assert_eq!((listed[0].id, &listed[0].snapshot), (id, &written));
+        assert_eq!(listed[0].standing, Standing::Good(name(&place.alice)), "{profile}");
+    }
+}
+
+#[test]
+fn a_place_with_a_repository_is_refused_for_a_new_one() {
+    let place = Place::new(Profile::Rfc4880);
+    let before = fs::read(place.path("config/00000001")).unwrap();
+    let init = || {
+        let options = InitOptions {
+            owner: &place.alice,
+            readers: std::slice::from_ref(&place.alice),
+            profile: Profile::Rfc4880,
+            signed: true,
+        };
+        Repository::init(place.backend(), &options, &mut signer(&place.alice), NOW).map(|_| ())
+    };
+    assert!(matches!(init(), Err(BackupError::Refused(_))));
+    fs::remove_file(place.path("talaria-backup")).unwrap();
+    assert!(matches!(init(), Err(BackupError::Refused(_))), "an unfinished one");
+    assert_eq!(fs::read(place.path("config/00000001")).unwrap(), before);
+}
+
+#[test]
+fn a_repository_of_a_newer_format_is_named_and_left_alone() {
+    let place = Place::new(Profile::Rfc4880);
+    let mark = fs::read_to_string(place.path("talaria-backup")).unwrap();
+    fs::write(place.path("talaria-backup"), mark.replace("repository 1", "repository 2")).unwrap();
+    let error = place.open().map(|_| ()).unwrap_err();
+    assert!(matches!(error, BackupError::Newer { .. }), "{error}");
+}
+
+#[test]
+fn a_changed_configuration_is_refused() {
+    let place = Place::new(Profile::Rfc4880);
+    let path = place.path("config/00000001");
+    let good = fs::read(&path).unwrap();
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        fs::write(&path, &bad).unwrap();
+        // A flipped bit in the unhashed part of the signature changes nothing that counts.
+        if let Ok(repository) = place.open() {
+            let text = |repository: &Repository| format!("{:?}", repository.config());
+            fs::write(&path, &good).unwrap();
+            assert_eq!(text(&repository), text(&place.open().unwrap()), "octet {at}");
+        }
+    }
+}
+
+#[test]
+fn a_replaced_repository_and_a_rolled_back_configuration_are_refused() {
+    let place = Place::new(Profile::Rfc4880);
+    let other = Place::new(Profile::Rfc4880);
+    let expecting = |place: &Place, configuration| {
+        let expected = Expected { owner: Some(name(&place.alice)), configuration };
+        place.open_expecting(&expected).map(|_| ())
+    };
+    expecting(&place, 1).unwrap();
+    let replaced =
+        other.open_expecting(&Expected { owner: Some(name(&place.alice)), configuration: 1 });
+    assert!(replaced.map(|_| ()).unwrap_err().to_string().contains("replaced"));
+    let (mut repository, keys) = place.open_as(&place.alice);
+    let bob = person("bob");
+    repository.change(&keys, &Change::AddReader(&bob), &mut signer(&place.alice), NOW).unwrap();
+    expecting(&place, 2).unwrap();
+    fs::remove_file(place.path("config/00000002")).unwrap();
+    assert!(expecting(&place, 2).unwrap_err().to_string().contains("rolled it back"));
+    // Without a pin nobody can know.
+    expecting(&place, 0).unwrap();
+    // The configuration of another repository does not fit.
+    fs::copy(other.path("config/00000001"), place.path("config/00000001")).unwrap();
+    assert!(place.open().is_err());
+}
+
+#[test]
+fn only_an_admin_changes_the_configuration() {
+    let place = Place::new(Profile::Rfc4880);
+    let (mut repository, keys) = place.open_as(&place.alice);
+    let (bob, mallory) = (person("bob"), person("mallory"));
+    repository.change(&keys, &Change::AddReader(&bob), &mut signer(&place.alice), NOW).unwrap();
+    let (mut repository, keys) = place.open_as(&bob);
+    let change = Change::AddReader(&mallory);
+    let refused = repository.change(&keys, &change, &mut signer(&bob), NOW);
+    assert!(matches!(refused, Err(BackupError::Refused(_))), "{refused:?}");
+    assert!(!place.path("config/00000003").exists());
+    assert_eq!(repository.config().number, 2);
+}
+
+#[test]
+fn a_client_lists_snapshots_and_reads_no_data() {
+    let place = Place::new(Profile::Rfc9580);
+    let carol = person("carol");
+    let (mut repository, keys) = place.open_as(&place.alice);
+    repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
+    let (repository, keys) = place.open_as(&carol);
+    assert!(!keys.can_read());
+    let first = snapshot(&carol, 1, None);
+    repository.write_snapshot(&keys, &first, Some(&mut signer(&carol)), NOW).unwrap();
+    let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+    assert_eq!(listed[0].standing, Standing::Good(name(&carol)));
+    // Nor can a client give access.
+    let (mut repository, keys) = place.open_as(&carol);
+    let change = Change::AddReader(&carol);
+    assert!(repository.change(&keys, &change, &mut signer(&place.alice), NOW).is_err());
+}
+
+#[test]
+fn a_removed_reader_reads_old_epochs_only() {
+    let place = Place::new(Profile::Rfc4880);
+    let bob = person("bob");
+    let (mut repository, keys) = place.open_as(&place.alice);
+    repository.change(&keys, &Change::AddReader(&bob), &mut signer(&place.alice), NOW).unwrap();
+    repository.change(&keys, &Change::Remove(&name(&bob)), &mut signer(&place.alice), NOW).unwrap();
+    let repository = place.open().unwrap();
+    assert_eq!(repository.config().newest_epoch().number, 2);
+    assert!(repository.unlock(&mut secrets(&bob), &[name(&bob)]).is_err());
+    assert!(
+        place.path(&format!("keys/1/{}.pgp", name(&bob).to_hex())).exists(),
+        "he may have a copy"
+    );
+    assert!(!place.path(&format!("keys/2/{}.pgp", name(&bob).to_hex())).exists());
+    let last = repository.unlock(&mut secrets(&place.alice), &[name(&place.alice)]).unwrap();
+    let (mut repository, _) = place.open_as(&place.alice);
+    let nobody = Change::Remove(&name(&place.alice));
+    assert!(repository.change(&last, &nobody, &mut signer(&place.alice), NOW).is_err());
+}
+
+#[test]
+fn a_snapshot_that_nobody_here_signed_does_not_count() {
+    let place = Place::new(Profile::Rfc4880);
+    let mallory = person("mallory");
+    let (repository, keys) = place.open_as(&place.alice);
+    let write = |client: &Cert, by: Option<&Cert>| {
+        let mut key = by.map(signer);
+        let snapshot = snapshot(client, 1, None);
+        let id = repository.write_snapshot(&keys, &snapshot, key.as_mut(), NOW).unwrap();
+        let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+        let found = listed.into_iter().find(|listed| listed.id == id).unwrap();
+        fs::remove_file(place.path(&format!("snapshots/{id}"))).unwrap();
+        found.standing
+    };
+    assert_eq!(write(&place.alice, Some(&place.alice)), Standing::Good(name(&place.alice)));
+    for (client, by) in [
+        (&place.alice, Some(&mallory)),
+        (&mallory, Some(&mallory)),
+        (&mallory, Some(&place.alice)),
+        (&place.alice, None),
+    ] {
+        let standing = write(client, by);
+        assert!(matches!(standing, Standing::Foreign(_)), "{standing:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_under_another_name_or_of_another_repository_is_damage() {
+    let place = Place::new(Profile::Rfc4880);
+    let (repository, keys) = place.open_as(&place.alice);
+    let written = snapshot(&place.alice, 1, None);
+    let id =
+        repository.write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW).unwrap();
+    let path = place.path(&format!("snapshots/{id}"));
+    let other = place.path(&format!("snapshots/{}", Id([7; 32])));
+    fs::copy(&path, &other).unwrap();
+    let (listed, unreadable) = repository.snapshots(&keys, NOW).unwrap();
+    assert_eq!((listed.len(), unreadable.len()), (1, 1));
+    assert!(unreadable[0].to_string().contains(&Id([7; 32]).to_string()), "{unreadable:?}");
+    fs::remove_file(other).unwrap();
+    let stranger = Place::new(Profile::Rfc4880);
+    fs::create_dir_all(stranger.path("snapshots")).unwrap();
+    fs::copy(&path, stranger.path(&format!("snapshots/{id}"))).unwrap();
+    let (repository, keys) = stranger.open_as(&stranger.alice);
+    let (listed, unreadable) = repository.snapshots(&keys, NOW).unwrap();
+    assert_eq!((listed.len(), unreadable.len()), (0, 1), "{listed:?}");
+}
+
+#[test]
+fn a_revoked_signer_is_reported_and_prevents_no_listing() {
+    let place = Place::new(Profile::Rfc4880);
+    let (repository, keys) = place.open_as(&place.alice);
+    let written = snapshot(&place.alice, 1, None);
+    repository.write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW).unwrap();
+    let primary = place.alice.primary_key().key().clone().parts_into_secret().unwrap();
+    let revocation = place
+        .alice
+        .revoke(
+            &mut primary.into_keypair().unwrap(),
+            ReasonForRevocation::KeyCompromised,
+            b"stolen",
+        )
+        .unwrap();
+    let revoked = place.alice.clone().insert_packets(revocation).unwrap().0;
+    let mut known = |_: &_| Some(revoked.clone());
+    let backend = place.backend();
+    let repository = Repository::open(backend, &Expected::default(), &mut known, NOW).unwrap();
+    assert!(matches!(repository.standing(), Standing::Doubtful(..)), "{:?}", repository.standing());
+    let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+    assert!(
+        matches!(&listed[0].standing, Standing::Doubtful(signer, _) if *signer == name(&place.alice))
+    );
+}
