@@ -5,6 +5,7 @@
 //! (walking, restoring, the local folder) touch the file system.
 
 mod backend;
+mod chain;
 mod chunks;
 mod compress;
 mod config;
@@ -26,6 +27,7 @@ mod text;
 mod tree;
 
 pub use backend::{Backend, Object};
+pub use chain::{Heads, Irregularity, heads, irregularities};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
 pub use config::{Config, Epoch, Role};
 pub use document::Standing;

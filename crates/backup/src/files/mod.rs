@@ -1,7 +1,9 @@
 //! What touches the file system.
 
 mod folder;
+mod state;
 mod walk;
 
 pub use folder::Folder;
+pub use state::State;
 pub use walk::{Item, Stamp, Walked};

@@ -1,0 +1,173 @@
+//! The chains of snapshots: what is missing in them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use talaria_message::openpgp::Fingerprint;
+
+use crate::document::Standing;
+use crate::id::Id;
+use crate::repository::Listed;
+use crate::snapshot::Head;
+
+/// The newest known snapshot of each client; `None` is the client of unsigned snapshots.
+pub type Heads = BTreeMap<Option<Fingerprint>, Head>;
+
+/// A fault in the chain of a client.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Irregularity {
+    /// A snapshot that is known to have existed is not there.
+    Missing {
+        /// The client.
+        client: Option<Fingerprint>,
+        /// The number of the snapshot.
+        number: u64,
+        /// Its identifier.
+        id: Id,
+    },
+    /// A client has two snapshots with one number: its state was rolled back, or its key is in two places.
+    Branched {
+        /// The client.
+        client: Option<Fingerprint>,
+        /// The number.
+        number: u64,
+    },
+}
+
+impl fmt::Display for Irregularity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |client: &Option<Fingerprint>| match client {
+            Some(client) => format!("client {}", client.to_hex()),
+            None => "the unsigned chain".to_owned(),
+        };
+        match self {
+            Self::Missing { client, number, id } => {
+                write!(f, "snapshot {number} ({id}) of {} is missing", name(client))
+            }
+            Self::Branched { client, number } => {
+                write!(f, "{} has two snapshots with the number {number}", name(client))
+            }
+        }
+    }
+}
+
+/// The newest snapshot of each client among those that count.
+#[must_use]
+pub fn heads(snapshots: &[Listed]) -> Heads {
+    let mut heads = Heads::new();
+    for Listed { id, snapshot, standing } in snapshots {
+        if matches!(standing, Standing::Foreign(_)) {
+            continue;
+        }
+        let head = Head { number: snapshot.number, id: *id };
+        let newest = heads.entry(snapshot.client.clone()).or_insert(head);
+        if newest.number < head.number {
+            *newest = head;
+        }
+    }
+    heads
+}
+
+/// The faults in the chains of all snapshots that count, given the heads that the caller has seen before. Snapshots name
+/// the snapshot before them and the heads of other clients, so only a tail that nobody here has
+/// seen can be missing without a trace.
+#[must_use]
+pub fn irregularities(snapshots: &[Listed], seen: &Heads) -> Vec<Irregularity> {
+    let mut by_place: BTreeMap<(Option<Fingerprint>, u64), Vec<Id>> = BTreeMap::new();
+    let mut named: BTreeMap<(Option<Fingerprint>, u64), Id> = BTreeMap::new();
+    for (client, head) in seen {
+        named.insert((client.clone(), head.number), head.id);
+    }
+    for Listed { id, snapshot, standing } in snapshots {
+        if matches!(standing, Standing::Foreign(_)) {
+            continue;
+        }
+        let client = &snapshot.client;
+        by_place.entry((client.clone(), snapshot.number)).or_default().push(*id);
+        if let Some(previous) = snapshot.previous {
+            named.insert((client.clone(), snapshot.number.saturating_sub(1)), previous);
+        }
+        for (client, head) in &snapshot.heads {
+            named.insert((Some(client.clone()), head.number), head.id);
+        }
+    }
+    let mut found = Vec::new();
+    for ((client, number), id) in named {
+        let there = by_place.get(&(client.clone(), number));
+        if !there.is_some_and(|ids| ids.contains(&id)) {
+            found.push(Irregularity::Missing { client, number, id });
+        }
+    }
+    let branched = by_place.into_iter().filter(|(_, ids)| ids.len() > 1);
+    found.extend(branched.map(|((client, number), _)| Irregularity::Branched { client, number }));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::snapshot::{Root, Snapshot};
+
+    fn key(octet: u8) -> Fingerprint {
+        Fingerprint::from_bytes(4, &[octet; 20]).unwrap()
+    }
+
+    fn listed(client: u8, number: u64, id: u8, previous: Option<u8>) -> Listed {
+        Listed {
+            id: Id([id; 32]),
+            snapshot: Snapshot {
+                client: Some(key(client)),
+                number,
+                previous: previous.map(|octet| Id([octet; 32])),
+                time: 0,
+                epoch: 1,
+                host: Vec::new(),
+                root: Root { level: 0, id: Id([0; 32]) },
+                entries: 0,
+                bytes: 0,
+                unread: 0,
+                paths: BTreeSet::new(),
+                tags: BTreeSet::new(),
+                users: BTreeMap::new(),
+                groups: BTreeMap::new(),
+                heads: BTreeMap::new(),
+            },
+            standing: Standing::Good(key(client)),
+        }
+    }
+
+    #[test]
+    fn a_missing_snapshot_is_named_by_the_one_after_it() {
+        let chain =
+            [listed(1, 1, 11, None), listed(1, 2, 12, Some(11)), listed(1, 3, 13, Some(12))];
+        assert!(irregularities(&chain, &Heads::new()).is_empty());
+        let gap = irregularities(&[chain[0].clone(), chain[2].clone()], &Heads::new());
+        let missing = Irregularity::Missing { client: Some(key(1)), number: 2, id: Id([12; 32]) };
+        assert_eq!(gap, [missing]);
+    }
+
+    #[test]
+    fn a_dropped_tail_is_seen_by_whoever_knows_a_head() {
+        let chain = [listed(1, 1, 11, None), listed(1, 2, 12, Some(11))];
+        let seen = heads(&chain);
+        assert_eq!(irregularities(&chain[..1], &Heads::new()), []);
+        assert_eq!(irregularities(&chain[..1], &seen).len(), 1);
+        // Another client wrote down what it saw.
+        let mut other = listed(2, 1, 21, None);
+        other.snapshot.heads.insert(key(1), Head { number: 2, id: Id([12; 32]) });
+        assert_eq!(irregularities(&[chain[0].clone(), other], &Heads::new()).len(), 1);
+    }
+
+    #[test]
+    fn two_snapshots_with_one_number_are_named() {
+        let branched = [listed(1, 1, 11, None), listed(1, 1, 12, None)];
+        let found = irregularities(&branched, &Heads::new());
+        assert_eq!(found, [Irregularity::Branched { client: Some(key(1)), number: 1 }]);
+        // What nobody here has signed cannot make a client look bad.
+        let mut foreign = branched.clone();
+        foreign[1].standing = Standing::Foreign("no signature".into());
+        assert!(irregularities(&foreign, &Heads::new()).is_empty());
+    }
+}
