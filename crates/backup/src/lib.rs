@@ -5,6 +5,7 @@
 //! (walking, restoring, the local folder) touch the file system.
 
 mod backend;
+mod catalog;
 mod chain;
 mod chunks;
 mod compress;

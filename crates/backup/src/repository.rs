@@ -9,8 +9,8 @@ use talaria_message::openpgp::packet::Key;
 use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use talaria_message::openpgp::serialize::SerializeInto as _;
 use talaria_message::{
-    EncryptOptions, Recipients, Secrets, SigningKey, decryption_keys, encrypt, pack, policy,
-    read_cert, read_certs,
+    DecryptionKey, EncryptOptions, Recipients, Secrets, SigningKey, decryption_keys, encrypt, pack,
+    policy, read_cert, read_certs,
 };
 use zeroize::Zeroizing;
 
@@ -265,6 +265,10 @@ impl Repository {
     #[must_use]
     pub fn standing(&self) -> &Standing {
         &self.standing
+    }
+
+    pub(crate) fn certs(&self) -> Arc<[Cert]> {
+        self.certs.clone()
     }
 
     /// The storage.
@@ -667,9 +671,9 @@ impl Keys {
         secrets(self.index.values())
     }
 
-    /// The secrets that open packs.
-    pub(crate) fn data_secrets(&self) -> Secrets {
-        secrets(self.data.values())
+    /// The secret data keys of an epoch.
+    pub(crate) fn data_keys(&self, epoch: u32) -> Vec<DecryptionKey> {
+        secrets(self.data.get(&epoch).into_iter()).keys
     }
 }
 
