@@ -4,15 +4,15 @@
 set -eu
 
 echo text >document
-talaria encrypt --to "$1" --output document.pgp document
-talaria decrypt --key-file "$3" --output document.plain document.pgp
+talaria encrypt --to "$1" --overwrite --output document.pgp document
+talaria decrypt --key-file "$3" --overwrite --output document.plain document.pgp
 cmp document document.plain
 
-talaria encrypt --symmetric --passphrase-file "$2" --output document.pgp document
-talaria decrypt --passphrase-file "$2" --output document.plain document.pgp
+talaria encrypt --symmetric --passphrase-file "$2" --overwrite --output document.pgp document
+talaria decrypt --passphrase-file "$2" --overwrite --output document.plain document.pgp
 cmp document document.plain
 
-talaria sign --with "$1" --key-file "$3" --output document.sig document
+talaria sign --with "$1" --key-file "$3" --overwrite --output document.sig document
 talaria verify --quiet --signature document.sig --status-fd 1 document |
     grep -q "^\[GNUPG:\] VALIDSIG .* $1\$"
 echo "encrypted, decrypted, signed and verified"

@@ -183,6 +183,16 @@ pub fn generate(options: &Generate, out: &mut impl Write) -> io::Result<Generate
     Generator::new(options).write(options.first, options.count, out)
 }
 
+/// The names of the files that [`generate_files`] writes.
+pub fn file_names(options: &Generate, prefix: &Path, files: u64) -> impl Iterator<Item = PathBuf> {
+    let files = files.clamp(1, options.count.max(1));
+    (0..files).map(move |file| {
+        let mut name = prefix.as_os_str().to_owned();
+        name.push(format!("-{file:04}.pgp"));
+        PathBuf::from(name)
+    })
+}
+
 /// Writes certificates to `files` files of about the same length, the dump of a keyserver:
 /// `prefix-0000.pgp` and so on. Returns their names.
 ///
@@ -194,10 +204,8 @@ pub fn generate_files(options: &Generate, prefix: &Path, files: u64) -> io::Resu
     let files = files.clamp(1, options.count.max(1));
     let part = |file: u64| options.first + options.count * file / files;
     (0..files)
-        .map(|file| {
-            let mut name = prefix.as_os_str().to_owned();
-            name.push(format!("-{file:04}.pgp"));
-            let path = PathBuf::from(name);
+        .zip(file_names(options, prefix, files))
+        .map(|(file, path)| {
             let mut out = BufWriter::with_capacity(1 << 20, File::create(&path)?);
             generator.write(part(file), part(file + 1) - part(file), &mut out)?;
             out.flush()?;

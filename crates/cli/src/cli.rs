@@ -122,6 +122,7 @@ const HEADINGS: [(&str, &[&str]); 4] = [
         "Output options",
         &[
             "output",
+            "overwrite",
             "armor",
             "compress",
             "profile",
@@ -157,12 +158,15 @@ const HEADINGS: [(&str, &[&str]); 4] = [
 fn with_headings(command: clap::Command) -> clap::Command {
     // For `generate`, the options that describe the key are not output options.
     let is_key = command.get_name() == "generate";
+    // Without --output, --overwrite belongs to another option.
+    let has_output = command.get_arguments().any(|arg| arg.get_long() == Some("output"));
     command
         .mut_args(|arg| {
             let long = arg.get_long().unwrap_or_default();
             let heading = HEADINGS.iter().find(|(_, names)| names.contains(&long));
             match heading {
-                Some((heading, _)) if !(is_key && long == "profile") => arg.help_heading(*heading),
+                Some(_) if is_key && long == "profile" || !has_output && long == "overwrite" => arg,
+                Some((heading, _)) => arg.help_heading(*heading),
                 _ => arg,
             }
         })

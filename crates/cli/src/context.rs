@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -39,14 +39,6 @@ pub(crate) enum Content {
     OnStdout,
     /// A file, or no content at all.
     Elsewhere,
-}
-
-impl Content {
-    /// The destination for this value of `--output`.
-    pub(crate) fn of(output: Option<&Path>) -> Self {
-        let on_stdout = output.is_none_or(|path| path == Path::new("-"));
-        if on_stdout { Self::OnStdout } else { Self::Elsewhere }
-    }
 }
 
 /// The context of a command.

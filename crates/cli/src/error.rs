@@ -57,6 +57,9 @@ pub(crate) enum CliError {
     /// An output would overwrite its own input.
     #[error("{} is input and output at the same time", path.display())]
     SameFile { path: std::path::PathBuf },
+    /// There is a file where an output goes, and the user has not said to replace it.
+    #[error("{} exists already", path.display())]
+    Exists { path: std::path::PathBuf },
     /// The user already has a key for the same address.
     #[error("you already have a key for {user_id}")]
     SecondKey { user_id: String, candidates: Vec<String> },
@@ -230,6 +233,7 @@ impl CliError {
             Self::Stopped => 130,
             Self::Config(_) | Self::Settings(_) | Self::Detached { .. } => 3,
             Self::Output(_) | Self::ReaderGone | Self::Bench(_) | Self::Serve(_) => 5,
+            Self::Exists { .. } => 5,
             Self::Ambiguous { .. } | Self::WhichSigner { .. } | Self::Missing(_) => 1,
             Self::NoSigner | Self::NoCertifier => 1,
             Self::Operation(error) => match error {
@@ -283,6 +287,7 @@ impl CliError {
             Self::Unconfirmed { .. } => "Add --yes to do it without a question.",
             Self::NoHome { .. } => "Set HOME, or name the files: --store FILE --keys FOLDER.",
             Self::SameFile { .. } => "Write to another file.",
+            Self::Exists { .. } => "Write to another file, or replace it: add --overwrite.",
             Self::SecondKey { .. } => {
                 "Others could not tell which one to use. To change the expiry date: talaria key expire. To generate \
                  a second key anyway: add --yes."

@@ -539,7 +539,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("Write what was seen for GnuPG", "talaria tofu export tofu.db"),
             (
                 "Replace a file",
-                "talaria tofu export tofu.db && talaria tofu export --replace tofu.db",
+                "talaria tofu export tofu.db && talaria tofu export --overwrite tofu.db",
             ),
         ],
     ),

@@ -13,6 +13,7 @@ mod expiry;
 mod files;
 mod gnupg;
 mod keys;
+mod output;
 mod passphrase;
 mod progress;
 mod render;

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    Generate, Profile, generate, generate_files, keydb, keyserver, messages, report, scale,
-    storage, trust,
+    Generate, Profile, file_names, generate, generate_files, keydb, keyserver, messages, report,
+    scale, storage, trust,
 };
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::output::{Existing, OutputArgs};
 
 /// Measure talaria and other programs side by side
 #[derive(Debug, clap::Args)]
@@ -134,6 +135,7 @@ enum What {
     /// Write valid certificates, as many as are wanted
     ///
     /// The same seed gives the same bytes. To standard output, or with --files into PREFIX-NNNN.pgp.
+    #[command(mut_arg("output", |arg| arg.help("The file, or the prefix of the files, to write to")))]
     Generate {
         /// How many
         #[arg(value_name = "N")]
@@ -150,9 +152,8 @@ enum What {
         /// Write so many files
         #[arg(long, value_name = "N", requires = "output")]
         files: Option<u64>,
-        /// The file, or the prefix of the files, to write to
-        #[arg(long, short, value_name = "PATH")]
-        output: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
     },
 }
 
@@ -307,21 +308,14 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 Kind::Ed25519 => Profile::ed25519(),
             };
             let options = Generate { seed: *seed, first: *first, count: *count, profile };
-            match (output, files) {
-                (Some(prefix), Some(files)) => {
-                    generate_files(&options, prefix, *files)?;
-                }
-                (Some(path), None) => {
-                    let file = std::fs::File::create(path)?;
-                    let mut file = BufWriter::with_capacity(1 << 20, file);
-                    generate(&options, &mut file)?;
-                    file.flush()?;
-                }
-                (None, _) => {
-                    let mut out = BufWriter::with_capacity(1 << 20, out);
-                    generate(&options, &mut out)?;
-                    out.flush()?;
-                }
+            if let (Some(prefix), Some(files)) = (&output.path, files) {
+                let existing = Existing::with_overwrite(output.overwrite);
+                file_names(&options, prefix, *files).try_for_each(|path| existing.check(&path))?;
+                generate_files(&options, prefix, *files)?;
+            } else {
+                let mut file = BufWriter::with_capacity(1 << 20, output.open(true)?);
+                generate(&options, &mut file)?;
+                file.into_inner().map_err(io::IntoInnerError::into_error)?.keep(false)?;
             }
         }
     }

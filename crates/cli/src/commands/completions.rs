@@ -9,7 +9,7 @@ use clap_complete::env::Shells;
 
 use crate::context::{Content, Context};
 use crate::error::CliError;
-use crate::files::Target;
+use crate::output::{Existing, Target};
 
 /// Install or print shell completions
 ///
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         };
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    let mut target = Target::open(Some(&path), false)?;
+    let mut target = Target::file(&path, Existing::Replaced)?;
     target.write_all(&script)?;
     target.keep(false)?;
     cx.status(format_args!("Installed {}.", path.display()));

@@ -9,10 +9,11 @@ use talaria::message::{
 use talaria::status;
 use talaria::store::Access;
 
-use crate::context::{Content, Context};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, check_distinct, spool, watched};
+use crate::files::{Source, spool, watched};
 use crate::keys::KeyArgs;
+use crate::output::OutputArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::signatures::{self, SignerArgs, StatusArgs};
 use crate::trust::{Belief, TrustArgs};
@@ -51,9 +52,8 @@ pub(crate) struct Args {
     /// Largest accepted cost of Argon2 passphrases: MiB of memory times passes, summed over all attempts
     #[arg(long, value_name = "MIB", default_value_t = Limits::default().argon2_mib)]
     max_argon2: u64,
-    /// Write to FILE instead of standard output; the file appears when it is complete
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 
 fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
+    args.output.check(args.input.as_deref())?;
     let expected = args.signers.expected(cx)?;
-    check_distinct(args.input.as_deref(), args.output.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let given = args.passphrase.given()?;
@@ -84,7 +84,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Err(_) => Box::new(|_: &_| Vec::new()),
     };
     let verifier = Verifier::new(lookup, cx.policy(), cx.now);
-    let mut target = Target::open(args.output.as_deref(), false)?;
+    let mut target = args.output.open(false)?;
     let options = ReadOptions {
         expected: expected.clone(),
         // An output file that is deleted after an error needs no second pass.
@@ -133,7 +133,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     report.lines(&signatures::found(expected.as_deref(), &received.decision))?;
     signatures::report(received.signatures(), &beliefs, &received.decision, cx);
     signatures::report_apart(received.apart, cx);
-    cx.report(Content::of(args.output.as_deref()), &json(&received, &beliefs))?;
+    cx.report(args.output.content(), &json(&received, &beliefs))?;
     if received.decision.is_err() {
         return Ok(ExitCode::from(1));
     }

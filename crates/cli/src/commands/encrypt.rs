@@ -12,10 +12,11 @@ use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
 
 use super::parse_query;
-use crate::context::{Content, Context};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, check_distinct, watched};
+use crate::files::{Source, watched};
 use crate::keys::KeyArgs;
+use crate::output::OutputArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::signatures::{StatusArgs, fingerprints, signers, unfit};
 use crate::terminal::Paint;
@@ -65,9 +66,8 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to FILE instead of standard output; the file appears when it is complete
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Specifications that messages can follow.
@@ -154,7 +154,12 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    args.check_mode()?;
+    let compression = args.compress.parsed()?;
     let mut report = args.status.open()?;
+    // Look at the files first: a recipient, a key or a passphrase is no use without them.
+    args.output.check(args.input.as_deref())?;
+    let source = Source::open(args.input.as_deref())?;
     let mut recipients = Recipients::default();
     let mut names = Vec::new();
     if !args.to.is_empty() {
@@ -195,7 +200,6 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             }
         }
     }
-    args.check_mode()?;
     let given = args.passphrase.given()?;
     if args.symmetric {
         if given.is_empty() {
@@ -211,20 +215,18 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // With --symmetric the passphrases are those of the message, not of the signing keys.
     let unlocking = if args.symmetric { Vec::new() } else { given };
     let mut signers = signers(&args.sign_with, &unlocking, &args.keys, &mut report, cx)?;
-    check_distinct(args.input.as_deref(), args.output.as_deref())?;
-    let source = Source::open(args.input.as_deref())?;
     let options = EncryptOptions {
         profile: args.profile.map(Into::into),
         aead: args.aead.map(|aead| match aead {
             AeadArg::Gcm => Aead::Gcm,
             AeadArg::Ocb => Aead::Ocb,
         }),
-        compression: args.compress.parsed()?,
+        compression,
         literal: Literal::default(),
         size: source.size,
         ..EncryptOptions::default()
     };
-    let mut target = Target::open(args.output.as_deref(), !args.armor)?;
+    let mut target = args.output.open(!args.armor)?;
     let unfinished = target.unfinished();
     let encrypted = watched(cx, source.size, &unfinished, |watch| {
         let input = source.watched(watch);
@@ -242,10 +244,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     report.lines(&status::encrypted(&encrypted, &signers, cx.now))?;
     args.trust.encrypted_to(&names, cx)?;
     let json = serde_json::json!({
-        "action": "encrypt", "output": args.output, "recipients": names,
+        "action": "encrypt", "output": args.output.path, "recipients": names,
         "passphrases": recipients.passwords(), "signed_by": fingerprints(&signers),
         "cipher": encrypted.cipher.to_string(), "aead": encrypted.aead.map(|aead| aead.to_string()),
     });
-    cx.report(Content::of(args.output.as_deref()), &json)?;
+    cx.report(args.output.content(), &json)?;
     Ok(ExitCode::SUCCESS)
 }

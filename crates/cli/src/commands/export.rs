@@ -1,7 +1,6 @@
 //! `talaria export`
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,8 +9,9 @@ use talaria::store::{Access, Query};
 use talaria::{ExportOptions, Format, Monitor, Signatures, Token, export};
 
 use super::parse_query;
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::output::OutputArgs;
 use crate::render::counted;
 
 /// Export certificates from the store
@@ -26,9 +26,8 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to FILE instead of standard output; the file appears when it is complete
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Signatures to include
     #[arg(long, value_enum, default_value_t = Include::Exportable)]
     signatures: Include,
@@ -79,12 +78,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         _ if args.armor => Format::Armor,
         _ => Format::Binary,
     };
-    let to_stdout = matches!(format, Format::Armor | Format::Binary) && args.output.is_none();
-    if to_stdout && format == Format::Binary && io::stdout().is_terminal() {
-        return Err(CliError::Usage(
-            "not writing binary data to a terminal; use --armor, --output FILE or a pipe".into(),
-        ));
-    }
+    let is_stream = matches!(format, Format::Armor | Format::Binary);
+    let content = if is_stream { args.output.content() } else { Content::Elsewhere };
+    args.output.check(None)?;
     let options = ExportOptions {
         queries: args.queries.clone(),
         changed_since,
@@ -93,41 +89,32 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         now: cx.now,
     };
     let next = stores.iter().next().map(|opened| Token::now(&opened.store)).transpose()?;
-    let work = |out: &mut dyn Write| {
-        let work = |monitor: &mut Monitor<'_>| export(&stores, &options, out, monitor);
-        if args.output.is_some() { cx.long(work) } else { cx.long_writing(work) }
-    };
-    let exported = match &args.output {
-        Some(path) => {
-            let named = |source| talaria::Error::Io {
-                action: "write",
-                name: path.display().to_string(),
-                source,
-            };
-            // The file has a temporary name until it is complete.
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(".".as_ref()));
-            let mut file = BufWriter::with_capacity(1 << 16, temporary.map_err(named)?);
-            let exported = work(&mut file)?;
-            let file = file.into_inner().map_err(|error| named(error.into_error()))?;
-            file.as_file().sync_all().map_err(named)?;
-            publish(file.as_file()).map_err(named)?;
-            file.persist(path).map_err(|error| named(error.error))?;
-            exported
+    let work = |monitor: &mut Monitor<'_>| -> Result<_, CliError> {
+        if !is_stream {
+            return Ok(export(&stores, &options, &mut io::sink(), monitor)?);
         }
-        None => work(&mut BufWriter::with_capacity(1 << 16, io::stdout().lock()))?,
+        let target = args.output.open(!args.armor)?;
+        let mut out = BufWriter::with_capacity(1 << 16, target);
+        let exported = export(&stores, &options, &mut out, monitor)?;
+        let target = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        target.keep(false)?;
+        Ok(exported)
     };
+    let exported = match content {
+        Content::OnStdout => cx.long_writing(work),
+        Content::Elsewhere => cx.long(work),
+    }?;
     for left_out in &exported.left_out {
         crate::error::say(format_args!("talaria: left out: {left_out}"));
     }
     let next = next.map(|token| token.to_string()).unwrap_or_default();
-    if cx.json && !to_stdout {
+    if cx.json {
         let deleted: Vec<String> = exported.deleted.iter().map(ToString::to_string).collect();
         let json = serde_json::json!({
             "certificates": exported.certs, "bytes": exported.bytes,
             "left_out": exported.left_out, "deleted": deleted, "token": next,
         });
-        writeln!(io::stdout(), "{json}")?;
+        cx.report(content, &json)?;
     } else {
         cx.status(format_args!(
             "Exported {} ({} bytes).",
@@ -142,10 +129,4 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Gives a keyring the usual file permissions of the user; temporary files are private.
-fn publish(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }

@@ -12,7 +12,8 @@ use talaria::{Stores, algorithm};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Unfinished, watched};
+use crate::files::{Source, watched};
+use crate::output::Unfinished;
 use crate::progress::size;
 use crate::render::{day, printable};
 use crate::terminal::Paint;

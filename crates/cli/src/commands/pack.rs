@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use talaria::message::{ArmorWriter, EncryptOptions, Label, Literal, pack};
 
 use super::encrypt::CompressArgs;
-use crate::context::{Content, Context};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, check_distinct, watched};
+use crate::files::{Source, watched};
+use crate::output::OutputArgs;
 
 /// Write a file as an OpenPGP message without encryption or signature
 ///
@@ -23,13 +24,12 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to FILE instead of standard output; the file appears when it is complete
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    check_distinct(args.input.as_deref(), args.output.as_deref())?;
+    args.output.check(args.input.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let options = EncryptOptions {
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         size,
         ..EncryptOptions::default()
     };
-    let mut target = Target::open(args.output.as_deref(), !args.armor)?;
+    let mut target = args.output.open(!args.armor)?;
     let now = cx.now;
     let unfinished = target.unfinished();
     watched(cx, size, &unfinished, |watch| {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Ok(())
     })?;
     target.keep(false)?;
-    let json = serde_json::json!({ "action": "pack", "output": args.output });
-    cx.report(Content::of(args.output.as_deref()), &json)?;
+    let json = serde_json::json!({ "action": "pack", "output": args.output.path });
+    cx.report(args.output.content(), &json)?;
     Ok(ExitCode::SUCCESS)
 }

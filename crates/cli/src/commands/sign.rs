@@ -12,10 +12,11 @@ use talaria::message::{
 use talaria::status::{self, Form};
 
 use super::encrypt::CompressArgs;
-use crate::context::{Content, Context};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, check_distinct, watched};
+use crate::files::{Source, watched};
 use crate::keys::KeyArgs;
+use crate::output::OutputArgs;
 use crate::passphrase::PassphraseArgs;
 use crate::signatures::{StatusArgs, fingerprints, signers, unfit};
 
@@ -59,9 +60,8 @@ pub(crate) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to FILE instead of standard output; the file appears when it is complete
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Hash algorithms to sign with.
@@ -74,6 +74,9 @@ enum HashArg {
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
+    // Look at the files first: a recipient, a key or a passphrase is no use without them.
+    args.output.check(args.input.as_deref())?;
+    let source = Source::open(args.input.as_deref())?;
     let given = args.passphrase.given()?;
     let mut signers = if args.with.is_empty() {
         let only = report.on_error(args.keys.only_signer(given, cx), |error| {
@@ -88,8 +91,6 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             signer.set_hash(hash as u8)?;
         }
     }
-    check_distinct(args.input.as_deref(), args.output.as_deref())?;
-    let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let options = EncryptOptions {
         compression: args.compress.parsed()?,
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         size,
         ..EncryptOptions::default()
     };
-    let mut target = Target::open(args.output.as_deref(), !args.armor && !args.cleartext)?;
+    let mut target = args.output.open(!args.armor && !args.cleartext)?;
     let now = cx.now;
     let unfinished = target.unfinished();
     watched(cx, size, &unfinished, |watch| {
@@ -133,7 +134,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     report.lines(&status::signed(&signers, form, args.text, now))?;
     let json = serde_json::json!({
-        "action": "sign", "output": args.output, "signed_by": fingerprints(&signers),
+        "action": "sign", "output": args.output.path, "signed_by": fingerprints(&signers),
         "form": match form {
             Form::Detached => "detached",
             Form::Inline => "inline",
@@ -141,6 +142,6 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         },
         "created": now,
     });
-    cx.report(Content::of(args.output.as_deref()), &json)?;
+    cx.report(args.output.content(), &json)?;
     Ok(ExitCode::SUCCESS)
 }

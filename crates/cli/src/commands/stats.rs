@@ -12,6 +12,7 @@ use talaria::{Statistics, statistics};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::output::{Existing, Target};
 use crate::progress::{grouped, size};
 use crate::terminal::Paint;
 
@@ -23,9 +24,14 @@ pub(crate) struct Args {
     /// Also draw the statistics as an SVG picture in FILE
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Replace FILE if it exists
+    #[arg(long, requires = "svg")]
+    overwrite: bool,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let existing = Existing::with_overwrite(args.overwrite);
+    args.svg.as_deref().map_or(Ok(()), |path| existing.check(path))?;
     let stores = cx.stores(Access::Read)?;
     let counts = statistics(&stores, cx.now)?;
     if let Some(path) = &args.svg {
@@ -35,9 +41,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 opened.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
             })
             .collect();
-        std::fs::write(path, picture::draw(&names, &counts, cx.now)).map_err(|source| {
-            talaria::Error::Io { action: "write", name: path.display().to_string(), source }
-        })?;
+        let mut target = Target::file(path, existing)?;
+        target.write_all(picture::draw(&names, &counts, cx.now).as_bytes())?;
+        target.keep(false)?;
         cx.status(format_args!("Drew {}.", path.display()));
     }
     let mut out = std::io::stdout().lock();

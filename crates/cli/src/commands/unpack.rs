@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use talaria::message::{Limits, Message, MessageError, MessageKind, Verifier, verify_inline};
 
-use crate::context::{Content, Context};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, check_distinct, watched};
+use crate::files::{Source, watched};
+use crate::output::OutputArgs;
 
 /// Write the content of a message that is not encrypted
 ///
@@ -21,9 +22,8 @@ pub(crate) struct Args {
     /// Largest accepted ratio of content size to message size
     #[arg(long, value_name = "N", default_value_t = Limits::default().expansion)]
     max_expansion: u64,
-    /// Write to FILE instead of standard output; the file appears when it is complete
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -31,10 +31,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 }
 
 fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
-    check_distinct(args.input.as_deref(), args.output.as_deref())?;
+    args.output.check(args.input.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
-    let mut target = Target::open(args.output.as_deref(), false)?;
+    let mut target = args.output.open(false)?;
     let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
     let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
     let unfinished = target.unfinished();
@@ -49,9 +49,9 @@ fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     })?;
     target.keep(false)?;
     let json = serde_json::json!({
-        "action": "unpack", "output": args.output, "signatures": signatures.len(),
+        "action": "unpack", "output": args.output.path, "signatures": signatures.len(),
     });
-    cx.report(Content::of(args.output.as_deref()), &json)?;
+    cx.report(args.output.content(), &json)?;
     match signatures.len() {
         0 => {}
         1 => cx.status(format_args!("The message has a signature that was not checked.")),

@@ -13,7 +13,8 @@ use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::files::{Source, Target, check_distinct, spool, watched};
+use crate::files::{Source, spool, watched};
+use crate::output::{OutputArgs, Target};
 use crate::signatures::{self, SignerArgs, StatusArgs, StatusFile};
 use crate::trust::TrustArgs;
 
@@ -26,6 +27,9 @@ use crate::trust::TrustArgs;
 /// Signers' certificates are looked up in the store. The exit status is 0 if at least one signature is good and
 /// none is bad, or with --signer, if those signers have good signatures. Otherwise it is 1.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("output", |arg| {
+    arg.help("Write the signed content to FILE if its signatures are accepted").conflicts_with("signature")
+}))]
 pub(crate) struct Args {
     /// Detached signature, signed message, or (with --signature) the signed file [default: standard input]
     #[arg(value_name = "SIGNATURE")]
@@ -42,9 +46,8 @@ pub(crate) struct Args {
     status: StatusArgs,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Write the signed content to FILE if its signatures are accepted
-    #[arg(long, short, value_name = "FILE", conflicts_with = "signature")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -77,16 +80,15 @@ struct Checked {
 
 fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
+    args.output.check(args.input.as_deref())?;
     let expected = args.signers.expected(cx)?;
     let stores = cx.stores(Access::Read)?;
     let verifier = Verifier::new(stores.into_lookup(cx.now), cx.policy(), cx.now);
-    check_distinct(args.input.as_deref(), args.output.as_deref())?;
     let (signature, document) = args.files();
     let source = Source::open(document)?;
     let size = source.size;
     let signature = signature.map(|path| Source::open(Some(path))).transpose()?;
-    let mut target =
-        args.output.as_deref().map(|path| Target::open(Some(path), true)).transpose()?;
+    let mut target = args.output.path.is_some().then(|| args.output.open(true)).transpose()?;
     let unfinished = target.as_ref().map(Target::unfinished).unwrap_or_default();
     let mut start = None;
     let checked = watched(cx, size, &unfinished, |watch| {
@@ -130,7 +132,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let received = verify_message(message, output, &verifier, &options)?;
         Ok(Checked {
             signatures: received.signatures().to_vec(),
-            literal: args.output.is_some().then(|| received.literal().clone()),
+            literal: args.output.path.is_some().then(|| received.literal().clone()),
             apart: received.apart,
             decision: received.decision,
             assumed: None,

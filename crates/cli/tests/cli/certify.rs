@@ -30,7 +30,10 @@ impl Alice {
 
     /// Imports what somebody else has.
     fn update(&self, other: &User) {
-        other.ok_at(THEN, &format!("export -o {} --signatures all", self.user.path("theirs")));
+        other.ok_at(
+            THEN,
+            &format!("export -o {} --overwrite --signatures all", self.user.path("theirs")),
+        );
         self.user.ok_at(THEN, "import theirs");
     }
 
@@ -67,7 +70,8 @@ fn user_id_packet(text: &str) -> Vec<u8> {
 fn encrypt_warns_until_the_certificate_is_certified() {
     let alice = Alice::new();
     let (_bob, fingerprint) = alice.meet("bob");
-    let encrypt = format!("--faked-time {} encrypt plain --to bob@example.org -o m", THEN + DAY);
+    let encrypt =
+        format!("--faked-time {} encrypt plain --to bob@example.org -o m --overwrite", THEN + DAY);
     let before = alice.user.run(&encrypt);
     assert!(before.status.success() && !before.stderr.is_empty(), "{before:?}");
     alice.user.fails(&format!("{encrypt} --trusted-only"), 1);
@@ -241,15 +245,15 @@ fn only_trusted_introducers_confirm_identities() {
         let alice = Alice::new();
         let (bob, fingerprint) = alice.meet("bob");
         let (carol, hers) = alice.meet("carol");
-        carol.ok_at(THEN, &format!("export -o {}", bob.path("carol")));
+        carol.ok_at(THEN, &format!("export -o {} --overwrite", bob.path("carol")));
         bob.ok_at(THEN, "import carol");
         bob.ok_at(THEN + 1, &format!("certify {hers}"));
-        bob.ok_at(THEN + 1, &format!("export carol -o {}", alice.user.path("carol")));
+        bob.ok_at(THEN + 1, &format!("export carol -o {} --overwrite", alice.user.path("carol")));
         alice.user.ok_at(THEN + 2, "import carol");
         assert!(alice.believed(&hers).is_empty());
         alice.certify(format!("{fingerprint} {words}").trim_end());
         let believed = alice.user.run(&format!(
-            "--faked-time {} encrypt plain --to carol@example.org -o m --trusted-only",
+            "--faked-time {} encrypt plain --to carol@example.org -o m --overwrite --trusted-only",
             THEN + 2 * DAY
         ));
         let by_wot = format!("--faked-time {} trust path {hers} --model wot", THEN + 2 * DAY);
@@ -268,7 +272,7 @@ fn a_certification_expires_on_its_date() {
     let alice = Alice::new();
     let (_bob, fingerprint) = alice.meet("bob");
     alice.certify(&format!("{fingerprint} --expires 10d"));
-    let encrypt = "encrypt plain --to bob@example.org -o m --trusted-only";
+    let encrypt = "encrypt plain --to bob@example.org -o m --overwrite --trusted-only";
     alice.user.ok_at(THEN + 5 * DAY, encrypt);
     alice.user.fails_at(THEN + 12 * DAY, encrypt, 1);
     // What is said anew counts, for longer or for shorter.
@@ -374,10 +378,10 @@ fn version_6_keys_certify_and_are_certified() {
     alice.generate("alice", "--no-passphrase --profile rfc9580");
     let bob = User::new();
     let fingerprint = bob.generate("bob", "--no-passphrase --profile rfc9580");
-    bob.ok_at(THEN, &format!("export -o {}", alice.path("theirs")));
+    bob.ok_at(THEN, &format!("export -o {} --overwrite", alice.path("theirs")));
     alice.ok_at(THEN, "import theirs");
     alice.ok_at(THEN + DAY, &format!("certify {fingerprint}"));
-    alice.ok_at(THEN + DAY, "encrypt plain --to bob@example.org -o m --trusted-only");
+    alice.ok_at(THEN + DAY, "encrypt plain --to bob@example.org -o m --overwrite --trusted-only");
 }
 
 /// The records of `--with-colons` that are the same in both programs: those of keys, user IDs, fingerprints.
@@ -431,7 +435,7 @@ fn gpg_lists_changed_keys_like_talaria() {
         let revoke = format!("key revoke --yes alice --subkey {login} --reason retired {given}");
         user.ok_at(THEN + 20, &revoke);
 
-        user.ok_at(THEN + 30, "key export alice -o exported");
+        user.ok_at(THEN + 30, "key export alice -o exported --overwrite");
         user.gpg_ok("--import exported");
         let theirs = user.gpg_ok("--with-colons --fixed-list-mode --list-keys alice");
         let theirs = String::from_utf8(theirs).unwrap();
@@ -444,10 +448,10 @@ fn gpg_lists_changed_keys_like_talaria() {
             assert_eq!(listed.unwrap().starts_with("sub:r:"), is_revoked, "{theirs}");
         }
         // The new ones are used, and everybody agrees.
-        user.ok("sign plain -o s --passphrase-file pw");
+        user.ok("sign plain -o s --overwrite --passphrase-file pw");
         let status = user.gpg_ok("--status-fd 1 --verify s plain");
         assert!(String::from_utf8(status).unwrap().contains(&format!("VALIDSIG {signing}")));
-        user.ok("encrypt plain --to alice@example.org -o message");
+        user.ok("encrypt plain --to alice@example.org -o message --overwrite");
         let listed = user.gpg("--batch --list-packets message");
         let listed = String::from_utf8(listed.stdout).unwrap();
         assert!(listed.contains(&encryption[24..]), "{listed}");
@@ -469,7 +473,7 @@ fn a_new_subkey_has_the_passphrase_of_its_key() {
         assert!(err.contains("the passphrase is wrong"), "{err}");
         user.ok_at(THEN + 1, &format!("{add} pw"));
         assert!(!user.ok("key list").contains("NOT PROTECTED"));
-        user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o message");
+        user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o message --overwrite");
         user.fails_at(THEN + DAY, "decrypt message --passphrase-file other-pw", 1);
         user.ok_at(THEN + DAY, "decrypt message --passphrase-file pw");
     }
@@ -492,23 +496,23 @@ fn a_revoked_subkey_is_unused_and_the_others_still_work() {
         let err = user.fails_at(THEN, &format!("key revoke --yes alice --subkey {key}"), 1);
         assert!(err.contains("has no subkey"), "{err}");
         user.fails_at(THEN, &format!("key revoke --yes alice --subkey {}", "0".repeat(40)), 1);
-        user.ok_at(THEN, "encrypt plain --to alice@example.org -o old");
+        user.ok_at(THEN, "encrypt plain --to alice@example.org -o old --overwrite");
         // To a file it changes nothing, and the file puts it into force.
         let revoke = format!("key revoke --yes alice --subkey {encryption} --reason superseded");
-        user.ok_at(THEN + DAY, &format!("{revoke} -o revocation"));
-        user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o m");
+        user.ok_at(THEN + DAY, &format!("{revoke} -o revocation --overwrite"));
+        user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o m --overwrite");
         user.ok_at(THEN + DAY, "import revocation");
-        user.fails_at(THEN + DAY + 1, "encrypt plain --to alice@example.org -o m", 1);
+        user.fails_at(THEN + DAY + 1, "encrypt plain --to alice@example.org -o m --overwrite", 1);
         assert_eq!(user.ok_at(THEN + DAY, "decrypt old"), "attack at dawn\n");
-        user.ok_at(THEN + DAY, "sign plain -o s");
+        user.ok_at(THEN + DAY, "sign plain -o s --overwrite");
         user.ok_at(
             THEN + DAY,
             &format!("key revoke --yes alice --subkey {signing} --reason compromised"),
         );
-        user.fails_at(THEN + DAY + 1, "sign plain -o s", 1);
+        user.fails_at(THEN + DAY + 1, "sign plain -o s --overwrite", 1);
         user.fails_at(THEN + DAY + 1, "verify plain --signature s", 1);
         user.ok_at(THEN + 2 * DAY, "key add-subkey alice --sign");
-        user.ok_at(THEN + 2 * DAY, "sign plain -o s");
+        user.ok_at(THEN + 2 * DAY, "sign plain -o s --overwrite");
         user.ok_at(THEN + 2 * DAY, "verify plain --signature s");
     }
 }

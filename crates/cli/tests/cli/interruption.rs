@@ -53,8 +53,18 @@ const COMMANDS: [(&[&str], &str); 8] = [
 /// Starts a command that reads a pipe and writes `out/file`.
 fn start(program: &Program, args: &[&str]) -> Child {
     let mut command = program.command(args);
-    command.current_dir(program.path("")).args(["--output", "out/file"]);
+    command.current_dir(program.path("")).args(["--overwrite", "--output", "out/file"]);
     command.stdin(Stdio::piped()).spawn().unwrap()
+}
+
+/// The length of the unfinished file in the folder `out`, which has no name: the child has it open.
+fn written(child: &Child, out: &Path) -> u64 {
+    let open = fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap();
+    let paths = open.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let unfinished = paths.filter(|path| {
+        path.read_link().is_ok_and(|file| file.starts_with(out) && !file.ends_with("file"))
+    });
+    unfinished.filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
 /// Feeds a child the first half of a file, and waits until it has written some of what that makes. Returns the
@@ -64,12 +74,8 @@ fn half_way(child: &mut Child, input: &Path, out: &Path) -> Vec<u8> {
     let later = rest.split_off(rest.len() / 2);
     child.stdin.as_mut().unwrap().write_all(&rest).unwrap();
     let begun = Instant::now();
-    let written = || {
-        let files = fs::read_dir(out).unwrap().map(|entry| entry.unwrap());
-        let names = files.filter(|entry| entry.file_name() != "file");
-        names.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum::<u64>()
-    };
-    while written() == 0 {
+    let out = out.canonicalize().unwrap();
+    while written(child, &out) == 0 {
         assert!(begun.elapsed() < LONGEST, "nothing is written");
         thread::sleep(Duration::from_millis(5));
     }

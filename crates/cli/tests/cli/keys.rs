@@ -135,7 +135,7 @@ fn a_new_key_decrypts_with_its_passphrase() {
         let options = format!("--passphrase-file pw --profile {profile}");
         let fingerprint = user.generate("alice", &options);
         assert_eq!(fingerprint.len(), if profile == "rfc4880" { 40 } else { 64 });
-        user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
+        user.ok_at(THEN, "encrypt plain --to alice@example.org -o message --overwrite");
         let plain = user.ok_at(THEN, "decrypt message --passphrase-file pw");
         assert_eq!(plain, "attack at dawn\n");
         let err = user.fails_at(THEN, "decrypt message --passphrase-file other-pw", 1);
@@ -163,14 +163,14 @@ fn key_files_are_private_and_no_temporary_files_remain() {
     assert_eq!(mode(&revocations.join(format!("{fingerprint}.asc"))), 0o600);
     let names: Vec<_> = names.into_iter().filter(|name| *name != revocations).collect();
     assert_eq!(names, [user.file_of(&fingerprint)]);
-    user.ok_at(THEN, "key export alice -o exported");
+    user.ok_at(THEN, "key export alice -o exported --overwrite");
     assert_eq!(mode(Path::new(&user.path("exported"))), 0o600);
 
     let readable = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     readable(&user.file_of(&fingerprint), 0o640);
-    let err = user.fails("sign plain -o signature", 4);
+    let err = user.fails("sign plain -o signature --overwrite", 4);
     assert!(err.contains(&format!("{fingerprint}.pgp can be read by others (mode 0640)")), "{err}");
     readable(&user.file_of(&fingerprint), 0o600);
     readable(&user.keys(), 0o755);
@@ -201,18 +201,18 @@ fn a_key_without_a_passphrase_needs_the_option() {
     assert!(!user.keys().exists());
     user.generate("alice", "--no-passphrase");
     assert!(user.ok("key list").contains("NOT PROTECTED"));
-    user.ok_at(THEN, "sign plain -o signature");
+    user.ok_at(THEN, "sign plain -o signature --overwrite");
 }
 
 #[test]
 fn sign_uses_the_only_key_and_asks_which_of_several() {
     let user = User::new();
-    assert!(user.fails("sign plain -o s", 1).contains("no secret key that can sign"));
+    assert!(user.fails("sign plain -o s --overwrite", 1).contains("no secret key that can sign"));
     let alice = user.generate("alice", "--passphrase-file pw");
-    user.ok_at(THEN, "sign plain --passphrase-file pw -o s");
+    user.ok_at(THEN, "sign plain --passphrase-file pw -o s --overwrite");
     user.ok_at(THEN, "verify plain --signature s");
     user.generate("bob", "--passphrase-file pw --profile rfc9580");
-    let err = user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 1);
+    let err = user.fails_at(THEN, "sign plain --passphrase-file pw -o s --overwrite", 1);
     assert!(
         err.contains("2 keys that can sign")
             && err.contains(&alice)
@@ -220,14 +220,26 @@ fn sign_uses_the_only_key_and_asks_which_of_several() {
         "{err}"
     );
     for name in ["alice", "bob", "alice@example.org", &alice, &alice[24..]] {
-        user.ok_at(THEN, &format!("sign plain --with {name} --passphrase-file pw -o s"));
+        user.ok_at(
+            THEN,
+            &format!("sign plain --with {name} --passphrase-file pw -o s --overwrite"),
+        );
         user.ok_at(THEN, "verify plain --signature s");
     }
-    let err = user.fails_at(THEN, "sign plain --with example.org --passphrase-file pw -o s", 1);
+    let err = user.fails_at(
+        THEN,
+        "sign plain --with example.org --passphrase-file pw -o s --overwrite",
+        1,
+    );
     assert!(err.contains("ambiguous"), "{err}");
-    let err = user.fails_at(THEN, "sign plain --with carol --passphrase-file pw -o s", 1);
+    let err =
+        user.fails_at(THEN, "sign plain --with carol --passphrase-file pw -o s --overwrite", 1);
     assert!(err.contains("no secret key found"), "{err}");
-    let err = user.fails_at(THEN, "sign plain --with alice --passphrase-file other-pw -o s", 1);
+    let err = user.fails_at(
+        THEN,
+        "sign plain --with alice --passphrase-file other-pw -o s --overwrite",
+        1,
+    );
     assert!(err.contains("the passphrase is wrong"), "{err}");
 }
 
@@ -236,15 +248,15 @@ fn after_a_change_only_the_new_passphrase_opens_the_keys() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--passphrase-file pw --profile {profile}"));
-        user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
+        user.ok_at(THEN, "encrypt plain --to alice@example.org -o message --overwrite");
         let change = "key passphrase alice --new-passphrase-file other-pw --passphrase-file";
         assert!(user.fails(&format!("{change} other-pw"), 1).contains("the passphrase is wrong"));
         user.ok(&format!("{change} pw"));
         user.fails_at(THEN, "decrypt message --passphrase-file pw", 1);
-        user.fails_at(THEN, "sign plain --passphrase-file pw -o s", 1);
+        user.fails_at(THEN, "sign plain --passphrase-file pw -o s --overwrite", 1);
         user.fails_at(THEN + DAY, "key expire alice never --passphrase-file pw", 1);
         user.ok_at(THEN, "decrypt message --passphrase-file other-pw");
-        user.ok_at(THEN, "sign plain --passphrase-file other-pw -o s");
+        user.ok_at(THEN, "sign plain --passphrase-file other-pw -o s --overwrite");
         user.ok_at(THEN + DAY, "key expire alice never --passphrase-file other-pw");
         user.ok("key passphrase alice --passphrase-file other-pw --no-passphrase");
         user.ok_at(THEN, "decrypt message");
@@ -261,9 +273,11 @@ fn passphrases_come_from_descriptors_and_the_environment() {
     let generate = words("key generate alice --passphrase-fd 0");
     let output = user.run_with(&generate, b"from a pipe\nand more");
     assert!(output.status.success(), "{output:?}");
-    let sign = user.run_with(&words("sign plain -o s --passphrase-fd 0"), b"from a pipe");
+    let sign =
+        user.run_with(&words("sign plain -o s --overwrite --passphrase-fd 0"), b"from a pipe");
     assert!(sign.status.success(), "{sign:?}");
-    let mut command = user.program.command(&words("sign plain -o s --passphrase-env SECRET"));
+    let mut command =
+        user.program.command(&words("sign plain -o s --overwrite --passphrase-env SECRET"));
     command.current_dir(user.program.path(""));
     command.env("GNUPGHOME", user.gnupg()).env("SECRET", "from a pipe");
     assert!(command.status().unwrap().success());
@@ -274,8 +288,8 @@ fn encrypt_refuses_an_expired_key_until_its_expiry_is_extended() {
     for profile in ["rfc4880", "rfc9580"] {
         let user = User::new();
         user.generate("alice", &format!("--passphrase-file pw --profile {profile} --expires 10d"));
-        let encrypt = "encrypt plain --to alice@example.org -o message";
-        let sign = "sign plain --passphrase-file pw -o s";
+        let encrypt = "encrypt plain --to alice@example.org -o message --overwrite";
+        let sign = "sign plain --passphrase-file pw -o s --overwrite";
         user.ok_at(THEN + 9 * DAY, encrypt);
         user.fails_at(THEN + 11 * DAY, encrypt, 1);
         user.fails_at(THEN + 11 * DAY, sign, 1);
@@ -311,15 +325,15 @@ fn a_revoked_key_is_unused_but_decrypts_old_messages() {
         let user = User::new();
         let options = format!("--passphrase-file pw --profile {profile}");
         let fingerprint = user.generate("alice", &options);
-        let encrypt = "encrypt plain --to alice@example.org -o message";
-        let sign = "sign plain --with alice --passphrase-file pw -o s";
+        let encrypt = "encrypt plain --to alice@example.org -o message --overwrite";
+        let sign = "sign plain --with alice --passphrase-file pw -o s --overwrite";
         user.ok_at(THEN, encrypt);
         let later = THEN + DAY;
         user.fails_at(later, "key revoke --yes alice --passphrase-file other-pw", 1);
         // Into a file it changes nothing.
         user.ok_at(
             later,
-            "key revoke --yes alice --passphrase-file pw --reason retired -o revocation",
+            "key revoke --yes alice --passphrase-file pw --reason retired -o revocation --overwrite",
         );
         user.ok_at(later, encrypt);
         user.ok_at(
@@ -341,12 +355,16 @@ fn importing_an_old_revocation_revokes_the_key() {
     let user = User::new();
     user.generate("alice", "--passphrase-file pw --revocation revocation");
     assert_eq!(mode(Path::new(&user.path("revocation"))), 0o600);
-    user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o message");
+    user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o message --overwrite");
     let report = user.ok_at(THEN + DAY, "import revocation");
     assert!(report.contains("1 updated"), "{report}");
-    user.fails_at(THEN + DAY, "encrypt plain --to alice@example.org -o message", 1);
+    user.fails_at(THEN + DAY, "encrypt plain --to alice@example.org -o message --overwrite", 1);
     // The key store does not have it, but what signs looks into the store as well.
-    let err = user.fails_at(THEN + DAY, "sign plain --with alice --passphrase-file pw -o s", 1);
+    let err = user.fails_at(
+        THEN + DAY,
+        "sign plain --with alice --passphrase-file pw -o s --overwrite",
+        1,
+    );
     assert!(err.contains("revoked"), "{err}");
 }
 
@@ -368,7 +386,7 @@ fn a_user_id_can_be_revoked_alone() {
         id["validity"].as_str().unwrap().to_owned()
     };
     assert_eq!((validity("alice"), validity("bob")), ("valid".to_owned(), "revoked".to_owned()));
-    user.ok_at(later, "encrypt plain --to alice@example.org -o message");
+    user.ok_at(later, "encrypt plain --to alice@example.org -o message --overwrite");
     // It stays so when the end of the key is moved.
     user.ok_at(later + DAY, "key expire alice 10d");
     assert_eq!(user.ok_at(later + DAY, "list").matches("[ revoked ]").count(), 1);
@@ -420,14 +438,14 @@ fn a_change_includes_user_ids_that_only_the_store_has() {
 fn deleting_a_key_keeps_its_certificate() {
     let user = User::new();
     let fingerprint = user.generate("alice", "--no-passphrase");
-    user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
+    user.ok_at(THEN, "encrypt plain --to alice@example.org -o message --overwrite");
     assert!(user.fails("key delete alice", 2).contains("--yes"));
     assert!(user.file_of(&fingerprint).exists());
     user.ok("key delete alice --yes");
     assert!(!user.file_of(&fingerprint).exists());
     user.fails_at(THEN, "decrypt message", 1);
     user.fails("key delete alice --yes", 1);
-    user.ok_at(THEN, "encrypt plain --to alice@example.org -o message");
+    user.ok_at(THEN, "encrypt plain --to alice@example.org -o message --overwrite");
 }
 
 #[test]
@@ -455,11 +473,11 @@ fn key_export_and_import_lose_no_secrets() {
         third.fails("key import key", 2);
     }
     assert!(third.ok("--json key import key --passphrase-file pw").contains(r#""outcome":"new""#));
-    third.fails_at(THEN, "sign plain --passphrase-file other-pw -o s", 1);
-    third.ok_at(THEN, "sign plain --passphrase-file pw -o s");
+    third.fails_at(THEN, "sign plain --passphrase-file other-pw -o s --overwrite", 1);
+    third.ok_at(THEN, "sign plain --passphrase-file pw -o s --overwrite");
     assert!(!third.ok("key list").contains("NOT PROTECTED"));
     // Certificates are no keys.
-    third.ok("export -o cert");
+    third.ok("export -o cert --overwrite");
     assert!(third.fails("key import cert", 3).contains("no secret key in it"));
     third.fails("key export bob", 1);
 }
@@ -484,15 +502,15 @@ fn import_reads_secret_keys_of_gpg() {
     let own = User::new();
     own.write("zoe.asc", &exported);
     own.ok("key import zoe.asc");
-    own.ok("encrypt plain --to zoe@example.org -o message");
+    own.ok("encrypt plain --to zoe@example.org -o message --overwrite");
     assert_eq!(own.ok("decrypt message --passphrase-file pw"), "attack at dawn\n");
-    own.ok("sign plain --passphrase-file pw -o s");
+    own.ok("sign plain --passphrase-file pw -o s --overwrite");
     own.ok("verify plain --signature s");
     // Its subkeys have ends of their own, which move as well, and gpg agrees.
     own.ok("key expire zoe 2035-01-01 --passphrase-file pw");
     let listed = own.ok("key list zoe");
     assert_eq!(listed.matches("[expires: 2035-01-01]").count(), 6, "{listed}");
-    own.ok("export -o zoe.pgp");
+    own.ok("export -o zoe.pgp --overwrite");
     user.gpg_ok(&format!("--import {}", own.path("zoe.pgp")));
     let theirs = String::from_utf8(user.gpg_ok("--list-keys zoe")).unwrap();
     assert_eq!(theirs.matches("[expires: 2035-01-01]").count(), 6, "{theirs}");
@@ -507,9 +525,9 @@ fn gpg_imports_secret_keys_of_talaria() {
     let user = User::new();
     for (name, algorithm) in [("alice", "curve25519"), ("bob", "rsa3072")] {
         user.generate(name, &format!("--passphrase-file pw --algorithm {algorithm}"));
-        user.ok(&format!("key export {name} -o exported"));
+        user.ok(&format!("key export {name} -o exported --overwrite"));
         user.gpg_ok("--import exported");
-        user.ok_at(THEN, &format!("encrypt plain --to {name}@example.org -o message"));
+        user.ok_at(THEN, &format!("encrypt plain --to {name}@example.org -o message --overwrite"));
         assert_eq!(user.gpg_ok("--decrypt message"), b"attack at dawn\n");
         user.gpg_ok(&format!("--yes -u {name} -o s --detach-sign plain"));
         user.ok("verify plain --signature s");
@@ -524,20 +542,20 @@ fn a_key_without_its_primary_secret_is_exported_and_imported() {
     }
     let user = User::new();
     user.generate("alice", "--passphrase-file pw");
-    user.ok("key export alice -o exported");
+    user.ok("key export alice -o exported --overwrite");
     user.gpg_ok("--import exported");
     let subkeys = user.gpg_ok("--export-secret-subkeys alice");
     let own = User::new();
     own.write("subkeys", &subkeys);
     own.ok("key import subkeys");
     assert!(own.ok("key list").contains("secret parts: "));
-    own.ok_at(THEN, "sign plain --passphrase-file pw -o s");
+    own.ok_at(THEN, "sign plain --passphrase-file pw -o s --overwrite");
     own.ok_at(THEN, "verify plain --signature s");
     let err = own.fails_at(THEN + DAY, "key expire alice never --passphrase-file pw", 1);
     assert!(err.contains("the secret key is missing"), "{err}");
     own.ok("key passphrase alice --passphrase-file pw --new-passphrase-file other-pw");
     let third = User::new();
-    own.ok(&format!("key export alice -o {}", third.path("exported")));
+    own.ok(&format!("key export alice -o {} --overwrite", third.path("exported")));
     third.write("pw", b"battery staple");
     third.gpg_ok("--import exported");
     let listed = String::from_utf8(third.gpg_ok("--list-secret-keys alice")).unwrap();
@@ -566,7 +584,8 @@ fn keys_in_the_agent_sign_and_decrypt() {
         let fingerprint = fingerprint.trim_end_matches(':');
         user.gpg_ok(&format!("--quick-add-key {fingerprint} {subkeys} encr"));
         // Secrets that the agent has of certificates that the store does not have are none.
-        let sign = format!("sign plain --gpg-agent --with {name} -o s --passphrase-file");
+        let sign =
+            format!("sign plain --gpg-agent --with {name} -o s --overwrite --passphrase-file");
         // The first one makes the store.
         if name != "zoe" {
             let err = user.fails(&format!("{sign} pw"), 1);
@@ -577,7 +596,7 @@ fn keys_in_the_agent_sign_and_decrypt() {
         user.ok(&format!("{sign} pw"));
         user.ok("verify plain --signature s");
         user.gpg_ok("--verify s plain");
-        user.ok(&format!("encrypt plain --to {name}@example.org -o message"));
+        user.ok(&format!("encrypt plain --to {name}@example.org -o message --overwrite"));
         let decrypt = "decrypt message --gpg-agent --passphrase-file";
         assert_eq!(user.ok(&format!("{decrypt} pw")), "attack at dawn\n");
         // The agent remembers what it has seen; anew, it wants the right passphrase.
@@ -604,8 +623,8 @@ fn keys_in_the_agent_sign_and_decrypt() {
     let mut command = Command::new("gpgconf");
     command.args(["--kill", "gpg-agent"]).env("GNUPGHOME", user.gnupg());
     assert!(command.status().unwrap().success());
-    user.fails("sign plain --with zoe -o s --passphrase-file pw", 1);
+    user.fails("sign plain --with zoe -o s --overwrite --passphrase-file pw", 1);
     user.fails("decrypt message --passphrase-file pw", 1);
     user.ok("decrypt message --passphrase-file pw --gpg-agent");
-    user.ok("sign plain --with zoe -o s --passphrase-file pw --gpg-agent");
+    user.ok("sign plain --with zoe -o s --overwrite --passphrase-file pw --gpg-agent");
 }

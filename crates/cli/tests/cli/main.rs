@@ -18,6 +18,7 @@ mod keyserver_crash;
 mod messages;
 mod mistakes;
 mod operator;
+mod outputs;
 mod program;
 mod reading;
 mod revokers;

@@ -128,7 +128,7 @@ fn gpg_decrypts_passphrase_messages_of_talaria() {
                 command.arg("--passphrase-file").arg(site.at("pw"));
                 command
             };
-            done(encrypt().arg("-o").arg(site.at("sealed")).arg(site.at("in")));
+            done(encrypt().args(["--overwrite", "-o"]).arg(site.at("sealed")).arg(site.at("in")));
             // The same by way of a pipe, where the length is not known.
             let piped = done(encrypt().stdin(fs::File::open(site.at("in")).unwrap()));
             fs::write(site.at("piped"), piped.stdout).unwrap();
@@ -210,7 +210,8 @@ fn gpg_and_talaria_verify_each_others_signatures() {
         let sign = |options: &[&str]| {
             let mut command = site.talaria();
             command.args(["sign", "--with", "a@example.org"]).args(options);
-            command.arg("--key-file").arg(site.at("secret")).arg("-o").arg(site.at("out"));
+            command.arg("--key-file").arg(site.at("secret"));
+            command.args(["--overwrite", "-o"]).arg(site.at("out"));
             done(command.arg(site.at("in")));
         };
         for options in [&["--armor"][..], &[], &["--text"], &["--hash", "sha512"]] {
@@ -254,7 +255,12 @@ fn gpg_and_talaria_verify_each_others_signatures() {
         }
         // Text comes out with the line ends of this system, as from gpg.
         signed(&["-s", "--textmode"]);
-        done(site.talaria().args(["verify", "-o"]).arg(site.at("shown")).arg(site.at("out")));
+        done(
+            site.talaria()
+                .args(["verify", "--overwrite", "-o"])
+                .arg(site.at("shown"))
+                .arg(site.at("out")),
+        );
         assert_eq!(fs::read_to_string(site.at("shown")).unwrap(), text.replace("\r\n", "\n"));
         // Nobody's key.
         let mut stranger = verify(None, &site.at("out"));
@@ -302,7 +308,8 @@ fn rnp_and_talaria_read_each_others_messages() {
             }
             let mut encrypt = site.talaria();
             encrypt.args(["encrypt", "--symmetric", "--profile", profile, "--passphrase-file"]);
-            done(encrypt.arg(site.at("pw")).arg("-o").arg(site.at("sealed")).arg(site.at("in")));
+            encrypt.arg(site.at("pw")).args(["--overwrite", "-o"]).arg(site.at("sealed"));
+            done(encrypt.arg(site.at("in")));
             done(rnp().arg("-d").arg("--output").arg(site.at("out")).arg(site.at("sealed")));
             assert!(fs::read(site.at("out")).unwrap() == plain, "{profile} {size}");
         }
@@ -357,7 +364,8 @@ fn failures_name_the_cause_and_leave_no_output() {
     for profile in ["rfc9580", "librepgp", "rfc4880"] {
         let mut encrypt = site.talaria();
         encrypt.args(["encrypt", "--symmetric", "--profile", profile, "--passphrase-file"]);
-        done(encrypt.arg(site.at("pw")).arg("-o").arg(site.at("sealed")).arg(site.at("in")));
+        encrypt.arg(site.at("pw")).args(["--overwrite", "-o"]).arg(site.at("sealed"));
+        done(encrypt.arg(site.at("in")));
         let sealed = fs::read(site.at("sealed")).unwrap();
         let decrypt = |password: &str, from: &str| {
             let mut command = site.talaria();
@@ -394,7 +402,7 @@ fn inspect_lists_the_parts_of_a_message() {
     let encrypt = |options: &[&str]| {
         let mut command = site.talaria();
         command.arg("encrypt").args(options).arg("--passphrase-file").arg(site.at("pw"));
-        done(command.arg("-o").arg(site.at("sealed")).arg(site.at("in")));
+        done(command.args(["--overwrite", "-o"]).arg(site.at("sealed")).arg(site.at("in")));
         let shown = done(site.talaria().args(["inspect", "--json"]).arg(site.at("sealed")));
         String::from_utf8(shown.stdout).unwrap()
     };

@@ -187,6 +187,12 @@ const MISTAKES: &[Mistake] = &[
         "another file",
     ),
     mistake(
+        "talaria encrypt -r bob@example.net letter.txt -o packed.pgp",
+        5,
+        "packed.pgp exists already",
+        "--overwrite",
+    ),
+    mistake(
         "talaria encrypt -r bob@example.net letter.txt -o /dev/full",
         5,
         "No space left",
@@ -361,7 +367,7 @@ fn build_reads_compressed_files_and_an_empty_build_leaves_no_store() {
     assert_eq!(left, "");
     for (program, end) in [("gzip", "gz"), ("zstd -q", "zst"), ("xz", "xz"), ("bzip2", "bz2")] {
         home.sh(&format!(
-            "{program} -k keyring.gpg && talaria export -a -o ring.asc && {program} -f ring.asc"
+            "{program} -k keyring.gpg && talaria export -a -o ring.asc --overwrite && {program} -f ring.asc"
         ));
         for file in [format!("keyring.gpg.{end}"), format!("ring.asc.{end}")] {
             let built = home.sh(&format!("talaria --store {end}{file}.db build {file}"));

@@ -171,7 +171,7 @@ fn no_hint_suggests_unpacking_a_signed_message() {
     // What gpg signs is compressed: it does not look signed from outside.
     site.sign("alice", &["-s"], "doc", "signed");
     site.gpg_ok(&["-o", "packed", "--store", "doc"]);
-    for command in [&["decrypt"][..], &["verify"], &["verify", "-o", "out"]] {
+    for command in [&["decrypt"][..], &["verify"], &["verify", "--overwrite", "-o", "out"]] {
         let output = site.talaria(&[command, &["signed"]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !said.contains("unpack"), "{said}");
@@ -268,7 +268,7 @@ fn all_outputs_report_a_bad_signature_beside_a_good_one() {
     let (out, said) = site.status(&["decrypt", "both"], 1);
     assert!(out.is_empty());
     bad(&said);
-    let decrypt = ["decrypt", "--passphrase-file", "pw", "-o", "out", "sealed"];
+    let decrypt = ["decrypt", "--passphrase-file", "pw", "--overwrite", "-o", "out", "sealed"];
     let (_, said) = site.status(&decrypt, 1);
     bad(&said);
     assert!(!site.has("out"), "a file with a bad signature is left");
@@ -325,21 +325,23 @@ fn nothing_is_written_without_the_expected_signer() {
             let (out, said) = site.status(&[&decrypt[..], &[name]].concat(), status);
             let content = if name.starts_with("clear") { SIGNED } else { TEXT };
             assert_eq!(out, if expected { content } else { "" }.as_bytes(), "{name}: {said}");
-            site.status(&[&decrypt[..], &["-o", "out", name]].concat(), status);
+            site.status(&[&decrypt[..], &["--overwrite", "-o", "out", name]].concat(), status);
             assert_eq!(site.has("out"), expected, "{name}");
             let _ = fs::remove_file(site.program.path("out"));
             if !name.starts_with("sealed") {
                 let verify = ["verify", "--signer", signer];
                 let (out, _) = site.status(&[&verify[..], &["-o", "-", name]].concat(), status);
                 assert_eq!(out.is_empty(), !expected, "{name}");
-                let (_, _) = site.status(&[&verify[..], &["-o", "out", name]].concat(), status);
+                let (_, _) = site
+                    .status(&[&verify[..], &["--overwrite", "-o", "out", name]].concat(), status);
                 assert_eq!(site.has("out"), expected, "{name}");
                 let _ = fs::remove_file(site.program.path("out"));
             }
         }
         // Without it, gpg and talaria take any signer of the keyring.
         site.gpg_ok(&["-o", "theirs", "-d", name]);
-        let (_, _) = site.status(&["decrypt", "--key-file", "secret", "-o", "out", name], 0);
+        let (_, _) =
+            site.status(&["decrypt", "--key-file", "secret", "--overwrite", "-o", "out", name], 0);
         assert_eq!(site.text("out").trim_end(), site.text("theirs").trim_end(), "{name}");
         fs::remove_file(site.program.path("out")).unwrap();
     }
@@ -366,7 +368,11 @@ fn a_reader_that_goes_away_is_a_failure() {
     site.write("large", vec![b'x'; 20 << 20]);
     let symmetric = ["encrypt", "--symmetric", "--passphrase-file", "pw"];
     for profile in ["rfc9580", "rfc4880"] {
-        site.status(&[&symmetric[..], &["--profile", profile, "-o", profile, "large"]].concat(), 0);
+        site.status(
+            &[&symmetric[..], &["--profile", profile, "--overwrite", "-o", profile, "large"]]
+                .concat(),
+            0,
+        );
     }
     let mut damaged = site.read("rfc9580");
     let at = damaged.len() - 100;

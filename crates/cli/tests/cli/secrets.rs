@@ -123,18 +123,18 @@ fn every_command_reads_passphrases_from_pipes() {
             String::from_utf8(output.stdout).unwrap()
         };
         ok("key generate alice@example.org PW");
-        ok("sign plain -o s PW");
+        ok("sign plain -o s --overwrite PW");
         site.ok("verify plain --signature s");
-        site.ok("encrypt plain --to alice@example.org -o m");
+        site.ok("encrypt plain --to alice@example.org -o m --overwrite");
         assert_eq!(ok("decrypt m PW"), PLAIN);
-        ok("encrypt plain --to alice@example.org --sign-with alice -o m PW");
+        ok("encrypt plain --to alice@example.org --sign-with alice -o m --overwrite PW");
         assert_eq!(ok("decrypt m PW"), PLAIN);
         for profile in ["rfc9580", "rfc4880", "compatible", "librepgp"] {
-            ok(&format!("encrypt plain --symmetric --profile {profile} -o c PW"));
+            ok(&format!("encrypt plain --symmetric --profile {profile} -o c --overwrite PW"));
             assert_eq!(ok("decrypt c PW"), PLAIN);
         }
         ok("key expire alice 1y PW");
-        ok("key revoke --yes alice -o revocation PW");
+        ok("key revoke --yes alice -o revocation --overwrite PW");
         ok("key passphrase alice PW --new-passphrase-file pw");
         // A key without a passphrase gets the one that is given.
         ok("key generate bob@example.org --no-passphrase");
@@ -149,7 +149,7 @@ fn every_command_reads_passphrases_from_pipes() {
     let both = "key passphrase eve --passphrase-fd 0 --new-passphrase-fd 0";
     let output = site.piped(both, b"old\nnew\n");
     assert!(output.status.success(), "{output:?}");
-    assert!(site.piped("sign plain -o s --passphrase-fd 0", b"new").status.success());
+    assert!(site.piped("sign plain -o s --overwrite --passphrase-fd 0", b"new").status.success());
     // Process substitution, as in shells.
     let talaria = env!("CARGO_BIN_EXE_talaria");
     let script = format!(
@@ -169,9 +169,9 @@ fn passphrases_that_are_empty_or_too_long_are_refused() {
     let site = Site::new();
     let long = [b'x'; 4097];
     for words in [
-        "encrypt plain --symmetric -o c --passphrase-fd 0",
+        "encrypt plain --symmetric -o c --overwrite --passphrase-fd 0",
         "decrypt plain --passphrase-fd 0",
-        "sign plain -o s --passphrase-fd 0",
+        "sign plain -o s --overwrite --passphrase-fd 0",
         "key generate alice --passphrase-fd 0",
     ] {
         for (input, why) in [
@@ -187,11 +187,13 @@ fn passphrases_that_are_empty_or_too_long_are_refused() {
         }
     }
     let longest = [&long[..4096], b"\r\n"].concat();
-    let output = site.piped("encrypt plain --symmetric -o c --passphrase-fd 0", &longest);
+    let output =
+        site.piped("encrypt plain --symmetric -o c --overwrite --passphrase-fd 0", &longest);
     assert!(output.status.success(), "{output:?}");
     let output = site.piped("decrypt c --passphrase-fd 0", &longest);
     assert_eq!(String::from_utf8_lossy(&output.stdout), PLAIN);
-    let mut command = site.command("encrypt plain --symmetric -o d --passphrase-env EMPTY");
+    let mut command =
+        site.command("encrypt plain --symmetric -o d --overwrite --passphrase-env EMPTY");
     assert_eq!(command.env("EMPTY", "").output().unwrap().status.code(), Some(2));
 }
 
@@ -212,7 +214,7 @@ fn descriptors_may_be_sockets() {
         (output, said)
     };
     for from in ["--passphrase-fd 0", "--passphrase-file /dev/fd/0"] {
-        let command = site.command(&format!("encrypt plain --symmetric -o c {from}"));
+        let command = site.command(&format!("encrypt plain --symmetric -o c --overwrite {from}"));
         let (output, _) = socket(command, b"correct horse\n");
         assert!(output.status.success(), "{output:?}");
     }
@@ -244,13 +246,16 @@ fn protected_keys_of_gnupg_are_imported() {
             site.write("key", &site.gpg_ok(&gpg, &format!("--export-secret-keys {name}")));
             site.ok("key import key");
             let with = format!("--with {name} --passphrase-file pw");
-            site.ok(&format!("sign plain -o s {with}"));
+            site.ok(&format!("sign plain -o s --overwrite {with}"));
             site.gpg_ok(&gpg, "--verify s plain");
             site.gpg_ok(&gpg, &format!("--trust-model always -o m -r {name} -e plain"));
             assert_eq!(site.ok("decrypt m --passphrase-file pw"), PLAIN);
             let wrong = site.program.path("plain");
             site.fails(
-                &format!("sign plain -o s --with {name} --passphrase-file {}", wrong.display()),
+                &format!(
+                    "sign plain -o s --overwrite --with {name} --passphrase-file {}",
+                    wrong.display()
+                ),
                 1,
             );
             // Locked anew it is a key as any other.
@@ -273,12 +278,12 @@ fn gnupg_2_4_and_talaria_exchange_aead_messages() {
     site.gpg_ok(&gpg, "--compliance gnupg --quick-gen-key new@example.org default default never");
     site.write("cert", &site.gpg_ok(&gpg, "--export new@example.org"));
     site.ok("import cert");
-    site.ok("encrypt plain --to new@example.org -o m");
+    site.ok("encrypt plain --to new@example.org -o m --overwrite");
     assert!(site.ok("inspect --packets m").contains("AEAD encrypted data of GnuPG"));
     assert_eq!(site.gpg_ok(&gpg, "-d m"), PLAIN.as_bytes());
     site.write("other", b"battery staple");
     for number in 0..20 {
-        let words = "encrypt plain --symmetric --profile librepgp -o m";
+        let words = "encrypt plain --symmetric --profile librepgp -o m --overwrite";
         site.ok(&format!("{words} --passphrase-file other --passphrase-file pw"));
         assert_eq!(site.gpg_ok(&gpg, "-d m"), PLAIN.as_bytes(), "{number}");
         for password in ["pw", "other"] {
@@ -296,7 +301,7 @@ fn errors_name_unsupported_kinds_of_keys() {
     site.gpg_ok(&gpg, make);
     site.write("five", &site.gpg_ok(&gpg, "--export five@example.org"));
     site.ok("import five");
-    let said = site.fails("encrypt plain --to five@example.org -o m", 1);
+    let said = site.fails("encrypt plain --to five@example.org -o m --overwrite", 1);
     assert!(said.contains("version 5 (LibrePGP), which is not supported"), "{said}");
     site.write("secret", &site.gpg_ok(&gpg, "--export-secret-keys five@example.org"));
     let said = site.fails("key import secret", 3);
@@ -304,7 +309,7 @@ fn errors_name_unsupported_kinds_of_keys() {
     site.gpg_ok(&gpg, "--quick-gen-key koblitz@example.org secp256k1 sign,cert never");
     site.write("koblitz", &site.gpg_ok(&gpg, "--export koblitz@example.org"));
     site.ok("import koblitz");
-    let said = site.fails("encrypt plain --to koblitz@example.org -o m", 1);
+    let said = site.fails("encrypt plain --to koblitz@example.org -o m --overwrite", 1);
     assert!(said.contains("a key on the curve secp256k1, which is not supported"), "{said}");
     site.gpg_ok(&gpg, "--quick-gen-key old@example.org dsa2048 sign,cert never");
     let listing = site.gpg_ok(&gpg, "--with-colons -k old@example.org");
@@ -317,7 +322,7 @@ fn errors_name_unsupported_kinds_of_keys() {
     site.gpg_ok(&gpg, "--trust-model always -r old@example.org -o e -e plain");
     let said = site.fails("decrypt e --passphrase-file pw", 1);
     assert!(said.contains("is an Elgamal key, which is not supported"), "{said}");
-    let said = site.fails("encrypt plain --to old@example.org -o m", 1);
+    let said = site.fails("encrypt plain --to old@example.org -o m --overwrite", 1);
     assert!(said.contains("an Elgamal key"), "{said}");
     // A message with an old cipher says which.
     for cipher in ["TWOFISH", "CAST5", "BLOWFISH", "IDEA"] {
@@ -336,7 +341,7 @@ fn the_profile_decides_which_gnupg_decrypts_passphrase_messages() {
         [("compatible", true, true), ("librepgp", true, true), ("rfc9580", false, false)]
     {
         site.ok(&format!(
-            "encrypt plain --symmetric --profile {profile} -o m --passphrase-file pw"
+            "encrypt plain --symmetric --profile {profile} -o m --overwrite --passphrase-file pw"
         ));
         for gpg in gnupgs() {
             let reads = if gpg.components().count() > 1 { new } else { old };
@@ -357,7 +362,7 @@ fn gnupg_accepts_signatures_of_brainpool_keys() {
             site.gpg_ok(&gpg, &format!("--quick-gen-key {name} {curve} sign,cert never"));
             site.write("key", &site.gpg_ok(&gpg, &format!("--export-secret-keys {name}")));
             site.ok("key import key");
-            site.ok(&format!("sign plain -o s --with {name} --passphrase-file pw"));
+            site.ok(&format!("sign plain -o s --overwrite --with {name} --passphrase-file pw"));
             site.gpg_ok(&gpg, "--verify s plain");
         }
     }
@@ -369,8 +374,8 @@ fn gnupg_accepts_signatures_of_brainpool_keys() {
 fn an_oversized_subkey_added_by_a_stranger_does_no_harm() {
     let site = Site::new();
     site.ok("key generate alice@example.org --passphrase-file pw");
-    site.ok("sign plain -o s --with alice --passphrase-file pw");
-    site.ok("encrypt plain --to alice@example.org --sign-with alice --passphrase-file pw -o m");
+    site.ok("sign plain -o s --overwrite --with alice --passphrase-file pw");
+    site.ok("encrypt plain --to alice@example.org --sign-with alice --passphrase-file pw -o m --overwrite");
     let mut body = vec![4, 0x60, 0, 0, 0, 99];
     body.resize(70_000, 7);
     let mut hostile = site.program.run(&["export", "alice", "--binary"]).stdout;
@@ -385,7 +390,7 @@ fn an_oversized_subkey_added_by_a_stranger_does_no_harm() {
     assert!(said.contains("1 updated"), "{said}");
     site.ok("verify plain --signature s");
     assert_eq!(site.ok("decrypt m --passphrase-file pw"), PLAIN);
-    site.ok("encrypt plain --to alice@example.org -o n");
+    site.ok("encrypt plain --to alice@example.org -o n --overwrite");
     site.ok("list alice");
     site.ok("check");
 }
@@ -412,11 +417,11 @@ fn the_agent_gets_no_message_passphrase_and_is_used_only_on_request() {
     site.gpg_ok(&gpg, "--quick-gen-key zoe@example.org rsa2048 sign,cert,encr never");
     site.write("cert", &site.gpg_ok(&gpg, "--export zoe@example.org"));
     site.ok("import cert");
-    site.ok("encrypt plain --to zoe@example.org -o for-key");
+    site.ok("encrypt plain --to zoe@example.org -o for-key --overwrite");
     // The passphrase of the message is another one than that of the key, which is given here.
     site.write("message-pw", b"battery staple");
     site.ok(
-        "encrypt plain --to zoe@example.org --symmetric --passphrase-file message-pw -o for-both",
+        "encrypt plain --to zoe@example.org --symmetric --passphrase-file message-pw -o for-both --overwrite",
     );
     let forget = || {
         let mut command = Command::new("gpg-connect-agent");

@@ -292,7 +292,7 @@ fn status_lines_about_encryption_and_signing_equal_those_of_gpg() {
     let unsaid = ["NEED_PASSPHRASE_SYM"];
     let alike = |gpg: &[&str], talaria: &[&str]| {
         let gpg = [&["--digest-algo", "SHA256", "-o", "out"], gpg, &["text"]].concat();
-        let keys = ["-o", "out", "text", "--key-file", "keys.pgp"];
+        let keys = ["--overwrite", "-o", "out", "text", "--key-file", "keys.pgp"];
         let [theirs, ours] = site.both((THEN, "own"), &gpg, &[talaria, &keys].concat(), &unsaid);
         assert_eq!(theirs, ours, "gpg's on the left");
         ours
@@ -323,7 +323,7 @@ fn status_lines_about_encryption_and_signing_equal_those_of_gpg() {
     let [theirs, ours] = site.both(
         (THEN, "own"),
         &["-r", "nobody@example.org", "-o", "out", "-e", "text"],
-        &["encrypt", "--to", "nobody@example.org", "-o", "out", "text"],
+        &["encrypt", "--to", "nobody@example.org", "--overwrite", "-o", "out", "text"],
         &unsaid,
     );
     assert_eq!(theirs, ["INV_RECP 0 nobody@example.org"]);
@@ -472,7 +472,11 @@ fn status_lines_name_aead() {
     let site = Site::new();
     for (profile, info) in [("rfc9580", "0 9 3"), ("librepgp", "0 9 2")] {
         let encrypt = ["encrypt", "--symmetric", "--profile", profile, "--passphrase-file", "pw"];
-        let output = site.talaria(THEN, "own", &[&encrypt[..], &["-o", "sealed", "text"]].concat());
+        let output = site.talaria(
+            THEN,
+            "own",
+            &[&encrypt[..], &["--overwrite", "-o", "sealed", "text"]].concat(),
+        );
         assert!(output.status.success(), "{output:?}");
         let damaged = site.damaged("sealed");
         let lines = |file: &str, passphrase: &str| {

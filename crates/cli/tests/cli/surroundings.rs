@@ -142,7 +142,7 @@ fn output_to_a_full_disk_keeps_the_old_file_and_no_partial_one() {
             let _ = fs::remove_file(&out);
             before.iter().for_each(|before| fs::write(&out, before).unwrap());
             let input = at(input);
-            let args = [command, &["-o", text(&out), &input]].concat();
+            let args = [command, &["--overwrite", "-o", text(&out), &input]].concat();
             let said = program.fails(&args, 5);
             assert!(said.contains("No space left"), "{args:?}: {said}");
             assert_eq!(fs::read_to_string(&out).ok().as_deref(), before);

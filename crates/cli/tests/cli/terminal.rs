@@ -96,7 +96,7 @@ fn a_command_that_reads_the_terminal_says_so() {
     let program = Program::new();
     let Some(shown) = on_terminal(&program, 80, "$T pack -o out") else { return };
     assert!(shown.contains("Reading from the terminal"), "{shown:?}");
-    let piped = on_terminal(&program, 80, "echo | $T pack -o out").unwrap();
+    let piped = on_terminal(&program, 80, "echo | $T pack --overwrite -o out").unwrap();
     assert_eq!(piped, "");
 }
 

@@ -575,8 +575,8 @@ fn a_tofu_conflict_is_shown_and_gpg_reads_the_decision() {
 
     // gpg goes on with it, and what it writes then is read again.
     let database = gpg.path("tofu.db");
-    program.fails(&["tofu", "export", &database], 3);
-    program.ok(&["tofu", "export", "--replace", &database]);
+    program.fails(&["tofu", "export", &database], 5);
+    program.ok(&["tofu", "export", "--overwrite", &database]);
     assert_eq!(theirs(&gpg), decided);
     gpg.run(&["--tofu-policy", "auto", &mallory]);
     let other = Program::new();

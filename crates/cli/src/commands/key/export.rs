@@ -1,21 +1,21 @@
 //! `talaria key export`
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use talaria::message::{ArmorWriter, Label};
 use talaria::store::Query;
 
 use super::super::parse_query;
-use crate::context::{Content, Context};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::files::Target;
+use crate::output::OutputArgs;
 
 /// Export secret keys
 ///
 /// The exported keys keep their passphrases. `talaria export` exports certificates (public keys).
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("output", |arg| arg.help("Write to FILE, readable only by you, instead of standard output")))]
 pub(super) struct Args {
     /// Keys to export
     #[arg(value_name = "KEY", required = true, value_parser = parse_query)]
@@ -23,14 +23,14 @@ pub(super) struct Args {
     /// Write ASCII armor
     #[arg(long, short)]
     armor: bool,
-    /// Write to FILE, readable only by you, instead of standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    args.output.check(None)?;
     let bytes = cx.keys()?.export(&args.queries)?;
-    let mut target = Target::open(args.output.as_deref(), !args.armor)?;
+    let mut target = args.output.open(!args.armor)?;
     if args.armor {
         let mut armor = ArmorWriter::new(&mut target, Label::PrivateKey)?;
         armor.write_all(&bytes)?;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     target.keep(true)?;
     let names: Vec<String> = args.queries.iter().map(ToString::to_string).collect();
-    let json = serde_json::json!({ "action": "export", "output": args.output, "keys": names });
-    cx.report(Content::of(args.output.as_deref()), &json)?;
+    let json = serde_json::json!({ "action": "export", "output": args.output.path, "keys": names });
+    cx.report(args.output.content(), &json)?;
     Ok(ExitCode::SUCCESS)
 }

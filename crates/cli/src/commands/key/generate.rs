@@ -17,6 +17,7 @@ use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
+use crate::output::{Existing, Target};
 use crate::passphrase::PassphraseArgs;
 use crate::render::printable;
 
@@ -48,6 +49,9 @@ pub(super) struct Args {
     /// Write the revocation certificate to FILE instead of the `revocations` folder beside the keys
     #[arg(long, value_name = "FILE")]
     revocation: Option<PathBuf>,
+    /// Replace the file of --revocation if it exists
+    #[arg(long, requires = "revocation")]
+    overwrite: bool,
     /// Generate the key even if you have one for the same address
     #[arg(long, short)]
     yes: bool,
@@ -84,6 +88,10 @@ impl From<AlgorithmArg> for KeyAlgorithm {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let existing = Existing::with_overwrite(args.overwrite);
+    if let Some(path) = &args.revocation {
+        existing.check(path)?;
+    }
     let keys = cx.keys()?;
     for user_id in &args.user_ids {
         check_first(&keys.with_address_of(user_id, cx.now)?, user_id, args.yes, cx)?;
@@ -115,7 +123,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Some(path) => path.clone(),
         None => keys.revocation_path(&made.cert.fingerprint())?,
     };
-    write_revocation(&[made.revocation.into()], Some(&revocation))?;
+    write_revocation(&[made.revocation.into()], Target::file(&revocation, existing)?)?;
     let files = [Extra::Revocation(revocation.display().to_string())];
     write_key_with(&mut std::io::stdout().lock(), &made.cert, &files, cx)?;
     if cx.json {

@@ -1,7 +1,6 @@
 //! `talaria key revoke`
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -16,10 +15,10 @@ use talaria::store::Query;
 use super::super::parse_query;
 use super::{publish_change, writable, write_key};
 use crate::confirm::{Unasked, confirm};
-use crate::context::{Content, Context};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::files::Target;
 use crate::keys::unlocker;
+use crate::output::{OutputArgs, Target};
 use crate::passphrase::PassphraseArgs;
 use crate::render::printable;
 
@@ -29,6 +28,7 @@ use crate::render::printable;
 /// publish the certificate so that others learn of the revocation. With --output, the revocation is only
 /// written to a file, and takes effect when that file is imported (`talaria import`).
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("output", |arg| arg.help("Write the revocation to FILE and do not revoke; - for standard output")))]
 pub(super) struct Args {
     /// Key to revoke
     #[arg(value_name = "KEY", value_parser = parse_query)]
@@ -47,9 +47,8 @@ pub(super) struct Args {
     message: String,
     #[command(flatten)]
     passphrase: PassphraseArgs,
-    /// Write the revocation to FILE and do not revoke; - for standard output
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Revoke without asking
     #[arg(long, short)]
     yes: bool,
@@ -69,9 +68,10 @@ enum ReasonArg {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    args.output.check(None)?;
     let keys = cx.keys()?;
     // With --output, a revocation can be made without a store.
-    let mut stores = if args.output.is_some() { None } else { Some(writable(cx)?) };
+    let mut stores = if args.output.path.is_some() { None } else { Some(writable(cx)?) };
     let mut cert = keys.one(&args.query)?;
     if let Some(stores) = &stores {
         cert = stores.refreshed(cert, cx.now)?;
@@ -110,12 +110,12 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             RevocationTarget::Certificate => vec![made.signature.into()],
             _ => importable(&cert, made.component, made.signature),
         };
-        write_revocation(&packets, args.output.as_deref())?;
+        write_revocation(&packets, args.output.open(false)?)?;
         let json = serde_json::json!({
-            "action": "write_revocation", "output": args.output,
+            "action": "write_revocation", "output": args.output.path,
             "fingerprint": cert.fingerprint().to_hex(),
         });
-        cx.report(Content::of(args.output.as_deref()), &json)?;
+        cx.report(args.output.content(), &json)?;
         return Ok(ExitCode::SUCCESS);
     };
     let cert = keys.add(&cert, [made.signature])?;
@@ -139,8 +139,7 @@ fn importable(cert: &Cert, component: Option<Packet>, revocation: Signature) -> 
 }
 
 /// Writes a revocation as GnuPG does: armored as a public key block, which every program imports.
-pub(super) fn write_revocation(packets: &[Packet], path: Option<&Path>) -> Result<(), CliError> {
-    let mut target = Target::open(path, false)?;
+pub(super) fn write_revocation(packets: &[Packet], mut target: Target) -> Result<(), CliError> {
     let mut armor = ArmorWriter::new(&mut target, Label::PublicKey)?;
     for packet in packets {
         armor.write_all(&packet.to_vec().map_err(std::io::Error::other)?)?;

@@ -9,6 +9,7 @@ use talaria::tofu::export_tofu;
 
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::output::Existing;
 use crate::render::counted;
 
 /// Export TOFU statistics and policies as a tofu.db for GnuPG
@@ -17,16 +18,17 @@ pub(super) struct Args {
     /// File to write
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// Replace an existing file
-    #[arg(long)]
-    replace: bool,
+    /// Replace the file if it exists
+    #[arg(long, alias = "replace")]
+    overwrite: bool,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    Existing::with_overwrite(args.overwrite).check(&args.path)?;
     let stores = cx.stores(Access::Read)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::FAILURE) };
     let database = export_tofu(&opened.store).map_err(talaria::Error::from)?;
-    let if_exists = if args.replace { IfExists::Replace } else { IfExists::Refuse };
+    let if_exists = if args.overwrite { IfExists::Replace } else { IfExists::Refuse };
     let left_out = write_tofudb(&args.path, &database, if_exists).map_err(|source| {
         talaria::Error::Foreign { name: args.path.display().to_string(), source }
     })?;

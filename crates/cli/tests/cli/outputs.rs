@@ -1,0 +1,127 @@
+//! Files that commands write: an existing file is replaced only with `--overwrite`, and a device never.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+
+use crate::program::prepared;
+
+/// Command lines that write the file `out`, and whether the file is private.
+const OUTPUTS: [(&str, bool); 16] = [
+    ("talaria encrypt -r bob@example.net letter.txt -o out", false),
+    ("talaria encrypt -a -r bob@example.net letter.txt --output out", false),
+    ("talaria decrypt letter.txt.pgp -o out", false),
+    ("talaria sign letter.txt -o out", false),
+    ("talaria sign --cleartext letter.txt -o out", false),
+    ("talaria verify from-bob-signed.pgp -o out", false),
+    ("talaria pack letter.txt -o out", false),
+    ("talaria unpack packed.pgp -o out", false),
+    ("talaria export -o out", false),
+    ("talaria export -a bob@example.net -o out", false),
+    ("talaria key export alice@example.org -o out", true),
+    ("talaria key revoke alice@example.org -o out", true),
+    ("talaria trust export-ownertrust -o out", false),
+    ("talaria stats --svg out", false),
+    ("talaria bench generate 1 -o out", false),
+    ("talaria tofu export out", true),
+];
+
+#[test]
+fn every_output_replaces_a_file_only_if_told_to() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    home.sh("talaria -q sign --inline letter.txt -o from-bob-signed.pgp");
+    let out = home.0.join("out");
+    let mode = || out.metadata().unwrap().permissions().mode() & 0o777;
+    for (line, private) in OUTPUTS {
+        let listing = home.sh("ls -A");
+        home.sh(&format!("umask 022; {line}"));
+        let written = fs::read(&out).unwrap();
+        assert!(written.len() > 10, "{line}");
+        assert_eq!(mode(), if private { 0o600 } else { 0o644 }, "{line}");
+
+        fs::write(&out, "precious").unwrap();
+        let refused = home.try_sh(line);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(5), "{line}: {said}");
+        assert!(
+            said.contains("out exists already") && said.contains("--overwrite"),
+            "{line}: {said}"
+        );
+        assert_eq!(fs::read(&out).unwrap(), b"precious", "{line}");
+
+        fs::set_permissions(&out, fs::Permissions::from_mode(0o604)).unwrap();
+        home.sh(&format!("{line} --overwrite"));
+        assert_ne!(fs::read(&out).unwrap(), b"precious", "{line}");
+        // Never wider than before, nor than usual.
+        assert_eq!(mode(), if private { 0o600 } else { 0o604 }, "{line}");
+        fs::remove_file(&out).unwrap();
+        assert_eq!(home.sh("ls -A"), listing, "{line} leaves files");
+    }
+}
+
+#[test]
+fn a_device_stays_a_device() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    home.sh("talaria -q sign --inline letter.txt -o from-bob-signed.pgp");
+    // TOFU databases and revocations are files by nature, and go to no stream.
+    for (line, _) in OUTPUTS.iter().filter(|(line, _)| !line.contains("tofu export")) {
+        for more in ["", " --overwrite"] {
+            home.sh(&format!("{}{more}", line.replace(" out", " /dev/null")));
+        }
+    }
+    let kind = fs::metadata("/dev/null").unwrap().file_type();
+    assert!(kind.is_char_device());
+    // A named pipe is written to.
+    home.sh(
+        "mkfifo pipe; cat pipe > got & talaria -q export -o pipe && wait && cmp got keyring.gpg",
+    );
+    assert!(home.0.join("pipe").metadata().unwrap().file_type().is_fifo());
+    assert_eq!(home.sh("talaria -q export -o -").len(), home.sh("talaria -q export").len());
+}
+
+#[test]
+fn revocation_and_generated_files_replace_nothing_either() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let line =
+        "talaria key generate --no-passphrase 'Carol <carol@example.org>' --revocation letter.txt";
+    let refused = home.try_sh(line);
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+    assert_eq!(fs::read(home.0.join("letter.txt")).unwrap(), b"Meet me at noon.\n");
+    // Nothing was generated.
+    assert_eq!(home.try_sh("talaria key list carol@example.org").status.code(), Some(1));
+    home.sh(&format!("{line} --overwrite"));
+    home.sh("talaria bench generate 4 --files 2 -o new");
+    assert_eq!(home.try_sh("talaria bench generate 4 --files 2 -o new").status.code(), Some(5));
+    home.sh("talaria bench generate 4 --files 2 -o new --overwrite");
+}
+
+#[test]
+fn a_killed_command_leaves_no_file() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let listing = home.sh("ls -A");
+    // It waits for more input with the output open when it is killed.
+    home.sh(
+        "mkfifo home/feed; talaria pack -o out < home/feed & exec 3> home/feed; cat letter.txt >&3; \
+         until ls -l /proc/$!/fd | grep -q \"$PWD/[^h]\"; do sleep 0.01; done; kill -9 $!; wait $! || true",
+    );
+    assert_eq!(home.sh("ls -A"), listing);
+}
+
+#[test]
+fn missing_inputs_are_noticed_before_anything_else() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    for line in [
+        "talaria encrypt -r bob@example.net missing.txt -o out",
+        "talaria encrypt -r nobody@example.net missing.txt -o out",
+        "talaria encrypt -c missing.txt -o out",
+        "talaria sign -u nobody@example.net missing.txt -o out",
+    ] {
+        let said = String::from_utf8(home.try_sh(line).stderr).unwrap();
+        assert!(said.starts_with("talaria: cannot read missing.txt"), "{line}: {said}");
+        assert!(!said.contains("Warning"), "{line}: {said}");
+    }
+}
