@@ -35,7 +35,7 @@ pub use document::Standing;
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
-pub use files::{Folder, Item, Stamp, Walked};
+pub use files::{Folder, Item, RunLock, Stamp, State, Walked};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use progress::Progress;
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};

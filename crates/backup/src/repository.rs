@@ -167,6 +167,19 @@ impl Repository {
         Ok(repository)
     }
 
+    /// The id of the repository in a place, which is not authenticated before [`Self::open`].
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Missing`] if there is no repository; [`BackupError::Newer`] if its format is newer.
+    pub fn id_in(backend: &dyn Backend) -> Result<RepositoryId> {
+        let mark = backend.get(MARK, 4096)?;
+        let mut lines = Lines::open(MARK, &mark, MARK_DOMAIN, None)?;
+        let id = lines.one("id")?.parse().map_err(|_| lines.damaged("its id is none"))?;
+        lines.end()?;
+        Ok(id)
+    }
+
     /// Opens a repository at `now`, in seconds since 1970. `known` gives what the caller has of a certificate: perhaps
     /// revocations that the repository does not have.
     ///
@@ -181,11 +194,7 @@ impl Repository {
         known: &mut dyn FnMut(&Fingerprint) -> Option<Cert>,
         now: u32,
     ) -> Result<Self> {
-        let mark = backend.get(MARK, 4096)?;
-        let mut lines = Lines::open(MARK, &mark, MARK_DOMAIN, None)?;
-        let id: RepositoryId =
-            lines.one("id")?.parse().map_err(|_| lines.damaged("its id is none"))?;
-        lines.end()?;
+        let id = Self::id_in(&*backend)?;
         let certs: Arc<[Cert]> = read_all_certs(&*backend, known)?.into();
         let verifier = verifier(certs.clone(), now);
         let mut numbers = Vec::new();

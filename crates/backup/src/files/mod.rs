@@ -5,5 +5,5 @@ mod state;
 mod walk;
 
 pub use folder::Folder;
-pub use state::State;
+pub use state::{RunLock, State};
 pub use walk::{Item, Stamp, Walked};

@@ -18,8 +18,7 @@ use crate::text::Lines;
 const DOMAIN: &str = "talaria backup state";
 const NAME: &str = "seen";
 
-/// The folder with what this machine remembers of one repository, locked while this value lives: two runs at once
-/// would give two snapshots one number.
+/// What this machine remembers of one repository, in a folder of its own.
 pub struct State {
     folder: PathBuf,
     repository: RepositoryId,
@@ -27,7 +26,12 @@ pub struct State {
     pub expected: Expected,
     /// The newest snapshots that were seen.
     pub heads: Heads,
-    _lock: File,
+}
+
+/// A lock that only one process has.
+#[derive(Debug)]
+pub struct RunLock {
+    _file: File,
 }
 
 impl State {
@@ -35,39 +39,51 @@ impl State {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if another process has locked it; [`BackupError::Damaged`] if it cannot be
-    /// read; errors of the file system.
+    /// [`BackupError::Damaged`] if it cannot be read; errors of the file system.
     pub fn open(folder: &Path, repository: RepositoryId) -> Result<Self> {
         let folder = folder.join(repository.to_string());
         let failed = |source| BackupError::File { path: folder.display().to_string(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
-        let lock = File::create(folder.join("lock")).map_err(failed)?;
-        match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
-                return Err(BackupError::Refused(format!(
-                    "another talaria works with this repository ({} is locked); wait until it has ended",
-                    folder.display()
-                )));
-            }
-            Err(error) => return Err(failed(error.into())),
-        }
-        let mut state = Self {
-            repository,
-            expected: Expected::default(),
-            heads: Heads::new(),
-            _lock: lock,
-            folder,
-        };
-        let path = state.folder.join(NAME);
-        match fs::read(&path) {
-            Ok(text) => state.parse(&path.display().to_string(), &text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => {
-                return Err(BackupError::File { path: path.display().to_string(), source });
-            }
-        }
+        let (expected, heads) = (Expected::default(), Heads::new());
+        let mut state = Self { repository, expected, heads, folder };
+        state.read()?;
         Ok(state)
+    }
+
+    /// Keeps other runs on this machine away: two at once would give two snapshots one number.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Refused`] if another process has the lock; errors of the file system.
+    pub fn lock_run(&self) -> Result<RunLock> {
+        let file = self.lock("run", rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+        Ok(RunLock { _file: file })
+    }
+
+    fn lock(&self, name: &str, how: rustix::fs::FlockOperation) -> Result<File> {
+        let path = self.folder.join(name);
+        let failed = |source| BackupError::File { path: path.display().to_string(), source };
+        let file = File::create(&path).map_err(failed)?;
+        match rustix::fs::flock(&file, how) {
+            Ok(()) => Ok(file),
+            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+                Err(BackupError::Refused(format!(
+                    "another process is backing up to this repository ({} is locked); wait until it has ended",
+                    path.display()
+                )))
+            }
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let path = self.folder.join(NAME);
+        let name = path.display().to_string();
+        match fs::read(&path) {
+            Ok(text) => self.parse(&name, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(BackupError::File { path: name, source }),
+        }
     }
 
     /// The folder of the state, for caches.
@@ -96,7 +112,10 @@ impl State {
                 Some((client, Head { number, id: fields.next()?.parse().ok()? }))
             })();
             let (client, head) = head.ok_or_else(|| lines.damaged("a head cannot be read"))?;
-            self.heads.insert(client, head);
+            let newest = self.heads.entry(client).or_insert(head);
+            if newest.number < head.number {
+                *newest = head;
+            }
         }
         lines.end()?;
         self.expected = Expected { owner: Some(owner), configuration };
@@ -114,6 +133,9 @@ impl State {
         configuration: u32,
         heads: &Heads,
     ) -> Result<()> {
+        let _lock = self.lock("lock", rustix::fs::FlockOperation::LockExclusive)?;
+        // Another process may have seen more.
+        self.read()?;
         for (client, head) in heads {
             let newest = self.heads.entry(client.clone()).or_insert(*head);
             if newest.number < head.number {
@@ -160,8 +182,10 @@ mod tests {
         assert_eq!(state.expected, Expected::default());
         state.remember(&owner, 3, &heads(5)).unwrap();
         state.remember(&owner, 2, &heads(4)).unwrap();
-        assert!(State::open(folder.path(), repository).is_err(), "locked");
-        drop(state);
+        let run = state.lock_run().unwrap();
+        assert!(matches!(state.lock_run(), Err(BackupError::Refused(_))));
+        drop(run);
+        state.lock_run().unwrap();
         let state = State::open(folder.path(), repository).unwrap();
         assert_eq!(state.expected, Expected { owner: Some(owner.clone()), configuration: 3 });
         assert_eq!(state.heads, heads(5));
