@@ -35,7 +35,9 @@ pub use document::Standing;
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
-pub use files::{Folder, Item, RunLock, Stamp, State, Walked};
+pub use files::{
+    Folder, Item, RunLock, Selection, Stamp, State, Walk, WalkOptions, Walked, parse_path_list,
+};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use progress::Progress;
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};

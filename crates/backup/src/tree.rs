@@ -10,6 +10,7 @@ mod read;
 mod write;
 
 pub use content::{ContentWriter, Parts};
+pub(crate) use order::parents;
 pub use order::{is_beneath, path_order};
 pub use read::{Entries, Tree};
 pub use write::TreeWriter;
@@ -28,3 +29,6 @@ pub(crate) const LINE_BYTES_MAX: usize = 4 << 20;
 pub(crate) const LEVEL_MAX: u8 = 8;
 /// Lists within lists.
 pub(crate) const LIST_DEPTH_MAX: usize = 4;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -58,12 +58,13 @@ impl Order {
     /// Takes the next path.
     pub(crate) fn push(&mut self, path: &[u8], is_folder: bool) -> Result<(), Rule> {
         self.check_ascent(path)?;
-        while self.folders.last().is_some_and(|length| !is_beneath(path, &self.last[..*length])) {
-            self.folders.pop();
-        }
-        if self.folders.last().copied().unwrap_or(0) != parent(path).len() {
+        let depth =
+            self.folders.iter().take_while(|at| is_beneath(path, &self.last[..**at])).count();
+        let nearest = depth.checked_sub(1).map_or(0, |at| self.folders[at]);
+        if nearest != parent(path).len() {
             return Err("the parent of the path is not an earlier directory");
         }
+        self.folders.truncate(depth);
         self.take(path, is_folder);
         Ok(())
     }

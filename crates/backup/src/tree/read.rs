@@ -281,12 +281,10 @@ impl Entries<'_> {
         taken.map_err(|rule| BackupError::damaged(name(&entry.path), rule))?;
         if self.gap == Gap::Start {
             for parent in parents(&entry.path) {
-                match self.finder.get(parent)? {
-                    Some(Entry { node: Node::Directory(_), .. }) => {}
-                    _ => {
-                        let rule = "the parent of the path is not an earlier directory";
-                        return Err(BackupError::damaged(name(&entry.path), rule));
-                    }
+                let found = self.finder.get(parent)?;
+                if !matches!(found, Some(Entry { node: Node::Directory(_), .. })) {
+                    let rule = "the parent of the path is not an earlier directory";
+                    return Err(BackupError::damaged(name(&entry.path), rule));
                 }
             }
         }
