@@ -36,7 +36,8 @@ pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Folder, Item, RunLock, Selection, Stamp, State, Walk, WalkOptions, Walked, parse_path_list,
+    Cache, CacheWriter, Cached, Folder, Item, RunLock, Selection, Stamp, State, Walk, WalkOptions,
+    Walked, parse_path_list,
 };
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use progress::Progress;
