@@ -31,7 +31,7 @@ fn profile(number: u32) -> Result<Option<Profile>, Error> {
         1 => Ok(Some(Profile::Rfc9580)),
         2 => Ok(Some(Profile::Rfc4880)),
         3 => Ok(Some(Profile::LibrePgp)),
-        _ => Err(MessageError::Usage("there is no such profile").into()),
+        _ => Err(MessageError::Usage("unknown profile").into()),
     }
 }
 

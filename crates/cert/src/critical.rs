@@ -27,16 +27,16 @@ pub enum Context<'c> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Incomprehensible {
     /// A notation that the reader does not know.
-    #[error("a critical notation is not known")]
+    #[error("a critical notation is unknown")]
     Notation,
     /// The document is for other recipients.
-    #[error("it is meant for other recipients")]
+    #[error("the signature is for other recipients")]
     Recipient,
     /// A subpacket of any other type.
-    #[error("a critical part is not known (subpacket type {0})")]
+    #[error("a critical subpacket (type {0}) is unknown")]
     Part(u8),
     /// A subpacket whose length does not fit, and which may be critical.
-    #[error("its parts do not fit, one of which may be critical")]
+    #[error("its subpackets are malformed, and one of them may be critical")]
     Cut,
 }
 

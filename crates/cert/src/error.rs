@@ -12,7 +12,9 @@ pub enum Reason {
         byte: u8,
     },
     /// The input ends inside a packet.
-    #[error("packet of type {tag} is cut off: it says {wants} bytes, {has} are left")]
+    #[error(
+        "packet of type {tag} is truncated: its header announces {wants} bytes, {has} are left"
+    )]
     Truncated {
         /// Packet type.
         tag: u8,
@@ -22,7 +24,7 @@ pub enum Reason {
         has: usize,
     },
     /// A partial length, which only data packets may have (RFC 9580, section 4.2.1.4).
-    #[error("packet of type {tag} has a partial length, which a certificate must not have")]
+    #[error("packet of type {tag} has a partial length, which is not allowed in certificates")]
     PartialLength {
         /// Packet type.
         tag: u8,
@@ -62,7 +64,7 @@ pub enum Reason {
         tag: u8,
     },
     /// A key packet of an unknown version.
-    #[error("key version {version} is not known")]
+    #[error("key version {version} is not supported")]
     KeyVersion {
         /// The version octet.
         version: u8,
@@ -71,13 +73,13 @@ pub enum Reason {
     #[error("the primary key packet is malformed")]
     MalformedKey,
     /// A key packet larger than [`crate::KEY_BYTES_MAX`]. No signature can cover such a key.
-    #[error("the key has {bytes} bytes, which no signature can cover")]
+    #[error("the key has {bytes} bytes, which is too many for a signature to cover")]
     OversizedKey {
         /// Number of bytes of the public part.
         bytes: usize,
     },
     /// A key packet with a secret part of an algorithm whose public part has no known end.
-    #[error("secret key of algorithm {algorithm}: its public part cannot be told apart")]
+    #[error("cannot find the public part of a secret key of algorithm {algorithm}")]
     SecretKey {
         /// The public-key algorithm (RFC 9580, section 9.1).
         algorithm: u8,

@@ -23,7 +23,7 @@ pub enum View {
 
 /// The name is not that of a [`View`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("no view is called \"{name}\"; there are {}", View::ALL.map(View::name).join(" and "))]
+#[error("unknown view \"{name}\"; the views are {}", View::ALL.map(View::name).join(" and "))]
 pub struct UnknownView {
     /// The requested name.
     pub name: String,
@@ -132,7 +132,7 @@ mod tests {
         let error = "hagrid".parse::<View>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no view is called \"hagrid\"; there are sks and hockeypuck-2.3"
+            "unknown view \"hagrid\"; the views are sks and hockeypuck-2.3"
         );
     }
 }

@@ -43,7 +43,7 @@ pub(crate) enum CliError {
     #[error("the reader of the output went away before the message was checked to its end")]
     ReaderGone,
     /// A detached signature was given without its signed file.
-    #[error("it is a detached signature, and there is no {}", file.as_deref().unwrap_or("file to verify it on"))]
+    #[error("the input is a detached signature, and there is no {}", file.as_deref().unwrap_or("file to verify it on"))]
     Detached { file: Option<String> },
     /// The user answered no to a question.
     #[error("stopped: you answered no")]

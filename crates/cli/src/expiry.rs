@@ -29,7 +29,9 @@ impl Expiry {
         match self.at(now) {
             None => Ok(None),
             Some(end) if end > now => Ok(Some(end - now)),
-            Some(_) => Err(CliError::Usage("a key cannot end before it begins".into())),
+            Some(_) => Err(CliError::Usage(
+                "the expiry date of a key must be after its creation date".into(),
+            )),
         }
     }
 }

@@ -147,7 +147,7 @@ fn parse(bytes: &[u8], expected: Fingerprint) -> Result<Cert, Reason> {
     if cert.fingerprint() == expected {
         return Ok(cert);
     }
-    Err(Reason::Container(format!("it holds the certificate {}", cert.fingerprint())))
+    Err(Reason::Container(format!("the file contains the certificate {}", cert.fingerprint())))
 }
 
 /// Writes a file of a name that readers pass over, readable for all like its neighbours.

@@ -43,7 +43,7 @@ pub enum GnupgError {
         max: usize,
     },
     /// A transaction was broken off, or is not brought into the file yet. Nothing was changed.
-    #[error("{} has an unfinished transaction beside it, which GnuPG can complete", path.display())]
+    #[error("{} has an unfinished transaction: let gpg open the database once, then try again", path.display())]
     Unfinished {
         /// The database.
         path: PathBuf,
@@ -123,7 +123,7 @@ pub struct LeftOut {
 #[non_exhaustive]
 pub enum LeftOutReason {
     /// Larger than GnuPG reads from a keybox.
-    #[error("{bytes} bytes, GnuPG reads up to {max}")]
+    #[error("it has {bytes} bytes, and GnuPG reads at most {max}")]
     TooLarge {
         /// Bytes of the entry.
         bytes: usize,
@@ -137,7 +137,7 @@ pub enum LeftOutReason {
         version: u8,
     },
     /// The existing file cannot be read and was left alone.
-    #[error("{} is damaged and was left alone: {reason}", path.display())]
+    #[error("{} is damaged and was not changed: {reason}", path.display())]
     Damaged {
         /// The file that is there.
         path: PathBuf,

@@ -108,7 +108,7 @@ impl<R: Read> Keybox<R> {
             let Some((len, kind)) = frame(head) else {
                 let reason = match head.len() {
                     0..6 => "the keybox ends within a blob".to_owned(),
-                    _ => format!("there is no blob, but {:02x?}", &head[..6]),
+                    _ => format!("expected a blob, found {:02x?}", &head[..6]),
                 };
                 self.resynchronise()?;
                 return Ok(Some((offset, Blob::Rejected(Reason::Container(reason)))));
@@ -117,7 +117,7 @@ impl<R: Read> Keybox<R> {
             if has < len {
                 // The length may lie: what follows it is searched for further blobs.
                 self.resynchronise()?;
-                let reason = format!("blob of {len} bytes is cut off, {has} are left");
+                let reason = format!("blob of {len} bytes is truncated: {has} are left");
                 return Ok(Some((offset, Blob::Rejected(Reason::Container(reason)))));
             }
             let next = self.peek(len + FIXED_BYTES)?;
@@ -133,8 +133,11 @@ impl<R: Read> Keybox<R> {
                 && (!behind.is_empty() && frame(behind).is_none()
                     || at.as_ref().is_some_and(swallows));
             if lies || (kind == kind::OPENPGP && at.is_none()) {
-                let what =
-                    if lies { "does not end at another one" } else { "has no keyblock in it" };
+                let what = if lies {
+                    "does not end where another blob starts"
+                } else {
+                    "contains no keyblock"
+                };
                 self.resynchronise()?;
                 let reason = Reason::Container(format!("blob of {len} bytes {what}"));
                 return Ok(Some((offset, Blob::Rejected(reason))));

@@ -53,7 +53,7 @@ pub fn read_keyboxd(
         }
     }
     damaged.map_or(Ok(()), |offset| {
-        let what = format!("row {offset} of table pubkey holds no keyblock");
+        let what = format!("row {offset} of table pubkey contains no keyblock");
         Err(GnupgError::Damaged { what, offset })
     })
 }

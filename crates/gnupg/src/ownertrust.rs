@@ -64,11 +64,12 @@ pub fn write_ownertrust(entries: &[(Fingerprint, u8)]) -> String {
 }
 
 fn entry(line: &str) -> Result<(Fingerprint, u8), &'static str> {
-    let (hex, rest) = line.split_once(':').ok_or("no colon behind the fingerprint")?;
+    let (hex, rest) = line.split_once(':').ok_or("no colon after the fingerprint")?;
     let value = rest.split(':').next().unwrap_or_default();
     let digits = value.bytes().all(|b| b.is_ascii_digit());
-    let value = value.parse().ok().filter(|_| digits).ok_or("the value is no number up to 255")?;
-    let no_fingerprint = "the fingerprint has not 32, 40 or 64 hexadecimal digits";
+    let value =
+        value.parse().ok().filter(|_| digits).ok_or("the value is not a number up to 255")?;
+    let no_fingerprint = "the fingerprint does not have 32, 40 or 64 hexadecimal digits";
     let fingerprint = match hex.len() {
         32 => unhex(hex).map(|bytes| Fingerprint::V3(bytes, KeyId(0))),
         40 => unhex(hex).map(Fingerprint::V4),

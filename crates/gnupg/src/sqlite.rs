@@ -113,7 +113,7 @@ fn cut_off(path: &Path) -> Option<GnupgError> {
 
 fn is_shorter(path: &Path, len: u64, bytes: u64) -> Option<GnupgError> {
     (len < bytes).then(|| {
-        let what = format!("{} is cut off, it should have {bytes} bytes", path.display());
+        let what = format!("{} is truncated: it should have {bytes} bytes", path.display());
         GnupgError::Damaged { what, offset: len }
     })
 }

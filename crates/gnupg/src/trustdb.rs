@@ -49,7 +49,7 @@ pub fn read_trustdb(bytes: &[u8]) -> Result<Vec<(Fingerprint, u8)>, GnupgError> 
             offset: (number * RECORD_BYTES) as u64,
         };
         let Some(head) = record.first_chunk::<23>().filter(|_| record.len() == RECORD_BYTES) else {
-            return Err(damaged("is cut off".to_owned()));
+            return Err(damaged("is truncated".to_owned()));
         };
         match head[0] {
             record::TRUST => {

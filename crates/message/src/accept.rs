@@ -79,7 +79,7 @@ impl fmt::Display for Facts {
         let parts = [
             (self.good, "good"),
             (self.bad, "bad"),
-            (self.no_key, "of unknown keys"),
+            (self.no_key, "by unknown keys"),
             (self.not_counted, "that do not count"),
             (self.unchecked, "that cannot be checked"),
         ];
@@ -99,7 +99,7 @@ impl fmt::Display for Facts {
 #[non_exhaustive]
 pub enum NotAccepted {
     /// The document has no signature.
-    #[error("there is no signature")]
+    #[error("no signature found")]
     Unsigned,
     /// At least one signature is bad.
     #[error("a signature is bad (signatures: {facts})")]

@@ -18,7 +18,8 @@ pub(crate) enum AeadKey {
     Eax256(Box<Eax<aes::Aes256>>),
 }
 
-const CHANGED: MessageError = MessageError::Tampered("a chunk does not fit its authentication tag");
+const CHANGED: MessageError =
+    MessageError::Tampered("the authentication tag of a chunk does not match");
 
 impl AeadKey {
     /// Sets up `key`, whose length must be the key length of `cipher`.
@@ -167,7 +168,7 @@ fn seal_eax(
 ) -> Result<[u8; TAG_BYTES]> {
     key.encrypt_in_place_detached(GenericArray::from_slice(nonce), aad, data)
         .map(Into::into)
-        .map_err(|_| MessageError::TooLarge { what: "a chunk", limit: 1 << 22 })
+        .map_err(|_| MessageError::TooLarge { what: "bytes in an AEAD chunk", limit: 1 << 22 })
 }
 
 fn open_eax(

@@ -165,7 +165,7 @@ impl ChunkSize {
         if octet <= 16 {
             Ok(Self(octet))
         } else {
-            Err(MessageError::TooLarge { what: "AEAD chunks", limit: 1 << 22 })
+            Err(MessageError::TooLarge { what: "bytes in an AEAD chunk", limit: 1 << 22 })
         }
     }
 

@@ -241,7 +241,7 @@ impl<R: BufRead> ArmorReader<R> {
         let mut passed = 0;
         loop {
             if !reader.next_line()? {
-                return Err(MessageError::Malformed("there is no armored block"));
+                return Err(MessageError::Malformed("no armored block found"));
             }
             passed += reader.line.len() as u64;
             if let Some(label) = framed(&reader.line, "-----BEGIN ") {
@@ -249,13 +249,15 @@ impl<R: BufRead> ArmorReader<R> {
                 break;
             }
             if passed > PREAMBLE_MAX {
-                let what = "octets of text in front of the armor";
+                let what = "bytes of text before the ASCII armor";
                 return Err(MessageError::TooLarge { what, limit: PREAMBLE_MAX });
             }
         }
         loop {
             if !reader.next_line()? {
-                return Err(MessageError::Truncated("it ends in the headers of its armor"));
+                return Err(MessageError::Truncated(
+                    "the input ends within the headers of its ASCII armor",
+                ));
             }
             if reader.line.is_empty() {
                 break;
@@ -292,7 +294,7 @@ impl<R: BufRead> ArmorReader<R> {
     }
 
     fn take_line(&mut self) -> Result<()> {
-        const DAMAGED: MessageError = MessageError::Malformed("its armor is damaged");
+        const DAMAGED: MessageError = MessageError::Malformed("its ASCII armor is damaged");
         if let Some(label) = framed(&self.line, "-----END ") {
             if label != self.label || !self.digits.is_empty() {
                 return Err(DAMAGED);
@@ -330,7 +332,7 @@ impl<R: BufRead> Read for ArmorReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         while self.at == self.decoded.len() && !self.ended {
             if !self.next_line()? {
-                return Err(MessageError::Truncated("it ends in the middle of its armor").into());
+                return Err(MessageError::Truncated("the input ends within its ASCII armor").into());
             }
             self.take_line()?;
         }

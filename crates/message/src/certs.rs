@@ -29,7 +29,8 @@ use crate::error::{MessageError, Result};
 ///
 /// [`MessageError::Malformed`] if there are neither packets nor an armored block.
 pub fn read_certs(bytes: &[u8]) -> Result<Vec<openpgp::Result<Cert>>> {
-    const NONE: MessageError = MessageError::Malformed("it is neither a certificate nor a key");
+    const NONE: MessageError =
+        MessageError::Malformed("the input is neither a certificate nor a key");
     let packets = unarmored(bytes)?;
     let first = PacketParserBuilder::from_bytes(&packets)
         .and_then(|builder| builder.dearmor(Dearmor::Disabled).build())
@@ -45,7 +46,7 @@ pub fn read_certs(bytes: &[u8]) -> Result<Vec<openpgp::Result<Cert>>> {
 /// The parse error of the first certificate, or an error if there is no certificate.
 pub fn read_cert(bytes: &[u8]) -> openpgp::Result<Cert> {
     let first = read_certs(bytes)?.into_iter().next();
-    first.unwrap_or_else(|| Err(anyhow::anyhow!("there is no certificate")))
+    first.unwrap_or_else(|| Err(anyhow::anyhow!("no certificate found")))
 }
 
 /// A description of the unsupported certificate for which [`read_certs`] returned this error; `None` if the

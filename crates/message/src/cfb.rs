@@ -274,7 +274,7 @@ impl Check {
 
     fn finish(mut self) -> Result<()> {
         if self.held.len() < MDC_BYTES || self.skip > 0 {
-            return Err(MessageError::Truncated("its integrity check is missing"));
+            return Err(MessageError::Truncated("the integrity check (MDC) is missing"));
         }
         self.digest.update(&self.held[..2]);
         let digest = self.digest.finish();
@@ -283,7 +283,7 @@ impl Check {
         if self.held[..2] == MDC_HEADER && same.is_ok() {
             Ok(())
         } else {
-            Err(MessageError::Tampered("its integrity check (MDC) does not hold"))
+            Err(MessageError::Tampered("the integrity check (MDC) does not match"))
         }
     }
 }

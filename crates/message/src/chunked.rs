@@ -312,10 +312,10 @@ impl<R: Read + Send> Source<Segment> for OpenSource<'_, R> {
         if segment.last {
             // The rest is chunks, the last of which may be short, and the final tag.
             let Some(chunks) = segment.len.checked_sub(TAG_BYTES) else {
-                return Err(MessageError::Truncated("its authentication tag is missing"));
+                return Err(MessageError::Truncated("the authentication tag is missing"));
             };
             if (1..=TAG_BYTES).contains(&(chunks % (chunk + TAG_BYTES))) {
-                return Err(MessageError::Truncated("it ends in an authentication tag"));
+                return Err(MessageError::Truncated("the input ends within an authentication tag"));
             }
             segment.plain = chunks - chunks.div_ceil(chunk + TAG_BYTES) * TAG_BYTES;
         } else {
@@ -348,7 +348,7 @@ impl Work<Segment> for Opening<'_> {
             let total = segment.index * size as u64 + segment.plain as u64;
             let aad = chunks.associated(index, Some(total));
             key.open(&chunks.nonce(index), &aad, &mut [], last)
-                .map_err(|_| MessageError::Tampered("its end is missing or was changed"))?;
+                .map_err(|_| MessageError::Tampered("the end is missing or was modified"))?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ fn read_text(input: &mut impl BufRead) -> Result<Vec<u8>> {
     let mut limited = std::io::Read::take(&mut *input, TEXT_BYTES_MAX + 1);
     std::io::Read::read_to_end(&mut limited, &mut text).map_err(MessageError::read)?;
     if text.len() as u64 > TEXT_BYTES_MAX {
-        let what = "octets of text with a cleartext signature";
+        let what = "bytes of text with a cleartext signature";
         return Err(MessageError::TooLarge { what, limit: TEXT_BYTES_MAX });
     }
     Ok(text)
@@ -131,7 +131,7 @@ impl<R: BufRead> Lines<'_, R> {
         let mut limited = std::io::Read::take(&mut *self.input, self.left + 1);
         let read = limited.read_until(b'\n', &mut self.line).map_err(MessageError::read)? as u64;
         if read > self.left {
-            let what = "octets of text with a cleartext signature";
+            let what = "bytes of text with a cleartext signature";
             return Err(MessageError::TooLarge { what, limit: TEXT_BYTES_MAX });
         }
         self.left -= read;
@@ -155,7 +155,7 @@ pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
     let mut said = 0;
     while lines.next()? {
         if lines.line.starts_with(b"-----BEGIN PGP ") {
-            return Err(MessageError::Malformed("another armored block follows the signed one"));
+            return Err(MessageError::Malformed("another armored block follows the signed text"));
         }
         said += lines.said();
     }
@@ -169,13 +169,13 @@ pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
 /// [`MessageError::Malformed`] if the input is no signed text, has a header other than `Hash`, or has another
 /// armored block after it, which would look like a part of the text; [`MessageError::Truncated`].
 pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
-    const ENDS: MessageError = MessageError::Truncated("it ends in the signed text");
+    const ENDS: MessageError = MessageError::Truncated("the input ends within the signed text");
     const SIGNATURE_HEAD: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
     let mut lines = Lines { input, left: TEXT_BYTES_MAX, line: Vec::new() };
     let mut apart = 0;
     loop {
         if !lines.next()? {
-            return Err(MessageError::Malformed("there is no signed text"));
+            return Err(MessageError::Malformed("no signed text found"));
         }
         if signed(&lines.line) == CLEARTEXT_HEAD.as_bytes() {
             break;
@@ -190,7 +190,7 @@ pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
             [] => break,
             header if is_hash_header(header) => {}
             _ => {
-                let why = "a header of the signed text is not `Hash` with names of digests";
+                let why = "the signed text has a header that is not `Hash:` with digest names";
                 return Err(MessageError::Malformed(why));
             }
         }
@@ -206,7 +206,9 @@ pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
         match lines.line.strip_prefix(b"- ") {
             Some(rest) => text.extend_from_slice(rest),
             None if lines.line.starts_with(b"-") => {
-                return Err(MessageError::Malformed("a line of the signed text is not escaped"));
+                return Err(MessageError::Malformed(
+                    "a line of the signed text lacks its dash escape",
+                ));
             }
             None => text.extend_from_slice(&lines.line),
         }

@@ -49,7 +49,7 @@ impl Literal {
     /// The encoded fields in front of the content.
     fn fields(&self) -> Result<Vec<u8>> {
         let name_bytes = u8::try_from(self.name.len())
-            .map_err(|_| MessageError::Usage("a file name in a message has at most 255 octets"))?;
+            .map_err(|_| MessageError::Usage("a file name in a message has at most 255 bytes"))?;
         let mut fields = vec![if self.text { b'u' } else { b'b' }, name_bytes];
         fields.extend_from_slice(&self.name);
         fields.extend(self.date.to_be_bytes());

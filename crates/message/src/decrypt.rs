@@ -85,7 +85,7 @@ impl Sealed {
         let mut octets = |n: usize| -> Result<Vec<u8>> {
             let mut octets = vec![0; n];
             if read_full(body, &mut octets)? < n {
-                return Err(MessageError::Truncated("its encrypted packet is too short"));
+                return Err(MessageError::Truncated("the encrypted packet is too short"));
             }
             Ok(octets)
         };
@@ -196,22 +196,22 @@ pub(crate) fn decrypt_with(
     let mut input = input;
     let (tag, mut body) = loop {
         let Some((tag, length)) = framing::read_header(&mut input)? else {
-            return Err(MessageError::Malformed("it is empty, or has no encrypted data"));
+            return Err(MessageError::Malformed("the input is empty, or has no encrypted data"));
         };
         let mut body = Body::new(input, length);
         match tag {
             tag::PKESK | tag::SKESK => {
-                let what = "octets in a wrapped session key";
+                let what = "bytes in a wrapped session key";
                 wrapped.add(tag, &body.read_small(WRAPPED_BYTES_MAX, what)?)?;
                 input = body.into_inner();
             }
             tag::MARKER | tag::PADDING => {
-                body.read_small(WRAPPED_BYTES_MAX, "octets in a packet to be skipped")?;
+                body.read_small(WRAPPED_BYTES_MAX, "bytes in a packet to be skipped")?;
                 input = body.into_inner();
             }
             tag::SEIPD | tag::AEAD => break (tag, body),
             tag::SED => return Err(MessageError::Unprotected),
-            _ => return Err(MessageError::Malformed("it is not encrypted")),
+            _ => return Err(MessageError::Malformed("the input is not encrypted")),
         }
     };
     let sealed = Sealed::read(tag, &mut body)?;
@@ -249,7 +249,7 @@ pub(crate) fn decrypt_with(
     })?;
     let session_key = found.session_key.key;
     let Some((cipher, chunks)) = keys else {
-        return Err(MessageError::Malformed("the session key does not fit the message"));
+        return Err(MessageError::Malformed("the session key does not match the message"));
     };
     // If decryption fails after a key unwrapped a session key, the error is the same as if the key had not
     // fitted.
@@ -341,6 +341,6 @@ fn nothing_follows(body: Body<&mut (dyn Read + Send)>) -> Result<()> {
     let mut input = body.into_inner();
     match framing::read_header(&mut input)? {
         None => Ok(()),
-        Some(_) => Err(MessageError::Malformed("something follows the encrypted data")),
+        Some(_) => Err(MessageError::Malformed("other data follow the encrypted data")),
     }
 }

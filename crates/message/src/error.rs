@@ -24,16 +24,16 @@ pub enum MessageError {
     #[error("the message is not accepted: {0}")]
     NotAccepted(NotAccepted),
     /// The message ends too early.
-    #[error("the message is cut off: {0}")]
+    #[error("the message is truncated: {0}")]
     Truncated(&'static str),
     /// An integrity check of the message failed.
-    #[error("the message was changed: {0}")]
+    #[error("the message was modified: {0}")]
     Tampered(&'static str),
     /// The message names a key as its recipient that does not decrypt it, or the decrypted data was changed.
     /// The error does not tell which of the two: a sender of messages to a service could use the answers to
     /// compute with the service's key (RFC 9580, section 13.6 and before).
     #[error(
-        "the message was changed, or was encrypted to another key: it does not decrypt with yours"
+        "the message does not decrypt with your key: it was modified, or encrypted to another key"
     )]
     Unopened,
     /// The message has no integrity protection, so its content cannot be trusted.
@@ -51,7 +51,7 @@ pub enum MessageError {
         passwords: usize,
     },
     /// A part of the message exceeds its limit.
-    #[error("the message has {what} beyond the limit of {limit}")]
+    #[error("the message has more than {limit} {what}")]
     TooLarge {
         /// The part.
         what: &'static str,
@@ -70,7 +70,7 @@ pub enum MessageError {
     #[error("{0}")]
     Usage(&'static str),
     /// A secret key or a token refused the operation.
-    #[error("the key could not be used")]
+    #[error("cannot use the key")]
     Secret(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Reading the input failed.
     #[error("cannot read the input")]
@@ -82,8 +82,10 @@ pub enum MessageError {
 
 fn other_kind(found: MessageKind, wanted: &str) -> String {
     match found {
-        MessageKind::Other => format!("it is not {wanted}, and not OpenPGP data of any known kind"),
-        found => format!("it is {found}, not {wanted}"),
+        MessageKind::Other => {
+            format!("the input is not {wanted}, and not OpenPGP data of any other kind")
+        }
+        found => format!("the input is {found}, not {wanted}"),
     }
 }
 

@@ -62,7 +62,7 @@ fn write_length(out: &mut Vec<u8>, bytes: u64) -> Result<()> {
         }
         Err(_) => {
             return Err(MessageError::TooLarge {
-                what: "a packet of definite length",
+                what: "bytes in a packet of definite length",
                 limit: u64::from(u32::MAX),
             });
         }
@@ -79,7 +79,9 @@ pub(crate) fn is_definite(bytes: u64) -> bool {
 fn octets<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
     let mut octets = [0; N];
     input.read_exact(&mut octets).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => MessageError::Truncated("it ends in a packet header"),
+        io::ErrorKind::UnexpectedEof => {
+            MessageError::Truncated("the input ends within a packet header")
+        }
         _ => MessageError::read(error),
     })?;
     Ok(octets)
@@ -93,7 +95,7 @@ pub(crate) fn read_header(input: &mut impl Read) -> Result<Option<(u8, Length)>>
     }
     let [first] = first;
     if first & 0x80 == 0 {
-        return Err(MessageError::Malformed("a packet does not start with a packet tag"));
+        return Err(MessageError::Malformed("a packet does not start with a packet header"));
     }
     if first & 0x40 != 0 {
         return Ok(Some((first & 0x3f, read_length(input)?)));
@@ -187,7 +189,7 @@ impl<R: Read> Read for Body<R> {
             return Ok(read);
         }
         if read == 0 {
-            return Err(MessageError::Truncated("it ends in the middle of a packet").into());
+            return Err(MessageError::Truncated("the input ends within a packet").into());
         }
         self.left -= read as u64;
         Ok(read)

@@ -52,10 +52,10 @@ pub fn detach(
     };
     take_apart(input, &mut splitter, limits)?;
     if splitter.announced > 0 {
-        return Err(MessageError::Malformed("a signature was announced, but is missing"));
+        return Err(MessageError::Malformed("an announced signature is missing"));
     }
     if splitter.signatures.is_empty() || !splitter.literal {
-        return Err(MessageError::Malformed("it is not a signed message"));
+        return Err(MessageError::Malformed("the input is not a signed message"));
     }
     Ok(splitter.signatures)
 }
@@ -108,7 +108,7 @@ impl Document for Splitter<'_> {
 
     fn literal(&mut self, literal: Literal) -> Result<()> {
         if std::mem::replace(&mut self.literal, true) {
-            return Err(MessageError::Malformed("it has more than one literal packet"));
+            return Err(MessageError::Malformed("the message has more than one literal packet"));
         }
         self.lines = (literal.text && !self.binary).then(Native::default);
         Ok(())

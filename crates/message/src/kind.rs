@@ -284,7 +284,7 @@ impl<R: BufRead> Message<R> {
         Some(start)
     }
 
-    /// The number of octets of text in front of the armor, without white space.
+    /// The number of bytes of text before the ASCII armor, without white space.
     pub(crate) fn leading_text(&self) -> u64 {
         self.leading_text
     }

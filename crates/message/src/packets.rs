@@ -113,7 +113,7 @@ impl Budget {
         self.given += octets as u64;
         let Limits { expansion, expansion_free_bytes, .. } = self.limits;
         if self.given > expansion_free_bytes && self.given / expansion.max(1) > self.taken {
-            let what = "more content than so many times its size";
+            let what = "times its size as content";
             return Err(MessageError::TooLarge { what, limit: expansion });
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Packets {
             State::Header(header) if header.is_empty() => Ok(()),
             // The body has an indeterminate length.
             State::Body { packet, left: u64::MAX, .. } => packet.finish(to),
-            _ => Err(MessageError::Truncated("it ends in the middle of a packet")),
+            _ => Err(MessageError::Truncated("the input ends within a packet")),
         }
     }
 }
@@ -223,9 +223,7 @@ impl Packet {
             // Packet types that implementations must skip (RFC 9580, section 4.3).
             40..=63 => Self::Skipped,
             _ => {
-                return Err(MessageError::Malformed(
-                    "a packet that does not belong into a message",
-                ));
+                return Err(MessageError::Malformed("a packet that is not allowed in a message"));
             }
         })
     }
@@ -285,7 +283,7 @@ impl Packet {
             Self::Small { body, .. } => {
                 if body.len() + data.len() > SIGNATURE_BYTES_MAX {
                     let limit = SIGNATURE_BYTES_MAX as u64;
-                    return Err(MessageError::TooLarge { what: "octets in a signature", limit });
+                    return Err(MessageError::TooLarge { what: "bytes in a signature", limit });
                 }
                 body.extend_from_slice(data);
                 Ok(())
@@ -302,12 +300,12 @@ impl Packet {
             Self::Compressed => Err(MessageError::Malformed("a compressed packet is too short")),
             Self::Decompressed(mut decompressor) => {
                 if !decompressor.ended && !matches!(decompressor.codec, Codec::Stored) {
-                    return Err(MessageError::Truncated("its compressed data are not complete"));
+                    return Err(MessageError::Truncated("the compressed data are truncated"));
                 }
                 decompressor.inner.finish(to)?;
                 // A compressed packet must contain a message (RFC 9580, section 10.3).
                 if !decompressor.inner.content {
-                    return Err(MessageError::Malformed("there is no message in compressed data"));
+                    return Err(MessageError::Malformed("the compressed data contain no message"));
                 }
                 Ok(())
             }
@@ -320,7 +318,7 @@ impl Packet {
 
 impl Decompressor {
     fn push(&mut self, mut data: &[u8], to: &mut dyn Document, budget: &mut Budget) -> Result<()> {
-        const DAMAGED: MessageError = MessageError::Malformed("its compressed data are damaged");
+        const DAMAGED: MessageError = MessageError::Malformed("the compressed data are damaged");
         loop {
             // Octets after the end of the compressed stream are padding, as Sequoia 1.x writes it.
             if self.ended {

@@ -76,7 +76,9 @@ impl Skesk {
         if let S2K::Argon2 { m, .. } = s2k
             && m > ARGON2_LOG_KIB_MAX
         {
-            return Err(MessageError::Malformed("it asks for more memory than the format has"));
+            return Err(MessageError::Malformed(
+                "Argon2 asks for more memory than the format allows",
+            ));
         }
         let (nonce, wrapped) =
             rest.split_at_checked(aead.map_or(0, Aead::nonce_bytes)).ok_or(SHORT)?;

@@ -181,7 +181,7 @@ struct Alarm<'a, 'b, R, C, D>(&'a Shared<'b, R, C, D>);
 impl<R, C, D> Drop for Alarm<'_, '_, R, C, D> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            lock(&self.0.failed).get_or_insert(MessageError::Malformed("a worker panicked"));
+            lock(&self.0.failed).get_or_insert(MessageError::Malformed("a worker thread panicked"));
             self.0.check.close();
             self.0.drain.close();
         }

@@ -208,7 +208,7 @@ pub fn read_signatures(input: &mut (impl Read + ?Sized)) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(SIGNATURES_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(MessageError::read)?;
     if bytes.len() as u64 > SIGNATURES_BYTES_MAX {
-        let what = "octets in a file of signatures";
+        let what = "bytes in a file of signatures";
         return Err(MessageError::TooLarge { what, limit: SIGNATURES_BYTES_MAX });
     }
     signatures(&bytes)

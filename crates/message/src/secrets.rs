@@ -146,7 +146,7 @@ impl Wrapped {
         self.bytes += body.len();
         if self.bytes > WRAPPED_BYTES_MAX {
             let limit = WRAPPED_BYTES_MAX as u64;
-            return Err(MessageError::TooLarge { what: "octets of wrapped session keys", limit });
+            return Err(MessageError::TooLarge { what: "bytes of wrapped session keys", limit });
         }
         // The digest does not depend on the form of the packet header.
         self.seen.update(&[tag]);
@@ -213,7 +213,7 @@ impl Wrapped {
 /// The reason why a session key that is wrapped for a key could not be parsed.
 fn unreadable_key(body: &[u8]) -> MessageError {
     let what = match body.first() {
-        Some(3 | 6) => "a wrapped session key of an algorithm that is not known".to_owned(),
+        Some(3 | 6) => "a wrapped session key of an unknown algorithm".to_owned(),
         Some(version) => format!("a wrapped session key of version {version}"),
         None => "an empty packet for a wrapped session key".to_owned(),
     };
@@ -300,7 +300,7 @@ impl Secrets {
                 Refused { unopened: true, .. } => MessageError::Unopened,
                 Refused { key: Some(refusal), .. } if !wrapped.has_passwords() => refusal,
                 _ if purse.short => {
-                    let what = "a cost of Argon2 (MiB of memory times passes, over all tries)";
+                    let what = "units of Argon2 cost (MiB of memory times passes, over all tries)";
                     MessageError::TooLarge { what, limit: argon2_mib }
                 }
                 _ => purse.failed.unwrap_or_else(|| wrapped.no_secret()),

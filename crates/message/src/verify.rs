@@ -138,7 +138,7 @@ impl<'a> Verifier<'a> {
     fn prepare(&self, signature: &[u8], document: &[u8]) -> Result<Prepared> {
         let packet = talaria_cert::first_packet(signature)
             .filter(|packet| packet.tag == Tag::SIGNATURE)
-            .ok_or(MessageError::Malformed("it is not a signature"))?;
+            .ok_or(MessageError::Malformed("the packet is not a signature"))?;
         let mut seen = Seen::before(packet.body);
         if let Some(hasher) = &mut seen.hasher {
             hasher.update(document);
@@ -154,7 +154,10 @@ impl<'a> Verifier<'a> {
     /// All checks except, for Ed25519, the last step.
     fn arithmetic(&self, seen: Seen, recipients: &[Fingerprint]) -> Prepared {
         let Some(signature) = Signature::parse(&seen.body) else {
-            return (SignatureReport::unreadable("its fields do not fit"), None);
+            return (
+                SignatureReport::unreadable("the fields of the signature packet are malformed"),
+                None,
+            );
         };
         let issuers: Vec<Issuer> = signature
             .issuers()
@@ -176,12 +179,12 @@ impl<'a> Verifier<'a> {
             since: None,
         };
         let Some(hasher) = seen.hasher else {
-            let why = seen.problem.unwrap_or("its digest is not supported");
+            let why = seen.problem.unwrap_or("its digest algorithm is not supported");
             report.outcome = Outcome::Unchecked(why.to_owned());
             return (report, None);
         };
         if issuers.is_empty() {
-            report.outcome = Outcome::Unchecked("it names no key".to_owned());
+            report.outcome = Outcome::Unchecked("the signature names no issuer key".to_owned());
             return (report, None);
         }
         let mut hasher = hasher;
@@ -228,7 +231,7 @@ impl<'a> Verifier<'a> {
                         |curve| format!("a key on {}", curve.name()),
                     );
                     let why = format!(
-                        "it was made with {what}, which is not supported, or its numbers do not fit"
+                        "its algorithm ({what}) is not supported, or its values are malformed"
                     );
                     tried.outcome = Outcome::Unchecked(why);
                 }
@@ -253,7 +256,7 @@ impl<'a> Verifier<'a> {
     ) -> (Outcome, Option<NotCounted>) {
         let not_counted = |why| (Outcome::NotCounted(why), None);
         if !matches!(signature.kind, BINARY | TEXT) {
-            return not_counted(NotCounted::Misused("the signature is not one on a document"));
+            return not_counted(NotCounted::Misused("the signature type is not one for documents"));
         }
         if let Err(why) = signature.understood(context) {
             return not_counted(NotCounted::Critical(why));
@@ -310,11 +313,11 @@ fn signature_packets(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
     let mut bodies = Vec::new();
     while let Some((kind, length)) = framing::read_header(&mut rest)? {
         let mut body = framing::Body::new(&mut rest, length);
-        let body = body.read_small(64 << 10, "octets in a signature")?;
+        let body = body.read_small(64 << 10, "bytes in a signature")?;
         match kind {
             tag::SIGNATURE => bodies.push(body),
             tag::MARKER | tag::PADDING => {}
-            _ => return Err(MessageError::Malformed("it is not a detached signature")),
+            _ => return Err(MessageError::Malformed("the input is not a detached signature")),
         }
         if bodies.len() > SIGNATURES_MAX {
             let limit = SIGNATURES_MAX as u64;
@@ -322,7 +325,7 @@ fn signature_packets(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         }
     }
     if bodies.is_empty() {
-        return Err(MessageError::Malformed("there is no signature"));
+        return Err(MessageError::Malformed("no signature found"));
     }
     Ok(bodies)
 }

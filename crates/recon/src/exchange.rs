@@ -88,7 +88,7 @@ pub enum Ending {
 #[non_exhaustive]
 pub enum ExchangeError {
     /// The peer's version is not three numbers, or is too old.
-    #[error("the peer has version {0:?}, at least 0.1.5 is needed")]
+    #[error("the peer has version {0:?}, and at least 0.1.5 is required")]
     Version(String),
     /// The peer's tree is built otherwise.
     #[error("the peer has {name} {theirs}, not {ours}")]
@@ -109,13 +109,13 @@ pub enum ExchangeError {
         ours: String,
     },
     /// The peer does not like our configuration, and why.
-    #[error("the peer refuses: {0}")]
+    #[error("the peer refused: {0}")]
     Refused(String),
     /// The peer gave up, and why.
-    #[error("the peer reports: {0}")]
+    #[error("the peer reported: {0}")]
     Peer(String),
     /// The message is known but makes no sense here.
-    #[error("{found} while {due} was due")]
+    #[error("unexpected {found}, expected {due}")]
     Unexpected {
         /// The received data.
         found: &'static str,

@@ -93,7 +93,7 @@ pub struct Config {
 #[non_exhaustive]
 pub enum DecodeError {
     /// Longer than what is read.
-    #[error("{announced} announced, at most {max} are read")]
+    #[error("the peer announced {announced} bytes or digests, the limit is {max}")]
     TooMany {
         /// The size that the peer announced: bytes of a message or digests of a query.
         announced: u64,
@@ -101,7 +101,7 @@ pub enum DecodeError {
         max: usize,
     },
     /// A type byte that the protocol does not have.
-    #[error("no message has type {0}")]
+    #[error("unknown message type {0}")]
     Kind(u8),
     /// The bytes are not what the message consists of.
     #[error("malformed {0}")]
@@ -257,7 +257,7 @@ impl Config {
                 _ => {}
             }
         }
-        let missing = DecodeError::Malformed("configuration: something is missing");
+        let missing = DecodeError::Malformed("configuration: a field is missing");
         Ok(Self {
             version: version.ok_or(missing)?,
             http_port: http_port.ok_or(missing)?,

@@ -23,7 +23,7 @@ pub(crate) fn operators_only(state: &State, request: &Request) -> Result<(), Ref
     if !via_onion && config.http.operators.iter().any(|net| net.contains(&client)) {
         return Ok(());
     }
-    Err(Refusal::Forbidden("this is for the operators of the server".into()))
+    Err(Refusal::Forbidden("only operators of the server may see this".into()))
 }
 
 /// The figures of the moment: name, help, value.
@@ -33,7 +33,7 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
     let mut gauges = vec![
         ("certs", "Certificates in the store.", store.count()? as f64),
         ("last_change", "Number of the last change.", store.last_change()? as f64),
-        ("writes_waiting", "Uploads that wait for the disk.", state.writer.waiting() as f64),
+        ("writes_waiting", "Uploads waiting for the disk.", state.writer.waiting() as f64),
         ("commits", "Transactions since the start.", state.writer.commits() as f64),
         ("uptime_seconds", "Seconds since the start.", state.started.elapsed().as_secs_f64()),
         ("resident_bytes", "Memory of the process.", resident_bytes() as f64),

@@ -41,7 +41,7 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     Malformed(String),
     /// The method is not for this path.
-    #[error("this is not done by {method} here; allowed: {allow}")]
+    #[error("method {method} is not allowed here; allowed: {allow}")]
     Method { method: String, allow: &'static str },
     /// Too much was sent or would have to be given.
     #[error("{0}")]
@@ -56,7 +56,7 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     Unavailable(String),
     /// The store failed.
-    #[error("the store of this server cannot be used just now")]
+    #[error("the store of this server is temporarily unavailable")]
     Store(Arc<StoreError>),
 }
 
@@ -70,7 +70,7 @@ impl From<WriteError> for Refusal {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::Store(error) => Self::Store(error),
-            WriteError::Closed => Self::Unavailable("the server is going down".into()),
+            WriteError::Closed => Self::Unavailable("the server is shutting down".into()),
         }
     }
 }

@@ -16,17 +16,17 @@ use talaria_cert::{Limits, Serving, View};
 pub struct Config {
     /// The operator of the server.
     pub server: Identity,
-    /// How it is reached.
+    /// Addresses, TLS and limits of connections.
     pub http: Http,
     /// Limits for keeping and serving certificates.
     pub policy: Policy,
-    /// How much one network may ask.
+    /// Rate limits per network.
     pub rates: Rates,
     /// Exchange with other keyservers.
     pub gossip: Gossip,
-    /// Passing on what is uploaded here.
+    /// Pushing uploads to other keyservers.
     pub push: Push,
-    /// Addresses that their owners confirm by mail.
+    /// Confirmation of addresses by mail.
     pub vks: Vks,
     /// Web key directories that are served.
     pub wkd: Wkd,
@@ -38,9 +38,9 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
-    /// The name by which the server is known.
+    /// The public host name of the server.
     pub hostname: String,
-    /// How its operator is reached, shown on the page: an address or a URL.
+    /// The contact of the operator, shown on the pages: an address or a URL.
     pub contact: String,
     /// The fingerprint of the operator's certificate, shown in the statistics.
     pub operator: String,
@@ -52,29 +52,29 @@ impl Default for Identity {
     }
 }
 
-/// How the server is reached.
+/// Addresses, TLS and limits of connections.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
-    /// The certificate chain for TLS, in PEM. With it all addresses speak TLS.
+    /// The certificate chain for TLS, in PEM. If it is set, all addresses use TLS.
     pub tls_certificate: Option<PathBuf>,
-    /// The key for it, in PEM.
+    /// The key for TLS, in PEM.
     pub tls_key: Option<PathBuf>,
-    /// Whether each connection starts with a header of the PROXY protocol (version 1 or 2).
+    /// Require a PROXY protocol header (version 1 or 2) at the start of each connection.
     pub proxy_protocol: bool,
-    /// Connections at a time; more wait.
+    /// Maximum number of open connections; further ones wait.
     pub connections: usize,
-    /// Connections at a time from one network.
+    /// Maximum number of open connections from one network.
     pub connections_per_network: usize,
-    /// Seconds for a request to come in whole, and for a client to take a part of its answer.
+    /// Seconds within which a request must arrive, and within which a client must read a part of its answer.
     pub timeout_s: u64,
-    /// Seconds that an idle connection is kept.
+    /// Seconds after which an idle connection is closed.
     pub idle_s: u64,
-    /// Bytes of a request body.
+    /// Maximum size of a request body in bytes.
     pub body_bytes: usize,
-    /// Networks that may see the page for operators and the metrics.
+    /// Networks that may read the operator page and the metrics.
     pub operators: Vec<IpNet>,
 }
 
@@ -103,35 +103,36 @@ fn loopback() -> Vec<IpNet> {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Bytes of a certificate that are kept.
+    /// Maximum size of a stored certificate in bytes.
     pub cert_bytes: usize,
-    /// Bytes of a packet that are kept.
+    /// Maximum size of a stored packet in bytes.
     pub packet_bytes: usize,
-    /// Bytes of a user ID that are kept.
+    /// Maximum size of a stored user ID in bytes.
     pub user_id_bytes: usize,
-    /// User IDs, attributes and subkeys of a certificate that are kept.
+    /// Maximum number of stored user IDs, attributes and subkeys of a certificate.
     pub components: usize,
-    /// Signatures in the name of a certificate's own key that are kept.
+    /// Maximum number of stored signatures that name the certificate's own key as their issuer.
     pub own_signatures: usize,
-    /// Of these, the ones kept that are not really its own, for the sake of peers that keep them.
+    /// Maximum number of these that are bad. They are stored only because some gossip peers store them.
     pub bad_signatures: usize,
-    /// Signatures of one other key on one user ID that are kept; as many revocations come on top.
+    /// Maximum number of stored certifications by one other key on one user ID, and the same number of
+    /// revocations.
     pub signatures_per_signer: usize,
-    /// Signatures of other keys on a certificate that are kept.
+    /// Maximum number of stored signatures by other keys on a certificate.
     pub foreign_signatures: usize,
-    /// Signatures of other keys on a certificate that are given out: the newest.
+    /// Maximum number of served signatures by other keys on a certificate: the newest ones.
     pub served_foreign_signatures: usize,
-    /// Whether photos (user attributes) are given out.
+    /// Serve photos (user attributes).
     pub photos: bool,
-    /// Whether key IDs of 32 bits are answered. They are easily forged.
+    /// Answer searches by short key IDs (32 bits), which are easily forged.
     pub short_key_ids: bool,
-    /// Whether certificates are found by words of their user IDs, or by whole addresses only.
+    /// Find certificates by words of their user IDs. If false, only by whole addresses.
     pub word_search: bool,
-    /// Certificates in one answer; a search that finds more is refused.
+    /// Maximum number of certificates in an answer. A search with more matches is refused.
     pub results: usize,
-    /// Whether anybody may upload.
+    /// Accept uploads from anybody.
     pub uploads: bool,
-    /// Whether owners may delete and replace their certificates by signed requests.
+    /// Let owners delete and replace their certificates with signed requests.
     pub owner_requests: bool,
 }
 
@@ -158,7 +159,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The part that is kept.
+    /// The limits for the stored part of a certificate.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits {
@@ -174,14 +175,14 @@ impl Policy {
         }
     }
 
-    /// The part of a certificate that is served.
+    /// The selection of the served part of a certificate.
     #[must_use]
     pub fn serving(&self) -> Serving {
         Serving { foreign_signatures: self.served_foreign_signatures, attributes: self.photos }
     }
 }
 
-/// How much one network may ask: a bucket for each, which fills at a rate up to a burst.
+/// Rate limits per network (token bucket: a rate and a burst).
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rates {
@@ -191,24 +192,23 @@ pub struct Rates {
     pub searches: Rate,
     /// Uploads and other requests that write, per second.
     pub uploads: Rate,
-    /// Bits of an IPv4 address that make a network.
+    /// Prefix length that defines an IPv4 network, in bits.
     pub ipv4_bits: u8,
-    /// Bits of an IPv6 address that make a network.
+    /// Prefix length that defines an IPv6 network, in bits.
     pub ipv6_bits: u8,
-    /// Networks without a limit. A request that came through an onion service counts for the onion
-    /// service wherever it is from.
+    /// Networks without a rate limit. Requests through an onion service always count for the onion service.
     pub exempt: Vec<IpNet>,
-    /// How many networks' worth all that comes through an onion service gets together.
+    /// Rate limit for all requests through an onion service together, as a multiple of that for one network.
     pub onion_share: u32,
 }
 
-/// How a bucket fills.
+/// The rate and the burst of a token bucket.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
     /// Requests per second.
     pub per_second: f64,
-    /// Requests at once.
+    /// Maximum number of requests at once.
     pub burst: f64,
 }
 
@@ -230,26 +230,26 @@ impl Default for Rates {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gossip {
-    /// Addresses to listen on for peers; none: the server does not gossip. To accept connections is
-    /// one half, to make them the other: both happen where there is an address.
+    /// Addresses to listen on for gossip peers. If empty, the server does not gossip: it neither accepts
+    /// connections of peers nor connects to them.
     pub listen: Vec<SocketAddr>,
-    /// Seconds between two exchanges that are started here.
+    /// Seconds between two exchanges started by this server.
     pub interval_s: f64,
-    /// A membership file as SKS has it: a host and a port per line.
+    /// A membership file in SKS's format: a host and a port per line.
     pub membership: Option<PathBuf>,
-    /// Further peers; those of `talaria peer add` come on top.
+    /// Further peers, besides those added with `talaria peer add`.
     pub peers: Vec<GossipPeer>,
-    /// The port that is announced to peers for fetching; the first one of `http.listen` if missing.
+    /// The HTTP port announced to peers; by default that of the first address in `http.listen`.
     pub http_port: Option<u16>,
-    /// Certificates that are learnt of in one exchange, at most.
+    /// Maximum number of missing certificates found in one exchange.
     pub differences: usize,
-    /// Certificates that are fetched with one request.
+    /// Maximum number of certificates per fetch request.
     pub fetch_certs: usize,
-    /// Bytes that one fetch may bring.
+    /// Maximum size of the answer to a fetch request in bytes.
     pub fetch_bytes: usize,
-    /// Seconds for a peer to answer.
+    /// Seconds within which a peer must answer.
     pub timeout_s: u64,
-    /// Exchanges at a time.
+    /// Maximum number of concurrent exchanges started by peers.
     pub exchanges: usize,
 }
 
@@ -274,14 +274,14 @@ impl Default for Gossip {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GossipPeer {
-    /// Its name or address.
+    /// The host name or address of the peer.
     pub host: String,
-    /// The port of its gossip.
+    /// The gossip port of the peer.
     #[serde(default = "recon_port")]
     pub port: u16,
-    /// The port of its HKP, if it is another than what it says itself.
+    /// The HKP port of the peer; by default the port that the peer announces.
     pub http_port: Option<u16>,
-    /// The data set that it has: `sks` or `hockeypuck-2.3`.
+    /// The data set (view) of the peer: `sks` or `hockeypuck-2.3`.
     #[serde(default = "view_name", deserialize_with = "known_view")]
     pub view: String,
 }
@@ -294,7 +294,7 @@ fn view_name() -> String {
     View::Sks.name().into()
 }
 
-/// Refuses the name of no view where the file can be named, line and all.
+/// Refuses unknown names of views while parsing, so that the error has the line number.
 fn known_view<'de, D: serde::Deserializer<'de>>(value: D) -> Result<String, D::Error> {
     let name = String::deserialize(value)?;
     match name.parse::<View>() {
@@ -303,36 +303,35 @@ fn known_view<'de, D: serde::Deserializer<'de>>(value: D) -> Result<String, D::E
     }
 }
 
-/// Passing on what is uploaded here.
+/// Pushing uploads to other keyservers.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Push {
-    /// Keyservers that get what is new here, by their HKP address: `http://host:11371` or
-    /// `https://host`.
+    /// Keyservers to which uploads are pushed, by HKP address: `http://host:11371` or `https://host`.
     pub targets: Vec<String>,
 }
 
-/// Addresses that their owners confirm by mail, as keys.openpgp.org does.
+/// Confirmation of addresses by mail, as on keys.openpgp.org.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vks {
-    /// Whether `/vks/v1` is there.
+    /// Serve `/vks/v1`.
     pub enabled: bool,
-    /// Whether HKP, too, gives out only user IDs that were confirmed.
+    /// Serve only confirmed user IDs over HKP, too.
     pub only_confirmed: bool,
-    /// The URL at which people reach the server, for links in mails.
+    /// The public URL of the server, for links in mails.
     pub base_url: String,
     /// The mail server, `host:port`.
     pub smtp: String,
-    /// `none`, `starttls` or `tls`.
+    /// Encryption of the connection to the mail server: `none`, `starttls` or `tls`.
     pub smtp_security: String,
-    /// The user for it, if it wants one.
+    /// The user name for the mail server, if it requires one.
     pub smtp_user: String,
-    /// A file with the password.
+    /// A file with the password for the mail server.
     pub smtp_password_file: Option<PathBuf>,
-    /// The address that mails come from.
+    /// The sender address of mails.
     pub from: String,
-    /// Seconds for which a link in a mail holds.
+    /// Seconds for which a link in a mail is valid.
     pub token_s: u64,
 }
 
@@ -356,7 +355,7 @@ impl Default for Vks {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Wkd {
-    /// The domains whose addresses are found here.
+    /// The domains whose web key directories are served from the store.
     pub domains: Vec<String>,
 }
 
@@ -368,9 +367,9 @@ pub struct Log {
     pub format: String,
     /// `error`, `warn`, `info`, `debug` or `trace`, or a filter by module.
     pub level: String,
-    /// Whether each request gets a line.
+    /// Log each request.
     pub requests: bool,
-    /// Whether addresses of clients are in it.
+    /// Log the addresses of clients.
     pub addresses: bool,
 }
 
@@ -380,7 +379,7 @@ impl Default for Log {
     }
 }
 
-/// Why a configuration cannot be used.
+/// A configuration error.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -391,7 +390,7 @@ pub enum ConfigError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It is no TOML, or has a key that is not known.
+    /// The file is not TOML, or has an unknown setting.
     #[error("{}: {source}", path.display())]
     Syntax {
         /// The file.
@@ -399,7 +398,7 @@ pub enum ConfigError {
         /// The fault and its place.
         source: Box<toml::de::Error>,
     },
-    /// A value that cannot be.
+    /// The value of a setting is invalid.
     #[error("{key}: {what}")]
     Value {
         /// The setting.
@@ -407,14 +406,14 @@ pub enum ConfigError {
         /// The fault.
         what: String,
     },
-    /// A value that cannot be, in a file.
+    /// The value of a setting in a file is invalid.
     #[error("{}, line {line}: {source}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The setting, and what is wrong with it.
+        /// The setting and the fault.
         source: Box<ConfigError>,
     },
 }
@@ -424,7 +423,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], with the place of what is wrong.
+    /// [`ConfigError`], with the place of the fault.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
@@ -449,7 +448,7 @@ impl Config {
         toml::to_string(self).expect("settings can be written")
     }
 
-    /// Looks at values that the types cannot rule out.
+    /// Checks the values for faults that the types do not exclude.
     ///
     /// # Errors
     ///
@@ -457,7 +456,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let value = |key, what: &str| Err(ConfigError::Value { key, what: what.to_owned() });
         if self.http.tls_certificate.is_some() != self.http.tls_key.is_some() {
-            return value("http.tls_key", "a certificate and a key go together");
+            return value("http.tls_key", "set both http.tls_certificate and http.tls_key");
         }
         if self.policy.results == 0 {
             return value("policy.results", "it must be at least 1");
@@ -476,7 +475,10 @@ impl Config {
             }
         }
         if self.rates.ipv4_bits > 32 || self.rates.ipv6_bits > 128 {
-            return value("rates.ipv4_bits", "addresses have 32 and 128 bits");
+            return value(
+                "rates.ipv4_bits",
+                "a prefix has at most 32 bits for IPv4 and 128 bits for IPv6",
+            );
         }
         for peer in &self.gossip.peers {
             if let Err(error) = peer.view.parse::<View>() {
@@ -487,10 +489,10 @@ impl Config {
             }
         }
         if !matches!(self.vks.smtp_security.as_str(), "none" | "starttls" | "tls") {
-            return value("vks.smtp_security", "it is one of none, starttls and tls");
+            return value("vks.smtp_security", "it must be one of none, starttls and tls");
         }
         if !matches!(self.log.format.as_str(), "text" | "json") {
-            return value("log.format", "it is text or json");
+            return value("log.format", "it must be text or json");
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(crate) fn fit(http: &mut Http) {
     let Some(files) = limit.current.and_then(|files| usize::try_from(files).ok()) else { return };
     let connections = fitting(files, http.listen.len().max(1));
     if connections < http.connections {
-        tracing::warn!(files, connections, "fewer connections, since few files may be open");
+        tracing::warn!(files, connections, "fewer connections: the limit of open files is low");
         http.connections = connections;
     }
 }

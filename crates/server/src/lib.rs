@@ -280,12 +280,12 @@ async fn signals(handle: Handle) {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => match handle.reload() {
-                Ok(()) => tracing::info!("settings were read again"),
-                Err(error) => tracing::error!(%error, "the settings in force stay"),
+                Ok(()) => tracing::info!("reloaded the settings"),
+                Err(error) => tracing::error!(%error, "cannot reload the settings; the old settings stay in force"),
             },
         }
     }
-    tracing::info!("going down");
+    tracing::info!("shutting down");
     handle.shut_down();
 }
 
@@ -319,7 +319,7 @@ async fn tally(state: Arc<State>, mut down: watch::Receiver<bool>) {
             let written =
                 state.writer.run(move |store| store.add_to_tally(clock::today(), &counts)).await;
             if let Err(error) = written {
-                tracing::warn!(%error, "the counts of the day are not written");
+                tracing::warn!(%error, "cannot write the counts of the day");
             }
         }
         if ends {
@@ -344,7 +344,7 @@ async fn tidy(state: Arc<State>, mut down: watch::Receiver<bool>) {
                 Ok(true) => {}
                 Ok(false) => tidied = commits,
                 Err(error) => {
-                    tracing::warn!(%error, "the word index is not merged");
+                    tracing::warn!(%error, "cannot merge the word index");
                     tidied = commits;
                 }
             }

@@ -87,7 +87,7 @@ fn room(all: &Arc<Semaphore>, bytes: usize) -> Result<Option<OwnedSemaphorePermi
     let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
     match Arc::clone(all).try_acquire_many_owned(kib) {
         Ok(permit) => Ok(Some(permit)),
-        Err(_) => Err(Refusal::Unavailable("too much is being sent and received just now".into())),
+        Err(_) => Err(Refusal::Unavailable("the server is busy; try again later".into())),
     }
 }
 
@@ -208,7 +208,7 @@ pub(crate) async fn serve(
     drop(listener);
     tokio::select! {
         () = graceful.shutdown() => {}
-        () = tokio::time::sleep(GRACE) => tracing::warn!("some requests did not end in time"),
+        () = tokio::time::sleep(GRACE) => tracing::warn!("some requests did not finish in time"),
     }
 }
 
@@ -241,7 +241,7 @@ impl Connection {
                 Ok(Ok(Some(address))) => client = address,
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => {
-                    tracing::debug!(%error, %address, "no header of the PROXY protocol");
+                    tracing::debug!(%error, %address, "the PROXY protocol header is missing or malformed");
                     return;
                 }
                 Err(_) => return,
@@ -312,7 +312,7 @@ async fn answer(
     } else {
         tokio::time::timeout(timeout, whole(&state.memory, body, max))
             .await
-            .unwrap_or_else(|_| Err(Refusal::BadRequest("the body did not come in time".into())))
+            .unwrap_or_else(|_| Err(Refusal::BadRequest("the body did not arrive in time".into())))
     };
     let answer: Answer = match body {
         Ok((body, _room)) => service::handle(state, &Request { parts, body, client }).await,
@@ -335,11 +335,11 @@ async fn whole(
     let mut bytes = BytesMut::new();
     let mut held: Option<OwnedSemaphorePermit> = None;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refusal::BadRequest("the body was cut off".into()))?;
+        let frame = frame.map_err(|_| Refusal::BadRequest("the body was truncated".into()))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > max {
             return Err(Refusal::TooLarge(format!(
-                "the body of a request has at most {max} bytes here"
+                "the body of a request may have at most {max} bytes"
             )));
         }
         bytes.extend_from_slice(&data);

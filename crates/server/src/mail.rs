@@ -36,13 +36,13 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MailError {
     /// It is no address that mail can be sent to.
-    #[error("{0} is no address that mail can be sent to")]
+    #[error("mail cannot be sent to {0}")]
     Address(String),
     /// The address got its mails for now.
-    #[error("{address} has got {MAILS_MAX} mails within an hour; read these, or wait")]
+    #[error("{address} got {MAILS_MAX} mails within an hour; use one of them, or try again later")]
     TooMany { address: String, seconds: u64 },
     /// Too many addresses got mails.
-    #[error("too many mails were asked for within the last hour; try again later")]
+    #[error("too many mails were requested within the last hour; try again later")]
     Busy,
     /// The settings cannot be used.
     #[error("vks.{key}: {what}")]
@@ -51,7 +51,7 @@ pub(crate) enum MailError {
     #[error("cannot read {}", path.display())]
     Password { path: PathBuf, source: io::Error },
     /// The mail server did not take it.
-    #[error("the mail server did not take the mail")]
+    #[error("the mail server refused the mail")]
     Server(#[source] lettre::transport::smtp::Error),
 }
 
@@ -66,7 +66,7 @@ impl From<MailError> for Refusal {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(%error, source, "a mail was not sent");
                 Self::Unavailable(
-                    "no mail can be sent at the moment, so nothing was changed; try again later"
+                    "no mail can be sent at the moment, and nothing was changed; try again later"
                         .into(),
                 )
             }

@@ -83,7 +83,7 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
         }
     }
     if !state.config.load().policy.owner_requests {
-        return Err(Refusal::Forbidden("this server takes no requests of owners".into()));
+        return Err(Refusal::Forbidden("this server does not accept requests of owners".into()));
     }
     let path = request.path().to_owned();
     let wish = if path == "/pks/delete" { Wish::Delete } else { Wish::Replace };
@@ -123,7 +123,7 @@ fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refus
     }
     if certs.certs.len() > CERTS_MAX {
         return Err(Refusal::TooLarge(format!(
-            "a request of an owner has at most {CERTS_MAX} certificates"
+            "a request of an owner may have at most {CERTS_MAX} certificates"
         )));
     }
     let signatures = signatures(keysig)?;
@@ -138,7 +138,7 @@ fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refus
         let ours = store.stored(row.id)?.ok_or_else(missing)?.cert;
         if ours.packets().next() != cert.packets().next() {
             return Err(Refusal::Malformed(format!(
-                "{fingerprint} is another key than the one on this server"
+                "{fingerprint} has a primary key other than the one on this server"
             )));
         }
         let keys = signing_keys(&ours, &row.summary, now);
@@ -161,9 +161,12 @@ fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refus
 /// The signatures in `keysig` that are made over documents.
 fn signatures(keysig: &str) -> Result<Vec<openpgp::packet::Signature>, Refusal> {
     if keysig.len() > SIGNATURE_BYTES_MAX {
-        return Err(Refusal::TooLarge(format!("keysig has at most {SIGNATURE_BYTES_MAX} bytes")));
+        return Err(Refusal::TooLarge(format!(
+            "keysig may have at most {SIGNATURE_BYTES_MAX} bytes"
+        )));
     }
-    let malformed = || Refusal::Malformed("keysig is no armored detached OpenPGP signature".into());
+    let malformed =
+        || Refusal::Malformed("keysig is not an armored detached OpenPGP signature".into());
     let pile = openpgp::PacketPile::from_bytes(keysig.as_bytes()).map_err(|_| malformed())?;
     let signatures: Vec<_> = pile
         .into_children()

@@ -105,7 +105,7 @@ impl Target {
             && let Some(dropped) = self.queue.pop_front()
         {
             self.waiting.remove(&dropped);
-            tracing::warn!(target, %dropped, "too much waits to be pushed; one is left out");
+            tracing::warn!(target, %dropped, "the push queue is full; a certificate was left out");
         }
     }
 
@@ -180,7 +180,7 @@ pub(crate) fn run(
                 received = news.recv() => match received {
                     Ok(news) => enqueue(&mut targets, &state.config.load(), &news),
                     Err(RecvError::Lagged(lost)) => {
-                        tracing::warn!(lost, "uploads came faster than they could be noted to be pushed");
+                        tracing::warn!(lost, "uploads arrived faster than the push queue could record them");
                     }
                     Err(RecvError::Closed) => break,
                 },
@@ -208,7 +208,7 @@ pub(crate) fn run(
         }
         let left: usize = targets.values().map(|target| target.queue.len()).sum();
         if left > 0 {
-            tracing::warn!(left, "not everything was pushed");
+            tracing::warn!(left, "not all certificates were pushed");
         }
     }
 }

@@ -58,7 +58,7 @@ impl Search {
         }
         if text.len() > SEARCH_BYTES_MAX {
             return Err(Refusal::BadRequest(format!(
-                "a search has at most {SEARCH_BYTES_MAX} bytes"
+                "a search may have at most {SEARCH_BYTES_MAX} bytes"
             )));
         }
         if exact {

@@ -119,7 +119,7 @@ async fn dispatch(state: &Arc<State>, request: &Request, kind: Kind) -> Result<A
         path if path.starts_with(wkd::ROOT) => wkd::handle(state, request).await,
         _ if kind == Kind::Page && reads => match page::route(state, request).await {
             Some(answer) => answer,
-            None => Err(Refusal::NotFound("there is no such page".into())),
+            None => Err(Refusal::NotFound("no such page".into())),
         },
         _ => Err(Refusal::NotFound("there is nothing at this path".into())),
     }

@@ -32,7 +32,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Submission, Refusal> {
         split(Splitter::new(Armor::new(bytes), BATCH_BYTES), &mut submission)?;
     }
     if submission.certs.is_empty() && submission.rejected.is_empty() {
-        return Err(Refusal::Malformed("there is no OpenPGP certificate in what was sent".into()));
+        return Err(Refusal::Malformed("the submission contains no OpenPGP certificate".into()));
     }
     Ok(submission)
 }
@@ -42,14 +42,14 @@ fn split(
     submission: &mut Submission,
 ) -> Result<(), Refusal> {
     loop {
-        let batch = splitter.next_batch().map_err(|error| {
-            Refusal::Malformed(format!("what was sent cannot be read: {error}"))
-        })?;
+        let batch = splitter
+            .next_batch()
+            .map_err(|error| Refusal::Malformed(format!("cannot read the submission: {error}")))?;
         let Some(batch) = batch else { return Ok(()) };
         for (offset, raw) in batch.certs() {
             if submission.certs.len() == CERTS_MAX {
                 return Err(Refusal::TooLarge(format!(
-                    "a submission has at most {CERTS_MAX} certificates"
+                    "a submission may have at most {CERTS_MAX} certificates"
                 )));
             }
             match Cert::parse(raw) {

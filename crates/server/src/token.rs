@@ -33,7 +33,7 @@ pub(crate) enum Token {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum TokenError {
     /// It was not made here, or is damaged.
-    #[error("it was not made by this server, or is not complete")]
+    #[error("it is incomplete, or from another server")]
     Unknown,
     /// It was, and its time is over.
     #[error("it has expired")]

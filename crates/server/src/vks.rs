@@ -109,7 +109,7 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
 }
 
 fn disabled() -> Refusal {
-    Refusal::NotFound("addresses are not confirmed on this server".into())
+    Refusal::NotFound("this server does not confirm addresses".into())
 }
 
 /// Answers `by-fingerprint`, `by-keyid` and `by-email`: one certificate.
@@ -121,7 +121,7 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
     let (by, argument) = action.split_once('/').unwrap_or((action, ""));
     let argument = percent_decode_str(argument)
         .decode_utf8()
-        .map_err(|_| Refusal::BadRequest("the path is no UTF-8".into()))?;
+        .map_err(|_| Refusal::BadRequest("the path is not UTF-8".into()))?;
     let is_hex = |lengths: &[usize]| {
         lengths.contains(&argument.len()) && argument.bytes().all(|b| b.is_ascii_hexdigit())
     };
@@ -129,14 +129,14 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
         "by-fingerprint" if is_hex(&[40, 64]) => argument.parse::<Query>().ok(),
         "by-fingerprint" => {
             return Err(Refusal::BadRequest(
-                "a fingerprint has 40 or 64 hexadecimal digits, and nothing before them".into(),
+                "a fingerprint must have 40 or 64 hexadecimal digits and no prefix".into(),
             ));
         }
         "by-keyid" if is_hex(&[16]) => {
             u64::from_str_radix(&argument, 16).ok().map(|id| Query::KeyId(KeyId(id)))
         }
         "by-keyid" => {
-            return Err(Refusal::BadRequest("a key ID has 16 hexadecimal digits".into()));
+            return Err(Refusal::BadRequest("a key ID must have 16 hexadecimal digits".into()));
         }
         "by-email" => Some(Query::Email(address(&argument)?)),
         _ => return Err(Refusal::NotFound("there is nothing at this path".into())),
@@ -165,7 +165,7 @@ fn address(text: &str) -> Result<Address, Refusal> {
     let address = text.parse().ok().or_else(|| Address::of_user_id(text.as_bytes()));
     address
         .filter(is_mailable)
-        .ok_or_else(|| Refusal::BadRequest("this is no e-mail address".into()))
+        .ok_or_else(|| Refusal::BadRequest("the text is not an e-mail address".into()))
 }
 
 /// Whether mail to the address goes nowhere else: what sends it may map a domain that is not in ASCII.
@@ -295,7 +295,7 @@ async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal
     let report = hkp::submit(state, submission).await?;
     if report.taken() == 0 {
         let why = report.invalid.into_iter().find_map(|named| named.comment);
-        return Err(Refusal::BadRequest(why.unwrap_or_else(|| "it was not taken".into())));
+        return Err(Refusal::BadRequest(why.unwrap_or_else(|| "it was refused".into())));
     }
     let status = read_statuses(state, fingerprint).await?.unwrap_or_default();
     Ok(uploaded(state, fingerprint, status))
@@ -311,7 +311,7 @@ fn bad(refusal: Refusal) -> Refusal {
 
 fn parse<T: for<'a> Deserialize<'a>>(body: &Bytes) -> Result<T, Refusal> {
     serde_json::from_slice(body)
-        .map_err(|error| Refusal::BadRequest(format!("the request is not understood: {error}")))
+        .map_err(|error| Refusal::BadRequest(format!("cannot parse the request: {error}")))
 }
 
 /// Answers `request-verify`: sends a mail with a link to each of the addresses.
@@ -324,10 +324,10 @@ async fn request_verify(state: &Arc<State>, request: &Request) -> Result<Answer,
     };
     if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
         return Err(Refusal::BadRequest(format!(
-            "between 1 and {ADDRESSES_MAX} addresses are confirmed at a time"
+            "a request may have 1 to {ADDRESSES_MAX} addresses"
         )));
     }
-    let gone = || Refusal::BadRequest("the certificate is not on this server any more".into());
+    let gone = || Refusal::BadRequest("the certificate is no longer on this server".into());
     let mut status = read_statuses(state, fingerprint).await?.ok_or_else(gone)?;
     let mut wanted = Vec::new();
     for text in &addresses {
@@ -335,7 +335,7 @@ async fn request_verify(state: &Arc<State>, request: &Request) -> Result<Answer,
         match status.get(&email) {
             None => {
                 return Err(Refusal::BadRequest(format!(
-                    "{email} is in no valid user ID of {fingerprint}"
+                    "{fingerprint} has no valid user ID with {email}"
                 )));
             }
             Some(Status::Unpublished) if !wanted.contains(&email) => wanted.push(email),
@@ -364,7 +364,7 @@ async fn request_verify(state: &Arc<State>, request: &Request) -> Result<Answer,
 }
 
 fn bad_token(error: TokenError) -> Refusal {
-    Refusal::BadRequest(format!("the token is not taken: {error}; upload the certificate again"))
+    Refusal::BadRequest(format!("the token is not valid: {error}; upload the certificate again"))
 }
 
 /// Sends a mail with a link that has `token` in it.
@@ -425,7 +425,7 @@ async fn pages(state: &Arc<State>, request: &Request, path: &str) -> Result<Answ
             let all = read_statuses(state, fingerprint).await?.unwrap_or_default();
             Ok(page::verify::addresses(state, request, fingerprint, &all))
         }
-        None => Err(Refusal::NotFound("there is no such page".into())),
+        None => Err(Refusal::NotFound("no such page".into())),
     }
 }
 
@@ -464,7 +464,7 @@ async fn confirm(
             "{email} was not published: it is revoked in this certificate"
         ))),
         None => Err(Refusal::Forbidden(format!(
-            "{email} was not published: it is in no valid user ID of the certificate any more"
+            "{email} was not published: the certificate no longer has a valid user ID with it"
         ))),
     }
 }

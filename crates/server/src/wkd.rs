@@ -124,7 +124,7 @@ fn local_part(query: &str) -> Option<String> {
 /// The certificates of an address, cut down to it.
 fn find(store: &Store, address: &Address, config: &Config) -> Result<Answer, Refusal> {
     let now = clock::now();
-    let nothing = || Refusal::NotFound(format!("there is no certificate of {address}"));
+    let nothing = || Refusal::NotFound(format!("no certificate for {address}"));
     let confirmed = if config.vks.enabled { vks::holder(store, address)? } else { None };
     let mut rows = if let Some(row) = confirmed {
         vec![row]

@@ -34,7 +34,7 @@ enum Job {
 pub(crate) enum WriteError {
     #[error(transparent)]
     Store(Arc<StoreError>),
-    #[error("the server is going down")]
+    #[error("the server is shutting down")]
     Closed,
 }
 

@@ -60,7 +60,9 @@ fn label(head: &[u8]) -> Result<Option<Label>> {
         return Ok(None);
     }
     let mut rest = Cursor::new(head);
-    let Ok(first) = Header::from_reader(&mut rest) else { return bad("it is not OpenPGP data") };
+    let Ok(first) = Header::from_reader(&mut rest) else {
+        return bad("the data are not OpenPGP data");
+    };
     Ok(Some(match first.ctb().tag() {
         Tag::PublicKey => Label::PublicKey,
         Tag::SecretKey => Label::PrivateKey,
@@ -77,7 +79,7 @@ fn label(head: &[u8]) -> Result<Option<Label>> {
         | Tag::AED
         | Tag::Marker
         | Tag::Padding => Label::Message,
-        _ => return bad("it starts with a packet that nothing starts with"),
+        _ => return bad("its first packet cannot start OpenPGP data"),
     }))
 }
 
@@ -116,11 +118,11 @@ impl ops::Ready for DearmorThis<'_> {
     fn to_writer(self: Box<Self>, sink: &mut (dyn Write + Send + Sync)) -> Result<()> {
         let mut input = BufReader::with_capacity(READ_BYTES, self.0);
         if input.fill_buf()?.is_empty() {
-            return Err(error::because(Error::BadData, "there is nothing"));
+            return Err(error::because(Error::BadData, "the input is empty"));
         }
         let mut input = Input::new(input).map_err(error::of_message)?;
         if input.label() == Some("PGP SIGNED MESSAGE") {
-            let why = "a text with a cleartext signature is not armor";
+            let why = "a text with a cleartext signature is not ASCII armor";
             return Err(error::because(Error::BadData, why));
         }
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);

@@ -122,7 +122,8 @@ impl<'s> ValidateUserId<'s> {
     fn validate(&self, is_wanted: impl Fn(&UserID) -> bool) -> Result<()> {
         for target in &self.targets {
             if !self.is_valid(target, &is_wanted) {
-                let why = format!("{} has no such user ID that is certified", target.fingerprint());
+                let why =
+                    format!("{} has no certified user ID with that name", target.fingerprint());
                 return Err(error::because(Error::CertUseridNoMatch, why));
             }
         }
@@ -187,7 +188,10 @@ impl<'s> ops::ValidateUserID<'s, Talaria, Certs<'s>> for ValidateUserId<'s> {
 
     fn email(self: Box<Self>, email: &str) -> Result<()> {
         let Ok(wanted) = email.parse::<Address>() else {
-            return Err(error::because(Error::CertUseridNoMatch, "this is no e-mail address"));
+            return Err(error::because(
+                Error::CertUseridNoMatch,
+                "the text is not an e-mail address",
+            ));
         };
         self.validate(|known| wanted.is_of(known.value()))
     }

@@ -63,7 +63,7 @@ impl<'s> Load<'s, Talaria> for Keys<'s> {
         keep_secrets_in_memory();
         let certs = read_certs(source)?;
         if !certs.iter().all(Cert::is_tsk) {
-            return Err(error::because(Error::BadData, "there is no secret key"));
+            return Err(error::because(Error::BadData, "no secret key found"));
         }
         Ok(Self { certs, sop, source: name })
     }
@@ -81,7 +81,10 @@ impl<'s> Load<'s, Talaria> for Certs<'s> {
     ) -> Result<Self> {
         let certs = read_certs(source)?;
         if certs.iter().any(Cert::is_tsk) {
-            return Err(error::because(Error::BadData, "there is a secret key where none belongs"));
+            return Err(error::because(
+                Error::BadData,
+                "found a secret key where only certificates are allowed",
+            ));
         }
         Ok(Self { certs, sop, source: name })
     }
@@ -164,7 +167,7 @@ fn read_certs(source: &mut (dyn Read + Send + Sync)) -> Result<Vec<Cert>> {
         }
     }
     if certs.is_empty() {
-        return Err(error::because(Error::BadData, "there is no certificate"));
+        return Err(error::because(Error::BadData, "no certificate found"));
     }
     Ok(certs)
 }

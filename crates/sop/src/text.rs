@@ -15,7 +15,7 @@ impl NotText {
 
 impl std::fmt::Display for NotText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it is not UTF-8 text")
+        f.write_str("the data are not UTF-8 text")
     }
 }
 

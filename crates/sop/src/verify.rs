@@ -64,7 +64,8 @@ impl Acceptance {
         let is_late = self.not_after.is_some_and(|last| created > last);
         let mut report = report.clone();
         if report.is_good() && (is_early || is_late) {
-            report.outcome = Outcome::Unchecked("it is not of the wanted time".into());
+            report.outcome =
+                Outcome::Unchecked("the signature is outside of the wanted time".into());
         }
         report
     }

@@ -102,7 +102,7 @@ impl Builder {
         let io = |action, source| StoreError::Io { action, path: target.to_owned(), source };
         if target.exists() {
             let exists =
-                std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it exists already");
+                std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it already exists");
             return Err(io("build", exists));
         }
         refuse_leftovers(target)?;

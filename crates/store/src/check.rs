@@ -174,7 +174,7 @@ impl Store {
                     let (cert, mut again, stored) = *unasked;
                     revoker::ask(&self.connection, &cert, &mut again, stored.holds.from)?;
                     if again != stored {
-                        let what = "its summary is not that of its packets and its revokers";
+                        let what = "its summary does not match its packets and revokers";
                         report.add(&read.name, what, true);
                     }
                 }
@@ -202,12 +202,12 @@ impl Store {
         derived.compare(&self.connection, |table, id| {
             report.add(
                 format!("table {table}"),
-                format!("does not fit certificate number {id}"),
+                format!("does not match certificate number {id}"),
                 true,
             );
         })?;
         for id in trust::misfits(&self.connection)? {
-            let what = format!("does not fit certificate number {id}");
+            let what = format!("does not match certificate number {id}");
             report.add("table trust", what, true);
         }
         let orphans: i64 = self.connection.query_row(
@@ -222,7 +222,7 @@ impl Store {
             if vocabulary(&self.connection, index)? != vocabulary(&texts, index)? {
                 report.add(
                     format!("index {}", index.table()),
-                    "does not fit the certificates",
+                    "does not match the certificates",
                     true,
                 );
             }
@@ -285,7 +285,7 @@ impl Store {
         let (certs, signatures) =
             remake(connection, now, folder, Verdicts::Computed, |id, reason| {
                 let object = format!("certificate number {id}");
-                report.add(object, format!("{reason}; taken out"), false);
+                report.add(object, format!("{reason}; removed"), false);
                 schema::retire(connection, id)
             })?;
         (report.certs, report.signatures) = (certs, signatures);
@@ -329,7 +329,7 @@ fn definitions(connection: &Connection, report: &mut Report) -> rusqlite::Result
     for (name, definition) in expected {
         match ours.remove(&name) {
             Some(found) if found == definition => {}
-            Some(_) => report.add(name, "its definition is not that of this format", false),
+            Some(_) => report.add(name, "its definition differs from that of this format", false),
             None => report.add(name, "is missing", false),
         }
     }
@@ -350,7 +350,7 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     while let Some(row) = rows.next()? {
         let number: i64 = row.get(0)?;
         if sums::of_change(number, row.get(1)?, row.get(2)?, row.get(3)?) != row.get::<_, i64>(4)? {
-            report.add(format!("change {number}"), "its checksum does not fit", false);
+            report.add(format!("change {number}"), "its checksum does not match", false);
         }
     }
     let mut statement =
@@ -360,7 +360,7 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
         let stored: Vec<u8> = row.get(0)?;
         let sum = sums::of_tombstone(&stored, row.get(1)?, row.get(2)?);
         if sum != row.get::<_, i64>(3)? {
-            report.add("a tombstone", "its checksum does not fit", false);
+            report.add("a tombstone", "its checksum does not match", false);
         }
     }
     let mut statement = connection.prepare("SELECT fingerprint, value, sum FROM ownertrust")?;
@@ -368,7 +368,7 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
     while let Some(row) = rows.next()? {
         let (stored, value): (Vec<u8>, u8) = (row.get(0)?, row.get(1)?);
         if sums::of(&[&stored, &[value]]) != row.get::<_, i64>(2)? {
-            report.add("an ownertrust", "its checksum does not fit", false);
+            report.add("an ownertrust", "its checksum does not match", false);
         }
     }
     other_rows(connection, report)?;
@@ -379,7 +379,11 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
         |row| row.get(0),
     )?;
     if stale > 0 {
-        report.add("table cert", format!("{stale} rows name a change that is not theirs"), true);
+        report.add(
+            "table cert",
+            format!("{stale} rows name a change of another certificate"),
+            true,
+        );
     }
     Ok(())
 }
@@ -393,7 +397,7 @@ fn other_rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 if sum(row)? != row.get::<_, i64>(0)? {
-                    report.add(format!("table {table}"), "a checksum does not fit", false);
+                    report.add(format!("table {table}"), "a checksum does not match", false);
                 }
             }
             rusqlite::Result::Ok(())
@@ -496,7 +500,7 @@ fn read_entry(
         let differs =
             stored.iter().zip(&fresh).any(|(old, new)| old != new && *old != Verdict::Unchecked);
         if differs && entry.verifier == VERIFIER {
-            read.problems.push(("its verdicts are not those of its signatures".into(), true));
+            read.problems.push(("its verdicts do not match its signatures".into(), true));
         }
     }
     let row = entry.row.as_ref().and_then(|row| {
@@ -513,7 +517,7 @@ fn read_entry(
             if !again.revokers.is_empty() {
                 read.unasked = Some(Box::new((cert.clone(), again, summary)));
             } else if again != summary {
-                read.problems.push(("its summary is not that of its packets".into(), true));
+                read.problems.push(("its summary does not match its packets".into(), true));
             }
         }
     }

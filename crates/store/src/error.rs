@@ -37,7 +37,7 @@ pub enum StoreError {
     /// The file was written by an older talaria, and is not writable, so it cannot be migrated to this
     /// format. Nothing was changed.
     #[error(
-        "{} has store format {found}, and cannot be written to make that {known}", path.display()
+        "{} has store format {found}, and is not writable to upgrade it to {known}", path.display()
     )]
     Outdated {
         /// The store.
@@ -50,7 +50,7 @@ pub enum StoreError {
     /// There is no store, but a log or journal is there. SQLite would apply that file to the next store
     /// at this path.
     #[error(
-        "there is no store at {}, but {} is there, which may hold changes of one",
+        "no store at {}, but its log {} exists and may have changes",
         path.display(), log.display()
     )]
     Orphan {

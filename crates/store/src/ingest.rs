@@ -32,15 +32,17 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// The certificate was deleted and blocked.
-    #[error("it was deleted with --block")]
+    #[error("the certificate is blocked (deleted with --block)")]
     Blocked,
     /// The store has another primary key with the same fingerprint (possible in version 3, or with
     /// a collision of SHA-1).
-    #[error("another primary key with the same fingerprint is in the store")]
+    #[error("the store has another primary key with the same fingerprint")]
     OtherPrimaryKey,
     /// The merged certificate is above [`CERT_BYTES_MAX`] or [`PACKETS_MAX`], or above the limits of the
     /// store.
-    #[error("joined with the copy in the store it has more than {CERT_BYTES_MAX} bytes")]
+    #[error(
+        "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
+    )]
     TooLarge,
 }
 
@@ -414,7 +416,9 @@ impl Store {
                 .into_iter()
                 .map(|(_, plan)| match plan {
                     Plan::Done(outcome) => outcome,
-                    Plan::Insert | Plan::Update { .. } => unreachable!("all are settled"),
+                    Plan::Insert | Plan::Update { .. } => {
+                        unreachable!("all plans are done")
+                    }
                 })
                 .collect());
         }

@@ -37,7 +37,7 @@ pub enum Query {
 
 /// Why a text is not a valid search.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{text:?} is not a search: {why}")]
+#[error("{text:?} is not a valid search: {why}")]
 pub struct QueryError {
     /// The given text.
     pub text: String,
@@ -108,7 +108,11 @@ impl FromStr for Query {
         let trimmed = text.trim();
         let rest = || -> Result<String, QueryError> {
             let rest = &trimmed[1..];
-            if rest.trim().is_empty() { Err(error("nothing to look for")) } else { Ok(rest.into()) }
+            if rest.trim().is_empty() {
+                Err(error("the search text is empty"))
+            } else {
+                Ok(rest.into())
+            }
         };
         Ok(match trimmed.as_bytes().first() {
             None => return Err(error("it is empty")),
@@ -125,7 +129,7 @@ impl FromStr for Query {
             Some(b'+') => {
                 let words: Vec<String> = user_id::words(&rest()?).collect();
                 if words.is_empty() {
-                    return Err(error("there is no word in it"));
+                    return Err(error("it contains no word"));
                 }
                 Self::Words(words)
             }

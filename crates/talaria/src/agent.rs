@@ -37,7 +37,7 @@ use crate::{Error, Stores};
 #[non_exhaustive]
 pub enum AgentError {
     /// No agent is running, and none may be started.
-    #[error("gpg-agent does not run")]
+    #[error("gpg-agent is not running")]
     Absent,
     /// The program gpgconf, which knows the agent's socket, cannot be run.
     #[error("cannot run gpgconf")]
@@ -54,7 +54,7 @@ pub enum AgentError {
     #[error("gpg-agent refuses: {0}")]
     Refused(Refusal),
     /// The answer of the agent cannot be understood.
-    #[error("gpg-agent answers with {0}")]
+    #[error("gpg-agent sent an invalid answer: {0}")]
     Malformed(&'static str),
 }
 
@@ -77,9 +77,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.text)?;
         to.write_str(match self.code {
-            Self::BAD_PIN => "; `gpg --card-status` has the number of tries that are left",
+            Self::BAD_PIN => "; `gpg --card-status` shows the number of remaining tries",
             Self::CARD_REMOVED | Self::CARD_NOT_PRESENT => {
-                "; the key is on a card: put that in, and see whether `gpg --card-status` finds it"
+                "; the key is on a card: insert it, and check that `gpg --card-status` shows it"
             }
             Self::NO_SCDAEMON => "; the key is on a card, which needs GnuPG's scdaemon",
             _ => "",

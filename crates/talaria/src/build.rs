@@ -175,7 +175,10 @@ fn open(input: &Input, start: u64) -> io::Result<Box<dyn Read>> {
             }
         }
         Input::Url(_) => {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "import reads from servers"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "only only import reads from servers",
+            ));
         }
         Input::Path(path) => {
             let mut file = File::open(path)?;

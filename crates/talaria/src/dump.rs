@@ -84,10 +84,10 @@ pub fn dump(
     let started = Instant::now();
     let folder = Folder::open(&options.folder)?;
     let Some(first) = stores.iter().next() else {
-        return Err(folder.refuse("there is no store to dump"));
+        return Err(folder.refuse("no store to dump"));
     };
     if stores.iter().count() > 1 && options.extent != Extent::Whole {
-        return Err(folder.refuse("several stores are dumped as a whole only"));
+        return Err(folder.refuse("several stores can only be dumped completely"));
     }
     let token = Token::now(&first.store)?;
     let since = match &options.extent {
@@ -178,7 +178,7 @@ impl Folder {
         match folder.lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(folder.refuse("another dump is being written to it"));
+                return Err(folder.refuse("another process is writing a dump to the folder"));
             }
             Err(TryLockError::Error(error)) => return Err(failed("lock", path, error)),
         }
@@ -226,7 +226,7 @@ impl Folder {
     fn state(&self) -> Result<Token, Error> {
         let text = self.text(STATE)?;
         let token = text.lines().find_map(|line| line.strip_prefix("token ")?.trim().parse().ok());
-        token.ok_or_else(|| self.refuse("there is no dump in it to go on from"))
+        token.ok_or_else(|| self.refuse("the folder has no dump to continue"))
     }
 
     fn deleted(&self) -> Result<Vec<String>, Error> {

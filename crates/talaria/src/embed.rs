@@ -76,7 +76,7 @@ impl Opener {
         let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| unlocking.get(asked).cloned()));
         let certs = parse_all(keys)?;
         if !certs.iter().all(Cert::is_tsk) {
-            return Err(MessageError::Malformed("there is no secret key").into());
+            return Err(MessageError::Malformed("no secret key found").into());
         }
         let keys = certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
         Ok(Self(Mutex::new(talaria_message::Opener::new(keys, passwords(passphrases)))))
@@ -176,7 +176,7 @@ impl Key {
     pub fn from_bytes(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, Error> {
         let certs = parse(bytes)?;
         let [cert] = &certs[..] else {
-            return Err(MessageError::Usage("a key to sign with is one, not several").into());
+            return Err(MessageError::Usage("several keys found; sign with a single key").into());
         };
         let mut ask = |asked: usize, _: &_| passphrase.filter(|_| asked == 0).map(Password::from);
         let signing = Mutex::new(signing_key(cert, policy(), now(), &mut ask)?);
@@ -437,7 +437,7 @@ impl Verification {
         let decision = acceptance.decide(&reports);
         let report = match acceptance.decisive(&reports) {
             Some(place) => reports.swap_remove(place),
-            None => SignatureReport::unreadable("there is no signature"),
+            None => SignatureReport::unreadable("no signature found"),
         };
         Self { report, decision }
     }
@@ -480,7 +480,8 @@ fn parse_all<B: AsRef<[u8]>>(inputs: &[B]) -> Result<Vec<Cert>, Error> {
 
 /// The certificates in `bytes`, at least one.
 fn parse(bytes: &[u8]) -> Result<Vec<Cert>, MessageError> {
-    const NONE: MessageError = MessageError::Malformed("it is neither a certificate nor a key");
+    const NONE: MessageError =
+        MessageError::Malformed("the input is neither a certificate nor a key");
     let certs: Vec<Cert> =
         read_certs(bytes)?.into_iter().collect::<Result<_, _>>().map_err(|_| NONE)?;
     if certs.is_empty() { Err(NONE) } else { Ok(certs) }

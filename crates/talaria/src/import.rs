@@ -258,8 +258,7 @@ impl Import<'_> {
             }
         }
         let name = issuer.map_or_else(|| "an unknown key".to_owned(), |id| id.to_string());
-        let reason =
-            format!("a revocation by {name}, of which the store has no certificate that made it");
+        let reason = format!("a revocation by {name}, whose certificate is not in the store");
         self.reports[at].reject(place, None, &reason);
         Ok(())
     }

@@ -378,7 +378,7 @@ fn read_armor(input: &Input, stream: impl Read, sink: &mut Sink<'_>) -> Result<(
     if armor.blocks().is_empty() {
         return Err(Error::Unrecognised {
             name: input.to_string(),
-            what: "no OpenPGP data in it: neither packets nor ASCII armor nor a keybox",
+            what: "no OpenPGP data found: neither packets nor ASCII armor nor a keybox",
         });
     }
     let damage = armor.damage().iter();
@@ -458,7 +458,7 @@ fn read_keyboxd(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     if !gnupg::is_keyboxd(path) {
         return Err(Error::Unrecognised {
             name: path.display().to_string(),
-            what: "a SQLite database, but neither keyboxd's nor a store of talaria",
+            what: "a SQLite database, but neither that of keyboxd nor a talaria store",
         });
     }
     let mut number = 0;

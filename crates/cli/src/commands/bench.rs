@@ -24,48 +24,48 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Import, listing and look-ups of a keyring, with gpg and sq beside talaria
+    /// Measure import, listings and lookups of a keyring, beside gpg and sq
     ///
-    /// The report on a key database for GnuPG (2015), repeated. gpg needs over a minute to import
-    /// Debian's keyring; --quick takes the first certificates only.
+    /// Repeats the report on a key database for GnuPG (2015). gpg needs over a minute to import Debian's
+    /// keyring; --quick uses the first certificates only.
     Keydb {
-        /// The keyring
+        /// Keyring
         #[arg(value_name = "FILE", default_value = "/usr/share/keyrings/debian-keyring.gpg")]
         keyring: PathBuf,
-        /// Only the first N certificates of it
+        /// Use only the first N certificates of the keyring
         #[arg(long, value_name = "N")]
         quick: Option<usize>,
         #[command(flatten)]
         common: Common,
     },
-    /// Build, commits, look-ups and scan at every page size
+    /// Measure build, commits, lookups and scans at every page size
     ///
-    /// The report on tuning the database of SKS (2011), repeated on generated certificates.
+    /// Repeats the report on tuning the database of SKS (2011) with generated certificates.
     Storage {
-        /// Certificates
+        /// Number of certificates
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         certs: u64,
         #[command(flatten)]
         common: Common,
     },
-    /// Bulk build and look-ups as a store grows
+    /// Measure bulk build and lookups of growing stores
     Scale {
-        /// Certificates in each store
+        /// Number of certificates in each store
         #[arg(value_name = "N", default_values_t = [1000, 50_000])]
         counts: Vec<u64>,
         #[command(flatten)]
         common: Common,
     },
-    /// A keyserver: builds, lookups, uploads and gossip, with SKS beside talaria
+    /// Measure builds, lookups, uploads and gossip of a keyserver, beside SKS
     ///
-    /// The report on tuning the database of SKS (2011), repeated on generated certificates, and what
-    /// has to hold for a keyserver today. Lookups need wrk; SKS is measured where it is installed.
+    /// Repeats the report on tuning the database of SKS (2011) with generated certificates, and adds the
+    /// needs of a keyserver today. Lookups need wrk; SKS is measured if it is installed.
     Keyserver {
-        /// Certificates
+        /// Number of certificates
         #[arg(long, value_name = "N", default_value_t = 200_000,
               value_parser = clap::value_parser!(u64).range(100..))]
         certs: u64,
-        /// Further numbers of certificates, which talaria alone builds; it serves the largest
+        /// Further numbers of certificates, only for talaria, which then serves the largest store
         #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100000,1000000",
               value_parser = clap::value_parser!(u64).range(100..))]
         growth: Vec<u64>,
@@ -73,47 +73,47 @@ enum What {
         #[arg(long, value_name = "KIB", value_delimiter = ',', default_value = "4,8,16,32,64",
               value_parser = ["4", "8", "16", "32", "64"])]
         page_sizes: Vec<String>,
-        /// Parts that are left out
+        /// Parts to skip
         #[arg(long, value_name = "PART", value_delimiter = ',')]
         skip: Vec<Part>,
-        /// Seconds of each load
+        /// Duration of each load test in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 3,
               value_parser = clap::value_parser!(u64).range(1..600))]
         load: u64,
-        /// Certificates of each run of uploads
+        /// Number of certificates in each run of uploads
         #[arg(long, value_name = "N", default_value_t = 4000)]
         uploads: usize,
         #[command(flatten)]
         common: Common,
     },
-    /// Messages: a large file, many small objects, many signatures, with gpg, rnp, sq and age beside talaria
+    /// Measure a large file, small objects and signatures, beside gpg, rnp, sq and age
     ///
-    /// The reports on obnam (2016) and libdinemic (2018), repeated. Files are in memory unless --scratch
-    /// names another folder; the large file needs ten times its size there.
+    /// Repeats the reports on obnam (2016) and libdinemic (2018). Files are in memory unless --scratch names
+    /// another folder; the large file needs ten times its size there.
     Messages {
-        /// MiB of the large file
+        /// Size of the large file in MiB
         #[arg(long, value_name = "MIB", default_value_t = 1024)]
         size: u64,
-        /// Small objects, and signatures
+        /// Number of small objects, and of signatures
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         objects: usize,
-        /// The gpg to compare with; may be given for each of several versions
+        /// The gpg to compare with (can be repeated for several versions)
         #[arg(long, value_name = "PROGRAM", default_value = "gpg")]
         gpg: Vec<PathBuf>,
         #[command(flatten)]
         common: Common,
     },
-    /// Trust: the first listing with TOFU, and the check of the web of trust, with gpg beside talaria
+    /// Measure the first TOFU listing and the check of the web of trust, beside gpg
     ///
-    /// Both reports on trust for GnuPG (2015), repeated, and how the web grows.
+    /// Repeats both reports on trust for GnuPG (2015), and measures growing webs of trust.
     Trust {
-        /// The keyring
+        /// Keyring
         #[arg(value_name = "FILE", default_value = "/usr/share/keyrings/debian-keyring.gpg")]
         keyring: PathBuf,
-        /// Only the first N certificates of it
+        /// Use only the first N certificates of the keyring
         #[arg(long, value_name = "N")]
         quick: Option<usize>,
-        /// Numbers of generated certificates, which talaria alone checks; 0 for none
+        /// Numbers of generated certificates, only for talaria; 0 for none
         #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10000,100000")]
         growth: Vec<u64>,
         /// The gpg to compare with
@@ -125,31 +125,31 @@ enum What {
     /// Write one HTML page with all tables and plots of earlier measurements
     ///
     /// Reads the CSV files that the other commands wrote with --results, draws every plot again, and
-    /// writes report.html and summary.svg into the same folder. Nothing is measured.
+    /// writes report.html and summary.svg into the same folder. It measures nothing.
     #[command(after_help = "Example:\n  talaria bench report docs/benchmarks")]
     Report {
-        /// The folder with the results
+        /// Folder with the results
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Write valid certificates, as many as are wanted
+    /// Generate valid certificates for tests
     ///
-    /// The same seed gives the same bytes. To standard output, or with --files into PREFIX-NNNN.pgp.
-    #[command(mut_arg("output", |arg| arg.help("The file, or the prefix of the files, to write to")))]
+    /// The same seed gives the same bytes. Writes to standard output, or with --files to PREFIX-NNNN.pgp.
+    #[command(mut_arg("output", |arg| arg.help("Write to this file, or with --files to files with this prefix")))]
     Generate {
-        /// How many
+        /// Number of certificates
         #[arg(value_name = "N")]
         count: u64,
-        /// What they are like
+        /// Kind of certificates
         #[arg(long, value_enum, default_value_t = Kind::Small)]
         profile: Kind,
-        /// The seed
+        /// Seed of the random numbers
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// The number of the first one
+        /// Number of the first certificate in the sequence
         #[arg(long, value_name = "N", default_value_t = 0)]
         first: u64,
-        /// Write so many files
+        /// Write N files
         #[arg(long, value_name = "N", requires = "output")]
         files: Option<u64>,
         #[command(flatten)]
@@ -157,16 +157,16 @@ enum What {
     },
 }
 
-/// What all measurements have in common.
+/// Options of all measurements.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// Runs of each look-up and listing, of which the median is taken
+    /// Number of runs of each lookup and listing; the result is the median
     #[arg(long, value_name = "N", default_value_t = 5)]
     runs: usize,
     /// Write the table as CSV and as SVG plots into this folder
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// A folder on the disk that is to be measured [default: the temporary folder]
+    /// Folder on the disk to measure [default: the temporary folder]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -190,16 +190,16 @@ enum Part {
     Uploads,
     /// Gossip between two servers
     Gossip,
-    /// SKS in all of them
+    /// SKS in all parts
     Sks,
 }
 
-/// What generated certificates are like.
+/// Kinds of generated certificates.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
     /// About 1 KB, a twentieth of them RSA
     Small,
-    /// As in the keyring of a distribution: many third-party certifications
+    /// Many third-party certifications, as in the keyring of a distribution
     Ring,
     /// One user ID and one subkey each, nothing else
     Ed25519,

@@ -91,7 +91,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     stores.writable()?;
     let expires = args.expires.at(cx.now);
     if expires.is_some_and(|end| end <= cx.now) {
-        return Err(CliError::Usage("a certification cannot end before it begins".into()));
+        return Err(CliError::Usage(
+            "the expiry date of a certification must be in the future".into(),
+        ));
     }
     let says = Certification {
         local: args.local,

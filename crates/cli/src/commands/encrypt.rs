@@ -92,7 +92,7 @@ impl From<ProfileArg> for Profile {
     }
 }
 
-/// AEAD modes that are written.
+/// AEAD modes for encryption.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum AeadArg {
     /// The fastest
@@ -101,7 +101,7 @@ pub(crate) enum AeadArg {
     Ocb,
 }
 
-/// How to compress.
+/// Options of compression.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompressArgs {
     /// Compress with zip, zlib or bzip2 at a level from 1 to 9; `auto` compresses if a sample shrinks

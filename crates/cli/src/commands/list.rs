@@ -76,7 +76,7 @@ enum By {
     Changed,
 }
 
-/// How certificates are listed.
+/// Formats of a listing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Format {
     /// One line each

@@ -1,5 +1,5 @@
-//! Whose address it is that a user ID has: what an attacker writes into a user ID to be taken for somebody else,
-//! and what the real gpg makes of the same.
+//! The address of a user ID: user IDs that an attacker writes to be taken for somebody else,
+//! and the results of the real gpg for the same user IDs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,11 +10,11 @@ use talaria::cert::address::gnupg_name;
 
 use crate::program::Program;
 
-/// gpg on a home of its own.
+/// gpg with its own home directory.
 struct Gpg(String);
 
 impl Gpg {
-    /// `None` with a notice if there is no gpg that the tests know, or it makes no keys.
+    /// `None` with a notice if no gpg known to the tests is installed, or if it cannot make keys.
     fn with_keys(program: &Program, user_ids: &[&str]) -> Option<Self> {
         talaria_bench::peer("gpg")?;
         let home = program.path("gnupg");
@@ -32,7 +32,7 @@ impl Gpg {
         for fingerprint in gpg.fingerprints("") {
             gpg.run(&["--quick-add-key", &fingerprint, "cv25519", "encr"]);
         }
-        // gpg takes all of them for its user's own.
+        // gpg treats all of them as its user's own keys.
         let _ = fs::remove_file(home.join("trustdb.gpg"));
         Some(gpg)
     }
@@ -116,7 +116,7 @@ fn a_second_address_in_a_user_id_hides_no_conflict() {
         assert_eq!(ours(&program, search).len(), count, "{search}");
         assert_eq!(ours(&program, search), gpg.fingerprints(search), "{search}");
     }
-    // The first listing of gpg finds conflicts with certificates further up only.
+    // The first listing of gpg finds only conflicts with certificates listed before.
     gpg.lines(&["--trust-model", "tofu", "--list-keys"]);
     let theirs = first_use(&gpg.lines(&["--trust-model", "tofu", "--list-keys"]));
     assert_eq!(theirs.len(), 2);
@@ -127,7 +127,7 @@ fn a_second_address_in_a_user_id_hides_no_conflict() {
     assert_eq!(conflicts.matches("made on").count(), 2, "{conflicts}");
 }
 
-/// Each of these becomes `support@bank.example` where characters are mapped, folded or dropped.
+/// Each of these becomes `support@bank.example` if characters are mapped, folded or dropped.
 const LOOK_ALIKES: [&str; 6] = [
     "Bank <support@ban\u{212a}.example>",
     "Bank <support@ba\u{ad}nk.example>",
@@ -153,7 +153,7 @@ fn lookalike_characters_make_another_address_as_in_gpg() {
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");
         assert!(!program.path("out").exists());
     }
-    // Each is itself, and nobody has a conflict with another one.
+    // Each is its own address, so there is no conflict.
     for user_id in LOOK_ALIKES {
         let address = &user_id[user_id.find('<').unwrap()..];
         assert_eq!(ours(&program, address), gpg.fingerprints(address), "{address}");
@@ -168,7 +168,7 @@ fn lookalike_characters_make_another_address_as_in_gpg() {
     );
 }
 
-/// gpg compares octets here, and sees two people: stricter.
+/// gpg compares octets here and sees two addresses; talaria is stricter.
 #[test]
 fn unicode_and_punycode_domains_are_one_address_and_conflict() {
     let program = Program::new();
@@ -186,7 +186,7 @@ fn unicode_and_punycode_domains_are_one_address_and_conflict() {
     assert!(our_first_use(&program).values().all(|letter| letter == "q"));
     let conflicts = program.ok(&["tofu", "conflicts"]);
     assert_eq!(conflicts.lines().next(), Some("user@xn--bcher-kva.example"), "{conflicts}");
-    // What gpg recorded under one of the names comes over and goes back under that name.
+    // Decisions that gpg recorded under one form are imported and exported under that form.
     program.ok(&["tofu", "import", &format!("{}/tofu.db", gpg.0)]);
     let back = program.path("back.db");
     program.ok(&["tofu", "export", back.to_str().unwrap()]);
@@ -198,7 +198,7 @@ fn unicode_and_punycode_domains_are_one_address_and_conflict() {
     assert_eq!(names(back.to_str().unwrap()), names(&format!("{}/tofu.db", gpg.0)));
 }
 
-/// What gpg records user IDs under, of every kind that its rules tell apart.
+/// The addresses under which gpg records user IDs, with an example for each of gpg's rules.
 #[test]
 fn tofu_addresses_of_user_ids_equal_those_of_gpg() {
     let program = Program::new();
@@ -264,7 +264,7 @@ fn encryption_to_a_part_of_a_name_is_refused_with_candidates() {
         assert!(refused.contains(&format!("  {fingerprint} {user_id}")), "{refused}");
         assert!(!program.path("out").exists(), "{part}");
     }
-    // Nor does a part of a name choose whose certifications count, or what an address is bound to.
+    // A part of a name does not select a trust root or a binding either.
     for part in ["alice", "lice@evil.example"] {
         for command in [&["trust", "set", part, "full"][..], &["tofu", "policy", part, "good"]] {
             let refused = program.fails(command, 1);
@@ -288,7 +288,7 @@ fn encryption_to_a_part_of_a_name_is_refused_with_candidates() {
     }
 }
 
-/// A revoked user ID names nobody any more. gpg takes the certificate all the same.
+/// A revoked user ID selects no recipient. gpg uses the certificate nevertheless.
 #[test]
 fn encryption_to_a_revoked_address_is_refused() {
     let program = Program::new();
@@ -296,7 +296,7 @@ fn encryption_to_a_revoked_address_is_refused() {
     let fingerprint = gpg.fingerprints("").pop_first().unwrap();
     gpg.run(&["--quick-add-uid", &fingerprint, "Alice <alice@old.example>"]);
     gpg.run(&["--quick-revoke-uid", &fingerprint, "Alice <alice@old.example>"]);
-    // gpg dates the revocation of what was made in the same second one second ahead.
+    // gpg dates a revocation one second ahead if the user ID was made in the same second.
     std::thread::sleep(std::time::Duration::from_millis(2100));
     let _ = fs::remove_file(format!("{}/trustdb.gpg", gpg.0));
     program.ok(&["import", &gpg.0]);
@@ -310,7 +310,7 @@ fn encryption_to_a_revoked_address_is_refused() {
     program.ok(&["encrypt", "--to", "alice@bank.example", "-o", out, text]);
 }
 
-/// Mallory's own address is believed; that of Alice beside it is not, and the message is for Alice.
+/// Mallory's own address is valid, and Alice's address in the same certificate is not. The message is for Alice.
 #[test]
 fn the_validity_of_a_recipient_is_that_of_the_named_address() {
     let program = Program::new();

@@ -1,4 +1,4 @@
-//! `ARCHITECTURE.md` says who uses whom; the manifests must agree.
+//! The dependencies of crates in `ARCHITECTURE.md` must agree with the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Measurements with numbers so small that only their working is tested.
+//! Benchmarks with small numbers, which test only that they work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use talaria_bench::Table;
 use talaria_bench::keyserver::{self, KeyserverOptions, Part};
 use talaria_bench::trust::{self, TrustOptions};
 
-/// Runs all parts but those in `skip`, and looks at what was left in files.
+/// Runs all parts except those in `skip`, and checks the written files.
 fn measure(skip: &[Part], names: &[&str]) -> Vec<Table> {
     let folder = tempfile::Builder::new().prefix("b").tempdir().unwrap();
     let results = folder.path().join("results");
@@ -46,7 +46,7 @@ fn has_figures(csv: &Path) {
     assert!(std::fs::read_to_string(csv).unwrap().lines().count() > 1, "{}", csv.display());
 }
 
-/// What is not installed is left out.
+/// Programs that are not installed are skipped.
 #[test]
 fn bench_measures_builds_lookups_and_uploads_beside_sks() {
     let tables = measure(&[Part::Gossip], &["build", "tree", "uploads"]);
@@ -54,7 +54,7 @@ fn bench_measures_builds_lookups_and_uploads_beside_sks() {
     assert_eq!(tables.len(), if has_wrk { 4 } else { 3 });
 }
 
-/// Two SKS would take a minute.
+/// Two SKS servers would take a minute, so SKS is skipped.
 #[test]
 fn bench_measures_gossip() {
     use Part::{Builds, Queries, Sks, Trees, Uploads};

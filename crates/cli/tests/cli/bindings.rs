@@ -24,7 +24,7 @@ fn example(name: &str) -> PathBuf {
 /// A user with a key, a store, a keyring of gpg and a passphrase.
 struct User {
     program: Program,
-    /// A short path: gpg has sockets there.
+    /// The path is short because gpg has its sockets there.
     home: tempfile::TempDir,
     fingerprint: String,
 }
@@ -50,7 +50,7 @@ impl User {
         Self { program, home, fingerprint: cert.fingerprint().to_hex() }
     }
 
-    /// With the key in gpg's keyring.
+    /// The same with the key in gpg's keyring.
     fn with_gpg(self) -> Self {
         ok(self
             .command("gpg")
@@ -63,7 +63,7 @@ impl User {
         self.program.path(name)
     }
 
-    /// A program in the user's surroundings.
+    /// A program with the environment of the user.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         let talaria = Path::new(env!("CARGO_BIN_EXE_talaria")).parent().unwrap().to_owned();
@@ -80,7 +80,7 @@ impl User {
     }
 }
 
-/// Runs what must succeed and returns its output.
+/// Runs a command that must succeed, and returns its output.
 fn ok(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -137,7 +137,7 @@ fn the_c_examples_run() {
     assert!(run("records_talaria", &[PASSPHRASE]).ends_with("3 records kept\n"));
     compile("../crates/capi/tests/library.cpp", "library");
     run("library", &["alice.key", "alice.cert"]);
-    // And the header is one of C, too.
+    // The header is valid C as well.
     fs::write(user.path("header.c"), "#include <talaria.h>\n").unwrap();
     let mut command = user.command("cc");
     command.args(["-std=c99", "-pedantic", "-Wall", "-Werror", "-fsyntax-only", "header.c"]);
@@ -154,7 +154,7 @@ fn the_command_examples_run() {
     assert_eq!(run("shell/talaria.sh", &args), done);
 }
 
-/// Behind a line `<!-- NAME -->` of the page comes that file, in a block of code.
+/// In the page, the line `<!-- NAME -->` is followed by that file as a code block.
 /// After a change: `TALARIA_WRITE=1 cargo test -p talaria-cli bindings::page`.
 #[test]
 fn the_page_quotes_the_examples_exactly() {

@@ -1,7 +1,8 @@
-//! Keys on an OpenPGP card, by way of GnuPG's agent. A card is there only if the surroundings say so.
+//! Keys on an OpenPGP card, used through gpg-agent. These tests run only if the environment names a card.
 //!
-//! `TALARIA_TEST_CARD` names the GnuPG home of a card that is inserted, with a certificate whose keys that sign
-//! and decrypt are on it; `TALARIA_TEST_CARD_PIN` is its PIN. One of the three tries is used up and comes back.
+//! `TALARIA_TEST_CARD` is the GnuPG home for an inserted card, with a certificate whose keys for signing
+//! and decryption are on the card; `TALARIA_TEST_CARD_PIN` is its PIN. The tests use up one of the three tries, and
+//! the right PIN restores it.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -11,10 +12,10 @@ use crate::program::Program;
 
 const TEXT: &str = "attack at dawn\n";
 
-/// There is one card, and there may be several tests at a time.
+/// There is only one card, so tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A card, the name of the certificate on it, and what talaria is run on.
+/// A card, the name of its certificate, and a home for talaria.
 struct Card {
     program: Program,
     home: String,
@@ -23,7 +24,7 @@ struct Card {
 }
 
 impl Card {
-    /// The one that is there, if any, with its certificate in a store.
+    /// The inserted card, if any, with its certificate in a store.
     fn inserted() -> Option<Self> {
         let given = |name: &str| std::env::var(name).ok();
         let (Some(home), Some(pin)) = (given("TALARIA_TEST_CARD"), given("TALARIA_TEST_CARD_PIN"))
@@ -35,7 +36,7 @@ impl Card {
         let mut card = Self { program: Program::new(), home, name: String::new(), _turn: turn };
         fs::write(card.program.path("pin"), pin).unwrap();
         let listed = card.gpg_ok("--list-secret-keys --with-colons");
-        // The serial number of a card is in the field of its own.
+        // The serial number of a card has its own field.
         let mut on_card = listed.lines().skip_while(|line| {
             let fields: Vec<_> = line.split(':').collect();
             fields[0] != "sec" || fields.get(14).is_none_or(|serial| serial.len() != 32)
@@ -78,14 +79,14 @@ impl Card {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Wrong PINs that the card takes before it takes none.
+    /// The number of remaining tries for the PIN.
     fn tries_left(&self) -> u32 {
         let status = self.gpg_ok("--card-status --with-colons");
         let tries = status.lines().find_map(|line| line.strip_prefix("pinretry:")).unwrap();
         tries.split(':').next().unwrap().parse().unwrap()
     }
 
-    /// Makes the card want its PIN.
+    /// Makes the card ask for its PIN again.
     fn forget(&self) {
         let mut command = Command::new("gpg-connect-agent");
         command.args(["SCD RESET", "/bye"]).env("GNUPGHOME", &self.home);
@@ -120,7 +121,7 @@ fn several_wrong_pins_use_up_one_try() {
     let output = card.talaria(&format!("{sign} wrong --passphrase-file wrong-too"));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("the number of tries that are left"), "{said}");
+    assert!(said.contains("the number of remaining tries"), "{said}");
     assert_eq!(card.tries_left(), 2);
     card.talaria_ok(&format!("{sign} pin"));
     assert_eq!(card.tries_left(), 3);

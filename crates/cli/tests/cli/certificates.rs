@@ -1,4 +1,4 @@
-//! What a user types and gets, on the real program.
+//! Commands and their output, with the real program.
 
 use std::fs;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ fn import_reports_per_file_and_a_bad_file_does_not_stop_the_rest() {
     assert!(out.contains("good.pgp (keyring): 4 read, 4 new, 0 updated, 0 unchanged, 0 rejected"));
     assert!(out.contains("(armored keyring): 3 read, 2 new, 0 updated, 1 unchanged, 0 rejected"));
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(err.contains("bad.txt: no OpenPGP data in it"), "{err}");
+    assert!(err.contains("bad.txt: no OpenPGP data found"), "{err}");
     assert!(err.contains("total: 7 read, 6 new"), "{err}");
     let again = json(&program.ok(&["--json", "import", good.to_str().unwrap()]));
     assert_eq!((&again[0]["unchanged"], &again[0]["kind"]), (&4.into(), &"keyring".into()));
@@ -174,7 +174,7 @@ fn dumps_directories_and_builds_keep_every_certificate() {
     assert!(report.contains("25 certificates"), "{report}");
     assert_eq!(built.contents(), program.contents());
     let again = built.fails(&["build", dump.to_str().unwrap()], 5);
-    assert!(again.contains("it exists already"), "{again}");
+    assert!(again.contains("it already exists"), "{again}");
     let copied = Program::new();
     copied.ok(&["import", certd.to_str().unwrap()]);
     assert_eq!(copied.contents(), program.contents());

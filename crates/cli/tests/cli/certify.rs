@@ -1,4 +1,4 @@
-//! Certifying the user IDs of others, with what an attacker would have certified, and `gpg` beside it.
+//! Certifying the user IDs of others: attempts of attackers, and comparisons with `gpg`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::keys::{DAY, THEN, User, has_gpg};
 use crate::program::Serving;
 
-/// Alice with a key that is her own, in whose store the certificates of others are.
+/// Alice with her own key, and a store with the certificates of others.
 struct Alice {
     user: User,
     fingerprint: String,
@@ -20,7 +20,7 @@ impl Alice {
         Self { user, fingerprint }
     }
 
-    /// Makes somebody else with a key for NAME@example.org, and imports the certificate.
+    /// Makes another user with a key for NAME@example.org, and imports the certificate.
     fn meet(&self, name: &str) -> (User, String) {
         let other = User::new();
         let fingerprint = other.generate(name, "--no-passphrase");
@@ -28,7 +28,7 @@ impl Alice {
         (other, fingerprint)
     }
 
-    /// Imports what somebody else has.
+    /// Imports the certificate of another user again.
     fn update(&self, other: &User) {
         other.ok_at(
             THEN,
@@ -45,12 +45,12 @@ impl Alice {
         self.user.fails_at(THEN + DAY, &format!("certify {words}"), status)
     }
 
-    /// What `certify` says in JSON.
+    /// The JSON report of `certify`.
     fn report(&self, words: &str) -> Value {
         serde_json::from_str(&self.certify(&format!("{words} --json"))).unwrap()
     }
 
-    /// The user IDs of a certificate that are believed.
+    /// The valid user IDs of a certificate.
     fn believed(&self, fingerprint: &str) -> Vec<String> {
         let listed = self
             .user
@@ -83,13 +83,13 @@ fn encrypt_warns_until_the_certificate_is_certified() {
     assert!(after.status.success() && after.stderr.is_empty(), "{after:?}");
     alice.user.ok(&format!("{encrypt} --trusted-only"));
     assert_eq!(alice.believed(&fingerprint), ["bob@example.org"]);
-    // Said once is said.
+    // The same certification is not made twice.
     let again = alice.report(&fingerprint);
     assert_eq!(again["user_ids"][0]["before"], true, "{again}");
     alice.user.program.assert_clean();
 }
 
-/// The holder of a certificate writes what he likes into it, also the address of the bank.
+/// The owner of a certificate can add any user ID, for example the address of a bank.
 #[test]
 fn an_address_certifies_no_other_user_id_of_the_certificate() {
     let alice = Alice::new();
@@ -121,7 +121,7 @@ fn an_address_certifies_no_other_user_id_of_the_certificate() {
     assert!(!alice.believed(&fingerprint).iter().any(|id| id.contains("bank")));
 }
 
-/// Anybody can append a user ID to the certificate of somebody else on its way.
+/// Anybody who transmits a certificate can append a user ID to it.
 #[test]
 fn a_user_id_that_its_holder_did_not_sign_is_never_certified() {
     let alice = Alice::new();
@@ -172,7 +172,7 @@ fn certify_refuses_a_part_of_a_name_and_shows_candidates() {
     assert_eq!(alice.believed(&fingerprint), ["bob@example.org"]);
 }
 
-/// Whoever imports what comes by mail has the certificate of the attacker in the store as well.
+/// A user who imports certificates from mails also has the attacker's certificate in the store.
 #[test]
 fn certify_refuses_an_address_of_two_certificates() {
     let alice = Alice::new();
@@ -183,7 +183,7 @@ fn certify_refuses_an_address_of_two_certificates() {
     assert!(alice.believed(&right).is_empty() && alice.believed(&wrong).is_empty());
     alice.certify(&right);
     assert_eq!(alice.believed(&right), ["bob@example.org"]);
-    // One that is revoked is out of the question.
+    // A revoked certificate is not a candidate.
     evil.ok_at(THEN + 1, "key revoke --yes bob");
     alice.update(&evil);
     alice.certify("bob@example.org");
@@ -237,7 +237,7 @@ fn a_key_without_the_certify_flag_certifies_nothing() {
     assert!(alice.believed(&fingerprint).is_empty());
 }
 
-/// One whom Alice lets certify others makes them believed, one whom she has only certified does not.
+/// Certifications by a trusted introducer count; certifications by a certified user do not.
 #[test]
 fn only_trusted_introducers_confirm_identities() {
     for (words, is_believed) in [("", false), ("--depth 1", true), ("--depth 1 --amount 60", false)]
@@ -275,7 +275,7 @@ fn a_certification_expires_on_its_date() {
     let encrypt = "encrypt plain --to bob@example.org -o m --overwrite --trusted-only";
     alice.user.ok_at(THEN + 5 * DAY, encrypt);
     alice.user.fails_at(THEN + 12 * DAY, encrypt, 1);
-    // What is said anew counts, for longer or for shorter.
+    // A newer certification replaces the older one, with a longer or a shorter validity.
     alice.certify(&format!("{fingerprint} --expires never"));
     alice.user.ok_at(THEN + 12 * DAY, encrypt);
     alice.certify(&format!("{fingerprint} --expires 3d"));
@@ -316,14 +316,14 @@ fn a_local_certification_counts_here_and_is_never_exported() {
             own.stdout
         })
         .unwrap();
-        // gpg takes local ones only if it is told to, and does not export them either.
+        // gpg imports local certifications only with an option, and does not export them either.
         alice.user.gpg_ok("--import-options import-local-sigs --import all");
         let listed = alice.user.gpg_ok(&format!("--with-colons --check-sigs {fingerprint}"));
         let listed = String::from_utf8(listed).unwrap();
         let local = |line: &&str| line.contains(&alice.fingerprint[24..]) && line.contains(":10l:");
         assert!(listed.lines().find(local).unwrap().starts_with("sig:!:"), "{listed}");
     }
-    // A keyserver on the store gives out what may leave it.
+    // A keyserver on the store serves no local certifications.
     let server = Serving::start(&alice.user.program, &[]);
     let got = |user: &User| {
         let path = format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}");
@@ -371,7 +371,7 @@ fn gpg_accepts_certifications_and_computes_the_same_validity() {
     }
 }
 
-/// A key of version 6 certifies, and is certified, as one of version 4.
+/// Version 6 keys certify and are certified like version 4 keys.
 #[test]
 fn version_6_keys_certify_and_are_certified() {
     let alice = User::new();
@@ -384,7 +384,7 @@ fn version_6_keys_certify_and_are_certified() {
     alice.ok_at(THEN + DAY, "encrypt plain --to bob@example.org -o m --overwrite --trusted-only");
 }
 
-/// The records of `--with-colons` that are the same in both programs: those of keys, user IDs, fingerprints.
+/// The records of `--with-colons` that both programs print equally: keys, user IDs and fingerprints.
 fn records(listing: &str) -> Vec<String> {
     let wanted = ["pub:", "sub:", "uid:", "fpr:"];
     let mut records: Vec<String> = listing
@@ -392,7 +392,7 @@ fn records(listing: &str) -> Vec<String> {
         .filter(|line| wanted.iter().any(|kind| line.starts_with(kind)))
         .map(|line| {
             let mut fields: Vec<&str> = line.split(':').collect();
-            // Validity and ownertrust follow from who is trusted where; one says only where it can be bad.
+            // Validity and owner trust depend on the trust settings of each program; only bad validity is compared.
             if !matches!(fields[1], "r" | "e") {
                 fields[1] = "";
             }
@@ -447,7 +447,7 @@ fn gpg_lists_changed_keys_like_talaria() {
                 .find(|line| line.starts_with("sub:") && line.contains(&subkey[24..]));
             assert_eq!(listed.unwrap().starts_with("sub:r:"), is_revoked, "{theirs}");
         }
-        // The new ones are used, and everybody agrees.
+        // Both programs use the new subkeys and user IDs.
         user.ok("sign plain -o s --overwrite --passphrase-file pw");
         let status = user.gpg_ok("--status-fd 1 --verify s plain");
         assert!(String::from_utf8(status).unwrap().contains(&format!("VALIDSIG {signing}")));
@@ -497,7 +497,7 @@ fn a_revoked_subkey_is_unused_and_the_others_still_work() {
         assert!(err.contains("has no subkey"), "{err}");
         user.fails_at(THEN, &format!("key revoke --yes alice --subkey {}", "0".repeat(40)), 1);
         user.ok_at(THEN, "encrypt plain --to alice@example.org -o old --overwrite");
-        // To a file it changes nothing, and the file puts it into force.
+        // A revocation written to a file changes nothing until the file is imported.
         let revoke = format!("key revoke --yes alice --subkey {encryption} --reason superseded");
         user.ok_at(THEN + DAY, &format!("{revoke} -o revocation --overwrite"));
         user.ok_at(THEN + DAY, "encrypt plain --to alice@example.org -o m --overwrite");
@@ -538,7 +538,7 @@ fn a_new_user_id_becomes_primary_only_with_the_option() {
         assert_eq!(first(THEN + 4), ("alice@example.com".to_owned(), 3));
         let err = user.fails_at(THEN + 5, "key add-user-id alice alice@example.net", 3);
         assert!(err.contains("already"), "{err}");
-        // One that was revoked comes back.
+        // A revoked user ID can be added again.
         user.ok_at(THEN + 6, "key revoke --yes alice --user-id alice@example.net");
         let revoked = "[ revoked ] alice@example.net";
         assert!(user.ok_at(THEN + 7, "list").contains(revoked));

@@ -1,8 +1,8 @@
-//! `kill -9` at random moments: what was reported is there, nothing is half there, and the next
-//! command finds a sound store.
+//! `kill -9` at random moments: reported changes are complete, no change is partial, and the next
+//! command finds an intact store.
 //!
-//! `TALARIA_KILLS` sets how many processes are killed in all (default 200), `TALARIA_SEED` when;
-//! the seed is printed.
+//! `TALARIA_KILLS` is the total number of killed processes (default 200), and `TALARIA_SEED` the random seed;
+//! tests print their seed.
 
 use std::path::Path;
 use std::thread;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::program::{Contents, Program, corpus, half, joined};
 use talaria::cert::Cert;
 
-/// Kills of one test: a share, in hundredths, of all.
+/// The number of kills of one test: a share of the total in percent.
 fn kills(share: u32) -> u32 {
     let all = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
     (all.unwrap_or(200) * share).div_ceil(100)
 }
 
-/// Moments at which to kill.
+/// Random moments for kills.
 struct Moments(u64);
 
 impl Moments {
@@ -32,7 +32,7 @@ impl Moments {
         Self(seed)
     }
 
-    /// A number below one.
+    /// A random number from 0 up to 1.
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -41,15 +41,15 @@ impl Moments {
     }
 }
 
-/// What became of a command that was to be killed.
+/// The outcome of a command that the test tried to kill.
 struct Victim {
-    /// It had not ended by itself.
+    /// The command was killed before it ended.
     killed: bool,
-    /// What it had printed.
+    /// Its output until then.
     reported: String,
 }
 
-/// Starts a command and kills it somewhere in the time that it takes, `usual`, or shortly after.
+/// Starts a command and kills it at a random moment within its usual duration or shortly after.
 fn kill(program: &Program, args: &[&str], usual: Duration, moments: &mut Moments) -> Victim {
     let mut child = program.command(args).spawn().unwrap();
     thread::sleep(usual.mul_f64(1.1 * moments.next()));
@@ -60,7 +60,7 @@ fn kill(program: &Program, args: &[&str], usual: Duration, moments: &mut Moments
     Victim { killed, reported: String::from_utf8(output.stdout).unwrap() }
 }
 
-/// How long a command takes that is left alone.
+/// The duration of a command that is not killed.
 fn time(program: &Program, args: &[&str]) -> Duration {
     let started = Instant::now();
     program.ok(args);
@@ -71,9 +71,9 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Kills commands until `wanted` were killed. `next` gives the command and what is in the store
-/// after it; it may change the store before. After a kill the store must hold what it held before
-/// or, and that in any case if something was reported, what it is to hold after.
+/// Kills commands until `wanted` were killed. `next` returns the command and the content of the store
+/// after it, and may change the store first. After a kill, the store must have its earlier content
+/// or the new one. If the command reported its result, the store must have the new content.
 fn storm(
     wanted: u32,
     program: &Program,
@@ -88,7 +88,7 @@ fn storm(
         let before = program.contents();
         let started = Instant::now();
         let victim = kill(program, &args, usual, &mut moments);
-        // Follows how fast the machine is just now.
+        // Adapts to the current speed of the machine.
         usual = if victim.killed { usual.mul_f64(1.02) } else { (usual + started.elapsed()) / 2 };
         program.assert_clean();
         let found = program.contents();
@@ -108,7 +108,7 @@ fn a_killed_import_is_atomic_and_keeps_earlier_imports() {
     let program = Program::new();
     let all = corpus(120);
     program.ok(&["import", text(&program.ring("first.pgp", &all[..1]))]);
-    // New ones first, and then the other half of their signatures.
+    // New certificates first, then the other half of their signatures.
     let mut batches: Vec<(String, Vec<Cert>)> = Vec::new();
     for odd in 0..2 {
         for (number, part) in all.chunks(6).enumerate() {
@@ -149,7 +149,7 @@ fn a_killed_first_import_can_be_repeated() {
         killed += u32::from(victim.killed);
         let expected = joined(Contents::new(), &all);
         if victim.killed && victim.reported.is_empty() {
-            // Whatever is there, there is no certificate in it, or all are.
+            // If there is a store, it has no certificates or all of them.
             let output = program.run(&["check"]);
             empty += u32::from(!output.status.success());
             let said = String::from_utf8_lossy(&output.stderr);
@@ -192,7 +192,7 @@ fn a_killed_compact_changes_nothing() {
     let mut round = 0;
     storm(kills(20), &program, |program| {
         let contents = program.contents();
-        // There is always something to give back.
+        // There is always free space to return.
         round += 1;
         let some = contents.keys().nth(round % contents.len()).unwrap().to_string();
         program.ok(&["delete", &some]);
@@ -213,7 +213,7 @@ fn a_killed_build_can_be_repeated_and_is_complete() {
         let dumps = program.path("dumps");
         std::fs::create_dir(&dumps).unwrap();
         for (number, part) in all.chunks(30).enumerate() {
-            // Some come twice, with other signatures.
+            // Some certificates come twice, with different signatures.
             let certs = [half(part, 0), half(&part[..10], 1)].concat();
             program.ring(&format!("dumps/dump-{number}.pgp"), &certs);
         }
@@ -226,7 +226,7 @@ fn a_killed_build_can_be_repeated_and_is_complete() {
             std::fs::remove_file(program.store()).unwrap();
             time
         });
-        // Each attempt gets further than the one before, and none of them makes a store in part.
+        // Each attempt gets further than the one before, and none leaves a partial store.
         for _ in 0..20 {
             let victim = kill(&program, &args, usual, &mut moments);
             killed += u32::from(victim.killed);

@@ -1,4 +1,4 @@
-//! The documentation as a whole: links lead somewhere, and every page is reached from the README.
+//! The documentation as a whole: links have targets, and every page can be reached from the README.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn pages(folder: &Path, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The targets of links and pictures in a page that are files, with the part behind `#`.
+/// The files to which links and pictures of a page lead, with the part after `#`.
 fn links(text: &str) -> Vec<(String, Option<String>)> {
     let mut code = false;
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ fn links(text: &str) -> Vec<(String, Option<String>)> {
     found
 }
 
-/// The names by which GitHub links to the headings of a page.
+/// The anchors that GitHub gives to the headings of a page.
 fn anchors(text: &str) -> Vec<String> {
     let heading = |line: &str| {
         let title = line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?;

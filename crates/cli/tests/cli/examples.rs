@@ -1,12 +1,12 @@
-//! The examples in the help of every command are run as they stand, by a shell, each in a fresh copy of a folder with
-//! the files and keys that they speak of.
+//! A shell runs the examples in the help of every command unchanged, each in a fresh copy of a folder with
+//! the files and keys that they use.
 
 use std::fs;
 use std::process::Command;
 
 use crate::program::{Home, Program, Serving, corpus, prepared};
 
-/// The fingerprint that the examples have for any certificate.
+/// The placeholder fingerprint in the examples.
 const ANY: &str = "0123456789ABCDEF0123456789ABCDEF01234567";
 
 /// The commands and their examples, from the help.
@@ -52,7 +52,7 @@ fn every_example_of_the_help_works() {
     many.ring("many.pgp", &corpus(60));
     let server = Program::new();
     server.ok(&["import", &alice.0.join("keyring.gpg").display().to_string()]);
-    // It talks to those alone whom it knows.
+    // The server gossips only with its configured peers.
     server.ok(&["peer", "add", "127.0.0.1:11370"]);
     let server = Serving::start(&server, &["--gossip", "127.0.0.1:0"]);
     let gossip = server.gossip.unwrap().to_string();
@@ -69,7 +69,7 @@ fn every_example_of_the_help_works() {
             let copied = Command::new("cp").arg("-a").arg(&alice.0).arg(&copy).status().unwrap();
             assert!(copied.success());
             let home = Home(copy.clone());
-            // What is elsewhere in the world is on this machine here.
+            // Servers on the internet are replaced by servers on this machine.
             let mut run = line
                 .replace(ANY, &bob)
                 .replace("hkps://keys.openpgp.org", &server.keyserver())
@@ -82,14 +82,14 @@ fn every_example_of_the_help_works() {
             }
             let mut wanted = 0;
             if line.starts_with("talaria serve") && !line.contains("--show-config") {
-                // It serves until it is told to stop, at a port that is free.
+                // The server runs until it gets a signal, on a free port.
                 let listen =
                     if line.contains("--listen") { "" } else { " --listen 127.0.0.1:11371" };
                 run = format!("timeout --signal TERM 2 {run}{listen}").replace(":11371", ":0");
                 wanted = 124;
             }
             if line == "talaria key generate \"Carol <carol@example.org>\"" {
-                // There is no terminal to ask on.
+                // There is no terminal for the question.
                 run.push_str(" --passphrase-file passphrase.txt");
             }
             if line.starts_with("talaria tune") {
@@ -123,7 +123,7 @@ fn every_example_of_the_help_works() {
 fn the_first_examples_do_what_their_text_says() {
     let root = tempfile::tempdir().unwrap();
     let alice = prepared(root.path());
-    // The results of the three that people will try first.
+    // The results of the three examples that people will try first.
     alice.sh("talaria encrypt -r bob@example.net letter.txt -o for-bob.pgp");
     fs::copy(alice.0.join("for-bob.pgp"), root.path().join("b/for-bob.pgp")).unwrap();
     let read = Home(root.path().join("b")).sh("talaria decrypt for-bob.pgp");

@@ -40,13 +40,13 @@ fn release() -> &'static str {
 
 /// A listing by talaria. Not every user ID is UTF-8.
 fn list(program: &Program, args: &[&str]) -> String {
-    // As the installed gpg writes it.
+    // In the form of the installed gpg.
     let output = program.run(&[&["list", "--with-colons", "--gnupg", release()], args].concat());
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The records of a listing that do not depend on the place a certificate is kept in, sorted.
+/// The sorted records of a listing that do not depend on where a certificate is stored.
 fn records(listing: &str) -> Vec<String> {
     let mut records: Vec<String> = listing
         .lines()
@@ -61,8 +61,8 @@ fn records(listing: &str) -> Vec<String> {
     records
 }
 
-/// gpg drops older binding signatures of subkeys when it imports, so what it makes of our export is held
-/// against what it makes of the original.
+/// gpg drops older binding signatures of subkeys during an import. So the test compares gpg's listing of our export
+/// with gpg's listing of the original.
 #[test]
 fn gpg_imports_an_export_like_the_original() {
     let program = Program::new();
@@ -76,7 +76,7 @@ fn gpg_imports_an_export_like_the_original() {
     let theirs = records(&gpg(&original, &["--with-colons", "--list-sigs"]));
     assert!(theirs.len() > 5000, "{}", theirs.len());
     assert_eq!(records(&gpg(&exported, &["--with-colons", "--list-sigs"])), theirs);
-    // And back: all that gpg has, from its keybox, its home and its own export.
+    // And back: all certificates of gpg, from its keybox, its home directory and its export.
     let export = program.path("gpg-export.asc");
     fs::write(&export, gpg(&exported, &["--armor", "--export"])).unwrap();
     let keybox = format!("{exported}/pubring.kbx");
@@ -97,13 +97,13 @@ fn gpg_reads_an_exported_home_directory() {
     assert_eq!(records(&list(&program, &[])), theirs);
 }
 
-/// The keyring of old has trust packets between the others, which are no part of a certificate.
+/// The old keyring format has trust packets, which are not part of a certificate.
 #[test]
 fn import_reads_a_keyring_with_trust_packets() {
     let program = Program::new();
     let Some(home) = home(&program, "gnupg") else { return };
     let ring = format!("{home}/pubring.gpg");
-    // gpg stays with the old format where it finds a file of it.
+    // gpg keeps the old format if there is a file in it.
     fs::write(&ring, "").unwrap();
     gpg(&home, &["--import-options", "fast-import", "--import", RING]);
     let bytes = fs::read(&ring).unwrap();
@@ -117,7 +117,7 @@ fn import_reads_a_keyring_with_trust_packets() {
     assert_eq!(copy.contents(), program.contents());
 }
 
-/// gpg writes one beside every key it makes, for the day on which the key is lost.
+/// gpg writes a revocation certificate beside every new key.
 #[test]
 fn import_merges_a_bare_revocation_into_its_certificate() {
     let program = Program::new();
@@ -135,7 +135,7 @@ fn import_merges_a_bare_revocation_into_its_certificate() {
         return;
     };
     let _ = Command::new("gpgconf").args(["--homedir", &home, "--kill", "all"]).output();
-    // A colon keeps it from being imported by mistake.
+    // A colon prevents an accidental import.
     let text = fs::read_to_string(file.path()).unwrap().replace(":-----BEGIN", "-----BEGIN");
     let revocation = program.path("revocation.asc");
     fs::write(&revocation, text).unwrap();
@@ -145,7 +145,7 @@ fn import_merges_a_bare_revocation_into_its_certificate() {
     assert_eq!(output.status.code(), Some(3));
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        err.contains("a revocation by") && err.contains("no certificate that made it"),
+        err.contains("a revocation by") && err.contains("certificate is not in the store"),
         "{err}"
     );
     program.ok(&["import", &home]);

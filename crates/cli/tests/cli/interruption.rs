@@ -1,4 +1,4 @@
-//! Work on messages that is interrupted: nothing is left of it, and what was there stays.
+//! Interrupted work on messages leaves no partial files and keeps existing ones.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use crate::program::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What is said of it, without anything of a progress display.
+/// The expected message, without any part of a progress display.
 const SAID: &str = "talaria: interrupted\n  No file was written. What went to standard output is not \
                     complete.\n";
-/// Octets of a document: more than all buffers on the way hold.
+/// The size of a document in bytes: more than all buffers together.
 const DOCUMENT_BYTES: usize = 20 << 20;
-/// A command that does not come as far as it should is a failure.
+/// The time limit for a command to reach the expected point.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A program with a key, a passphrase, a document, and what encrypts or signs that.
+/// A program with a key, a passphrase, a document, and encrypted and signed forms of the document.
 fn site() -> Program {
     let program = Program::new();
     fs::create_dir(program.path("out")).unwrap();
@@ -38,7 +38,7 @@ fn site() -> Program {
     program
 }
 
-/// The commands, with what they read.
+/// The commands with their inputs.
 const COMMANDS: [(&[&str], &str); 8] = [
     (&["encrypt", "--symmetric", "--passphrase-file", "pw"], "document"),
     (&["encrypt", "--to", "alice@example.org", "--sign-with", "alice", "--armor"], "document"),
@@ -67,7 +67,7 @@ fn written(child: &Child, out: &Path) -> u64 {
     unfinished.filter_map(|path| path.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
-/// Feeds a child the first half of a file, and waits until it has written some of what that makes. Returns the
+/// Feeds a child the first half of a file, and waits until it has written some output. Returns the
 /// rest.
 fn half_way(child: &mut Child, input: &Path, out: &Path) -> Vec<u8> {
     let mut rest = fs::read(input).unwrap();
@@ -82,9 +82,9 @@ fn half_way(child: &mut Child, input: &Path, out: &Path) -> Vec<u8> {
     later
 }
 
-/// Interrupts a child and waits for it; what it said.
+/// Interrupts a child, waits for it, and returns its standard error.
 fn interrupt(mut child: Child, signal: Signal) -> String {
-    // Its input stays open: it is the signal that ends it.
+    // Its input stays open, so the signal ends it.
     let input = child.stdin.take();
     kill_process(Pid::from_child(&child), signal).unwrap();
     let begun = Instant::now();
@@ -102,7 +102,7 @@ fn interrupt(mut child: Child, signal: Signal) -> String {
     said
 }
 
-/// Whether these tests were started to go on without a terminal, as by nohup; what they start goes on, too.
+/// Whether the tests ignore hangups, for example under nohup; their child processes then ignore them, too.
 fn ignores_hangup() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
@@ -138,7 +138,7 @@ fn an_interrupt_during_work_leaves_no_files() {
         half_way(&mut child, &program.path("document"), &out);
         let mut pipe = child.stdin.take().unwrap();
         thread::scope(|scope| {
-            // Until nobody reads any more.
+            // Until the reader is gone.
             scope.spawn(|| while pipe.write_all(&part).is_ok() {});
             thread::sleep(Duration::from_millis(50));
             assert_eq!(interrupt(child, Signal::INT), SAID, "{args:?}");
@@ -224,7 +224,7 @@ fn commands_that_write_no_file_can_be_interrupted() {
     let program = site();
     for (args, input) in [(&["inspect"][..], "aead"), (&["verify"], "signed"), (&["sign"], "part")]
     {
-        // Before anything has come, and in the middle.
+        // Before the first input, and in the middle.
         for bytes in [0, 100_000] {
             let mut command = program.command(args);
             let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -237,7 +237,7 @@ fn commands_that_write_no_file_can_be_interrupted() {
     }
 }
 
-/// Runs a command on a terminal of its own, and types `keys` when it asks. What is shown, and the exit status.
+/// Runs a command on its own terminal, and types `keys` at its prompt. Returns the output and the exit status.
 fn on_terminal(program: &Program, args: &str, keys: &[u8]) -> (String, Option<i32>) {
     let talaria = env!("CARGO_BIN_EXE_talaria");
     let mut command = Command::new("script");
@@ -251,7 +251,7 @@ fn on_terminal(program: &Program, args: &str, keys: &[u8]) -> (String, Option<i3
     while !shown.ends_with(b": ") && stdout.read(&mut octet).unwrap() == 1 {
         shown.push(octet[0]);
     }
-    // Long enough for what would be drawn over the question.
+    // Long enough for progress to appear over the prompt.
     thread::sleep(Duration::from_millis(600));
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(keys).unwrap();

@@ -8,13 +8,13 @@ use std::process::{Command, Output, Stdio};
 
 use crate::program::Program;
 
-/// What most keys here are locked with.
+/// The passphrase of most keys here.
 const PASSPHRASE: &str = "correct horse";
-/// When most keys here are made, in seconds since 1970.
+/// The creation time of most keys here, in seconds since 1970.
 pub(crate) const THEN: u32 = 1_750_000_000;
 pub(crate) const DAY: u32 = 86400;
 
-/// The program with a key store and a home of GnuPG of its own.
+/// The program with its own key store and GnuPG home.
 pub(crate) struct User {
     pub(crate) program: Program,
 }
@@ -47,7 +47,7 @@ impl User {
         self.path(name)
     }
 
-    /// Runs talaria in the folder of the user, with these words.
+    /// Runs talaria in the folder of the user, with these arguments.
     pub(crate) fn run(&self, words: &str) -> Output {
         self.run_with(&words.split(' ').collect::<Vec<_>>(), b"")
     }
@@ -57,24 +57,24 @@ impl User {
         command.current_dir(self.program.path(""));
         command.env("GNUPGHOME", self.gnupg()).env_remove("GPG_TTY").stdin(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // Not all commands read it.
+        // Not all commands read their input.
         let _ = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()
     }
 
-    /// Runs what must succeed and returns its output.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn ok(&self, words: &str) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The same at a time of its own.
+    /// The same at the given time.
     pub(crate) fn ok_at(&self, time: u32, words: &str) -> String {
         self.ok(&format!("--faked-time {time} {words}"))
     }
 
-    /// Runs what must fail with this exit status and returns what it said.
+    /// Runs a command that must fail with this exit status, and returns its standard error.
     pub(crate) fn fails(&self, words: &str, status: i32) -> String {
         let output = self.run(words);
         assert_eq!(output.status.code(), Some(status), "{words}: {output:?}");
@@ -112,7 +112,7 @@ impl User {
 }
 
 impl Drop for User {
-    /// Ends the agent, if one was started in the home of the user.
+    /// Stops the agent that was started in the home of the user, if any.
     fn drop(&mut self) {
         let mut command = Command::new("gpgconf");
         command.args(["--kill", "all"]).env("GNUPGHOME", self.gnupg());
@@ -178,7 +178,7 @@ fn key_files_are_private_and_no_temporary_files_remain() {
     assert!(err.contains("keys can be read by others (mode 0755)"), "{err}");
     readable(&user.keys(), 0o700);
     user.ok("key list");
-    // Cut off, or under the name of another key.
+    // A truncated key file, and a key file with the name of another key.
     let bytes = fs::read(user.file_of(&fingerprint)).unwrap();
     fs::write(user.file_of(&fingerprint), &bytes[..30]).unwrap();
     assert!(user.fails("key list", 4).contains("is damaged"));
@@ -293,7 +293,7 @@ fn encrypt_refuses_an_expired_key_until_its_expiry_is_extended() {
         user.ok_at(THEN + 9 * DAY, encrypt);
         user.fails_at(THEN + 11 * DAY, encrypt, 1);
         user.fails_at(THEN + 11 * DAY, sign, 1);
-        // Also when it is over already.
+        // An expired key can be extended, too.
         user.ok_at(THEN + 12 * DAY, "key expire alice 10d --passphrase-file pw");
         user.ok_at(THEN + 13 * DAY, encrypt);
         user.ok_at(THEN + 13 * DAY, sign);
@@ -305,7 +305,7 @@ fn encrypt_refuses_an_expired_key_until_its_expiry_is_extended() {
         user.fails_at(THEN + 26 * DAY, encrypt, 1);
         user.ok_at(THEN + 26 * DAY, "decrypt message --passphrase-file pw");
         assert!(user.ok_at(THEN + 26 * DAY, "key list").contains("[expired"));
-        // Twice in one second the last one counts.
+        // Of two changes within one second, the last one counts.
         user.ok_at(THEN + 27 * DAY, "key expire alice never --passphrase-file pw");
         user.ok_at(THEN + 27 * DAY, "key expire alice 30d --passphrase-file pw");
         user.ok_at(THEN + 28 * DAY, encrypt);
@@ -313,7 +313,7 @@ fn encrypt_refuses_an_expired_key_until_its_expiry_is_extended() {
     }
     let user = User::new();
     let err = user.fails("key generate alice --no-passphrase --expires 2001-01-01", 2);
-    assert!(err.contains("before it begins"), "{err}");
+    assert!(err.contains("must be after its creation date"), "{err}");
     user.generate("alice", "--no-passphrase");
     let err = user.fails_at(THEN, "key expire alice 2001-01-01", 3);
     assert!(err.contains("cannot change the key"), "{err}");
@@ -330,7 +330,7 @@ fn a_revoked_key_is_unused_but_decrypts_old_messages() {
         user.ok_at(THEN, encrypt);
         let later = THEN + DAY;
         user.fails_at(later, "key revoke --yes alice --passphrase-file other-pw", 1);
-        // Into a file it changes nothing.
+        // A revocation written to a file changes nothing.
         user.ok_at(
             later,
             "key revoke --yes alice --passphrase-file pw --reason retired -o revocation --overwrite",
@@ -359,7 +359,7 @@ fn importing_an_old_revocation_revokes_the_key() {
     let report = user.ok_at(THEN + DAY, "import revocation");
     assert!(report.contains("1 updated"), "{report}");
     user.fails_at(THEN + DAY, "encrypt plain --to alice@example.org -o message --overwrite", 1);
-    // The key store does not have it, but what signs looks into the store as well.
+    // The key store does not have the revocation, but signing also reads the certificate store.
     let err = user.fails_at(
         THEN + DAY,
         "sign plain --with alice --passphrase-file pw -o s --overwrite",
@@ -387,7 +387,7 @@ fn a_user_id_can_be_revoked_alone() {
     };
     assert_eq!((validity("alice"), validity("bob")), ("valid".to_owned(), "revoked".to_owned()));
     user.ok_at(later, "encrypt plain --to alice@example.org -o message --overwrite");
-    // It stays so when the end of the key is moved.
+    // The user ID stays revoked when the expiry date of the key changes.
     user.ok_at(later + DAY, "key expire alice 10d");
     assert_eq!(user.ok_at(later + DAY, "list").matches("[ revoked ]").count(), 1);
 }
@@ -411,7 +411,7 @@ fn concurrent_changes_of_a_key_are_all_kept() {
     user.program.assert_clean();
 }
 
-/// What was learnt from elsewhere comes along when a key is changed.
+/// Changing a key keeps the parts of its certificate that only the store has.
 #[test]
 fn a_change_includes_user_ids_that_only_the_store_has() {
     if !has_gpg() {
@@ -459,12 +459,12 @@ fn key_export_and_import_lose_no_secrets() {
     assert!(other.ok("key import key.asc").starts_with("unchanged: "));
     let files = |user: &User| fs::read(user.file_of(&fingerprint)).unwrap();
     assert_eq!(files(&other), files(&user));
-    // What is there keeps its passphrase, whatever comes.
+    // An existing key keeps its passphrase, whatever is imported.
     other.ok("key passphrase alice --passphrase-file pw --new-passphrase-file other-pw");
     let ours = files(&other);
     assert!(other.ok("key import key.asc").starts_with("unchanged: "));
     assert_eq!(files(&other), ours);
-    // What comes without one gets one.
+    // A key without a passphrase gets one.
     user.ok("key passphrase alice --passphrase-file pw --no-passphrase");
     let bare = user.run(&format!("key export {fingerprint}")).stdout;
     let third = User::new();
@@ -476,7 +476,7 @@ fn key_export_and_import_lose_no_secrets() {
     third.fails_at(THEN, "sign plain --passphrase-file other-pw -o s --overwrite", 1);
     third.ok_at(THEN, "sign plain --passphrase-file pw -o s --overwrite");
     assert!(!third.ok("key list").contains("NOT PROTECTED"));
-    // Certificates are no keys.
+    // A certificate is not a secret key.
     third.ok("export -o cert --overwrite");
     assert!(third.fails("key import cert", 3).contains("no secret key in it"));
     third.fails("key export bob", 1);
@@ -506,7 +506,7 @@ fn import_reads_secret_keys_of_gpg() {
     assert_eq!(own.ok("decrypt message --passphrase-file pw"), "attack at dawn\n");
     own.ok("sign plain --passphrase-file pw -o s --overwrite");
     own.ok("verify plain --signature s");
-    // Its subkeys have ends of their own, which move as well, and gpg agrees.
+    // Its subkeys have their own expiry dates, which change as well, and gpg agrees.
     own.ok("key expire zoe 2035-01-01 --passphrase-file pw");
     let listed = own.ok("key list zoe");
     assert_eq!(listed.matches("[expires: 2035-01-01]").count(), 6, "{listed}");
@@ -534,7 +534,7 @@ fn gpg_imports_secret_keys_of_talaria() {
     }
 }
 
-/// gpg leaves a stub where the secret of the primary key is in a safe.
+/// gpg exports a stub if the secret of the primary key is kept offline.
 #[test]
 fn a_key_without_its_primary_secret_is_exported_and_imported() {
     if !has_gpg() {
@@ -583,10 +583,10 @@ fn keys_in_the_agent_sign_and_decrypt() {
             listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
         let fingerprint = fingerprint.trim_end_matches(':');
         user.gpg_ok(&format!("--quick-add-key {fingerprint} {subkeys} encr"));
-        // Secrets that the agent has of certificates that the store does not have are none.
+        // A secret in the agent is unusable without its certificate in the store.
         let sign =
             format!("sign plain --gpg-agent --with {name} -o s --overwrite --passphrase-file");
-        // The first one makes the store.
+        // The first import creates the store.
         if name != "zoe" {
             let err = user.fails(&format!("{sign} pw"), 1);
             assert!(err.contains("no secret key found"), "{err}");
@@ -599,7 +599,7 @@ fn keys_in_the_agent_sign_and_decrypt() {
         user.ok(&format!("encrypt plain --to {name}@example.org -o message --overwrite"));
         let decrypt = "decrypt message --gpg-agent --passphrase-file";
         assert_eq!(user.ok(&format!("{decrypt} pw")), "attack at dawn\n");
-        // The agent remembers what it has seen; anew, it wants the right passphrase.
+        // The agent caches passphrases; after a restart it needs the right one.
         let forget = || {
             let mut command = Command::new("gpg-connect-agent");
             command.args(["reloadagent", "/bye"]).env("GNUPGHOME", user.gnupg());
@@ -616,10 +616,10 @@ fn keys_in_the_agent_sign_and_decrypt() {
         forget();
         user.ok(&format!("{sign} other-pw --passphrase-file pw"));
     }
-    // They stay where they are.
+    // The keys stay in the agent.
     assert!(user.ok("key list").starts_with("In gpg-agent"));
     assert!(!user.keys().exists());
-    // One that does not run is started only if that is said.
+    // An agent that is not running is started only with the option.
     let mut command = Command::new("gpgconf");
     command.args(["--kill", "gpg-agent"]).env("GNUPGHOME", user.gnupg());
     assert!(command.status().unwrap().success());

@@ -20,7 +20,7 @@ fn has(program: &str) -> bool {
     talaria_bench::peer(program).is_some()
 }
 
-/// A home directory of gpg with its own daemons, which end with it.
+/// A GnuPG home with its own daemons, which stop when it is dropped.
 struct Gpg {
     home: PathBuf,
     keyserver: String,
@@ -95,7 +95,7 @@ fn gpg_receives_searches_sends_and_refreshes() {
     bob.ok(&["--recv-keys", &fingerprint]);
     assert_ne!(bob.record("pub", mail)[1], "r");
 
-    // The revocation that gpg keeps beside a key; a colon keeps it from being used by accident.
+    // The revocation that gpg keeps beside a key; a colon prevents an accidental import.
     let revocation = alice.home.join(format!("openpgp-revocs.d/{fingerprint}.rev"));
     let armored = fs::read_to_string(&revocation).unwrap().replace(":-----BEGIN", "-----BEGIN");
     fs::write(&revocation, armored).unwrap();
@@ -176,12 +176,12 @@ fn sighup_reloads_settings_and_bad_settings_change_nothing() {
     assert_eq!(server.add(&all[0]).0, 200);
     write("[policy]\nuploads = false\n");
     server.signal("HUP");
-    server.says("settings were read again");
+    server.says("reloaded the settings");
     assert_ne!(server.add(&all[1]).0, 200);
     assert!(!server.finds(&all[1]) && server.finds(&all[0]));
     write("[policy]\nuploads = true\nresutls = 5\n");
     server.signal("HUP");
-    server.says("the settings in force stay");
+    server.says("cannot reload the settings; the old settings stay in force");
     server.says("resutls");
     assert_ne!(server.add(&all[1]).0, 200);
     write("");
@@ -207,13 +207,13 @@ fn shutdown_finishes_open_requests() {
         body.len()
     );
     open.write_all(head.as_bytes()).unwrap();
-    // The server asks for the body: it is being read when the signal comes.
+    // The server asks for the body, so it is reading the request when the signal arrives.
     let mut ready = [0; 25];
     open.read_exact(&mut ready).unwrap();
     assert_eq!(&ready, b"HTTP/1.1 100 Continue\r\n\r\n");
     open.write_all(&body.as_bytes()[..50]).unwrap();
     server.signal("TERM");
-    server.says("going down");
+    server.says("shutting down");
     let started = Instant::now();
     while TcpStream::connect(server.address).is_ok() {
         assert!(started.elapsed() < Duration::from_secs(5), "new connections are taken");

@@ -1,7 +1,7 @@
-//! `kill -9` of a keyserver that takes uploads: whatever it acknowledged is there, and everything that
-//! is derived from it is as if nothing had happened.
+//! `kill -9` of a keyserver during uploads: every acknowledged upload is stored, and everything
+//! derived from it is as if nothing had happened.
 //!
-//! `TALARIA_SERVER_KILLS` sets how often it is killed (default 200).
+//! `TALARIA_SERVER_KILLS` is the number of kills (default 200).
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -17,13 +17,13 @@ use talaria::cert::{Cert, View};
 use talaria::store::{Access, Store};
 use talaria_bench::{Generate, Profile, certs};
 
-/// How long the server may take for anything on a machine that does much else.
+/// The time limit for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Clients that upload at the same time.
+/// The number of concurrent uploading clients.
 const CLIENTS: usize = 4;
 
-/// Uploads after which it is killed, at most.
+/// The maximum number of uploads before a kill.
 const UPLOADS_MAX: usize = 24;
 
 fn start(program: &Program, address: SocketAddr) -> Child {
@@ -40,7 +40,7 @@ fn start(program: &Program, address: SocketAddr) -> Child {
     child
 }
 
-/// An answer, if there was one.
+/// The answer, if there was one.
 fn ask(address: SocketAddr, head: &str, body: &[u8]) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -59,7 +59,7 @@ fn upload(address: SocketAddr, cert: &Cert) -> bool {
          content-length: {}\r\n\r\n",
         bytes.len()
     );
-    // All of the answer must have come: it ends with its JSON.
+    // The answer must be complete: it ends with its JSON.
     ask(address, &head, bytes)
         .is_some_and(|reply| reply.starts_with("HTTP/1.0 200") && reply.ends_with('}'))
 }
@@ -77,7 +77,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(200);
     let program = Program::new();
-    // Halves of certificates, so that some uploads add and some join.
+    // Halves of certificates, so that some uploads add certificates and some merge.
     let all = certs(&Generate { seed: 12, first: 0, count: 1500, profile: Profile::small() });
     let uploads: Vec<Cert> = (0..2).flat_map(|odd| half(&all, odd)).collect();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -97,7 +97,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
                     while !dying.load(Ordering::SeqCst) {
                         let at = next.fetch_add(1, Ordering::SeqCst) % uploads.len();
                         if !upload(port, &uploads[at]) {
-                            // It is dead.
+                            // The server is dead.
                             break;
                         }
                         acknowledged.lock().unwrap().insert(at);
@@ -105,7 +105,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
                 })
             })
             .collect();
-        // Some uploads are acknowledged, others are on their way.
+        // Some uploads are acknowledged, others are pending.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -120,7 +120,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
         server.wait().unwrap();
         dying.store(true, Ordering::SeqCst);
         clients.into_iter().for_each(|client| client.join().unwrap());
-        // Those of this round and the ones before are looked up in what the crash left.
+        // The acknowledged uploads of all rounds must be in the store after the crash.
         let acknowledged = acknowledged.lock().unwrap();
         let store = Store::open(program.store(), Access::Read).unwrap();
         for &at in acknowledged.iter() {
@@ -136,7 +136,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
         }
     }
     program.assert_clean();
-    // The tree of the server that starts now is that of the certificates.
+    // The tree of the next server matches the certificates.
     let mut server = start(&program, port);
     let store = Store::open(program.store(), Access::Read).unwrap();
     let count = store.count().unwrap();

@@ -1,5 +1,5 @@
-//! Messages between talaria and the programs that people have: gpg, and rnp and sq where they are
-//! installed. The real programs, in folders of their own.
+//! Messages between talaria and other programs: gpg, and rnp and sq if they are
+//! installed. The tests run the real programs in their own folders.
 
 use std::fs;
 use std::io::Write as _;
@@ -81,7 +81,7 @@ impl Drop for Site {
     }
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command that must succeed.
 fn done(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(
@@ -93,7 +93,7 @@ fn done(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a command that has to fail with a status, and returns what it said.
+/// Runs a command that must fail with a status, and returns its standard error.
 fn fails(command: &mut Command, status: i32) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -109,7 +109,7 @@ fn octets(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at * 131 % 251).unwrap()).collect()
 }
 
-/// Around the ends of chunks of 256 KiB, less what the literal packet has in front.
+/// Sizes around the ends of chunks of 256 KiB, minus the header of the literal packet.
 fn sizes() -> Vec<usize> {
     let chunk = 256 << 10;
     vec![0, 1, 500, 100_000, chunk - 12, chunk - 11, chunk - 10, chunk, 2 * chunk - 11, 700_001]
@@ -129,7 +129,7 @@ fn gpg_decrypts_passphrase_messages_of_talaria() {
                 command
             };
             done(encrypt().args(["--overwrite", "-o"]).arg(site.at("sealed")).arg(site.at("in")));
-            // The same by way of a pipe, where the length is not known.
+            // The same through a pipe, where the length is unknown.
             let piped = done(encrypt().stdin(fs::File::open(site.at("in")).unwrap()));
             fs::write(site.at("piped"), piped.stdout).unwrap();
             for sealed in ["sealed", "piped"] {
@@ -253,7 +253,7 @@ fn gpg_and_talaria_verify_each_others_signatures() {
             signed(options);
             done(&mut verify(None, &site.at("out")));
         }
-        // Text comes out with the line ends of this system, as from gpg.
+        // Text is written with the line ends of this system, as by gpg.
         signed(&["-s", "--textmode"]);
         done(
             site.talaria()
@@ -262,7 +262,7 @@ fn gpg_and_talaria_verify_each_others_signatures() {
                 .arg(site.at("out")),
         );
         assert_eq!(fs::read_to_string(site.at("shown")).unwrap(), text.replace("\r\n", "\n"));
-        // Nobody's key.
+        // An unknown key.
         let mut stranger = verify(None, &site.at("out"));
         done(
             site.talaria()
@@ -382,7 +382,7 @@ fn failures_name_the_cause_and_leave_no_output() {
         changed[middle] ^= 1;
         fs::write(site.at("sealed"), &changed).unwrap();
         let said = fails(&mut decrypt("pw", "sealed"), 3);
-        assert!(said.contains("was changed"), "{said}");
+        assert!(said.contains("was modified"), "{said}");
         fs::write(site.at("sealed"), &sealed[..sealed.len() - 100]).unwrap();
         fails(&mut decrypt("pw", "sealed"), 3);
         fs::write(site.at("sealed"), b"no message at all").unwrap();

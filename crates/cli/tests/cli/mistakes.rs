@@ -1,4 +1,4 @@
-//! Mistakes that people make: each has an exit status by its cause, and a text that names the object and what to do.
+//! Mistakes that people make: each has an exit status for its cause, and a text with the object and a remedy.
 
 use std::fs;
 use std::process::Output;
@@ -6,14 +6,14 @@ use std::process::Output;
 use crate::program::{Home, prepared};
 use crate::snapshots::assert_snapshot;
 
-/// What a mistake is answered with.
+/// A mistake and its expected answer.
 struct Mistake {
     /// The command line.
     line: &'static str,
     status: i32,
-    /// What the text names: the object of the mistake.
+    /// The object of the mistake, which the text must name.
     object: &'static str,
-    /// What the text says to do.
+    /// The remedy in the text.
     remedy: &'static str,
 }
 
@@ -157,7 +157,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("talaria key delete alice@example.org", 2, "Alice <alice@example.org>", "--yes"),
     mistake("talaria key revoke alice@example.org", 2, "Alice <alice@example.org>", "--yes"),
     mistake("chmod 755 two; talaria --keys two key list", 4, "two", "chmod go= 'two'"),
-    // Files that are missing, unreadable, folders, full.
+    // Missing and unreadable files, folders, full disks.
     mistake(
         "talaria encrypt -a -r bob@example.net missing.txt",
         5,
@@ -204,7 +204,7 @@ const MISTAKES: &[Mistake] = &[
         "127.0.0.1:1",
         "Check the address",
     ),
-    // Content that is damaged or something else.
+    // Damaged content and other kinds of content.
     mistake(
         "head -c 150 letter.txt.pgp > cut.pgp; talaria decrypt cut.pgp",
         3,
@@ -227,7 +227,7 @@ const MISTAKES: &[Mistake] = &[
         "letter.txt.gz: no certificates found",
         "keyserver dumps",
     ),
-    // Where things are.
+    // Places of stores and keys.
     mistake(
         "talaria --store keyring.db build keyring.gpg; talaria --store keyring.db build keyring.gpg",
         5,
@@ -271,13 +271,13 @@ fn with_mistakes(root: &std::path::Path) -> Home {
     home
 }
 
-/// Runs a line on a copy of the folder: some of them change it.
+/// Runs a line on a copy of the folder, since some lines change it.
 fn run(home: &Home, line: &str) -> Output {
     let copy = home.0.with_file_name("run");
     let _ = fs::remove_dir_all(&copy);
     let copied = std::process::Command::new("cp").arg("-a").arg(&home.0).arg(&copy).status();
     assert!(copied.unwrap().success());
-    // The superuser may read everything, unless that is taken away.
+    // The superuser may read everything, unless the test drops that privilege.
     let unprivileged = "setpriv --bounding-set=-dac_override,-dac_read_search";
     let line = line.replace("$UNPRIVILEGED", unprivileged);
     Home(copy).try_sh(&line)
@@ -310,7 +310,7 @@ fn every_mistake_gets_its_object_a_remedy_and_an_exit_status() {
             Some(json) => {
                 json["error"]["exit_status"] == *status && json["error"]["message"].is_string()
             }
-            // A report of each file says it there.
+            // Reports per file have the error in the report.
             None => line.starts_with("talaria import") && results.contains("\"error\":\""),
         };
         if json.status.code() != Some(*status) || !tells {
@@ -322,10 +322,10 @@ fn every_mistake_gets_its_object_a_remedy_and_an_exit_status() {
     assert_snapshot("errors.txt", &snapshot);
 }
 
-/// A text without what differs from run to run: keys, dates, sizes.
+/// A text without the parts that differ between runs: keys, dates and sizes.
 fn steady(text: &str) -> String {
     let mut out = String::new();
-    // How far a build has come and how long that took.
+    // The progress of a build and its duration.
     let is_progress = |line: &&str| {
         let (_, end) = line.rsplit_once([' ', ',']).unwrap_or_default();
         end.len() == 4 && end.as_bytes()[1] == b':'
@@ -433,13 +433,13 @@ fn commands_that_change_something_report_it_in_json() {
     assert!(path["revocation"].as_str().unwrap().contains("/revocations/"));
     assert_eq!(json("talaria --json key delete --yes c@example.org")["action"], "delete");
     assert_eq!(json("talaria --json serve --show-config")["http"]["listen"][0], "127.0.0.1:11371");
-    // Content on standard output stays content.
+    // Content on standard output is not mixed with reports.
     let output = home.try_sh("talaria --json decrypt letter.txt.pgp");
     assert_eq!(output.stdout, b"Meet me at noon.\n");
     assert!(output.stderr.starts_with(b"{"));
 }
 
-/// Holds the fields of a report against the row of its command in `docs/json.md`.
+/// Compares the fields of a report with the row of its command in `docs/json.md`.
 fn assert_documented(line: &str, json: &serde_json::Value) {
     let words: Vec<&str> = line.split(' ').skip(2).take(2).collect();
     let page = include_str!("../../../../docs/json.md");

@@ -1,4 +1,4 @@
-//! What the operator of a keyserver types: peers, blocking, redacting, backups, dumps.
+//! Commands for operators of a keyserver: peers, blocking, redacting, backups, dumps.
 
 use std::fs;
 use std::io::Write as _;
@@ -45,7 +45,7 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
          [2001:db8::1]:11380 view hockeypuck-2.3 (store)\n\
          keys.example.org:11370 view sks (store)\n"
     );
-    // What is added again is changed.
+    // Adding a peer again changes it.
     program.ok(&["peer", "add", "keys.example.org:11370", "--view", "hockeypuck-2.3"]);
     let config = program.path("server.toml");
     let membership = program.path("membership");
@@ -80,7 +80,7 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
     let bare = program.fails(&["peer", "add", "2001:db8::1"], 2);
     assert!(bare.contains("in brackets"), "{bare}");
     let view = program.fails(&["peer", "add", "a.example", "--view", "hagrid"], 2);
-    assert!(view.contains("there are sks and hockeypuck-2.3"), "{view}");
+    assert!(view.contains("the views are sks and hockeypuck-2.3"), "{view}");
     fs::remove_file(&membership).unwrap();
     let gone = program.fails(&["peer", "list", "--config", text(&config)], 3);
     assert!(gone.contains(text(&membership)), "{gone}");
@@ -90,7 +90,7 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
 fn probe_describes_a_peer_and_sync_fetches_the_difference() {
     let all = corpus(30);
     let (theirs, ours) = (filled(&all[..25]), filled(&all[20..]));
-    // It talks with those that are at an address of one of its peers.
+    // The server gossips only with addresses of its peers.
     theirs.ok(&["peer", "add", "127.0.0.1:1"]);
     let server = Serving::start(&theirs, &["--gossip", "127.0.0.1:0"]);
     let peer = server.gossip.unwrap().to_string();
@@ -247,7 +247,7 @@ fn a_dump_continues_where_the_last_one_ended() {
     assert_eq!(files(&folder)[..3], expected);
     assert_eq!(files(&folder)[3..], ["sks-dump-0002.pgp", "talaria-dump.txt"]);
 
-    // Nothing has changed, then something has.
+    // First without changes, then with changes.
     assert_eq!(json(&dump(&["--incremental"]))[0]["certificates"], 0);
     let ring = program.ring("more.pgp", &all[25..]);
     program.ok(&["import", text(&ring)]);
@@ -271,14 +271,14 @@ fn a_dump_continues_where_the_last_one_ended() {
         Command::new("md5sum").args(["-c", "sums.txt"]).current_dir(&folder).output().unwrap();
     assert!(check.status.success(), "{check:?}");
 
-    // All files together are the store, but for what was deleted.
+    // All files together equal the store, except for deleted certificates.
     let built = Program::new();
     built.ok(&["build", text(&folder)]);
     built.ok(&["admin", "delete", &gone]);
     assert_eq!(built.contents(), program.contents());
     built.assert_clean();
 
-    // A whole dump takes the place of the old one, also of one that was killed.
+    // A complete dump replaces the old one, also a killed one.
     fs::write(folder.join("sks-dump-0001.pgp.tmp"), "half").unwrap();
     dump(&[]);
     assert_eq!(
@@ -286,9 +286,9 @@ fn a_dump_continues_where_the_last_one_ended() {
         ["metadata-sks-dump.txt", "sks-dump-0000.pgp", "sums.txt", "talaria-dump.txt"]
     );
 
-    // What does not go together is refused, and the folder stays as it is.
+    // Dumps of different stores are refused, and the folder does not change.
     let nothing = program.fails(&["dump", "--incremental", text(&program.path("new"))], 3);
-    assert!(nothing.contains("no dump in it to go on from"), "{nothing}");
+    assert!(nothing.contains("no dump to continue"), "{nothing}");
     let foreign = built.fails(&["dump", "--incremental", text(&folder)], 2);
     assert!(foreign.contains("the token belongs to another store"), "{foreign}");
     let since = first["token"].as_str().unwrap();
@@ -310,7 +310,7 @@ fn a_failed_dump_keeps_the_old_one() {
     let before = held();
     let more = program.ring("more.pgp", &corpus(30)[20..]);
     program.ok(&["import", text(&more)]);
-    // A folder where the second file is to be written.
+    // A folder blocks the name of the second file.
     let obstacle = folder.join("sks-dump-0001.pgp.tmp");
     fs::create_dir(&obstacle).unwrap();
     for extent in [&["--certs-per-file", "10"][..], &["--incremental"]] {

@@ -1,4 +1,4 @@
-//! What counts as verified, and what kind of message a file is: attacks, with gpg's answer beside ours.
+//! Attacks on verification and on the kind of a message, compared with the results of gpg.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use talaria::message::openpgp::serialize::stream::{Encryptor, Message};
 
 use crate::program::Program;
 
-/// A folder with a home of GnuPG that has the keys of Alice and Mallory, and a store with their certificates.
+/// A folder with a GnuPG home that has the keys of Alice and Mallory, and a store with their certificates.
 struct Site {
     program: Program,
     alice: String,
@@ -17,7 +17,7 @@ struct Site {
 }
 
 const TEXT: &str = "pay bob 10 euro\n";
-/// What a cleartext signature of gpg's covers of that. gpg writes the line end again, which nobody signed.
+/// The part of the text that gpg's cleartext signature covers. gpg also writes the last line end, which is not signed.
 const SIGNED: &str = "pay bob 10 euro";
 
 impl Site {
@@ -82,7 +82,7 @@ impl Site {
         line.split(':').nth(9).unwrap().to_owned()
     }
 
-    /// Signs a file as somebody.
+    /// Signs a file with the key of a user.
     fn sign(&self, who: &str, how: &[&str], from: &str, to: &str) {
         self.gpg_ok(&[&["-u", who, "-o", to], how, &[from]].concat());
     }
@@ -97,7 +97,7 @@ impl Site {
         self.command(args).output().unwrap()
     }
 
-    /// What is written, if the status is this.
+    /// The output of a command that must exit with this status.
     #[track_caller]
     fn status(&self, args: &[&str], status: i32) -> (Vec<u8>, String) {
         let output = self.talaria(args);
@@ -105,7 +105,7 @@ impl Site {
         (output.stdout, String::from_utf8(output.stderr).unwrap())
     }
 
-    /// Encrypts packets as they are, whatever they are, to a passphrase.
+    /// Encrypts arbitrary packets with a passphrase.
     fn seal_packets(&self, packets: &[u8], to: &str) {
         let mut sealed = Vec::new();
         let message = Encryptor::with_passwords(Message::new(&mut sealed), ["pass"]);
@@ -156,7 +156,7 @@ fn decrypt_accepts_every_input_that_gpg_decrypts() {
     }
     let (_, said) = site.status(&["verify", "sealed"], 3);
     assert!(said.contains("an encrypted message") && said.contains("talaria decrypt"), "{said}");
-    // gpg writes the content, and says afterwards that it is forged.
+    // gpg writes the content first and then reports the forgery.
     site.write("forged", site.text("clear").replace("10 euro", "99 euro"));
     let theirs = site.gpg(&["-d", "forged"]);
     assert_eq!(theirs.status.code(), Some(1));
@@ -168,7 +168,7 @@ fn decrypt_accepts_every_input_that_gpg_decrypts() {
 #[test]
 fn no_hint_suggests_unpacking_a_signed_message() {
     let Some(site) = Site::new() else { return };
-    // What gpg signs is compressed: it does not look signed from outside.
+    // gpg compresses signed messages, so they do not look signed from outside.
     site.sign("alice", &["-s"], "doc", "signed");
     site.gpg_ok(&["-o", "packed", "--store", "doc"]);
     for command in [&["decrypt"][..], &["verify"], &["verify", "--overwrite", "-o", "out"]] {
@@ -188,7 +188,7 @@ fn verify_checks_a_detached_signature_on_the_file_beside_it() {
     site.sign("alice", &["-b"], "doc", "doc.sig");
     site.sign("alice", &["-b", "-a"], "doc", "doc.asc");
     for signature in ["doc.sig", "doc.asc"] {
-        // In batch mode gpg does not guess.
+        // In batch mode gpg does not guess the file.
         site.gpg_ok(&["--no-batch", "--verify", signature]);
         let (_, said) = site.status(&["verify", signature], 0);
         assert!(said.contains("Assuming that doc is the signed file"), "{said}");
@@ -204,7 +204,7 @@ fn verify_checks_a_detached_signature_on_the_file_beside_it() {
         said.contains("there is no doc") && said.contains("talaria verify doc.sig FILE"),
         "{said}"
     );
-    // Nobody knows on which file a signature from a pipe is.
+    // The signed file of a signature from a pipe is unknown.
     site.write("gone.sig2", site.read("doc.sig"));
     site.status(&["verify", "gone.sig2"], 3);
 }
@@ -231,7 +231,7 @@ fn a_bad_signature_after_a_good_one_is_reported() {
             let signatures = said.lines().filter(|line| line.contains("signature from")).count();
             assert_eq!(signatures, 2, "{name}: {said}");
         }
-        // Whoever expects Alice has her good signature, and is told of the bad one.
+        // With Alice expected, her good signature is enough, and the bad one is reported.
         let name = format!("good-bad.{suffix}");
         let expected = ["verify", "--signer", &site.alice, "--signature", &name, "doc"];
         let (_, said) = site.status(&expected, 0);
@@ -243,13 +243,13 @@ fn a_bad_signature_after_a_good_one_is_reported() {
 fn all_outputs_report_a_bad_signature_beside_a_good_one() {
     let Some(site) = Site::new() else { return };
     site.sign("alice", &["-s", "--compress-algo", "none"], "doc", "inline");
-    // The packets of a good message, with a signature of Mallory's on something else announced around it.
+    // The packets of a good message, wrapped in a one-pass signature by Mallory over other data.
     site.write("other", "something else\n");
     site.sign("mallory", &["-s", "--compress-algo", "none"], "other", "other-inline");
     let packets = |name: &str| split(&site.read(name));
     let ([announced, literal, signature], [around, _, bad]) =
         (packets("inline"), packets("other-inline"));
-    // The outer announcement is not the last one.
+    // The outer one-pass signature is not marked as the last one.
     let mut around = around;
     let last = around.len() - 1;
     around[last] = 0;
@@ -281,7 +281,7 @@ fn all_outputs_report_a_bad_signature_beside_a_good_one() {
     assert!(outcome == 1 && json.contains(r#""accepted":false"#), "{json}");
 }
 
-/// The three packets of a message that gpg has signed, without compression.
+/// The three packets of a message signed by gpg, without compression.
 fn split(message: &[u8]) -> [Vec<u8>; 3] {
     let mut rest = message;
     let mut packets = Vec::new();
@@ -297,7 +297,7 @@ fn split(message: &[u8]) -> [Vec<u8>; 3] {
 #[test]
 fn nothing_is_written_without_the_expected_signer() {
     let Some(site) = Site::new() else { return };
-    // More than is held in memory.
+    // More than fits into the memory buffer.
     site.write("large", vec![b'x'; 20 << 20]);
     for (file, who) in [("doc", "alice"), ("doc", "mallory"), ("large", "mallory")] {
         let to = |form: &str| format!("{form}-{file}-{who}");
@@ -338,14 +338,14 @@ fn nothing_is_written_without_the_expected_signer() {
                 let _ = fs::remove_file(site.program.path("out"));
             }
         }
-        // Without it, gpg and talaria take any signer of the keyring.
+        // Without the option, gpg and talaria accept any signer of the keyring.
         site.gpg_ok(&["-o", "theirs", "-d", name]);
         let (_, _) =
             site.status(&["decrypt", "--key-file", "secret", "--overwrite", "-o", "out", name], 0);
         assert_eq!(site.text("out").trim_end(), site.text("theirs").trim_end(), "{name}");
         fs::remove_file(site.program.path("out")).unwrap();
     }
-    // Both are wanted, and one is there.
+    // Both signers are required, and one has signed.
     let both =
         ["decrypt", "--key-file", "secret", "--signer", &site.alice, "--signer", &site.mallory];
     let lines = [&both[..], &["--status-fd", "2", "sealed-doc-alice"]].concat();
@@ -356,7 +356,7 @@ fn nothing_is_written_without_the_expected_signer() {
     let (_, said) =
         site.status(&["verify", "--signer", "nobody@example.org", "clear-doc-alice"], 1);
     assert!(said.contains("nobody@example.org"), "{said}");
-    // A detached signature, by somebody else.
+    // A detached signature by another signer.
     site.sign("mallory", &["-b"], "doc", "doc.sig");
     site.status(&["verify", "--signer", &site.alice, "doc.sig"], 1);
     site.status(&["verify", "--signer", &site.mallory, "doc.sig"], 0);
@@ -403,7 +403,7 @@ fn a_signed_text_may_have_only_hash_headers() {
     site.sign("alice", &["--digest-algo", "SHA512", "--clearsign"], "doc", "clear");
     let clear = site.text("clear");
     assert!(clear.contains("Hash: SHA512\n"), "{clear}");
-    // What gpg's status is, and ours.
+    // The exit statuses of gpg and talaria.
     for (header, gpg, talaria) in [
         ("Hash: SHA512", 0, 0),
         ("Hash: SHA256, SHA512", 0, 0),
@@ -415,7 +415,7 @@ fn a_signed_text_may_have_only_hash_headers() {
         ("Comment: pay 1000 euro", 2, 3),
         ("Version: 1000 euro", 2, 3),
         ("pay bob 1000 euro", 2, 3),
-        // RFC 9580 knows it, gpg 2.2 does not.
+        // The digest is in RFC 9580, and gpg 2.2 does not support it.
         ("Hash: SHA3-512\nHash: SHA512", 2, 0),
     ] {
         site.write("changed", clear.replace("Hash: SHA512", header));
@@ -431,13 +431,13 @@ fn decrypt_writes_exactly_the_signed_text() {
     site.sign("alice", &["--clearsign"], "doc", "clear");
     for white in ["   \t", " ", "\t\t", "\r", " \r"] {
         site.write("padded", site.text("clear").replace("euro", &format!("euro{white}")));
-        // gpg keeps a carriage return as a part of the line end.
+        // gpg keeps a carriage return as part of the line end.
         let theirs = String::from_utf8(site.gpg_ok(&["-d", "padded"])).unwrap();
         assert_eq!(theirs.replace("\r\n", "\n"), TEXT, "gpg, {white:?}");
         let (ours, _) = site.status(&["verify", "-o", "-", "padded"], 0);
         assert_eq!(ours, SIGNED.as_bytes(), "{white:?}");
     }
-    // No white space of ASCII, and so signed.
+    // This white space is not ASCII, so it is signed.
     site.write("padded", site.text("clear").replace("euro", "euro\u{b}"));
     assert_eq!(site.gpg(&["--verify", "padded"]).status.code(), Some(1));
     site.status(&["verify", "padded"], 1);
@@ -464,7 +464,7 @@ fn text_around_a_message_is_reported_and_a_second_message_refused() {
             assert!(ours.is_empty() && said.contains("another armored block"), "{what}: {said}");
         }
     }
-    // gpg stops as well, behind the first text.
+    // gpg also stops after the first text.
     site.write("two", format!("{}{}", site.text("clear"), site.text("second")));
     assert_eq!(site.gpg(&["-d", "two"]).status.code(), Some(2));
 }

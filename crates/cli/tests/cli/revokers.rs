@@ -6,14 +6,14 @@ use std::process::{Command, Output, Stdio};
 
 use crate::program::Program;
 
-/// A home directory of gpg in which Alice named Rita and Sam as her revokers, and Rita has revoked her key.
+/// A GnuPG home in which Alice named Rita and Sam as her revokers, and Rita revoked Alice's key.
 struct Home {
     path: String,
     alice: String,
     rita: String,
 }
 
-/// The file with Alice's certificate as it is after Rita's revocation, without it, and that of Rita.
+/// The files with Alice's certificate after and before Rita's revocation, and with Rita's certificate.
 struct Files {
     revoked: String,
     before: String,
@@ -66,7 +66,7 @@ impl Home {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs gpg as if somebody gave these answers.
+    /// Runs gpg with these answers to its questions.
     fn answer(&self, args: &[&str], answers: &str) {
         let mut child = self
             .command(&[&["--command-fd", "0"], args].concat())
@@ -97,7 +97,7 @@ impl Home {
         file
     }
 
-    /// Names the revokers, and has Rita revoke.
+    /// Names the revokers, and revokes as Rita.
     fn revoke(&self, program: &Program) -> Files {
         for name in ["rita", "sam"] {
             let answers = format!("addrevoker\n{name}@example.org\ny\nsave\n");
@@ -118,7 +118,7 @@ impl Home {
     }
 }
 
-/// The validity letters of the keys and user IDs of a listing, with the key or text that they are of.
+/// The validity letters in a listing, with their key or user ID.
 fn letters(listing: &str) -> Vec<(String, String)> {
     let field = |line: &str, at: usize| line.split(':').nth(at).unwrap_or_default().to_owned();
     let of = |line: &&str| ["pub:", "sub:", "uid:"].iter().any(|kind| line.starts_with(kind));
@@ -149,7 +149,7 @@ fn a_designated_revoker_revokes_a_key_as_in_gpg() {
         program.run(&["verify", "--signature", &signature, &document]).status.code()
     };
 
-    // Nobody knows Rita: the key may be revoked, and gpg lists and uses it likewise.
+    // Rita's certificate is missing, so the revocation cannot be verified. gpg also lists and uses the key.
     program.ok(&["import", &revoked]);
     assert!(letters(&listed(&program)).iter().all(|(_, letter)| letter == "-"));
     let shown = program.ok(&["show", alice]);
@@ -173,7 +173,7 @@ fn a_designated_revoker_revokes_a_key_as_in_gpg() {
     let output =
         home.run(&["--trust-model", "always", "-r", alice, "-o", "/dev/null", "-e", &document]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    // Nor is it used to sign or to certify, however old the copy is that has the secret.
+    // The key does not sign or certify either, even if the key file has an old copy.
     let secret = program.path("alice.sec").to_str().unwrap().to_owned();
     home.ok(&["--output", &secret, "--export-secret-keys", alice]);
     program.ok(&["key", "import", "--no-passphrase", &secret]);
@@ -182,11 +182,11 @@ fn a_designated_revoker_revokes_a_key_as_in_gpg() {
     for command in [&sign[..], &certify] {
         assert!(program.fails(command, 1).contains("revoked"), "{command:?}");
     }
-    // No reason was given, so it holds for what was signed before, too.
+    // The revocation has no reason, so it also invalidates earlier signatures.
     assert_eq!(verify(&program), Some(1));
     let output = home.run(&["--status-fd", "1", "--verify", &format!("{document}.sig"), &document]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("REVKEYSIG"), "{output:?}");
-    // Those who follow the log learn of it.
+    // The change log has the revocation.
     let log = program.ok(&["changes", "--since", token]);
     assert!(log.contains(alice.as_str()) && log.contains(&home.rita), "{log}");
     program.assert_clean();
@@ -194,12 +194,12 @@ fn a_designated_revoker_revokes_a_key_as_in_gpg() {
     assert_eq!(letters(&listed(&program)), letters(&theirs));
     program.assert_clean();
 
-    // It goes again, and so does what it said.
+    // Deleting Rita's certificate also removes the effect of the revocation.
     program.ok(&["delete", &home.rita]);
     assert!(letters(&listed(&program)).iter().all(|(_, letter)| letter == "-"));
     program.assert_clean();
 
-    // The other way round, at once, and as a build.
+    // In the other order, in one import, and in a build.
     let (later, together, built) = (Program::new(), Program::new(), Program::new());
     later.ok(&["import", &rita, &before]);
     assert!(letters(&listed(&later)).iter().all(|(_, letter)| letter == "-"));

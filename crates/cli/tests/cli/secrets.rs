@@ -1,4 +1,4 @@
-//! Passphrases and secret keys as programs and GnuPG hand them over: pipes, sockets, keys of gpg 2.4.
+//! Passphrases and secret keys from programs and GnuPG: pipes, sockets, keys of gpg 2.4.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -48,7 +48,7 @@ impl Site {
 
     fn piped(&self, words: &str, input: &[u8]) -> Output {
         let mut child = self.command(words).stdin(Stdio::piped()).spawn().unwrap();
-        // Not all of it has to be read.
+        // The command may not read all of its input.
         let _ = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()
     }
@@ -94,7 +94,7 @@ impl Drop for Site {
     }
 }
 
-/// Debian 12's GnuPG, and 2.4, if they are there.
+/// The GnuPG of Debian 12 and GnuPG 2.4, if they are installed.
 fn gnupgs() -> Vec<PathBuf> {
     let newer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/gnupg-2.4/gpg");
     let there = |program: &PathBuf| Command::new(program).arg("--version").output().is_ok();
@@ -109,7 +109,7 @@ fn gpg_2_4() -> Option<PathBuf> {
     gnupgs().into_iter().find(|program| program.components().count() > 1)
 }
 
-/// `echo pw | gpg --passphrase-fd 0 -d` is how scripts give passphrases. A pipe is read once.
+/// Scripts pass passphrases as in `echo pw | gpg --passphrase-fd 0 -d`. A pipe can be read once only.
 #[test]
 fn every_command_reads_passphrases_from_pipes() {
     for from in ["--passphrase-fd 0", "--passphrase-file /dev/fd/0", "--passphrase-file /dev/stdin"]
@@ -136,7 +136,7 @@ fn every_command_reads_passphrases_from_pipes() {
         ok("key expire alice 1y PW");
         ok("key revoke --yes alice -o revocation --overwrite PW");
         ok("key passphrase alice PW --new-passphrase-file pw");
-        // A key without a passphrase gets the one that is given.
+        // A key without a passphrase gets the given one.
         ok("key generate bob@example.org --no-passphrase");
         site.write("bob", &site.program.run(&["key", "export", "bob"]).stdout);
         site.ok("key delete bob --yes");
@@ -163,7 +163,7 @@ fn every_command_reads_passphrases_from_pipes() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), PLAIN, "{output:?}");
 }
 
-/// An empty passphrase protects nothing, and one that is cut off is another one.
+/// An empty passphrase protects nothing, and a truncated passphrase is a different one.
 #[test]
 fn passphrases_that_are_empty_or_too_long_are_refused() {
     let site = Site::new();
@@ -222,14 +222,14 @@ fn descriptors_may_be_sockets() {
     let (output, said) = socket(command, b"correct horse\n");
     assert!(output.status.success(), "{output:?}");
     assert!(said.contains(PLAIN) && said.contains("[GNUPG:] DECRYPTION_OKAY"), "{said}");
-    // The message itself, by the path of a descriptor, and its content to another one.
+    // The message is read and written through the paths of descriptors.
     let command = site.command("decrypt /dev/fd/0 -o /dev/fd/1 --passphrase-file pw");
     let (output, said) = socket(command, &site.read("c"));
     assert!(output.status.success(), "{output:?}");
     assert_eq!(said, PLAIN);
 }
 
-/// gpg 2.4 writes the secrets of its default kind of key with 256 bits, whatever the uppermost are. rPGP reads
+/// gpg 2.4 always writes 256 bits for the secrets of its default kind of key. rPGP reads
 /// them; Sequoia and so sq do not.
 #[test]
 fn protected_keys_of_gnupg_are_imported() {
@@ -258,7 +258,7 @@ fn protected_keys_of_gnupg_are_imported() {
                 ),
                 1,
             );
-            // Locked anew it is a key as any other.
+            // With a new passphrase it is an ordinary key.
             site.write("new", b"battery staple");
             site.ok(&format!(
                 "key passphrase {name} --passphrase-file pw --new-passphrase-file new"
@@ -292,7 +292,7 @@ fn gnupg_2_4_and_talaria_exchange_aead_messages() {
     }
 }
 
-/// gpg 2.4 makes version 5 keys of Ed448, and 2.2 could make keys that are not supported. They are named.
+/// gpg 2.4 makes version 5 keys of Ed448, and 2.2 can make unsupported keys. Errors name them.
 #[test]
 fn errors_name_unsupported_kinds_of_keys() {
     let Some(gpg) = gpg_2_4() else { return };
@@ -324,7 +324,7 @@ fn errors_name_unsupported_kinds_of_keys() {
     assert!(said.contains("is an Elgamal key, which is not supported"), "{said}");
     let said = site.fails("encrypt plain --to old@example.org -o m --overwrite", 1);
     assert!(said.contains("an Elgamal key"), "{said}");
-    // A message with an old cipher says which.
+    // The error for an old cipher names the cipher.
     for cipher in ["TWOFISH", "CAST5", "BLOWFISH", "IDEA"] {
         let old = "--allow-old-cipher-algos -o c -c --cipher-algo";
         site.gpg_ok(&gpg, &format!("{old} {cipher} plain"));
@@ -333,7 +333,7 @@ fn errors_name_unsupported_kinds_of_keys() {
     }
 }
 
-/// What README says of who reads messages that are encrypted to a passphrase.
+/// The README says which profiles GnuPG can read.
 #[test]
 fn the_profile_decides_which_gnupg_decrypts_passphrase_messages() {
     let site = Site::new();
@@ -368,8 +368,8 @@ fn gnupg_accepts_signatures_of_brainpool_keys() {
     }
 }
 
-/// A subkey that no signature can cover, which anybody can append, ended every later `verify` in a panic. gpg,
-/// sq and sqop verify.
+/// Anybody can append a subkey too large for any signature. It once made every later `verify` panic. gpg,
+/// sq and sqop verify nevertheless.
 #[test]
 fn an_oversized_subkey_added_by_a_stranger_does_no_harm() {
     let site = Site::new();
@@ -395,7 +395,7 @@ fn an_oversized_subkey_added_by_a_stranger_does_no_harm() {
     site.ok("check");
 }
 
-/// `import` takes certificates; that a secret was there and was not taken has to be said.
+/// `import` reads only certificates, and must say that it ignored a secret key.
 #[test]
 fn import_says_that_it_ignored_a_secret_key() {
     let site = Site::new();
@@ -408,8 +408,8 @@ fn import_says_that_it_ignored_a_secret_key() {
     assert!(said.contains("talaria key import"), "{said}");
 }
 
-/// The passphrase of a message is not for the agent, which could take it for the PIN of a card: one of three
-/// tries would be gone. And an agent that runs is asked only if the user says so.
+/// The agent must not get the passphrase of a message, because it could try it as the PIN of a card: one of three
+/// tries would be gone. A running agent is used only with the option.
 #[test]
 fn the_agent_gets_no_message_passphrase_and_is_used_only_on_request() {
     let Some(gpg) = gnupgs().into_iter().next() else { return };
@@ -418,7 +418,7 @@ fn the_agent_gets_no_message_passphrase_and_is_used_only_on_request() {
     site.write("cert", &site.gpg_ok(&gpg, "--export zoe@example.org"));
     site.ok("import cert");
     site.ok("encrypt plain --to zoe@example.org -o for-key --overwrite");
-    // The passphrase of the message is another one than that of the key, which is given here.
+    // The message has a passphrase different from that of the key.
     site.write("message-pw", b"battery staple");
     site.ok(
         "encrypt plain --to zoe@example.org --symmetric --passphrase-file message-pw -o for-both --overwrite",
@@ -433,7 +433,7 @@ fn the_agent_gets_no_message_passphrase_and_is_used_only_on_request() {
     site.fails("decrypt for-both --gpg-agent --passphrase-file pw", 1);
     site.fails("decrypt for-key --passphrase-file pw", 1);
     assert_eq!(site.ok("decrypt for-key --gpg-agent --passphrase-file pw"), PLAIN);
-    // The configuration is a choice, too.
+    // The option can also be in the configuration.
     forget();
     site.write("config", b"gpg-agent = true\n");
     let mut command = site.command("decrypt for-key --passphrase-file pw");

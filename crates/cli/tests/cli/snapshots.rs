@@ -1,6 +1,6 @@
-//! Texts that people read, as they are: a change of wording is seen in review.
+//! Snapshots of user-visible texts, so that reviews show each change of wording.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p talaria-cli snapshot` writes them anew.
+//! `UPDATE_SNAPSHOTS=1 cargo test -p talaria-cli snapshot` writes them again.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn output(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// All commands with the words by which they are called, that of `talaria` first.
+/// All commands as typed, `talaria` first.
 fn commands() -> Vec<String> {
     let mut all = Vec::new();
     let mut open = vec![String::new()];
@@ -76,7 +76,7 @@ fn snapshot_of_the_help() {
             output(&[&args[..], &["-h"]].concat())
         ));
     }
-    // What all commands share is there once.
+    // Options of all commands are in the snapshot once.
     let globals = text.find("Global options:\n").unwrap();
     let (first, rest) = text.split_at(globals + 1);
     let shared = |text: &str| {

@@ -6,11 +6,11 @@ use std::process::{Command, Output, Stdio};
 
 use crate::program::Program;
 
-/// When all is made, in seconds since 1970.
+/// The creation time of all test data, in seconds since 1970.
 const THEN: u32 = 1_750_000_000;
 const DAY: u32 = 86400;
 
-/// Lines that gpg writes and talaria does not: about its keyring and its trust, and what is known only before
+/// Lines that only gpg writes: about its keyring and trust, and facts that are known only before
 /// the content has been read (docs/replacing-gpg.md).
 const UNSAID: [&str; 8] = [
     "KEY_CONSIDERED",
@@ -23,7 +23,7 @@ const UNSAID: [&str; 8] = [
     "CARDCTRL",
 ];
 
-/// Files, and two users: each with a home of GnuPG, a store, and the same keys in both. `own` has all keys,
+/// Files and two users, each with a GnuPG home and a store with the same keys. `own` has all keys,
 /// `other` only Bob's certificate.
 struct Site {
     program: Program,
@@ -48,7 +48,7 @@ impl Site {
         site
     }
 
-    /// Makes keys: Alice signs with a subkey, Bob with his primary key, Olga's key ends after ten days, Rita's
+    /// Makes keys: Alice signs with a subkey, Bob with his primary key, Olga's key expires after ten days, Rita's
     /// is revoked, Pat's has a passphrase.
     fn with_keys(self) -> Self {
         let generate = |name: &str, algorithm: &str, usage: &str, expires: &str| {
@@ -70,7 +70,7 @@ impl Site {
         self
     }
 
-    /// Both users know the certificates that there are now.
+    /// Imports the current certificates for both users.
     fn imported(&self) {
         self.gpg(THEN, "own", &["-o", "certs.pgp", "--export"]);
         for (home, file) in [("own", "certs.pgp"), ("other", "bob.pgp")] {
@@ -112,7 +112,7 @@ impl Site {
         command.output().unwrap()
     }
 
-    /// What gpg and talaria say about the same, less what is unsaid here, or in this case.
+    /// The status lines of gpg and talaria for the same input, without the lines that talaria omits.
     fn both(
         &self,
         (time, home): (u32, &str),
@@ -150,7 +150,7 @@ impl Site {
         ours
     }
 
-    /// The same for messages that are encrypted, less what is unsaid in this case.
+    /// The same for encrypted messages.
     #[track_caller]
     fn decrypted_alike(&self, home: &str, file: &str, unsaid: &[&str]) -> Vec<String> {
         let mut ours = vec!["decrypt", file];
@@ -194,7 +194,7 @@ impl Drop for Site {
     }
 }
 
-/// A line without what differs by intent: who the signature says to be by, what an owner is trusted with,
+/// A line without the intended differences: the user ID of the signer, the owner trust,
 /// and the number that gpg's agent gives an error.
 fn comparable(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
@@ -238,7 +238,7 @@ fn status_lines_about_signatures_equal_those_of_gpg() {
     site.gpg(THEN, "own", &["-u", "bob", "-o", "clear", "--clearsign", "text"]);
     let clear = fs::read_to_string(site.program.path("clear")).unwrap();
     fs::write(site.program.path("clear-changed"), clear.replace("dawn", "dusk")).unwrap();
-    // GnuPG keeps a revocation for each key, with a colon in front that keeps it from being imported.
+    // GnuPG keeps a revocation for each key, and a colon at its start prevents an accidental import.
     let revocation = format!("own/openpgp-revocs.d/{}.rev", site.fingerprint("rita"));
     let revocation = fs::read_to_string(site.program.path(&revocation)).unwrap();
     fs::write(site.program.path("revocation"), revocation.replace(":-----", "-----")).unwrap();
@@ -288,7 +288,7 @@ fn status_lines_about_encryption_and_signing_equal_those_of_gpg() {
     }
     let site = Site::new().with_keys();
     site.imported();
-    // gpg says how it encrypts before it has signed, and what a passphrase is needed for.
+    // gpg reports the encryption before it signs, and the purpose of the passphrase.
     let unsaid = ["NEED_PASSPHRASE_SYM"];
     let alike = |gpg: &[&str], talaria: &[&str]| {
         let gpg = [&["--digest-algo", "SHA256", "-o", "out"], gpg, &["text"]].concat();
@@ -305,7 +305,7 @@ fn status_lines_about_encryption_and_signing_equal_those_of_gpg() {
     let lines = alike(&["-r", "bob", "-e"], &["encrypt", "--to", "bob@example.org"]);
     assert_eq!(lines, ["BEGIN_ENCRYPTION 2 9", "END_ENCRYPTION"]);
     let both = ["encrypt", "--to", "bob@example.org", "--sign-with", "alice"];
-    // The digest that bob prefers.
+    // The preferred digest of bob.
     let preferred = ["--digest-algo", "SHA512"];
     let gpg = [&preferred[..], &["-r", "bob", "-u", "alice", "-s", "-e"]].concat();
     let lines = alike(&gpg, &both);
@@ -319,7 +319,7 @@ fn status_lines_about_encryption_and_signing_equal_those_of_gpg() {
     let lines =
         alike(&["-u", "nobody@example.org", "-b"], &["sign", "--with", "nobody@example.org"]);
     assert_eq!(lines, ["INV_SGNR 9 nobody@example.org"]);
-    // gpg has no reason for it; we say that it is not there.
+    // gpg gives no reason; talaria reports that the key was not found.
     let [theirs, ours] = site.both(
         (THEN, "own"),
         &["-r", "nobody@example.org", "-o", "out", "-e", "text"],
@@ -366,7 +366,7 @@ fn status_lines_about_decryption_equal_those_of_gpg() {
     let lines = site.decrypted_alike("own", "signed.pgp", &[]);
     assert_eq!(lines.iter().filter(|line| line.starts_with("GOODSIG ")).count(), 2, "{lines:?}");
     site.decrypted_alike("own", "hidden.pgp", &[]);
-    // gpg names the key between the recipients, and says of those that it did not need that they are missing.
+    // gpg names the key between the recipients, and reports unneeded keys as missing.
     let decrypt = ["decrypt", "both.pgp", "--key-file", "keys.pgp"];
     let own = (THEN, "own");
     let [theirs, ours] = site.both(own, &["-d", "both.pgp"], &decrypt, &["NO_SECKEY"]).map(sorted);
@@ -381,7 +381,7 @@ fn status_lines_about_decryption_equal_those_of_gpg() {
     let [theirs, ours] =
         site.both((THEN, "other"), &["-d", "both.pgp"], &["decrypt", "both.pgp"], &[]).map(sorted);
     assert_eq!(theirs, ours, "gpg's on the left");
-    // Of what is damaged, gpg has shown some already.
+    // gpg has already written a part of the damaged content.
     let unsaid = ["DECRYPTION_KEY", "DECRYPTION_INFO", "PLAINTEXT"];
     let lines = site.decrypted_alike("own", &damaged, &unsaid);
     assert_eq!(
@@ -430,7 +430,7 @@ fn status_lines_about_passphrases_equal_those_of_gpg() {
             ]
         );
     }
-    // Which cipher it is, a wrong passphrase does not tell.
+    // With a wrong passphrase the cipher is unknown.
     site.opened_alike("wrong", "either.pgp", &["DECRYPTION_INFO"]);
     let lines = site.opened_alike("pw", &damaged, &["PLAINTEXT"]);
     assert!(lines.contains(&"BADMDC".to_owned()), "{lines:?}");
@@ -466,7 +466,7 @@ fn status_lines_about_other_files_equal_those_of_gpg() {
     assert_eq!(site.verified_alike(own, None, "sealed"), ["UNEXPECTED 0"]);
 }
 
-/// gpg 2.2 calls damaged AEAD messages fine, so there is nothing to compare with.
+/// gpg 2.2 accepts damaged AEAD messages, so the test cannot compare with it.
 #[test]
 fn status_lines_name_aead() {
     let site = Site::new();

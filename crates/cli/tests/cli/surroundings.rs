@@ -1,5 +1,5 @@
-//! What surrounds a store: a disk that is full or cannot be written, other processes at work, a
-//! file of a later version.
+//! The environment of a store: a full or read-only disk, concurrent processes, a
+//! file of a newer version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::program::{Contents, Program, corpus, half, joined};
 use rusqlite::Connection;
 use talaria::cert::Cert;
 
-/// A small file system of its own, taken down at the end.
+/// A small file system, unmounted at the end.
 struct Disk {
     at: PathBuf,
 }
@@ -35,12 +35,12 @@ impl Disk {
         assert!(mount(&["-o", "remount,rw"], &self.at));
     }
 
-    /// Takes all the room but `left` bytes.
+    /// Fills the disk except for `left` bytes.
     fn fill(&self, left: usize) {
         let filler = self.at.join("filler");
         let _ = fs::remove_file(&filler);
         let mut bytes = vec![0; 64 << 20];
-        // Writes until there is no room, then gives some back.
+        // Writes until the disk is full, then frees some bytes.
         let written = loop {
             match fs::write(&filler, &bytes) {
                 Ok(()) => break bytes.len(),
@@ -69,7 +69,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// How many certificates a listing has.
+/// The number of certificates in a listing.
 fn listed(program: &Program) -> usize {
     let listing = program.ok(&["list", "--with-colons"]);
     listing.lines().filter(|line| line.starts_with("pub:")).count()
@@ -87,7 +87,7 @@ fn a_full_disk_is_reported_and_damages_nothing() {
     let before = program.contents();
     assert_eq!(before.len(), 100);
     let full = format!("talaria: no space left on the disk of {}", text(program.store()));
-    // Too much for the disk as it is; then less and less room for anything.
+    // Too much for the disk at first; then less and less free space.
     for left in [None, Some(300_000), Some(100_000), Some(20_000), Some(0)] {
         if let Some(left) = left {
             disk.fill(left);
@@ -99,7 +99,7 @@ fn a_full_disk_is_reported_and_damages_nothing() {
         program.assert_clean();
         assert!(program.contents() == before, "{left:?} left");
     }
-    // No room at all, and only to read.
+    // A full disk, and reading only.
     disk.fill(0);
     assert_eq!(listed(&program), 100);
     let some = before.keys().next().unwrap().to_string();
@@ -110,12 +110,12 @@ fn a_full_disk_is_reported_and_damages_nothing() {
     fs::remove_file(disk.at.join("filler")).unwrap();
     program.assert_clean();
     assert!(program.contents() == before);
-    // A build does not fit either, and leaves nothing that looks like a store.
+    // A build does not fit either, and leaves no store.
     let built = program.with_store(disk.at.join("built.db"));
     let said = built.fails(&["build", text(&new)], 5);
     assert!(said.contains("no space left on the disk of"), "{said}");
     assert!(!built.store().exists());
-    // With room again, all goes on.
+    // With free space again, everything works.
     drop(fs::remove_file(disk.at.join("built.db.building")));
     let built = built.with_store(disk.at.join("certs.db"));
     let more = built.ring("more.pgp", &all[100..200]);
@@ -191,7 +191,7 @@ fn concurrent_importers_and_readers_lose_nothing() {
     let program = Program::new();
     let all = corpus(400);
     let (first, second) = (&all[..300], &all[100..]);
-    // Several files each, so that there are many transactions, and each has other signatures.
+    // Several files with different signatures, so that there are many transactions.
     let rings = |certs: &[Cert], odd: usize| -> Vec<PathBuf> {
         let parts = certs.chunks(10).enumerate();
         let ring = |(number, part): (usize, &[Cert])| {
@@ -222,7 +222,7 @@ fn concurrent_importers_and_readers_lose_nothing() {
                     for _ in 0..30 {
                         sizes.push(listed(program));
                     }
-                    // Nothing that was there is ever missing.
+                    // No certificate disappears.
                     assert!(sizes.is_sorted(), "{sizes:?}");
                     sizes.last().copied().unwrap_or_default()
                 })
@@ -263,7 +263,7 @@ fn a_store_of_a_newer_format_is_reported_and_unchanged() {
         &["build", text(&ring)],
     ] {
         let said = if args[0] == "build" {
-            // It is in the way, whatever it is.
+            // The file blocks a build, whatever it is.
             program.fails(args, 5)
         } else {
             let said = program.fails(args, 4);
@@ -273,7 +273,7 @@ fn a_store_of_a_newer_format_is_reported_and_unchanged() {
         assert!(said.contains(text(program.store())), "{args:?}: {said}");
         assert_eq!(fs::read(program.store()).unwrap(), before, "{args:?}");
     }
-    // Readers may leave an empty log; nobody has written to it.
+    // Readers may leave an empty log, without any writes.
     for suffix in ["-wal", "-journal", ".building"] {
         let beside = format!("{}{suffix}", text(program.store()));
         assert_eq!(fs::metadata(&beside).map_or(0, |meta| meta.len()), 0, "{beside}");

@@ -1,4 +1,4 @@
-//! What people see: output on a terminal and in a pipe, its colour, and the progress of long work.
+//! Output on a terminal and in a pipe, its colours, and the progress of long work.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use crate::keys::User;
 use crate::program::{Program, corpus};
 
-/// Runs a shell command on a terminal of its own with so many columns, where `$T` is the program with its store.
-/// Returns what the terminal was sent, or `None` where there is no program to make one.
+/// Runs a shell command on a terminal with `columns` columns, where `$T` is the program with its store.
+/// Returns the output to the terminal, or `None` if there is no program to make a terminal.
 fn on_terminal(program: &Program, columns: usize, command: &str) -> Option<String> {
     if Command::new("script").arg("--version").output().is_err() {
         eprintln!("skipped: needs script");
@@ -26,7 +26,7 @@ fn on_terminal(program: &Program, columns: usize, command: &str) -> Option<Strin
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Text without its escape sequences of colour.
+/// Text without colour escape sequences.
 fn plain(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let mut out = parts.next().unwrap().to_owned();
@@ -44,7 +44,7 @@ fn filled(count: u64) -> Program {
     program
 }
 
-/// A program with a message of one line without an end, encrypted with a passphrase.
+/// A program with an encrypted message of one line without a line end.
 fn with_message() -> Program {
     let program = Program::new();
     fs::write(program.path("pw"), "correct horse\n").unwrap();
@@ -56,7 +56,7 @@ fn with_message() -> Program {
     program
 }
 
-/// Gives the program its input in two parts, with a pause between them that is long enough for progress.
+/// Gives the program its input in two parts, with a pause long enough for progress.
 const SLOWLY: &str =
     "(head -c 30 sealed; sleep 1.6; tail -c +31 sealed) | $T decrypt --passphrase-file pw";
 
@@ -65,7 +65,7 @@ fn a_message_on_a_terminal_is_shown_completely() {
     let program = with_message();
     for command in ["$T decrypt --passphrase-file pw sealed", SLOWLY] {
         let Some(shown) = on_terminal(&program, 80, command) else { return };
-        // No line of progress on the way, and nothing that erases it afterwards.
+        // There is no progress line, and no code that erases one.
         assert_eq!(shown, "The code is 4711", "{command}");
     }
 }
@@ -86,7 +86,7 @@ fn progress_fits_the_terminal_and_leaves_nothing_behind() {
         assert!(!shown.contains('\n'), "{columns}: {shown:?}");
         fs::remove_file(program.path("out")).unwrap();
     }
-    // Work that is done at once shows nothing.
+    // Short work shows no progress.
     let command = "$T decrypt --passphrase-file pw -o out sealed";
     assert_eq!(on_terminal(&program, 80, command).as_deref(), Some(""));
 }
@@ -138,13 +138,13 @@ fn a_listing_on_a_terminal_has_a_line_for_each_certificate() {
     assert_eq!(lines.len(), 31, "{text}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
     assert!(lines[30].starts_with("30 certificates: "), "{text}");
-    // The counts are those of the marks.
+    // The counts match the marks.
     for mark in ["✓", "-", "✗"] {
         let count = lines[..30].iter().filter(|line| line.starts_with(mark)).count();
         let said = format!("{mark} {count} ");
         assert!(count == 0 || lines[30].contains(&said), "{said}: {text}");
     }
-    // With room for it the key ID is there, and --long is what a pipe gets.
+    // A wide terminal has the key ID, and --long equals the output to a pipe.
     let wide = plain(&on_terminal(&program, 200, "$T list").unwrap());
     let ids = program.contents();
     for fingerprint in ids.keys() {
@@ -171,7 +171,7 @@ fn colour_follows_the_options_and_the_environment() {
     assert_eq!(is_coloured("NO_COLOR=1 $T list --color always"), Some(true));
     assert!(!program.ok(&["list"]).contains('\x1b'));
     assert!(program.ok(&["list", "--color", "always"]).contains('\x1b'));
-    // What programs read never has any.
+    // Output for programs never has colours.
     for format in ["json", "colons"] {
         let listed = program.ok(&["list", "--color", "always", "--format", format]);
         assert!(!listed.contains('\x1b'), "{listed:?}");
@@ -191,11 +191,11 @@ fn listings_use_the_pager_if_one_is_set() {
         let shown = on_terminal(&program, 80, &format!("export {pager}; {command}")).unwrap();
         assert_eq!(paged(&shown), 0, "{command}: {shown:?}");
     }
-    // Whoever leaves the pager early is done.
+    // Leaving the pager early is no error.
     on_terminal(&program, 80, "PAGER='head -n 1' $T list --long").unwrap();
 }
 
-/// The fingerprints of a listing that is had in parts of `limit`, each by a process of its own.
+/// The fingerprints of a listing in parts of `limit`, each by its own process.
 fn in_parts(program: &Program, limit: u64, args: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     let mut token: Option<String> = None;
@@ -203,7 +203,7 @@ fn in_parts(program: &Program, limit: u64, args: &[&str]) -> Vec<String> {
         let limit = limit.to_string();
         let mut args = [&["list", "--json", "--limit", &limit], args].concat();
         if let Some(token) = &token {
-            // The token knows the order.
+            // The token has the order.
             args.retain(|arg| !arg.starts_with("--order"));
             args.extend(["--after", token]);
         }
@@ -232,7 +232,7 @@ fn a_listing_resumes_after_its_token() {
         &["--order=key"],
         &["--order=changed"],
         &["*example"],
-        // Several searches, of which the later ones find again what the first has found.
+        // Several searches with overlapping results.
         &[&some, "*a", "*example"],
         &["@example"],
     ];
@@ -243,17 +243,17 @@ fn a_listing_resumes_after_its_token() {
             assert_eq!(in_parts(&program, limit, args), expected, "{args:?} by {limit}");
         }
     }
-    // For people the token is said beside the listing.
+    // The token is printed beside the listing.
     let output = program.run(&["list", "--limit", "2"]);
     let said = String::from_utf8(output.stderr).unwrap();
     let token = said.split_whitespace().find(|word| word.contains("/i:")).unwrap();
     assert_eq!(program.ok(&["list", "--after", token, "--format", "short"]).lines().count(), 8);
-    // A token is that of one store.
+    // A token belongs to one store.
     let other = filled(3);
     let refused = other.fails(&["list", "--after", token], 2);
     assert!(refused.contains("a listing of another store"), "{refused}");
     program.fails(&["list", "--after", "17"], 2);
-    // A ring beside the store: each certificate once, in parts, too.
+    // A keyring beside the store: a listing in parts has each certificate once.
     let ring = program.ring("more.pgp", &corpus(12));
     let both = ["--store", ring.to_str().unwrap()];
     let expected = whole(&both);
@@ -281,7 +281,7 @@ fn show_groups_signatures_under_their_user_id_or_key() {
         let lines = |text: &str| text.lines().count();
         let folds = shown.lines().filter(|line| line.contains(" third-party signature")).count();
         assert_eq!(lines(&all), lines(&shown) - folds + by_others, "{all}");
-        // Every user ID is followed by its self-signature.
+        // A self-signature follows every user ID.
         let (mut user_ids, mut bound) = (0, 0);
         let listed: Vec<&str> = shown.lines().collect();
         for pair in listed.windows(2).filter(|pair| pair[0].starts_with("uid")) {
@@ -329,7 +329,7 @@ fn key_list_and_import_mention_the_keys_of_gpg_agent() {
     user.gpg_ok("--quick-gen-key zoe@example.org ed25519 sign,cert never");
     let left = user.run("key list");
     assert!(String::from_utf8(left.stderr).unwrap().contains("gpg-agent has 1 more secret key"));
-    // An import says what became of it, and how to have it.
+    // An import says that it left the secret key out, and how to import it.
     let imported = user.run(&format!("import {}", user.path("g")));
     let said = String::from_utf8(imported.stderr).unwrap();
     assert!(said.contains("there is 1 secret key in it, left with gpg-agent"), "{said}");
@@ -340,7 +340,7 @@ fn key_list_and_import_mention_the_keys_of_gpg_agent() {
     assert_eq!(json["agent"], true);
     assert_eq!(json["secrets"][0], json["fingerprint"]);
     user.fails("key list nobody", 1);
-    // What was taken along is in the key store, and listed once.
+    // The imported secret key is in the key store, and listed once.
     user.write("secret", &user.gpg_ok("--export-secret-keys zoe"));
     user.ok("key import secret");
     let listed = user.ok("key list");

@@ -1,5 +1,5 @@
-//! What is believed of certificates is what the real gpg believes of them, beside it on the same rings; and
-//! what is recorded goes from one to the other and back.
+//! The validity of certificates equals that of the real gpg on the same keyrings, and
+//! trust records can be exchanged in both directions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -16,7 +16,7 @@ use talaria::trust_models::tofu::{self, Evidence, Policy, decide};
 const DEBIAN: &str = "/usr/share/keyrings/debian-keyring.gpg";
 const ARCH: &str = "/usr/share/keyrings/archlinux.gpg";
 
-/// A home directory of gpg, and what gpg does there.
+/// A GnuPG home and its gpg.
 struct Gpg {
     program: PathBuf,
     home: PathBuf,
@@ -71,7 +71,7 @@ impl Gpg {
 
 impl Drop for Gpg {
     fn drop(&mut self) {
-        // Where keys were made there is an agent.
+        // Making keys starts an agent.
         if self.home.join("private-keys-v1.d").exists() {
             let _ =
                 Command::new("gpgconf").args(["--homedir", self.home(), "--kill", "all"]).output();
@@ -97,11 +97,11 @@ struct Listed {
 struct ListedId {
     letter: String,
     hash: String,
-    /// The address by which it is bound; `None` of an attribute.
+    /// The address of the TOFU binding; `None` for an attribute.
     address: Option<Vec<u8>>,
-    /// The text as it is listed, which sorts as the user ID itself where that matters here.
+    /// The text in the listing, which here sorts like the user ID.
     text: String,
-    /// Key IDs of those who certified it.
+    /// Key IDs of its certifiers.
     signers: BTreeSet<String>,
 }
 
@@ -151,7 +151,7 @@ fn parse(listing: &str) -> Listing {
     parsed
 }
 
-/// The letters alone: of certificates, and of their user IDs by hash.
+/// The validity letters of certificates, and of their user IDs by hash.
 fn letters(listing: &Listing) -> BTreeMap<(String, String), String> {
     let mut letters = BTreeMap::new();
     for (fingerprint, listed) in listing {
@@ -179,14 +179,14 @@ fn level(letter: &str) -> Level {
     found.unwrap_or_default()
 }
 
-/// What gpg makes of certificates for one address, in its second listing. In two ways that is not what follows
-/// from its own rules:
+/// The validity that gpg computes for certificates with one address, in its second listing. It deviates from
+/// gpg's own rules in two ways:
 ///
-/// - Where another user ID follows the one with the address in a keyblock, gpg takes the certificate for
-///   certified by anybody (`cross_sigs`: its loop ends there with a node in its hand, which looks like a signature
-///   that was found).
-/// - It keeps what followed when it saw a binding first, until a later one is in conflict with it. One that is
-///   good because an own key certified it is never looked at for that.
+/// - If another user ID follows the one with the address in a keyblock, gpg treats the certificate as
+///   certified by anybody (`cross_sigs`: its loop ends with a node that looks like a signature
+///   it has found).
+/// - gpg keeps the first result for a binding until a later binding conflicts with it. A binding that is
+///   good because an own key certified it is never checked for conflicts.
 struct Conflicts<'a> {
     /// The bindings in the order in which gpg recorded them: fingerprint and address.
     bindings: Vec<(String, Vec<u8>)>,
@@ -246,7 +246,7 @@ impl<'a> Conflicts<'a> {
         }
     }
 
-    /// The certificate and those who certified the first of its user IDs with the address; whether another user
+    /// The certificate, the certifiers of its first user ID with the address, and whether another user
     /// ID follows.
     fn user_id(&self, at: usize) -> (&str, &BTreeSet<String>, bool) {
         let (fingerprint, address) = &self.bindings[at];
@@ -256,7 +256,7 @@ impl<'a> Conflicts<'a> {
         (fingerprint, &user_ids[place].signers, place + 1 < user_ids.len())
     }
 
-    /// What a binding is in conflict with among the first `known` ones; `None` if it is good in any case.
+    /// The bindings among the first `known` ones that conflict with a binding; `None` if it is good anyway.
     fn rivals(&self, at: usize, known: usize) -> Option<Vec<usize>> {
         let (fingerprint, signers, _) = self.user_id(at);
         let own = |own: &String| own == fingerprint || signers.contains(&own[24..]);
@@ -280,7 +280,7 @@ impl<'a> Conflicts<'a> {
         Some(rivals.map(|(&other, _)| other).collect())
     }
 
-    /// The listing of talaria in model tofu, with gpg's mistakes in it; how many user IDs they are about.
+    /// The listing of talaria in model tofu, with gpg's mistakes added, and the number of affected user IDs.
     fn tofu(&self, ours: &Listing) -> (Listing, usize) {
         let (mut predicted, mut count) = (ours.clone(), 0);
         for (fingerprint, listed) in &mut predicted {
@@ -310,13 +310,13 @@ fn binary(name: &str) -> Fingerprint {
     Fingerprint::V4(octets.collect::<Vec<u8>>().try_into().unwrap())
 }
 
-/// The level of a certificate by those of its bindings.
+/// The level of a certificate from the levels of its bindings.
 fn best(listed: &Listed) -> Level {
     let bindings = listed.user_ids.iter().filter(|id| id.address.is_some() && id.letter != "r");
     tofu::best(bindings.map(|id| Some(level(&id.letter)).filter(|_| id.letter != "e")))
 }
 
-/// What the two models say together.
+/// The combined result of both models.
 fn combined(tofu: &Listing, pgp: &Listing) -> Listing {
     let mut combined = tofu.clone();
     for (fingerprint, listed) in &mut combined {
@@ -349,7 +349,7 @@ impl Draw {
     }
 }
 
-/// Those who certified more than five others and are neither revoked nor over.
+/// The certificates that certified more than five others and are neither revoked nor expired.
 fn certifiers(signed: &Listing) -> Vec<String> {
     let certified = |who: &str| {
         let by = |listed: &Listed| listed.user_ids.iter().any(|id| id.signers.contains(&who[24..]));
@@ -359,7 +359,7 @@ fn certifiers(signed: &Listing) -> Vec<String> {
     usable.map(|(name, _)| name).filter(|name| certified(name) > 5).cloned().collect()
 }
 
-/// Owners that are trusted: so many ultimately, who certified others, and so many fully and marginally.
+/// Owner trust values: numbers of ultimately trusted owners, who certified others, and of fully and marginally
 fn owners(seed: u64, signed: &Listing, counts: [usize; 3]) -> String {
     let mut draw = Draw(seed);
     let (mut own, mut text) = (certifiers(signed), String::new());
@@ -375,8 +375,8 @@ fn owners(seed: u64, signed: &Listing, counts: [usize; 3]) -> String {
     text
 }
 
-/// Compares on a ring, for each number of a seed: the web for all of them, first use for `first_use` of them.
-/// Returns for how many user IDs gpg's mistake made a difference.
+/// Compares on a keyring for each seed: the web of trust for all seeds, first use for `first_use` of them.
+/// Returns the number of user IDs affected by gpg's mistake.
 fn compare(
     ring: &str,
     release: &str,
@@ -398,7 +398,7 @@ fn compare(
     assert!(signed.len() > 100);
     let mut mistaken = 0;
     for (at, &(seed, counts)) in seeds.iter().enumerate() {
-        // Both begin anew.
+        // Both start from empty databases.
         let owned = Program::new();
         fs::copy(program.store(), owned.store()).unwrap();
         for name in ["trustdb.gpg", "tofu.db"] {
@@ -424,7 +424,7 @@ fn compare(
         if at >= first_use {
             continue;
         }
-        // The first listing records bindings as it goes, and finds conflicts with what it has seen so far.
+        // The first listing records bindings one by one, and finds only conflicts with earlier ones.
         gpg.list("tofu");
         let conflicts = Conflicts::new(&gpg, &signed, &owners);
         let ours_tofu = ours("tofu");
@@ -452,7 +452,7 @@ fn user_ids_of_the_debian_keyring_have_the_validity_that_gpg_computes() {
     compare(DEBIAN, "2.2", &[1, 2, 3].map(|seed| (seed, [3, 60, 137])), 1);
 }
 
-/// Hundreds of letters are others than in 2.2: certifications with SHA-1 count for nothing.
+/// Hundreds of letters differ from those of 2.2, because certifications with SHA-1 do not count.
 #[test]
 fn user_ids_of_the_debian_keyring_have_the_validity_of_gpg_2_4() {
     compare(DEBIAN, "2.4", &[(1, [3, 60, 137])], 0);
@@ -495,7 +495,7 @@ fn make_keys<const N: usize>(gpg: &Gpg, user_ids: [&str; N]) -> Option<[String; 
         .filter_map(|line| line.strip_prefix("fpr:::::::::"))
         .map(|rest| rest.trim_end_matches(':').to_owned())
         .collect();
-    // gpg takes all of them for its user's own.
+    // gpg treats all of them as its user's own keys.
     let _ = fs::remove_file(gpg.path("trustdb.gpg"));
     let made = made.try_into().ok();
     if made.is_none() {
@@ -554,7 +554,7 @@ fn a_tofu_conflict_is_shown_and_gpg_reads_the_decision() {
     let lines: Vec<&str> = conflicts.lines().collect();
     assert_eq!(lines[0], "alice@example.org");
     assert_eq!([lines[1].trim(), lines[4].trim()], [&both[0], &both[1]]);
-    // Whose they are, and what was seen of each, so that one can decide.
+    // The conflict shows the names and the history of each certificate for the decision.
     for (name, seen) in [(lines[2], lines[3]), (lines[5], lines[6])] {
         assert!(name.contains("<alice@example.org>"), "{conflicts}");
         assert!(seen.contains("valid, made on ") && seen.contains("seen"), "{conflicts}");
@@ -573,7 +573,7 @@ fn a_tofu_conflict_is_shown_and_gpg_reads_the_decision() {
     let letter = |who: &String| decided[&(who.clone(), String::new())].as_str();
     assert_eq!([&alice, &mallory, &carol].map(letter), ["f", "n", "m"]);
 
-    // gpg goes on with it, and what it writes then is read again.
+    // gpg continues with the decision, and talaria reads gpg's later changes.
     let database = gpg.path("tofu.db");
     program.fails(&["tofu", "export", &database], 5);
     program.ok(&["tofu", "export", "--overwrite", &database]);
@@ -668,7 +668,7 @@ fn a_signature_counts_for_the_address_of_its_signer_as_in_gpg() {
     gpg.run(&["--trust-model", "tofu", "--verify", &signature, document]);
     let verify = ["verify", "--trust-model", "tofu", "--signature", &signature, document];
     program.ok(&verify);
-    // How many signatures were seen of each address.
+    // The number of signatures seen for each address.
     let ours: BTreeMap<String, u64> = program
         .ok(&["--json", "tofu", "info", &alice])
         .lines()
@@ -719,7 +719,7 @@ fn concurrent_records_of_signatures_lose_nothing() {
         let verify = ["verify", "--trust-model", "tofu", "--signature", &signature, document];
         commands.push(program.command(&verify));
     }
-    // As many at a time as there are; some have to wait for others.
+    // All processes run concurrently; some have to wait for others.
     let children: Vec<_> = commands.iter_mut().map(|command| command.spawn().unwrap()).collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
@@ -770,7 +770,7 @@ fn options_override_the_configuration() {
     let output = missing.env("TALARIA_CONFIG", &config).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
 
-    // The store, from where everybody has it.
+    // The path of the store can be in the configuration, too.
     let home = program.path("home");
     fs::create_dir_all(home.join(".config/talaria")).unwrap();
     let text = format!("store = {:?}", program.store().to_str().unwrap());
@@ -781,7 +781,7 @@ fn options_override_the_configuration() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// What is in a store, as far as trust goes.
+/// The trust data in a store.
 fn recorded(program: &Program) -> (String, String) {
     let trust = program.ok(&["trust", "export-ownertrust"]);
     (trust, list(program, &["--trust-model", "tofu"]))

@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
                 encryptions: Vec::new(),
             };
             if !reader.seen.insert((binding.fingerprint, binding.email.clone())) {
-                return Err("the same fingerprint and email were in a row before".into());
+                return Err("an earlier row has the same fingerprint and email".into());
             }
             places.insert(number(row, 0, "oid")?, reader.database.bindings.len());
             reader.database.bindings.push(binding);
@@ -366,7 +366,7 @@ fn value<'r>(row: &'r Row, column: usize, name: &str) -> Result<ValueRef<'r>, Pr
 fn text<'r>(row: &'r Row, column: usize, name: &str) -> Result<&'r [u8], Problem> {
     match value(row, column, name)? {
         ValueRef::Text(text) => Ok(text),
-        _ => Err(Problem(format!("{name} is no text of up to {TOFU_TEXT_BYTES_MAX} bytes"))),
+        _ => Err(Problem(format!("{name} is not text of up to {TOFU_TEXT_BYTES_MAX} bytes"))),
     }
 }
 
@@ -378,7 +378,7 @@ fn string(row: &Row, column: usize, name: &str) -> Result<String, Problem> {
 fn number(row: &Row, column: usize, name: &str) -> Result<i64, Problem> {
     match value(row, column, name)? {
         ValueRef::Integer(number) => Ok(number),
-        _ => Err(Problem(format!("{name} is no whole number"))),
+        _ => Err(Problem(format!("{name} is not a whole number"))),
     }
 }
 

@@ -102,7 +102,7 @@ pub enum MakeError {
     #[error(transparent)]
     Locked(MessageError),
     /// The certificate already has the user ID.
-    #[error("{name} has the user ID {user_id} already")]
+    #[error("{name} already has the user ID {user_id}")]
     UserIdExists {
         /// The fingerprint of the certificate.
         name: String,
@@ -113,10 +113,10 @@ pub enum MakeError {
     #[error("a user ID {0}")]
     UserId(&'static str),
     /// The expiry time is not after the start of the validity.
-    #[error("it would end before it begins")]
+    #[error("the expiry date is before the creation date")]
     EndsTooEarly,
     /// Making a key or a signature failed.
-    #[error("the signature could not be made")]
+    #[error("cannot create the signature")]
     Failed(#[source] openpgp::anyhow::Error),
 }
 

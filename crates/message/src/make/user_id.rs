@@ -61,7 +61,7 @@ pub fn add_user_id(
         return Err(MakeError::UserId("has no text"));
     }
     if text.len() > USER_ID_BYTES_MAX {
-        return Err(MakeError::UserId("has 2048 octets at the most"));
+        return Err(MakeError::UserId("has at most 2048 bytes"));
     }
     if text.chars().any(char::is_control) {
         return Err(MakeError::UserId("has no control characters and no line ends"));

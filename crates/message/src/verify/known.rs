@@ -127,7 +127,7 @@ impl CachedKey {
                     .map(|id| String::from_utf8_lossy(id.userid().value()).into_owned()),
             },
             Err(error) => {
-                let why = format!("the certificate was not valid then: {error}");
+                let why = format!("the certificate was not valid at that time: {error}");
                 Worth { refused: Some(NotCounted::Unbound(why)), user_id: None }
             }
         }
@@ -136,7 +136,9 @@ impl CachedKey {
     fn refused(&self, valid: &ValidCert<'_>, time: u32) -> Option<NotCounted> {
         let handle = openpgp::KeyHandle::from(&self.fingerprint);
         let Some(key) = valid.keys().key_handle(handle).next() else {
-            return Some(NotCounted::Unbound("the key was not bound to its certificate".into()));
+            return Some(NotCounted::Unbound(
+                "the key was not bound to its certificate at that time at that time".into(),
+            ));
         };
         let revoked =
             |status: &RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
@@ -151,11 +153,11 @@ impl CachedKey {
             return Some(NotCounted::KeyExpired);
         }
         if !self.has_said_something(time) {
-            let why = "all user IDs were revoked, and nothing else binds the key".into();
+            let why = "all user IDs of the certificate were revoked".into();
             return Some(NotCounted::Unbound(why));
         }
         if !key.for_signing() {
-            return Some(NotCounted::Unbound("the key is not for signing".into()));
+            return Some(NotCounted::Unbound("the key may not sign: its key flags say so".into()));
         }
         None
     }

@@ -34,7 +34,7 @@ impl Seen {
     }
 }
 
-const VERSION_5: &str = "it is of version 5 (LibrePGP), which is not supported";
+const VERSION_5: &str = "the signature has version 5 (LibrePGP), which is not supported";
 
 fn is_version_5(body: &[u8]) -> bool {
     body.first() == Some(&5)
@@ -77,7 +77,7 @@ impl Announced {
         } else if fits {
             Seen { body, hasher: self.hasher, problem: None }
         } else {
-            let problem = Some("it is not the one that was announced");
+            let problem = Some("the signature does not match its one-pass signature packet");
             Seen { body, hasher: None, problem }
         }
     }
@@ -126,12 +126,12 @@ impl<'a> Receiver<'a> {
         recipients: &[Fingerprint],
     ) -> Result<(Literal, Vec<SignatureReport>)> {
         let Some(literal) = self.literal.filter(|_| self.ended) else {
-            return Err(MessageError::Malformed("it has no literal data"));
+            return Err(MessageError::Malformed("the message has no literal data"));
         };
         // An announced signature is missing. Somebody removed it and so changed the message, even if others
         // are left.
         if !self.announced.is_empty() {
-            return Err(MessageError::Malformed("a signature was announced, but is missing"));
+            return Err(MessageError::Malformed("an announced signature is missing"));
         }
         let reports = self
             .before
@@ -147,7 +147,7 @@ impl Document for Receiver<'_> {
     fn one_pass(&mut self, body: &[u8]) -> Result<()> {
         self.bounded()?;
         if self.literal.is_some() {
-            return Err(MessageError::Malformed("a signature is announced behind the data"));
+            return Err(MessageError::Malformed("a one-pass signature packet follows the data"));
         }
         self.announced.push(Announced::parse(body)?);
         Ok(())
@@ -159,17 +159,16 @@ impl Document for Receiver<'_> {
             self.before.push(Seen::before(body));
             return Ok(());
         }
-        let announced = self
-            .announced
-            .pop()
-            .ok_or(MessageError::Malformed("a signature follows the data unannounced"))?;
+        let announced = self.announced.pop().ok_or(MessageError::Malformed(
+            "a signature without a one-pass signature packet follows the data",
+        ))?;
         self.signatures.push(announced.with(body));
         Ok(())
     }
 
     fn literal(&mut self, literal: Literal) -> Result<()> {
         if self.literal.is_some() {
-            return Err(MessageError::Malformed("it has more than one literal packet"));
+            return Err(MessageError::Malformed("the message has more than one literal packet"));
         }
         self.lines = literal.text.then(Native::default);
         self.literal = Some(literal);

@@ -54,19 +54,19 @@ impl Outcome {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotCounted {
     /// The digest of the signature can be forged.
-    #[error("the digest {0} is weak")]
+    #[error("the digest algorithm {0} is weak")]
     WeakDigest(&'static str),
     /// The signature has expired.
     #[error("the signature has expired")]
     Expired,
     /// The signature is dated in the future.
-    #[error("the signature is from the future")]
+    #[error("the signature has a creation date in the future")]
     Future,
     /// The key was revoked at the time of the signature, or is compromised.
     #[error("the key is revoked")]
     Revoked,
     /// The key had expired at the time of the signature.
-    #[error("the key had expired")]
+    #[error("the key had already expired")]
     KeyExpired,
     /// The key belongs to no certificate, may not sign, or is too weak.
     #[error("{0}")]

@@ -178,7 +178,7 @@ fn a_failed_decryption_reveals_nothing_about_the_cause() {
                     match open(&mut &changed[..], &mut secrets, limits, streamed) {
                         Err(MessageError::Unopened) => {}
                         // Where the number of chunks is authenticated, the first was right.
-                        Err(MessageError::Tampered("its end is missing or was changed"))
+                        Err(MessageError::Tampered("the end is missing or was modified"))
                             if profile == Profile::Rfc9580 && at >= message.len() - 16 => {}
                         Ok(_) => opened += 1,
                         Err(other) => panic!("{profile:?} {at} {streamed}: {other:?}"),

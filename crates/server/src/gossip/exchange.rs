@@ -29,17 +29,17 @@ const ANSWERS: u32 = 20;
 pub(crate) enum ExchangeFailure {
     #[error("cannot connect: {0}")]
     Connect(io::Error),
-    #[error("the connection broke: {0}")]
+    #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
     #[error("the peer closed the connection")]
     Closed,
     #[error("the peer did not answer in time")]
     Timeout,
-    #[error("the peer sent what is no message: {0}")]
+    #[error("the peer sent a malformed message: {0}")]
     Decode(#[from] DecodeError),
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
-    #[error("the view of the peer cannot be kept: {0}")]
+    #[error("the server cannot maintain the view of the peer: {0}")]
     View(Refusal),
 }
 
@@ -202,8 +202,8 @@ async fn talk(
         };
         let stepped = state.trees.with(view, |tree| exchange.step(message, tree, &mut out));
         let stepped = stepped.unwrap_or(Err(ExchangeError::Unexpected {
-            found: "a peer",
-            due: "one of another view",
+            found: "peer of this view",
+            due: "peer of another view",
         }));
         match stepped {
             Ok(next) => exchange = next,

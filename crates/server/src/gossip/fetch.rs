@@ -136,7 +136,7 @@ async fn ask(
     let bytes = bytes.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     let certs = blocking(move || {
         let raw = decode_hashreply(&bytes).map_err(|error| {
-            Refusal::Malformed(format!("the reply is no list of certificates: {error}"))
+            Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
         })?;
         // What cannot be read is as good as not sent.
         Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect::<Vec<_>>())

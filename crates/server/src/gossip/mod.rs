@@ -111,7 +111,7 @@ pub(crate) async fn accept(
 async fn accepted_one(state: &Arc<State>, stream: TcpStream, address: SocketAddr) {
     let peers = peers::at(state, address.ip()).await;
     if peers.is_empty() {
-        tracing::info!(%address, "refused an exchange with somebody who is no peer");
+        tracing::info!(%address, "refused an exchange: the address is not that of a peer");
         return;
     }
     let started = Instant::now();
@@ -137,7 +137,7 @@ pub(crate) async fn initiate(state: Arc<State>, mut down: watch::Receiver<bool>)
         let peers = match peers::all(&state) {
             Ok(peers) => peers,
             Err(error) => {
-                tracing::error!(%error, "the peers are not known");
+                tracing::error!(%error, "cannot read the list of peers");
                 continue;
             }
         };

@@ -79,7 +79,7 @@ pub(crate) async fn at(state: &Arc<State>, address: IpAddr) -> Vec<Peer> {
     let peers = match all(state) {
         Ok(peers) => peers,
         Err(error) => {
-            tracing::error!(%error, "the peers are not known");
+            tracing::error!(%error, "cannot read the list of peers");
             return Vec::new();
         }
     };

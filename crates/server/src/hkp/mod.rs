@@ -51,7 +51,7 @@ impl Report {
 /// Adds what was submitted, durably, and says what became of it.
 pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Report, Refusal> {
     if !state.config.load().policy.uploads {
-        return Err(Refusal::Forbidden("this server takes no uploads".into()));
+        return Err(Refusal::Forbidden("this server does not accept uploads".into()));
     }
     let names: Vec<Named> =
         submission.certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();

@@ -43,7 +43,7 @@ impl Op {
             "" => return Err(Refusal::BadRequest("the parameter op is missing".into())),
             _ => {
                 return Err(Refusal::NotImplemented(
-                    "op is one of get, index, vindex, stats and hget".into(),
+                    "the parameter op must be one of get, index, vindex, stats and hget".into(),
                 ));
             }
         })
@@ -110,7 +110,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(Refusal::Unavailable("the request was given up".into())))
+        .unwrap_or_else(|_| Err(Refusal::Unavailable("the request took too long".into())))
 }
 
 /// How an answer is to look.
@@ -203,7 +203,7 @@ fn machine_index(store: &Store, rows: &[Row], config: &Config) -> Result<Answer,
 
 fn hash_get(state: &State, text: &str, config: &Config) -> Result<Answer, Refusal> {
     let digest = digest(text).ok_or_else(|| {
-        Refusal::BadRequest("hget looks for a digest of 32 hexadecimal digits".into())
+        Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
     })?;
     let store = state.readers.get()?;
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
@@ -276,7 +276,9 @@ pub(crate) async fn hash_query(state: &Arc<State>, request: &Request) -> Result<
         return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
     }
     let digests = decode_hashquery(&request.body).map_err(|error| {
-        Refusal::BadRequest(format!("no list of at most {HASHQUERY_DIGESTS_MAX} digests: {error}"))
+        Refusal::BadRequest(format!(
+            "not a list of at most {HASHQUERY_DIGESTS_MAX} digests: {error}"
+        ))
     })?;
     // Answers may be large, and are made a few at a time only.
     let _turn = state.searches.acquire().await;

@@ -46,7 +46,7 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
     };
     let argument = percent_decode_str(argument)
         .decode_utf8()
-        .map_err(|_| Refusal::BadRequest("the path is no UTF-8".into()))?
+        .map_err(|_| Refusal::BadRequest("the path is not UTF-8".into()))?
         .into_owned();
     match (category, action) {
         ("certs", "certs") => match *request.method() {
@@ -56,28 +56,28 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
                 header::ACCEPT,
                 "application/pgp-keys;armor=no, multipart/form-data",
             )),
-            Method::GET | Method::HEAD => {
-                Err(Refusal::Forbidden("certificates are not listed; name one".into()))
-            }
+            Method::GET | Method::HEAD => Err(Refusal::Forbidden(
+                "this server does not list all certificates; name one".into(),
+            )),
             _ => method(request, "POST, OPTIONS"),
         },
         ("certs", "by-vfingerprint" | "by-keyid" | "by-identity")
         | ("index" | "prefixlog" | "canonical", _) => match *request.method() {
             Method::OPTIONS => Ok(options(READ)),
             Method::GET | Method::HEAD if argument.is_empty() => {
-                Err(Refusal::Forbidden("an identifier is missing behind the path".into()))
+                Err(Refusal::Forbidden("the path needs an identifier at its end".into()))
             }
             Method::GET | Method::HEAD => {
                 let (state, action) = (Arc::clone(state), action.to_owned());
                 blocking(move || read(&state, &action, &argument)).await
             }
             Method::PUT if action == "canonical" => Err(Refusal::NotImplemented(
-                "addresses are confirmed by mail here: see /vks/v1/request-verify".into(),
+                "this server confirms addresses by mail: see /vks/v1/request-verify".into(),
             )),
             _ => method(request, READ),
         },
         ("sendtoken", _) => {
-            Err(Refusal::NotImplemented("tokens are sent by /vks/v1/request-verify".into()))
+            Err(Refusal::NotImplemented("the mail of /vks/v1/request-verify has the token".into()))
         }
         _ => Err(Refusal::NotImplemented("this server has no such category".into())),
     }
@@ -202,7 +202,7 @@ fn canonical(store: &Store, identity: &str) -> Result<Vec<Row>, Refusal> {
 /// The leading octets of the certificates that changed on a day.
 fn prefix_log(store: &Store, day: &str) -> Result<Answer, Refusal> {
     let day = parse_day(day)
-        .ok_or_else(|| Refusal::BadRequest("a day is written as YYYY-MM-DD".into()))?;
+        .ok_or_else(|| Refusal::BadRequest("a date must have the form YYYY-MM-DD".into()))?;
     let mut prefixes = BTreeSet::new();
     for fingerprint in store.changed_on(day)? {
         let bytes = fingerprint.as_bytes();
@@ -232,7 +232,7 @@ pub(crate) async fn keytext(request: &Request) -> Result<(Bytes, Parameters), Re
             let boundary = request
                 .header(header::CONTENT_TYPE)
                 .and_then(|media| multer::parse_boundary(media).ok())
-                .ok_or_else(|| Refusal::Malformed("the parts have no boundary".into()))?;
+                .ok_or_else(|| Refusal::Malformed("the multipart body has no boundary".into()))?;
             let body = request.body.clone();
             let stream = http_body_util::BodyStream::new(http_body_util::Full::new(body));
             let stream = futures_util::StreamExt::filter_map(stream, |frame| async move {

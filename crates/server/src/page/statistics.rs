@@ -85,7 +85,7 @@ impl Figures {
                     Ok(counted) => {
                         state.figures.counted.send_replace(Some(Arc::new(counted)));
                     }
-                    Err(error) => tracing::error!(%error, "the statistics cannot be counted"),
+                    Err(error) => tracing::error!(%error, "cannot compute the statistics"),
                 }
                 state.figures.is_counting.store(false, Ordering::Release);
             });

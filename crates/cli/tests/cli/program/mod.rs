@@ -63,14 +63,14 @@ impl Program {
         self.command(args).output().unwrap()
     }
 
-    /// Runs what must succeed and returns its output.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs what must fail with this exit status and returns what it said.
+    /// Runs a command that must fail with this exit status, and returns its standard error.
     pub(crate) fn fails(&self, args: &[&str], status: i32) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
