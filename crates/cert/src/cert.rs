@@ -22,13 +22,13 @@ pub struct Cert {
     /// The canonical bytes.
     bytes: Vec<u8>,
     /// Where the packets lie in the canonical bytes.
-    index: Vec<Place>,
+    index: Vec<PacketRange>,
     fingerprint: Fingerprint,
 }
 
 /// A packet within the canonical bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Place {
+struct PacketRange {
     tag: Tag,
     body: u32,
     end: u32,
@@ -133,7 +133,7 @@ impl Cert {
             };
             let body = at + header;
             at = body + packet.body.len();
-            index.push(Place { tag: packet.tag, body: offset(body), end: offset(at) });
+            index.push(PacketRange { tag: packet.tag, body: offset(body), end: offset(at) });
         }
         let Some(first) = index.first() else { return Err(Reason::NoPrimary { tag: 0 }) };
         let primary = bytes.get(first.body as usize..first.end as usize);
@@ -162,7 +162,7 @@ impl Cert {
         packet::write(&mut self.bytes, packet.tag, packet.body);
         let end = self.bytes.len();
         let body = offset(end - packet.body.len());
-        self.index.push(Place { tag: packet.tag, body, end: offset(end) });
+        self.index.push(PacketRange { tag: packet.tag, body, end: offset(end) });
     }
 
     /// The certificate as a stream of packets, in canonical order.

@@ -232,7 +232,7 @@ fn check(
 ) -> Vec<Verdict> {
     let Some(Ok(primary)) = cert.packets().next().map(Key::parse) else { return Vec::new() };
     let id = cert.fingerprint().key_id();
-    let mut verifier = Verifier::new(primary);
+    let mut verifier = PrimaryKeyVerifier::new(primary);
     signatures(cert)
         .enumerate()
         .map(|(number, (component, body))| {
@@ -261,7 +261,7 @@ fn check(
 }
 
 /// The primary key, prepared for verification.
-pub(crate) struct Verifier<'a> {
+pub(crate) struct PrimaryKeyVerifier<'a> {
     primary: Key<'a>,
     setup: KeySetup,
     /// Digests that have taken in the primary key and one component, by hash algorithm and whether for
@@ -274,13 +274,13 @@ pub(crate) struct Verifier<'a> {
 }
 
 /// Verifies third-party certifications of one certificate. Each component is hashed once for all of them.
-pub struct Certified<'a>(Verifier<'a>);
+pub struct Certified<'a>(PrimaryKeyVerifier<'a>);
 
 impl<'a> Certified<'a> {
     /// Prepares `cert`. `None` if its primary key cannot be read.
     #[must_use]
     pub fn new(cert: &'a Cert) -> Option<Self> {
-        Some(Self(Verifier::new(Key::parse(cert.packets().next()?).ok()?)))
+        Some(Self(PrimaryKeyVerifier::new(Key::parse(cert.packets().next()?).ok()?)))
     }
 
     /// The verdict on a signature with this body on `component`, as a signature by `issuer`. `setup` belongs
@@ -309,7 +309,7 @@ impl<'a> Certified<'a> {
 /// that are [`Verdict::Unsupported`]. Real certificates need less than a ten-thousandth of that.
 const SALTED_BYTES_MAX: usize = 1 << 30;
 
-impl<'a> Verifier<'a> {
+impl<'a> PrimaryKeyVerifier<'a> {
     pub(crate) fn new(primary: Key<'a>) -> Self {
         Self {
             primary,

@@ -190,15 +190,17 @@ impl<'a> Lines<'a> {
             let user_ids = judged.user_ids.iter().map(|id| letter(id.level)).collect();
             (letter(judged.level), user_ids)
         });
-        let seen = match (&self.judge, &judged) {
-            (Some(judge), Some(judged)) if self.tofu_info => Some(judge.seen(row, judged)?),
+        let tofu = match (&self.judge, &judged) {
+            (Some(judge), Some(judged)) if self.tofu_info => {
+                Some(judge.tofu_statistics(row, judged)?)
+            }
             _ => None,
         };
         let options = Colons {
             ownertrust,
             keygrips: None,
             trust: letters.as_ref().map(|(key, user_ids)| (*key, &user_ids[..])),
-            seen: seen.as_deref(),
+            tofu: tofu.as_deref(),
             gnupg: self.gnupg,
         };
         let Some(stored) = self.stored(opened, row)? else {

@@ -22,27 +22,27 @@ pub struct Colons<'a> {
     /// The keygrips of the primary key and the subkeys in the order of [`Summary::keys`], as
     /// [`Cert::keys`] gives them; `None` to leave out these lines (`--with-keygrip`).
     pub keygrips: Option<&'a [Option<Keygrip>]>,
-    /// The letters of what is believed: of the certificate, and of its user IDs in the order of the
-    /// summary; unknown without.
+    /// The validity letters of the certificate, and of its user IDs in the order of the
+    /// summary; unknown if absent.
     pub trust: Option<(u8, &'a [u8])>,
     /// The statistics of each user ID, in the order of the summary (`--with-tofu-info`).
-    pub seen: Option<&'a [Option<Seen>]>,
+    pub tofu: Option<&'a [Option<TofuStatistics>]>,
     /// The release whose listings these are like.
     pub gnupg: Gnupg,
 }
 
 /// The statistics of a binding, for a `tfs` record.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Seen {
+pub struct TofuStatistics {
     /// The policy in force.
     pub policy: &'static str,
-    /// It has to be asked about.
+    /// The user must decide about a conflict.
     pub ask: bool,
-    /// How much was seen: 1 nothing, 2 too little, 3 enough for basic trust, 4 a lot.
+    /// The amount of history: 1 nothing, 2 too little, 3 enough for basic trust, 4 a lot.
     pub amount: u8,
-    /// Signatures: how many, when first, when last, on how many days.
+    /// Signatures: their number, the first and the last time, the number of days.
     pub signatures: (u64, u32, u32, u64),
-    /// Encryptions, likewise.
+    /// Encryptions: the same numbers.
     pub encryptions: (u64, u32, u32, u64),
 }
 
@@ -52,10 +52,10 @@ impl Colons<'_> {
         self.trust.map_or(b'-', |(key, _)| key)
     }
 
-    /// Appends the record of what was seen of a user ID, by its place in the summary.
-    fn write_seen(&self, out: &mut Vec<u8>, at: usize) {
-        let Some(Some(seen)) = self.seen.and_then(|seen| seen.get(at)) else { return };
-        let Seen { policy, ask, amount, signatures, encryptions } = seen;
+    /// Appends the `tfs` record of a user ID, by its index in the summary.
+    fn write_tofu(&self, out: &mut Vec<u8>, at: usize) {
+        let Some(Some(statistics)) = self.tofu.and_then(|tofu| tofu.get(at)) else { return };
+        let TofuStatistics { policy, ask, amount, signatures, encryptions } = statistics;
         let summary = if *ask { 0 } else { *amount };
         let (signatures, first, last, days) = signatures;
         let (encryptions, first_done, last_done, done_days) = encryptions;
@@ -66,7 +66,7 @@ impl Colons<'_> {
         out.extend_from_slice(line.as_bytes());
     }
 
-    /// The letter of a user ID that is valid, by its place in the summary.
+    /// The letter of a valid user ID, by its index in the summary.
     fn user_id_letter(&self, at: usize) -> u8 {
         match self.trust {
             // All user IDs of one's own certificate are one's own.
@@ -86,7 +86,7 @@ pub fn write_cert(out: &mut Vec<u8>, summary: &Summary, options: &Colons<'_>, no
         let user_ids = summary.user_ids.iter().enumerate();
         for (at, user_id) in user_ids.filter(|(_, user_id)| user_id.primary == first) {
             write_user_id(out, user_id, whole, options.user_id_letter(at), now);
-            options.write_seen(out, at);
+            options.write_tofu(out, at);
         }
     }
     for (number, subkey) in summary.subkeys.iter().enumerate() {
@@ -124,7 +124,7 @@ pub fn write_cert_with_signatures<'s>(
                 let Some((at, user_id)) = user_ids.next() else { continue };
                 lines = if user_id.primary { &mut primary } else { &mut others };
                 write_user_id(lines, user_id, whole, options.user_id_letter(at), now);
-                options.write_seen(lines, at);
+                options.write_tofu(lines, at);
                 shown = true;
             }
             Tag::PUBLIC_SUBKEY => {

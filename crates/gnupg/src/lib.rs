@@ -19,7 +19,7 @@ mod trustdb;
 
 pub use certd::{CertdReader, is_certd, read_certd, write_certd};
 pub use colons::{
-    Colons, NO_USER_ID, Seen, write_cert, write_cert_with_signatures, write_signature,
+    Colons, NO_USER_ID, TofuStatistics, write_cert, write_cert_with_signatures, write_signature,
 };
 pub use error::{GnupgError, LeftOut, LeftOutReason};
 pub use home::{Home, Source, secret_keys};

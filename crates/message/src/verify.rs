@@ -24,7 +24,7 @@ use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 use crate::sign::{BINARY, TEXT};
 
-pub(crate) use receive::{Receiver, Seen};
+pub(crate) use receive::{ReceivedSignature, Receiver};
 pub use report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 
 /// A function that finds the certificates that contain a key.
@@ -78,7 +78,8 @@ impl<'a> Verifier<'a> {
         document: &mut (impl Read + ?Sized),
     ) -> Result<Vec<SignatureReport>> {
         let bodies = signature_packets(signatures)?;
-        let mut seen = bodies.iter().map(|body| Seen::before(body)).collect::<Vec<_>>();
+        let mut seen =
+            bodies.iter().map(|body| ReceivedSignature::before(body)).collect::<Vec<_>>();
         let mut buffer = vec![0; 128 << 10];
         loop {
             let read = framing::read_full(&mut &mut *document, &mut buffer)?;
@@ -139,7 +140,7 @@ impl<'a> Verifier<'a> {
         let packet = talaria_cert::first_packet(signature)
             .filter(|packet| packet.tag == Tag::SIGNATURE)
             .ok_or(MessageError::Malformed("the packet is not a signature"))?;
-        let mut seen = Seen::before(packet.body);
+        let mut seen = ReceivedSignature::before(packet.body);
         if let Some(hasher) = &mut seen.hasher {
             hasher.update(document);
         }
@@ -147,12 +148,12 @@ impl<'a> Verifier<'a> {
     }
 
     /// Verifies a signature on a document that a key of each of `recipients` has decrypted.
-    fn check(&self, seen: Seen, recipients: &[Fingerprint]) -> SignatureReport {
+    fn check(&self, seen: ReceivedSignature, recipients: &[Fingerprint]) -> SignatureReport {
         finished(self.arithmetic(seen, recipients))
     }
 
     /// All checks except, for Ed25519, the last step.
-    fn arithmetic(&self, seen: Seen, recipients: &[Fingerprint]) -> Prepared {
+    fn arithmetic(&self, seen: ReceivedSignature, recipients: &[Fingerprint]) -> Prepared {
         let Some(signature) = Signature::parse(&seen.body) else {
             return (
                 SignatureReport::unreadable("the fields of the signature packet are malformed"),

@@ -94,7 +94,7 @@ fn is_hard(signature: &Signature<'_>, now: u32) -> bool {
 }
 
 /// A third-party signature on a user ID.
-struct Said<'a> {
+struct ThirdPartySignature<'a> {
     /// Index of the user ID among user IDs and attributes.
     user_id: usize,
     /// Packet of the user ID.
@@ -107,7 +107,7 @@ struct Said<'a> {
 }
 
 /// The third-party signatures on the user IDs of a certificate, not yet verified.
-fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = Said<'a>> {
+fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = ThirdPartySignature<'a>> {
     let own = stored.cert.fingerprint().key_id();
     let mut on: Option<PacketRef<'a>> = None;
     let mut user_ids = 0;
@@ -132,7 +132,14 @@ fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = Said<'a>> {
         let understood = signature.understood(&Context::Certificate).is_ok();
         let counts = !weak && understood && signature.created <= now;
         let user_id = user_ids - 1;
-        counts.then_some(Said { user_id, on, place, body: packet.body, signature, issuer })
+        counts.then_some(ThirdPartySignature {
+            user_id,
+            on,
+            place,
+            body: packet.body,
+            signature,
+            issuer,
+        })
     })
 }
 
@@ -218,8 +225,9 @@ impl Network for Certifications<'_> {
         };
         let cert = &to.stored.cert;
         let id = from.signer.key_id();
-        let of_issuer = |said: &Said<'_>| said.issuer == id && said.user_id == edge.user_id;
-        let made = |said: &Said<'_>| from.signer.made(cert, said.on, said.body);
+        let of_issuer =
+            |said: &ThirdPartySignature<'_>| said.issuer == id && said.user_id == edge.user_id;
+        let made = |said: &ThirdPartySignature<'_>| from.signer.made(cert, said.on, said.body);
         let mut all = said(&to.stored, self.now).filter(of_issuer);
         if !all.any(|said| said.place == edge.signature && made(&said)) {
             return Ok(false);

@@ -18,7 +18,7 @@ use talaria_cert::{
     Verdict,
 };
 use talaria_trust::{
-    Certification, Introducer, Issuer, Level, Rules, Scope, Standing, Subject, SubjectId,
+    Certification, Introducer, IntroducerCert, Level, Rules, Scope, Standing, Subject, SubjectId,
     certifiers, evaluate, issuers,
 };
 
@@ -128,7 +128,7 @@ impl Store {
                 return Ok(TrustReport { changed, ..report });
             }
             let web = Web::of(connection, now)?;
-            web.map_or(Ok(TrustReport::default()), |web| web.settle(BTreeSet::new()))
+            web.map_or(Ok(TrustReport::default()), |web| web.recompute(BTreeSet::new()))
         })
     }
 
@@ -167,7 +167,8 @@ impl Store {
                 set_rules(connection, Rules::default())?;
                 return renew(connection, now);
             }
-            Web::of(connection, now)?.map_or(Ok(TrustReport::default()), |web| web.settle(changed))
+            Web::of(connection, now)?
+                .map_or(Ok(TrustReport::default()), |web| web.recompute(changed))
         })
     }
 
@@ -249,12 +250,14 @@ impl Certifiers<'_> {
                 |issuer, user_id, certification| oracle.made(issuer, user_id, certification),
             );
             let certifier =
-                |(user_id, issuer, certification): (_, &Issuer, &Certification<'_>)| Certifier {
-                    user_id,
-                    cert: issuer.cert,
-                    introducer: issuer.introducer.clone(),
-                    created: certification.created,
-                    expires: certification.expires,
+                |(user_id, issuer, certification): (_, &IntroducerCert, &Certification<'_>)| {
+                    Certifier {
+                        user_id,
+                        cert: issuer.cert,
+                        introducer: issuer.introducer.clone(),
+                        created: certification.created,
+                        expires: certification.expires,
+                    }
                 };
             Ok(found.into_iter().map(certifier).collect())
         })
@@ -274,7 +277,7 @@ pub(crate) fn follow(
             web.note_issuers(id, &cert)?;
         }
     }
-    web.settle(changed).map(drop)
+    web.recompute(changed).map(drop)
 }
 
 /// Updates the web of trust after certificates were deleted, within a transaction.
@@ -292,7 +295,7 @@ pub(crate) fn forget(
             delete.execute((issuer.0.cast_signed(), id))?;
         }
     }
-    web.settle(gone.iter().map(|(id, _)| *id).collect()).map(drop)
+    web.recompute(gone.iter().map(|(id, _)| *id).collect()).map(drop)
 }
 
 /// The stored validity of user IDs, for all certificates with a standing.
@@ -326,7 +329,7 @@ pub(crate) fn renew(connection: &Connection, now: u32) -> rusqlite::Result<Trust
     let Some(web) = Web::of(connection, now)? else { return Ok(TrustReport::default()) };
     index_issuers(connection)?;
     let own = ultimates(connection)?;
-    web.settle(own)
+    web.recompute(own)
 }
 
 /// The certificates whose stored standing differs from one that is recomputed from the certificates alone. The
@@ -710,7 +713,7 @@ impl<'c> Web<'c> {
 
     /// Evaluates the certificates in `start`, those whose span is over, and all that depend on them, and
     /// stores the results. All rows are then true.
-    fn settle(mut self, mut start: BTreeSet<i64>) -> rusqlite::Result<TrustReport> {
+    fn recompute(mut self, mut start: BTreeSet<i64>) -> rusqlite::Result<TrustReport> {
         start.extend(due(self.connection, self.now)?);
         self.spread(start)?;
         let connection = self.connection;
@@ -820,7 +823,7 @@ impl<'c> Web<'c> {
             for cert in self.introducers_named(issuer)?.clone() {
                 let introducer = self.node(cert)?.introducer().cloned();
                 if let (Some(introducer), Some(key)) = (introducer, self.key(cert)?) {
-                    here.push(Issuer { cert, introducer });
+                    here.push(IntroducerCert { cert, introducer });
                     voices.keys.insert(cert, key);
                 }
             }
@@ -881,12 +884,12 @@ impl<'c> Web<'c> {
 /// The introducers that can affect a set of certificates.
 #[derive(Default)]
 struct Voices {
-    speaking: HashMap<KeyId, Vec<Issuer>>,
+    speaking: HashMap<KeyId, Vec<IntroducerCert>>,
     keys: HashMap<i64, Arc<IssuerKey>>,
 }
 
 impl Voices {
-    fn named(&self, id: KeyId) -> &[Issuer] {
+    fn named(&self, id: KeyId) -> &[IntroducerCert] {
         self.speaking.get(&id).map_or(&[][..], Vec::as_slice)
     }
 }
@@ -909,7 +912,7 @@ impl<'w> Oracle<'w> {
 
     fn made(
         &mut self,
-        issuer: &Issuer,
+        issuer: &IntroducerCert,
         user_id: &SubjectId<'w>,
         certification: &Certification<'w>,
     ) -> bool {

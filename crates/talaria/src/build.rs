@@ -177,7 +177,7 @@ fn open(input: &Input, start: u64) -> io::Result<Box<dyn Read>> {
         Input::Url(_) => {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "only only import reads from servers",
+                "only import reads from servers",
             ));
         }
         Input::Path(path) => {

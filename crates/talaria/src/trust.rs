@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use talaria_cert::address::gnupg_name;
 use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, UserIdContent, Validity};
-use talaria_gnupg::Seen;
+use talaria_gnupg::TofuStatistics;
 use talaria_store::{
     Binding, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError, TrustView,
 };
@@ -214,7 +214,11 @@ impl<'s> Judge<'s> {
     /// # Errors
     ///
     /// Errors of reading the store.
-    pub fn seen(&self, row: &Row, judged: &Judged) -> Result<Vec<Option<Seen>>, StoreError> {
+    pub fn tofu_statistics(
+        &self,
+        row: &Row,
+        judged: &Judged,
+    ) -> Result<Vec<Option<TofuStatistics>>, StoreError> {
         let fingerprint = row.summary.fingerprint();
         let numbers = |history: History| {
             let History { count, first, last, days } = history;
@@ -226,7 +230,7 @@ impl<'s> Judge<'s> {
                 (UserIdContent::Text(text), Some(decision)) => {
                     let (signatures, encryptions) =
                         self.store.history(fingerprint, &gnupg_name(text))?;
-                    Ok(Some(Seen {
+                    Ok(Some(TofuStatistics {
                         policy: decision.policy.name(),
                         ask: decision.policy == Policy::Ask,
                         amount: tofu::amount(signatures, encryptions),

@@ -7,7 +7,7 @@
 //! use talaria_cert::{
 //!     Armor, BATCH_BYTES, Cert, Certified, Key, KeySetup, Splitter, Summary, Verdict, Verification, verdicts,
 //! };
-//! use talaria_trust::{Introducer, Issuer, Level, Rules, Subject, evaluate};
+//! use talaria_trust::{Introducer, IntroducerCert, Level, Rules, Subject, evaluate};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Alice has certified that Bob's certificate is his.
@@ -30,7 +30,7 @@
 //!
 //! // Alice's key is our own.
 //! let introducer = Introducer { depth: 0, level: Level::Ultimate, reach: 0, scope: None };
-//! let own = [Issuer { cert: 1, introducer }];
+//! let own = [IntroducerCert { cert: 1, introducer }];
 //! let primary = alice.packets().next().ok_or("it has a key")?;
 //! let (key, setup) = (Key::parse(primary)?, KeySetup::default());
 //! let mut certified = Certified::new(bob).ok_or("it can be read")?;
@@ -59,6 +59,6 @@ mod subject;
 pub mod tofu;
 
 pub use level::Level;
-pub use pgp::{Introducer, Issuer, Rules, Standing, certifiers, evaluate};
+pub use pgp::{Introducer, IntroducerCert, Rules, Standing, certifiers, evaluate};
 pub use scope::Scope;
 pub use subject::{Certification, Subject, SubjectId, issuers};

@@ -45,7 +45,7 @@ pub struct Introducer {
 
 /// An introducer and its certificate.
 #[derive(Clone, Debug)]
-pub struct Issuer {
+pub struct IntroducerCert {
     /// The number of the certificate.
     pub cert: i64,
     /// Its role in the web of trust.
@@ -73,7 +73,7 @@ impl Standing {
 
 /// The signatures of one introducer on one user ID, in order of precedence.
 struct Voice<'s, 'a> {
-    issuer: &'s Issuer,
+    issuer: &'s IntroducerCert,
     signatures: Vec<&'s Certification<'a>>,
     heard: Option<Option<&'s Certification<'a>>>,
 }
@@ -94,8 +94,8 @@ pub fn evaluate<'s, 'a>(
     owner: Level,
     rules: Rules,
     now: u32,
-    issuers: impl Fn(KeyId) -> &'s [Issuer],
-    mut certified: impl FnMut(&Issuer, &SubjectId<'a>, &Certification<'a>) -> bool,
+    issuers: impl Fn(KeyId) -> &'s [IntroducerCert],
+    mut certified: impl FnMut(&IntroducerCert, &SubjectId<'a>, &Certification<'a>) -> bool,
 ) -> Standing {
     let mut standing = Standing {
         levels: vec![Level::Unknown; subject.user_ids.len()],
@@ -158,9 +158,9 @@ pub fn evaluate<'s, 'a>(
 pub fn certifiers<'s, 'a>(
     subject: &'s Subject<'a>,
     now: u32,
-    issuers: impl Fn(KeyId) -> &'s [Issuer],
-    mut certified: impl FnMut(&Issuer, &SubjectId<'a>, &Certification<'a>) -> bool,
-) -> Vec<(usize, &'s Issuer, &'s Certification<'a>)> {
+    issuers: impl Fn(KeyId) -> &'s [IntroducerCert],
+    mut certified: impl FnMut(&IntroducerCert, &SubjectId<'a>, &Certification<'a>) -> bool,
+) -> Vec<(usize, &'s IntroducerCert, &'s Certification<'a>)> {
     let mut found = Vec::new();
     for (at, id) in subject.user_ids.iter().enumerate() {
         for mut voice in voices(id, now, &issuers) {
@@ -176,7 +176,7 @@ pub fn certifiers<'s, 'a>(
 fn voices<'v, 'a>(
     id: &'v SubjectId<'a>,
     now: u32,
-    issuers: &impl Fn(KeyId) -> &'v [Issuer],
+    issuers: &impl Fn(KeyId) -> &'v [IntroducerCert],
 ) -> Vec<Voice<'v, 'a>> {
     let text = if id.packet.tag == Tag::USER_ID { id.packet.body } else { &[] };
     let mut voices: Vec<Voice<'v, 'a>> = Vec::new();
@@ -215,7 +215,7 @@ impl<'s, 'a> Voice<'s, 'a> {
         &mut self,
         id: &SubjectId<'a>,
         now: u32,
-        certified: &mut impl FnMut(&Issuer, &SubjectId<'a>, &Certification<'a>) -> bool,
+        certified: &mut impl FnMut(&IntroducerCert, &SubjectId<'a>, &Certification<'a>) -> bool,
     ) -> Option<&'s Certification<'a>> {
         let Self { issuer, signatures, heard } = self;
         *heard.get_or_insert_with(|| {

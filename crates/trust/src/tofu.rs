@@ -117,12 +117,12 @@ pub fn decide(
     mut mutual: impl FnMut(usize, usize) -> bool,
 ) -> Decision {
     let own = known.own;
-    let settled = |policy| Decision { policy, conflicts: Vec::new(), own };
+    let decided = |policy| Decision { policy, conflicts: Vec::new(), own };
     if recorded != Policy::Auto && recorded != Policy::Ask {
-        return settled(recorded);
+        return decided(recorded);
     }
     if recorded == Policy::Auto && (own || known.certified) {
-        return settled(Policy::Good);
+        return decided(Policy::Good);
     }
     // Keys that certified each other belong to one person. In the order of fingerprints, this extends to keys
     // that certified each other with one of those keys.
@@ -238,8 +238,8 @@ mod tests {
         assert_eq!(alone.level(Policy::Good), Level::Full);
         let question = decide(Policy::Auto, Evidence::default(), &others, |_, _| false);
         assert_eq!((question.policy, question.conflicts), (Policy::Ask, others.clone()));
-        let settled = decide(Policy::Bad, Evidence::default(), &others, |_, _| false);
-        assert_eq!((settled.policy, settled.level(Policy::Auto)), (Policy::Bad, Level::Never));
+        let bad = decide(Policy::Bad, Evidence::default(), &others, |_, _| false);
+        assert_eq!((bad.policy, bad.level(Policy::Auto)), (Policy::Bad, Level::Never));
         let known = Evidence { own: false, certified: true };
         assert_eq!(decide(Policy::Auto, known, &others, |_, _| false).policy, Policy::Good);
         let own =

@@ -9,7 +9,7 @@ use crate::arithmetic;
 use crate::fields::Fields;
 use crate::packet::{PacketRef, Tag};
 use crate::signature::{Subpacket, Subpackets, kind};
-use crate::verify::{Verdict, Verifier};
+use crate::verify::{PrimaryKeyVerifier, Verdict};
 use crate::{Cert, Curve, Key, Signature};
 
 /// Maximum bytes of a packet body. Larger packets are skipped when a certificate is read.
@@ -33,7 +33,7 @@ pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
         fingerprint: cert.fingerprint(),
         primary: public,
         key,
-        verifier: Verifier::new(key),
+        verifier: PrimaryKeyVerifier::new(key),
         keep: vec![false; cert.packets().len()],
         hard_revoked: false,
         bound: false,
@@ -63,7 +63,7 @@ struct Selection<'a> {
     fingerprint: crate::Fingerprint,
     primary: PublicKey,
     key: Key<'a>,
-    verifier: Verifier<'a>,
+    verifier: PrimaryKeyVerifier<'a>,
     keep: Vec<bool>,
     /// Whether the key is revoked for a reason that invalidates all its signatures, also old ones.
     hard_revoked: bool,

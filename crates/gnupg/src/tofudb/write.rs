@@ -78,16 +78,16 @@ pub fn write_tofudb(
     let folder = folder.unwrap_or(Path::new("."));
     let file = NamedTempFile::with_prefix_in(".#talaria-", folder).map_err(failed)?;
     let left_out = fill(file.path(), database).map_err(|e| failed(io::Error::other(e)))?;
-    let settle = || -> io::Result<()> {
+    let put_in_place = || -> io::Result<()> {
         file.as_file().sync_all()?;
-        let settled = match if_exists {
+        let result = match if_exists {
             IfExists::Refuse => file.persist_noclobber(path),
             IfExists::Replace => file.persist(path),
         };
-        settled.map_err(|error| error.error)?;
+        result.map_err(|error| error.error)?;
         File::open(folder)?.sync_all()
     };
-    settle().map_err(failed)?;
+    put_in_place().map_err(failed)?;
     Ok(left_out)
 }
 

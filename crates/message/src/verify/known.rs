@@ -137,7 +137,7 @@ impl CachedKey {
         let handle = openpgp::KeyHandle::from(&self.fingerprint);
         let Some(key) = valid.keys().key_handle(handle).next() else {
             return Some(NotCounted::Unbound(
-                "the key was not bound to its certificate at that time at that time".into(),
+                "the key was not bound to its certificate at that time".into(),
             ));
         };
         let revoked =

@@ -12,13 +12,13 @@ use crate::packets::Document;
 use crate::sign::{DocumentHasher, TEXT, salt_bytes};
 
 /// A signature with its digest of the document.
-pub(crate) struct Seen {
+pub(crate) struct ReceivedSignature {
     pub(super) body: Vec<u8>,
     pub(super) hasher: Option<DocumentHasher>,
     pub(super) problem: Option<&'static str>,
 }
 
-impl Seen {
+impl ReceivedSignature {
     /// A signature that is known before its document.
     pub(super) fn before(body: &[u8]) -> Self {
         let hasher = Signature::parse(body)
@@ -65,7 +65,7 @@ impl Announced {
     }
 
     /// The announced digest together with its signature.
-    fn with(self, body: &[u8]) -> Seen {
+    fn with(self, body: &[u8]) -> ReceivedSignature {
         let body = body.to_vec();
         let fits = Signature::parse(&body).is_some_and(|signature| {
             let version = if self.version == 6 { 6 } else { signature.version };
@@ -73,12 +73,12 @@ impl Announced {
                 && self.hasher.as_ref().is_none_or(|hasher| hasher.salt == signature.salt)
         });
         if is_version_5(&body) {
-            Seen { body, hasher: None, problem: Some(VERSION_5) }
+            ReceivedSignature { body, hasher: None, problem: Some(VERSION_5) }
         } else if fits {
-            Seen { body, hasher: self.hasher, problem: None }
+            ReceivedSignature { body, hasher: self.hasher, problem: None }
         } else {
             let problem = Some("the signature does not match its one-pass signature packet");
-            Seen { body, hasher: None, problem }
+            ReceivedSignature { body, hasher: None, problem }
         }
     }
 }
@@ -87,8 +87,8 @@ impl Announced {
 pub(crate) struct Receiver<'a> {
     output: &'a mut (dyn Write + Send),
     announced: Vec<Announced>,
-    before: Vec<Seen>,
-    signatures: Vec<Seen>,
+    before: Vec<ReceivedSignature>,
+    signatures: Vec<ReceivedSignature>,
     literal: Option<Literal>,
     /// The converter to native line ends, for text.
     lines: Option<Native>,
@@ -156,7 +156,7 @@ impl Document for Receiver<'_> {
     fn signature(&mut self, body: &[u8]) -> Result<()> {
         self.bounded()?;
         if self.literal.is_none() {
-            self.before.push(Seen::before(body));
+            self.before.push(ReceivedSignature::before(body));
             return Ok(());
         }
         let announced = self.announced.pop().ok_or(MessageError::Malformed(
