@@ -94,7 +94,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A token belongs to another store.
-    #[error("the token belongs to a store other than {}", path.display())]
+    #[error("the token belongs to another store than {}", path.display())]
     Token {
         /// The path of the store in use.
         path: PathBuf,
