@@ -1,5 +1,5 @@
-//! Any bytes as a user ID: what is read as its address is read again as the same one, whatever the case of its
-//! ASCII letters, and two user IDs with one name in GnuPG's tofu.db name the same.
+//! Any bytes as a user ID: the address reads back as the same one, whatever the case of its
+//! ASCII letters, and two user IDs with the same address in GnuPG's tofu.db have equal addresses.
 
 #![no_main]
 

@@ -8,7 +8,7 @@ use talaria_cert::{Armor, enarmor};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let (whole, damage) = decode(bytes, 1 << 16);
-    // Where the buffer ends has no influence.
+    // The size of the buffer does not matter.
     assert_eq!(decode(bytes, 7), (whole.clone(), damage));
     assert!(whole.len() <= bytes.len());
     talaria_fuzz::ring(&whole);

@@ -1,4 +1,4 @@
-//! A session key and any bytes as a message under it.
+//! A session key, and any bytes as a message encrypted with it.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as certificates, and as signatures that they are to account for.
+//! Any bytes as certificates, and as signatures to verify with them.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as what a client of a keyserver sends, or its operator writes about peers.
+//! Any bytes as the request of a client of a keyserver, or as the membership file of its operator.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a certificate that is kept within limits and given out.
+//! Any bytes as a certificate that is limited and served.
 
 #![no_main]
 

@@ -10,7 +10,7 @@ use talaria_recon::{
     decode_hashreply, encode_hashquery, encode_hashreply,
 };
 
-/// More than leaves hold, with low and high digests that a fuzzer finds.
+/// More digests than a leaf holds, with low and high digests that a fuzzer finds.
 static TREE: LazyLock<Tree> = LazyLock::new(|| {
     (0..=255).flat_map(|n| [[n; 16], u128::from(n).to_be_bytes()]).map(Digest).collect()
 });
@@ -60,7 +60,7 @@ fn decoded(bytes: &[u8], piece: usize) -> Vec<Message> {
     messages
 }
 
-/// What is learnt is new and what is sent can be read, whatever the peer says.
+/// Learned digests are new and sent messages are readable, whatever the peer sends.
 fn talk(role: Role, messages: Vec<Message>) {
     let settings = Settings { wanted_max: 9, ..Settings::default() };
     let mut outbox = Outbox::new();

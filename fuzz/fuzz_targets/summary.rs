@@ -17,7 +17,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             black_box((summary.validity(now), summary.usable(now)));
         }
     }
-    // A fingerprint has a stored form of its own.
+    // A fingerprint has its own stored form.
     if let Some((fingerprint, rest)) = Fingerprint::from_stored(bytes) {
         assert_eq!([&fingerprint.to_stored(), rest].concat(), bytes);
     }

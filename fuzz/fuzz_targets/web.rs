@@ -15,7 +15,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(cert) = Cert::parse(bytes) else { return };
     let verdicts = verdicts(&[&cert], Verification::Full).concat();
     let named = issuers(&cert);
-    // Each issuer is somebody else; every other one is limited.
+    // Each issuer is a different introducer; every other one has a scope.
     let introducers: Vec<[Issuer; 1]> = named
         .iter()
         .map(|id| {
@@ -41,7 +41,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             assert_eq!(levels.len(), summary.user_ids.len());
             assert!(*from <= now && now < *until);
             assert!(introducer.as_ref().is_none_or(|found| found.depth < rules.depth));
-            // Of what nobody has made nothing follows.
+            // Forged certifications have no effect.
             let alone = evaluate(&subject, Level::Full, rules, now, speaking, |_, _, _| false);
             assert_eq!(alone.level(), Level::Unknown);
         }

@@ -1,5 +1,5 @@
-//! Keys that the targets know: what is signed by them, and encrypted to them, gets past the arithmetic. And
-//! certificates of theirs that are changed around signatures that are good.
+//! Keys of the targets, so that signatures and encrypted messages pass the cryptographic checks, and
+//! changed certificates with good signatures.
 
 use std::sync::OnceLock;
 
@@ -21,19 +21,19 @@ const KEYS: [&[u8]; 3] = [
     include_bytes!("../keys/v6.pgp"),
 ];
 
-/// What the signatures here are of.
+/// The signed document.
 pub const DOCUMENT: &[u8] = b"a document";
 
-/// Times at which certificates are judged: before they were made, when they are valid, later, the last.
+/// Times for judging certificates: before their creation, during their validity, later, the last possible time.
 const TIMES: [u32; 4] = [1_600_000_000, NOW, NOW + 86400 * 9999, u32::MAX];
 
-/// The keys that are known.
+/// The known keys.
 pub fn keys() -> &'static [Cert] {
     static CERTS: OnceLock<Vec<Cert>> = OnceLock::new();
     CERTS.get_or_init(|| KEYS.iter().map(|key| read_cert(key).expect("a key")).collect())
 }
 
-/// What counts.
+/// The policy.
 pub fn policy() -> &'static StandardPolicy<'static> {
     static POLICY: OnceLock<StandardPolicy<'static>> = OnceLock::new();
     POLICY.get_or_init(StandardPolicy::new)
@@ -48,12 +48,12 @@ fn having(certs: &[Cert], issuer: &Issuer) -> Vec<Cert> {
     certs.iter().filter(named).cloned().collect()
 }
 
-/// One who knows the certificates of all keys here.
+/// A verifier with the certificates of all keys here.
 pub fn verifier() -> Verifier<'static> {
     Verifier::new(Box::new(|issuer: &Issuer| having(keys(), issuer)), policy(), NOW)
 }
 
-/// One who knows no certificate.
+/// A verifier without certificates.
 pub fn stranger() -> Verifier<'static> {
     Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), NOW)
 }
@@ -66,7 +66,7 @@ pub fn secrets() -> Vec<talaria_message::DecryptionKey> {
     keys().iter().flat_map(|cert| decryption_keys(cert, &ask)).collect()
 }
 
-/// The parts of an input: an octet that chooses, certificates with their length in front, and the rest.
+/// The parts of an input: an octet for the choice, certificates after their length, and the rest.
 fn parts(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let ([choice, high, low], rest) = bytes.split_first_chunk::<3>()?;
     let (certs, rest) = rest.split_at_checked(u16::from_be_bytes([*high, *low]).into())?;
@@ -79,8 +79,8 @@ pub fn joined(choice: u8, certs: &[u8], rest: &[u8]) -> Vec<u8> {
     [&[choice][..], &length, certs, rest].concat()
 }
 
-/// Certificates that anybody may have changed, and signatures that they are to account for. However often and
-/// however it is asked, the answer is the same.
+/// Certificates with foreign changes, and signatures to verify with them. The answer is the same
+/// each time and through each function.
 pub fn judged(bytes: &[u8]) {
     let Some((choice, certs, signatures)) = parts(bytes) else { return };
     let Ok(certs) = read_certs(certs) else { return };
@@ -123,8 +123,8 @@ pub fn judged(bytes: &[u8]) {
     }
 }
 
-/// Certificates that anybody may have changed, in a store: what is derived of them is what it should be, and
-/// whoever looks something up meets no surprise.
+/// Certificates with foreign changes in a store: derived tables match the certificates, and
+/// lookups do not panic.
 pub fn stored(bytes: &[u8]) {
     let Some((choice, certs, signatures)) = parts(bytes) else { return };
     let mut splitter = talaria_cert::Splitter::new(certs, talaria_cert::BATCH_BYTES);
@@ -147,7 +147,7 @@ pub fn stored(bytes: &[u8]) {
     let store = stores.writable().expect("it is new");
     let names: Vec<_> = taken.iter().map(talaria_cert::Cert::fingerprint).collect();
     let outcomes = store.ingest(taken.clone(), Verification::Full, now).expect("there is room");
-    // What is there already changes nothing: no row is added to the change log.
+    // Importing a certificate again adds no row to the change log.
     let before = store.last_change().expect("it can be read");
     let again = store.ingest(taken, Verification::Full, now).expect("there is room");
     assert_eq!(store.last_change().expect("it can be read"), before);

@@ -1,4 +1,4 @@
-//! What holds for any bytes: nothing panics, and what is written is read back.
+//! Properties for any bytes: nothing panics, and written data read back.
 
 pub mod known;
 pub mod messages;
@@ -11,12 +11,12 @@ use talaria_cert::{
     Verification, View, carried_over, complete, verdicts,
 };
 
-/// Times at which summaries are evaluated: the first, within the life of most keys, the last.
+/// Times for evaluating summaries: the first possible time, a time when most keys are valid, and the last one.
 const TIMES: [u32; 3] = [0, 1_740_000_000, u32::MAX];
 
-/// Cuts a stream of packets and holds every certificate in it to the laws.
+/// Splits a stream of packets, and checks the laws for every certificate in it.
 pub fn ring(bytes: &[u8]) {
-    // The size of the batches has no influence on what is found, as long as nothing is rejected.
+    // The size of the batches does not matter, as long as nothing is rejected.
     let (whole, clean) = split(bytes, bytes.len().max(1));
     let (parts, clean_parts) = split(bytes, 61);
     if clean && clean_parts {
@@ -52,7 +52,7 @@ fn split(bytes: &[u8], batch_bytes: usize) -> (Vec<Vec<u8>>, bool) {
     (certs, clean)
 }
 
-/// What holds for every certificate that could be read.
+/// The laws for every readable certificate.
 pub fn laws(cert: &Cert) {
     assert_eq!(Cert::parse(cert.as_bytes()).as_ref(), Ok(cert));
     assert_eq!(Cert::from_canonical(cert.as_bytes().to_vec()).as_ref(), Ok(cert));
@@ -69,7 +69,7 @@ pub fn laws(cert: &Cert) {
     assert_eq!(found.len(), cert.signature_count());
     assert_eq!(carried_over(cert, cert, found).len(), found.len());
     assert_eq!(&complete(cert, found.clone(), Verification::Deferred), found);
-    // Signatures that were not computed bind nothing; good ones lead further.
+    // Unverified signatures bind nothing. Good ones reach further code.
     let good = vec![talaria_cert::Verdict::Good; found.len()];
     for verdicts in [found, &good] {
         for now in TIMES {
@@ -87,11 +87,11 @@ pub fn laws(cert: &Cert) {
     assert_eq!(cert.exportable().union(cert), *cert);
 }
 
-/// Takes limits from the first octets, reads the rest as certificates, and holds what is kept and given
-/// out of them to its bounds. A copy that comes right before another is the one that is there.
+/// Reads limits from the first octets and certificates from the rest, and checks the stored and served
+/// parts against the limits. Of two consecutive copies, the first is the stored one.
 pub fn kept(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first_chunk::<8>() else { return };
-    // 255 is no limit.
+    // 255 means no limit.
     let count = |at: usize, unit: usize| match choice[at] {
         255 => usize::MAX,
         count => usize::from(count) * unit,
@@ -128,7 +128,7 @@ pub fn kept(bytes: &[u8]) {
     }
 }
 
-/// What is kept of a certificate, with verdicts as they may come.
+/// The stored part of a certificate, with arbitrary verdicts.
 fn kept_of(
     whole: &Cert,
     known: Option<(&Cert, &[Verdict])>,
@@ -158,7 +158,7 @@ fn kept_of(
     (quiet, left)
 }
 
-/// What is given out of a certificate, and its digest in every view.
+/// The served part of a certificate, and its digest in every view.
 fn served(cert: &Cert, verdicts: &[Verdict], serving: Serving) {
     if let Some(cut) = cert.served(verdicts, serving) {
         assert_eq!(cut.union(cert), *cert);
@@ -173,7 +173,7 @@ fn served(cert: &Cert, verdicts: &[Verdict], serving: Serving) {
     }
 }
 
-/// Verdicts that depend on the signature alone, every one of them possible.
+/// Verdicts that depend only on the signature; every verdict occurs.
 fn judged(cert: &Cert) -> Vec<Verdict> {
     let id = cert.fingerprint().key_id();
     let signatures = cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
@@ -188,7 +188,7 @@ fn judged(cert: &Cert) -> Vec<Verdict> {
     signatures.map(|packet| judge(packet.body)).collect()
 }
 
-/// A file that lives in memory where the system allows that.
+/// A file in memory, if the system supports that.
 pub fn scratch(bytes: &[u8]) -> tempfile::NamedTempFile {
     use std::io::Write as _;
     let memory = std::path::Path::new("/dev/shm");
@@ -201,7 +201,7 @@ pub fn scratch(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-/// Goes on, up to a bound.
+/// Continues, up to a bound.
 pub fn bounded(count: &mut usize) -> ControlFlow<()> {
     *count += 1;
     if *count < 1000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

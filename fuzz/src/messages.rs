@@ -1,4 +1,4 @@
-//! What holds for any bytes as a message.
+//! Properties of any bytes as a message.
 
 use std::io::{BufReader, Read as _};
 
@@ -9,14 +9,14 @@ use talaria_message::{
 
 use crate::known::{DOCUMENT, secrets, stranger, verifier};
 
-/// A time behind that of the seeds.
+/// A time after that of the seeds.
 pub const NOW: u32 = 1_740_000_000;
 
 /// Content of one input.
 const LIMITS: Limits = Limits { expansion: 1100, expansion_free_bytes: 1 << 20, argon2_mib: 0 };
 
-/// A message under the session key that its first 32 octets are, or for keys that are known. However it is
-/// read, the same comes out, or the same kind of nothing; and version 1 gives nothing away before all holds.
+/// A message for the session key in its first 32 octets, or for known keys. Every way of reading gives
+/// the same content or the same kind of error, and version 1 releases nothing before the integrity check.
 pub fn decrypted(bytes: &[u8]) {
     let Some((key, message)) = bytes.split_first_chunk::<32>() else { return };
     let open = |threads: usize, streamed: bool| -> (Vec<u8>, Result<bool, MessageError>) {
@@ -41,7 +41,7 @@ pub fn decrypted(bytes: &[u8]) {
     }
 }
 
-/// A signed message, a signed text or a detached signature, as the first octet says.
+/// A signed message, a signed text or a detached signature; the first octet chooses.
 pub fn verified(bytes: &[u8]) {
     let Some((&kind, rest)) = bytes.split_first() else { return };
     let mut out = Vec::new();
@@ -69,7 +69,7 @@ pub fn verified(bytes: &[u8]) {
     }
 }
 
-/// What kind of message it is does not depend on how it arrives, and reading it as that meets no surprise.
+/// The kind of a message does not depend on how it arrives, and reading the message does not panic.
 fn recognised(bytes: &[u8]) {
     let whole = Recognised::of(bytes, true).expect("there is no more");
     let message = Message::new(BufReader::with_capacity(61, bytes)).expect("memory is read");

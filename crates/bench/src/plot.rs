@@ -341,7 +341,7 @@ mod tests {
         let linear = draw(Scale::Linear);
         let (ours, theirs) = (widths(&linear, "p-0"), widths(&linear, "p-1"));
         assert!((theirs[0] / ours[0] - 200.0).abs() < 8.0, "{ours:?} {theirs:?}");
-        // With a scale for each place, the largest figure of each has the full length.
+        // With a scale for each group, the largest figure of each group has the full length.
         let each = draw(Scale::Each);
         let (ours, theirs) = (widths(&each, "p-0"), widths(&each, "p-1"));
         assert!((ours[1] - theirs[0]).abs() < 0.2, "{ours:?} {theirs:?}");

@@ -1,4 +1,4 @@
-//! What the generator promises: the same bytes again, and certificates that others accept.
+//! The guarantees of the generator: reproducible bytes, and certificates that other programs accept.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -33,7 +33,7 @@ fn a_generated_certificate_does_not_depend_on_the_size_of_the_set() {
     assert!(all[at..at + part.len()] == part);
 }
 
-/// What a certificate says about itself holds, in all profiles and algorithms.
+/// Self-signatures are good in all profiles and algorithms.
 #[test]
 fn all_self_signatures_are_good() {
     let native = Generate {
@@ -64,7 +64,7 @@ fn generated_sizes_match_the_profiles() {
     }
 }
 
-/// GnuPG computes every signature, those by others as well, and complains about none.
+/// GnuPG verifies every signature, also those by others, and finds none bad.
 #[test]
 fn gnupg_finds_no_bad_signature() {
     let home = tempfile::tempdir().unwrap();

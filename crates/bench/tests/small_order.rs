@@ -1,5 +1,5 @@
 //! Ed25519 keys and signatures with components of small order, in certificates and on documents: the verdict is
-//! the same alone and among neighbours, and what gpg calls bad is never good.
+//! the same alone and in a batch, and a signature that gpg calls bad is never good.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -20,15 +20,15 @@ use talaria_store::{Depth, Store};
 const NOW: u32 = 1_740_000_000;
 const CREATED: u32 = NOW - 86_400;
 
-/// A key that its owner gave a component of small order.
+/// A key whose owner added a component of small order.
 struct Attacker {
     secret: Scalar,
     public: [u8; 32],
-    /// Whether the key has no component of small order after all.
+    /// Whether the key has no component of small order.
     honest: bool,
 }
 
-/// The body of a packet with the octets that make it one.
+/// A packet with its header.
 fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![0xc0 | tag, 255];
     out.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
@@ -53,8 +53,8 @@ impl Attacker {
         Self::new(Scalar::from_bytes_mod_order(sha256(&[b"key", &number.to_be_bytes()])), component)
     }
 
-    /// Signs so that the equation times eight holds. `wanted` is whether it shall hold as it is, which with
-    /// other nonces it does or does not.
+    /// Signs so that the equation times eight holds. `wanted` says whether the equation itself must hold, which
+    /// depends on the nonce.
     fn sign(&self, message: &[u8], component: EdwardsPoint, wanted: bool) -> Option<[u8; 64]> {
         for nonce in 0..200_u64 {
             let nonce = Scalar::from_bytes_mod_order(sha256(&[message, &nonce.to_be_bytes()]));
@@ -91,7 +91,7 @@ impl Attacker {
         context.finish().as_ref().to_vec()
     }
 
-    /// A signature packet over what comes before it in the digest.
+    /// A signature packet over the given start of the digest.
     fn signature(
         &self,
         kind: u8,
@@ -136,7 +136,7 @@ impl Attacker {
 type Made = (Vec<u8>, bool, bool);
 
 /// Certificates with every pair of components in A and R, with an equation that holds and with one that does
-/// not, where there are both.
+/// not, if both exist.
 fn hostile() -> Vec<Made> {
     let mut made = Vec::new();
     for (i, a) in EIGHT_TORSION.into_iter().enumerate() {
@@ -188,7 +188,7 @@ fn small_order_verdicts_do_not_depend_on_the_batch() {
     }
 }
 
-/// What gpg calls the signatures of certificates with an Ed25519 key: `!` good, all else bad.
+/// gpg's verdicts on the signatures of certificates with an Ed25519 key: `!` is good, everything else bad.
 fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<bool>> {
     let home = tempfile::tempdir().unwrap();
     let gpg = |args: &[&str]| {
@@ -216,8 +216,8 @@ fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<bool>> {
     Some(certificates.iter().map(is_good).collect())
 }
 
-/// With proper keys gpg's verdict is ours, whatever R is. With others it is good for other signatures than
-/// those for which the equation holds, and ours is bad.
+/// For proper keys, gpg's verdict equals ours for every R. For other keys, gpg accepts other signatures than
+/// those that satisfy the equation, and our verdict is bad.
 #[test]
 fn a_signature_that_gpg_calls_bad_is_never_good() {
     let hostile = hostile();
@@ -233,8 +233,8 @@ fn a_signature_that_gpg_calls_bad_is_never_good() {
     }
 }
 
-/// A key that is nothing but a point of small order, zero among them: anybody can make signatures for which the
-/// equation holds. gpg ends with a fatal error.
+/// A key that is only a point of small order, also zero: anybody can make signatures that satisfy the
+/// equation. gpg stops with a fatal error.
 #[test]
 fn a_key_of_small_order_has_no_good_signature() {
     let made = EIGHT_TORSION.into_iter().flat_map(|a| {
@@ -248,7 +248,7 @@ fn a_key_of_small_order_has_no_good_signature() {
     assert!(verdicts.iter().all(|verdicts| *verdicts == [Verdict::Bad]));
 }
 
-/// The same with documents: what is verified together has the verdicts of what is verified alone.
+/// The same with documents: signatures have the same verdict together and alone.
 #[test]
 fn verify_many_accepts_nothing_that_verify_refuses() {
     let policy = StandardPolicy::new();

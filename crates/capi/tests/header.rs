@@ -1,4 +1,4 @@
-//! The header that is checked in is the one that the sources give.
+//! The header in the repository must equal the one generated from the sources.
 
 use std::path::Path;
 

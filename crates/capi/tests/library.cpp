@@ -1,4 +1,4 @@
-// What the examples do not show: errors, null pointers, freeing twice. The arguments are
+// Cases that the examples do not show: errors, null pointers, double free. The arguments are
 // files with a secret key and with the certificate.
 #include <talaria.h>
 
@@ -33,7 +33,7 @@ int main(int, char **argv) {
     const talaria_bytes none = {nullptr, 0}, text = {reinterpret_cast<const uint8_t *>("text"), 4};
     EXPECT(!strcmp(talaria_error_message(), ""));
 
-    // Null pointers are told, not followed.
+    // Null pointers are reported as errors.
     talaria_sealer *sealer = nullptr;
     talaria_buffer buffer = {nullptr, 7, 7};
     EXPECT(talaria_sealer_new_passphrase(bytes(pass), 0, nullptr) == TALARIA_STATUS_USAGE);
@@ -92,7 +92,7 @@ int main(int, char **argv) {
     EXPECT(talaria_store_lookup(store, "\xff", &found, nullptr) == TALARIA_STATUS_USAGE);
     EXPECT(talaria_store_lookup(store, "nobody", &found, nullptr) == TALARIA_STATUS_NOT_FOUND);
 
-    // A verifier outlives the handle of its store, and threads share it; each has its own error.
+    // A verifier outlives the handle of its store. Threads share the verifier, and each has its own error.
     talaria_verifier *verifier;
     EXPECT(!talaria_verifier_new_store(store, &verifier));
     talaria_store_free(store);
@@ -132,7 +132,7 @@ int main(int, char **argv) {
     EXPECT(!open(nullptr, 0));
     EXPECT(count == 0);
     talaria_buffer_free(&plain);
-    // Nobody has signed it, so nobody who is expected has.
+    // An unsigned message has no expected signer.
     const std::string alice = talaria_key_certificate(key), nobody(40, '0'), name = "alice";
     const talaria_bytes signer = bytes(alice), other = bytes(nobody), vague = bytes(name);
     EXPECT(open(&signer, 1) == TALARIA_STATUS_NOT_ACCEPTED);
@@ -144,7 +144,7 @@ int main(int, char **argv) {
     talaria_buffer_free(&plain);
     EXPECT(open(&other, 1) == TALARIA_STATUS_NOT_ACCEPTED);
     EXPECT(open(&vague, 1) == TALARIA_STATUS_USAGE);
-    // An empty array is not everybody.
+    // An empty array does not mean any signer.
     EXPECT(open(&signer, 0) == TALARIA_STATUS_NOT_ACCEPTED);
 
     talaria_buffer_free(&sealed);

@@ -1,4 +1,4 @@
-//! Views against what the software they are named after has made of the same certificates.
+//! Views, compared with the results of their software for the same certificates.
 
 use proptest::prelude::*;
 use talaria_cert::{Cert, PacketRef, Splitter, Tag, Verdict, Verification, View, verdicts};
@@ -45,7 +45,7 @@ fn check_laws(cert: &Cert) -> Result<(), TestCaseError> {
         let digest = view.digest(cert, &verdicts);
         let seen = view.cert(cert, &verdicts);
         prop_assert_eq!(seen.as_ref().map(Cert::sks_digest), digest);
-        // Verdicts save work and change nothing.
+        // Cached verdicts save work and do not change the result.
         prop_assert_eq!(view.digest(cert, &[]), digest);
         if let Some(seen) = seen {
             prop_assert_eq!(seen.fingerprint(), cert.fingerprint());
@@ -64,7 +64,7 @@ fn a_view_is_a_subset_and_its_own_view() {
     }
 }
 
-/// One change to a certificate: which packet, and what happens to it.
+/// One change to a packet of a certificate.
 #[derive(Clone, Debug)]
 enum Damage {
     Flip { packet: usize, at: usize, bit: u8 },
@@ -130,7 +130,7 @@ fn write(packets: &[(u8, Vec<u8>)]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Any certificate that we can read has its views, however broken it is.
+    /// Any readable certificate has its views, however damaged it is.
     #[test]
     fn the_laws_of_views_hold_for_damaged_certificates(
         which in 0usize..1 << 16,

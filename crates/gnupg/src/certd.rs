@@ -224,7 +224,7 @@ mod tests {
     use proptest::prelude::*;
     use talaria_cert::Tag;
 
-    /// A certificate of a key that nobody has, with user IDs.
+    /// A certificate with an invented key and user IDs.
     fn cert(number: u8, user_ids: &[&str]) -> Cert {
         let mut raw = vec![0x80 | 0x40 | Tag::PUBLIC_KEY.0, 12];
         raw.extend_from_slice(&[4, 0, 0, 0, number, 1, 0, 8, 0xff, 0, 2, 3]);
@@ -275,7 +275,7 @@ mod tests {
         fs::write(path.with_file_name("_tmp"), b"x").unwrap();
         fs::create_dir(base.path().join("_x")).unwrap();
         assert_eq!(read_all(base.path()).len(), 1);
-        // A damaged file is named, and not replaced.
+        // A damaged file is reported and not replaced.
         fs::write(&path, b"damage").unwrap();
         let left_out = write_certd(base.path(), &[cert(1, &["b"]), cert(2, &[])]).unwrap();
         assert!(matches!(&left_out[..], [LeftOut { reason: LeftOutReason::Damaged { .. }, .. }]));
@@ -286,7 +286,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// Whatever lies in the file of a certificate, reading and writing give no panic.
+        /// Any content in the file of a certificate causes no panic in reading and writing.
         #[test]
         fn any_bytes_are_read(bytes: Vec<u8>) {
             let base = tempfile::tempdir().unwrap();

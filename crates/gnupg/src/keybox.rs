@@ -418,7 +418,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A blob whose tables are empty but for one key.
+    /// A blob whose tables have only one key.
     fn plain(keyblock: &[u8]) -> Vec<u8> {
         let mut out = Blank(Vec::new());
         let len = FIXED_BYTES + 28 + keyblock.len() + 20;
@@ -471,7 +471,7 @@ mod tests {
         let second = HEADER_BYTES + blobs[0].len();
         let good = keybox(&blobs);
         let third = vec![3; 300];
-        // A length of zero, one that is too small, one that swallows the rest; a wild offset.
+        // A length of zero, a too small one, one that covers the rest, and a random offset.
         for (at, value) in [(2, 0), (3, 25), (1, 1), (0, 0xff), (8, 1), (4, 9)] {
             let mut bytes = good.clone();
             bytes[second + at] = value;
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!((keyblocks.len(), rejects.len()), (2, 1));
     }
 
-    /// A flipped bit, whichever, loses no more than the blobs around it.
+    /// Any flipped bit loses at most the neighbouring blobs.
     #[test]
     fn a_flipped_bit_damages_one_blob_only() {
         let blobs: Vec<_> = (0..12).map(|n| plain(&[n; 60])).collect();
@@ -504,7 +504,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes end, and what is given out lies in the input in order.
+        /// Reading any bytes ends, and returned certificates are in the input in the same order.
         #[test]
         fn reading_ends_on_any_bytes(bytes: Vec<u8>, tail: Vec<u8>) {
             for bytes in [&bytes[..], &keybox(&[bytes.clone(), plain(b"x"), tail])] {
@@ -518,7 +518,7 @@ mod tests {
             }
         }
 
-        /// Where the reads end has no influence.
+        /// The sizes of the reads do not matter.
         #[test]
         fn short_reads_do_not_matter(sizes in prop::collection::vec(1usize..200, 0..20)) {
             struct Trickle<'a>(&'a [u8]);

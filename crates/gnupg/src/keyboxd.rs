@@ -153,7 +153,7 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 
-        /// A database with any byte changed, or any bytes behind the magic, gives no panic.
+        /// A database with changed bytes, or with any bytes after the magic, causes no panic.
         #[test]
         fn any_bytes_are_read(at in 0usize..28_000, byte: u8, bytes: Vec<u8>) {
             let folder = tempfile::tempdir().unwrap();

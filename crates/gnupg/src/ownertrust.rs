@@ -138,7 +138,7 @@ mod tests {
             prop_assert_eq!(read_ownertrust(&text).unwrap(), kept);
         }
 
-        /// Any text gives entries or the number of a line, never a panic.
+        /// Any text gives entries or an error with a line number, never a panic.
         #[test]
         fn any_text_is_read(text: String, bytes: Vec<u8>) {
             let _ = is_ownertrust(&bytes);

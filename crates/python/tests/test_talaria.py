@@ -1,4 +1,4 @@
-"""The module as Python sees it. What lies below is tested in Rust.
+"""Tests of the Python module. The Rust tests cover the library below it.
 
 The environment names files: TALARIA_KEY a secret key, TALARIA_CERT its certificate, TALARIA_STORE a store
 that has it.

@@ -337,7 +337,7 @@ mod tests {
 
     use super::*;
 
-    /// Any element, the borders more often.
+    /// Any element, with more frequent border values.
     fn element() -> impl Strategy<Value = Zp> {
         prop_oneof![
             any::<u128>().prop_map(Zp::from_u128),
@@ -348,7 +348,7 @@ mod tests {
         ]
     }
 
-    /// `a * b mod P`, one bit after the other.
+    /// `a * b mod P`, bit by bit.
     fn slow_product(a: Zp, b: Zp) -> Zp {
         let bits = b.number();
         (0..129).rev().fold(Zp::ZERO, |sum, bit| {
@@ -397,7 +397,7 @@ mod tests {
     fn the_prime_equals_that_of_the_protocol() {
         let low = 530_512_889_551_602_322_505_127_520_352_579_437_339_f64;
         assert!((low / 2f64.powi(128) - 1.559).abs() < 0.001);
-        // P less 2^128, in decimal computed elsewhere.
+        // P - 2^128 in decimal, computed with another program.
         let low = u128::from(P[1]) << 64 | u128::from(P[0]);
         assert_eq!(low, 190_230_522_630_663_859_041_752_912_920_811_225_883);
         assert_eq!(P[2], 1);
@@ -430,7 +430,7 @@ mod tests {
         };
         let small = |n: u8| std::array::from_fn::<u8, 17, _>(|at| if at == 0 { n } else { 0 });
         assert_eq!(bytes, [small(0), p_less(1), small(1), p_less(2), small(2), p_less(3)]);
-        // P itself and what is above it are no elements.
+        // P and larger numbers are not elements.
         assert_eq!(Zp::from_bytes(p_less(0)), None);
         assert_eq!(Zp::from_bytes([0xff; 17]), None);
     }

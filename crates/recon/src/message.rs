@@ -359,7 +359,7 @@ mod tests {
         bytes
     }
 
-    /// The messages in bytes that come in pieces of these lengths, in turn.
+    /// The messages decoded from bytes in pieces of these lengths.
     fn decoded(bytes: &[u8], pieces: &[usize]) -> (Vec<Message>, Option<DecodeError>) {
         let mut decoder = Decoder::new();
         let (mut messages, mut rest) = (Vec::new(), bytes);
@@ -436,7 +436,7 @@ mod tests {
             (&b"\0\0\0\0"[..], DecodeError::Malformed("empty message")),
             (b"\0\0\0\x01\x0b", DecodeError::Kind(11)),
             (b"\0\0\0\x02\x05\0", DecodeError::Malformed("end of a message")),
-            // Announces four thousand million digests.
+            // Announces four billion digests.
             (b"\0\0\0\x05\x02\xff\xff\xff\xff", DecodeError::Malformed("set")),
             // Nine bits in one byte, and 129 bits.
             (b"\0\0\0\x0a\x01\0\0\0\x09\0\0\0\x01\0", DecodeError::Malformed("prefix")),
@@ -444,7 +444,7 @@ mod tests {
                 b"\0\0\0\x1a\x01\0\0\0\x81\0\0\0\x1112345678901234567",
                 DecodeError::Malformed("prefix"),
             ),
-            // A number of 129 bits is no digest.
+            // A number of 129 bits is not a digest.
             (
                 b"\0\0\0\x16\x02\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01",
                 DecodeError::Malformed("set"),

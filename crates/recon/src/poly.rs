@@ -323,7 +323,7 @@ mod tests {
         };
         assert_eq!(difference(&remote, &local), Some((only(&[77, 1 << 100]), only(&[99]))));
         assert_eq!(difference(&remote, &remote), Some((vec![], vec![])));
-        // Values that no set has: 5 is not 5 * a square for all points.
+        // Values that no set can have.
         let mut values = product(&remote);
         values[5] += Zp::ONE;
         assert_eq!(reconcile(&POINTS, &values, &product(&local), 1, &mut || 3), None);

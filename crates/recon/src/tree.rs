@@ -398,7 +398,7 @@ mod tests {
 
     use super::*;
 
-    /// Digests of which many have long prefixes in common.
+    /// Digests with many long common prefixes.
     fn digest() -> impl Strategy<Value = Digest> {
         let crowded = (0..300u128, 0..4u32, 0..3u32).prop_map(|(number, spread, place)| {
             (number << (8 * spread) ^ 0x1234_5678 << (40 * place)).to_be_bytes()

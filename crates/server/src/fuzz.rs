@@ -121,7 +121,7 @@ fn range(text: &str) {
 mod tests {
     use talaria_bench::{Generate, Profile, certs};
 
-    /// What fuzzing does for hours, for a moment.
+    /// A short run of the fuzzing code.
     #[test]
     fn damaged_requests_cause_no_panic() {
         let cert = certs(&Generate { seed: 3, first: 0, count: 1, profile: Profile::small() });

@@ -157,7 +157,7 @@ mod tests {
         let rates = rates();
         let onion = |text: &str| rates.network(text.parse().unwrap(), Some("abcdef.onion:80"));
         assert_eq!(onion("127.0.0.1"), Some(Network::Onion));
-        // From elsewhere, a name proves nothing.
+        // From other addresses, the host name of an onion service is not trusted.
         assert_ne!(onion("192.0.2.7"), Some(Network::Onion));
     }
 

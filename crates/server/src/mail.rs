@@ -295,10 +295,10 @@ mod tests {
             assert!(take("a@example.org", n as u64));
         }
         assert!(!take("a@example.org", 10) && take("b@example.org", 10));
-        // One that was not sent does not count.
+        // A mail that was not sent does not count.
         quota.give_back("a@example.org");
         assert!(take("a@example.org", 11) && !take("a@example.org", 12));
-        // The first one is forgotten an hour after it was sent.
+        // The first mail no longer counts after an hour.
         assert!(!take("a@example.org", 3599) && take("a@example.org", 3600));
     }
 

@@ -154,7 +154,7 @@ mod tests {
             let opened = Token::open(text, SECRET, 0).unwrap();
             assert_eq!(opened, all()[at]);
         }
-        // What is signed has the kind in it: an upload's code does not fit a confirmation.
+        // The authenticated data include the kind: a code for an upload is not valid for a confirmation.
         let mut bytes = URL_SAFE_NO_PAD.decode(&kinds[0]).unwrap();
         bytes[0] = b'm';
         let text = URL_SAFE_NO_PAD.encode(bytes);

@@ -1,4 +1,4 @@
-//! Clients and peers that mean no good: they get little, and others are served meanwhile.
+//! Hostile clients and peers: they use few resources, and other clients are served meanwhile.
 
 #[path = "server/running/mod.rs"]
 mod running;
@@ -24,19 +24,19 @@ use talaria_server::Rate;
 
 const MIB: u64 = 1 << 20;
 
-/// Tests that weigh the process or use up its files want it for themselves.
+/// A lock for tests that measure the memory of the process or use up its file descriptors.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory of this process, of which the server is a part.
+/// The memory of this process, which includes the server.
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// A server is well if it answers.
+/// Checks that the server answers.
 fn assert_serves(server: &Running, cert: &Cert) {
     let path = format!("/pks/lookup?op=get&options=mr&search=0x{}", cert.fingerprint());
     let reply = server.get(&path);
@@ -44,7 +44,7 @@ fn assert_serves(server: &Running, cert: &Cert) {
     assert!(reply.text().contains("BEGIN PGP PUBLIC KEY BLOCK"));
 }
 
-/// Sends a text slowly until the server has enough of it; returns what it said.
+/// Sends a text slowly until the server closes the connection, and returns its answer.
 fn drip(address: SocketAddr, at_once: &str, slowly: &[u8]) -> Vec<u8> {
     let mut stream = connect(address);
     stream.write_all(at_once.as_bytes()).unwrap();
@@ -72,7 +72,7 @@ fn slow_clients_are_disconnected_in_time() {
     (config.http.timeout_s, config.http.idle_s) = (2, 4);
     let server = Running::start(&certs, config);
     let address = server.http;
-    // Each would go on for ever.
+    // Each text is endless.
     let head = "POST /pks/add HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n";
     let slow: [(&str, &[u8]); 4] = [
         ("", b"G"),
@@ -91,13 +91,13 @@ fn slow_clients_are_disconnected_in_time() {
         let refused = said.is_empty() || said.starts_with("HTTP/1.1 4");
         assert!(refused, "{at_once:?}: {said}");
     }
-    // One that says nothing at all, and one that stops in the midst of things.
+    // A client that sends nothing, and a client that stops in the middle.
     for text in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", head] {
         let mut stream = connect(address);
         stream.write_all(text.as_bytes()).unwrap();
         read_to_end(&mut stream);
     }
-    // And one that has said all and waits for the answer, whichever comes first at the server.
+    // A client that sent everything and waits for the answer.
     for _ in 0..50 {
         let mut half = connect(address);
         half.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
@@ -119,13 +119,13 @@ fn oversized_requests_are_refused() {
         stream
             .write_all(format!("POST /pks/add HTTP/1.1\r\nhost: x\r\n{head}\r\n").as_bytes())
             .unwrap();
-        // It may be refused before all of it was sent.
+        // The server may refuse the request before it is complete.
         let _ = stream.write_all(body);
         let mut said = vec![0; 12];
         let came = stream.read_exact(&mut said);
         came.map(|()| String::from_utf8(said).unwrap()).unwrap_or_default()
     };
-    // Where the rest of the body meets a closed connection, the answer may be lost on its way.
+    // If the rest of the body reaches a closed connection, the answer may be lost.
     let is = |said: &str, status: &str| said.is_empty() || said == format!("HTTP/1.1 {status}");
     assert!(is(&post("content-length: 200000\r\n", &large), "413"));
     let said = post("content-length: 200000\r\n", b"");
@@ -167,7 +167,7 @@ fn pipelined_requests_are_answered_in_order() {
     assert_eq!(codes, expected);
 }
 
-/// Bytes of nothing.
+/// Random bytes.
 fn garbage(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -184,7 +184,7 @@ fn garbage_does_not_disturb_other_clients() {
     let certs = generated(2);
     let server = Running::start(&certs, gossiping());
     let gossip = server.gossip.unwrap();
-    // Whoever is at this address may gossip.
+    // Clients at this address may gossip.
     server.add_peer(SocketAddr::from(([127, 0, 0, 1], 9)), View::Sks);
     for seed in 1..60 {
         let bytes = garbage(seed, 1 << (seed % 17));
@@ -194,7 +194,7 @@ fn garbage_does_not_disturb_other_clients() {
             let _ = stream.shutdown(std::net::Shutdown::Write);
             read_to_end(&mut stream);
         }
-        // As what a client might upload, in all ways.
+        // As uploads, in all formats.
         for media in ["application/pgp-keys", "multipart/form-data; boundary=x", "text/plain"] {
             let status = server.post("/pks/v2/certs", media, &bytes).status;
             assert!((400..500).contains(&status), "{media}: {status}");
@@ -205,7 +205,7 @@ fn garbage_does_not_disturb_other_clients() {
     assert_serves(&server, &certs[0]);
 }
 
-/// Says something to the gossip port in place of a peer, and waits for the end.
+/// Sends bytes to the gossip port like a peer, and waits for the end.
 fn lie(gossip: SocketAddr, messages: &[u8], repeated: Option<&[u8]>) {
     let mut stream = connect(gossip);
     if stream.write_all(messages).is_err() {
@@ -219,7 +219,7 @@ fn lie(gossip: SocketAddr, messages: &[u8], repeated: Option<&[u8]>) {
     read_to_end(&mut stream);
 }
 
-/// What a peer says before anything else.
+/// The handshake of a peer.
 fn greeting() -> Vec<u8> {
     let mut bytes = Vec::new();
     Message::Config(talaria_recon::Config {
@@ -257,14 +257,14 @@ fn a_lying_peer_costs_little_memory_and_time() {
     let frame = |length: u32, rest: &[u8]| [&length.to_be_bytes(), rest].concat();
     let talk = |rest: &[u8]| [&greeting()[..], rest].concat();
     let (zeros, ones) = (vec![0; 65_536], vec![255; 65_536]);
-    // Frames that are longer than what is read, shorter than what they hold, or never end.
+    // Frames that are too long, shorter than their content, or endless.
     lie(gossip, &frame(u32::MAX, &[10]), Some(&zeros));
     lie(gossip, &frame(16 << 20, &[10]), Some(&zeros));
     lie(gossip, &talk(&frame(u32::MAX, &[2])), Some(&zeros));
     lie(gossip, &talk(&frame((16 << 20) - 1, &[2])), Some(&ones));
     lie(gossip, &talk(&frame(0, &[])), None);
     lie(gossip, &talk(&frame(5, &[2, 255, 255, 255, 255])), None);
-    // What nobody asked for, once and for ever.
+    // Unrequested messages, once and endlessly.
     lie(gossip, &talk(&elements), None);
     lie(gossip, &talk(b""), Some(&elements));
     lie(gossip, &talk(b""), Some(&message(Message::SyncFail)));
@@ -272,7 +272,7 @@ fn a_lying_peer_costs_little_memory_and_time() {
     lie(gossip, &talk(b""), Some(&message(poly)));
     lie(gossip, &talk(b""), Some(&message(Message::Flush)));
     lie(gossip, &greeting(), Some(&greeting()));
-    // More of them at once than there are turns; they say nothing.
+    // More silent peers than the limit of exchanges.
     let silent: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(gossip).ok()).collect();
     assert_serves(&server, &certs[0]);
     drop(silent);
@@ -296,7 +296,7 @@ fn spread(n: u32) -> [u8; 16] {
 fn a_new_client_is_served_beside_ten_thousand_connections() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let _alone = alone();
-    // Both ends of each are in this process.
+    // Both ends of each connection are in this process.
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let _ = setrlimit(Resource::Nofile, raised);
@@ -378,7 +378,7 @@ fn the_rate_limit_answers_with_retry_after() {
     assert_eq!(server.upload(&certs[2]).status, 200);
     assert_eq!(server.upload(&certs[2]).status, 429);
     assert_eq!(server.metric("rate_limited_total"), 3);
-    // What it costs to be watched is nothing.
+    // Rate limits do not apply to health checks.
     assert_eq!(server.get("/health").status, 200);
 }
 
@@ -404,7 +404,7 @@ fn the_proxy_protocol_gives_the_address_of_the_client() {
         header
     };
     let from = |ip: [u8; 4]| [&ip[..], &[192, 0, 2, 9], &[0x12, 0x34, 0, 80]].concat();
-    // Only operators see the metrics: this shows from where the request is taken to come.
+    // Only operators may read the metrics, so the answer shows which address the server assumes.
     let (operator, stranger) = ("HTTP/1.0 200", "HTTP/1.0 403");
     assert_eq!(ask(b"PROXY TCP4 127.0.0.9 192.0.2.9 4660 80\r\n"), operator);
     assert_eq!(ask(b"PROXY TCP4 192.0.2.1 192.0.2.9 4660 80\r\n"), stranger);
@@ -414,7 +414,7 @@ fn the_proxy_protocol_gives_the_address_of_the_client() {
     assert_eq!(ask(&v2(1, 0x11, &from([192, 0, 2, 1]))), stranger);
     // The proxy itself.
     assert_eq!(ask(&v2(0, 0, b"")), operator);
-    // None, a wrong one, one that never ends, one that is cut off.
+    // No header, a wrong one, an endless one, a truncated one.
     let endless = [&b"PROXY TCP4 "[..], &[b'1'; 10_000]].concat();
     let wrong: [&[u8]; 5] = [
         b"",
@@ -431,7 +431,7 @@ fn the_proxy_protocol_gives_the_address_of_the_client() {
     assert_eq!(read_to_end(&mut silent), b"");
 }
 
-/// Runs curl and returns what it wrote; `None` if there is none.
+/// Runs curl and returns its output; `None` if curl is not installed.
 fn curl(arguments: &[&str]) -> Option<String> {
     let mut curl = Command::new("curl");
     let output =
@@ -483,7 +483,7 @@ fn the_server_speaks_tls_http_1_and_http_2() {
         assert!(said.contains("BEGIN PGP PUBLIC KEY BLOCK"), "{said}");
         assert!(said.ends_with(&format!("\n200 {version}")), "{said}");
     }
-    // A client without TLS, one that says nothing, and garbage.
+    // A client without TLS, a silent client, and garbage.
     let first: [&[u8]; 3] = [b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"", &garbage(3, 5000)];
     for bytes in first {
         let mut stream = connect(secure.http);
@@ -495,7 +495,7 @@ fn the_server_speaks_tls_http_1_and_http_2() {
     assert!(said.contains("BEGIN PGP PUBLIC KEY BLOCK"));
 }
 
-/// A certificate with signatures on its first user ID that nobody made.
+/// A certificate with forged signatures on its first user ID.
 fn forged(cert: &Cert, signatures: u32) -> Vec<u8> {
     let mut raw = Vec::new();
     let mut add = |tag: Tag, body: &[u8]| {
@@ -565,7 +565,7 @@ fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
             assert_eq!(reply.status, 200, "{}", reply.text());
             assert!(reply.body.len() < 1 << 20, "{op}: {} bytes", reply.body.len());
         }
-        // The owner's own signatures are not among what was left out.
+        // The owner's signatures are not left out.
         let path = format!("/pks/lookup?op=index&options=mr&search=0x{}", cert.fingerprint());
         assert!(server.get(&path).text().contains("\nuid:"));
     }
@@ -581,7 +581,7 @@ fn clients_that_read_no_answers_use_bounded_memory() {
     let server = Running::start(&certs, config);
     let cert = Cert::parse(&large).unwrap();
     assert_eq!(server.upload(&cert).status, 200);
-    // The same one over and over makes an answer of 16 MiB.
+    // Repeated requests for the same certificate make an answer of 16 MiB.
     let digest = Digest(server.digests(View::Sks).into_iter().next().unwrap());
     let query = talaria_recon::encode_hashquery(&vec![digest; 1000]);
     let before = resident();
@@ -608,7 +608,7 @@ fn clients_that_read_no_answers_use_bounded_memory() {
     wait_for("there is room again", || server.post("/pks/hashquery", "x/y", &query).status == 200);
 }
 
-/// A certificate of somebody with these names.
+/// A certificate with these user IDs.
 fn named(user_ids: &[&[u8]]) -> Cert {
     let builder = CertBuilder::new();
     let builder = user_ids.iter().fold(builder, |b, id| b.add_userid(UserID::from(id.to_vec())));
@@ -642,7 +642,7 @@ fn a_user_id_cannot_leave_its_field_in_any_output() {
         assert_eq!((line.split(':').count(), &line[..4]), (5, "uid:"), "{line}");
     }
     assert!(text.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')), "{text}");
-    // What is read from there is what the owner wrote.
+    // The text in the answer equals the user ID.
     let read: Vec<Vec<u8>> = lines[2..2 + names.len()]
         .iter()
         .map(|line| percent_encoding::percent_decode_str(line.split(':').nth(1).unwrap()).collect())
@@ -660,7 +660,7 @@ fn a_user_id_cannot_leave_its_field_in_any_output() {
         assert_eq!(json[0]["userIDs"][0]["isRevoked"], false);
         assert_eq!(json[0]["fingerprint"], fingerprint.to_string().to_ascii_lowercase());
     }
-    // One that is longer than what is kept is not there.
+    // A user ID above the limit is not stored.
     let longer = named(&[format!("{} <z@hostile.example>", "y".repeat(10_000)).as_bytes()]);
     let reply = server.upload(&longer);
     assert!(matches!(reply.status, 200 | 422), "{}", reply.text());

@@ -79,7 +79,7 @@ pub(crate) fn input<'a>(
 mod tests {
     use super::*;
 
-    /// Gives one octet at a time.
+    /// A reader that returns one octet at a time.
     struct Slowly<'a>(&'a [u8]);
 
     impl Read for Slowly<'_> {

@@ -1,4 +1,4 @@
-//! What the bindings are made of, without a language around it.
+//! The base of the bindings, tested without another language.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use talaria::{Error, ImportOptions, Input, Monitor, import};
 
 const NOBODY: [&str; 0] = [];
 
-/// A secret key made an hour ago, so that what is signed now is signed after that.
+/// A secret key made an hour ago, so that signatures made now are newer than the key.
 fn generate(name: &str) -> Cert {
     let made = SystemTime::now() - Duration::from_secs(3600);
     let builder = CertBuilder::general_purpose(Some(name)).set_creation_time(made);
@@ -139,7 +139,7 @@ fn one_bad_signature_among_several_makes_all_of_them_bad() {
     let stranger = generate("<carol@example.org>");
     let partly_known = [sign(&stranger, b"data"), sign(&bob, b"data")].concat();
     assert!(verifier.verify(&partly_known, b"data", None).unwrap().report.is_good());
-    // What follows a signature is not passed over.
+    // Data after a signature are not ignored.
     let trailing = [sign(&alice, b"data"), b"junk".to_vec()].concat();
     let report = verifier.verify(&trailing, b"data", None).unwrap().report;
     assert!(matches!(report.outcome, Outcome::Unchecked(_)), "{report:?}");
@@ -178,7 +178,7 @@ fn recipient_requires_one_match_and_lookup_returns_all() {
     assert_eq!(recipient, store.lookup("alice").unwrap().concat());
     assert_eq!(store.recipient("Alice@example.org").unwrap(), recipient);
     assert!(sealer(&NOBODY, &[recipient], None).is_ok());
-    // A part of a name is found, and chooses nobody: `alice` is in `malice`, too.
+    // A part of a name finds certificates and selects none: `alice` is also in `malice`.
     for part in ["alice", "lice@example.org", "*alice", "@example.org"] {
         assert_eq!(store.lookup(part).unwrap().len(), 1);
         assert_eq!(kind(store.recipient(part)), ErrorKind::Ambiguous, "{part}");
@@ -218,7 +218,7 @@ fn a_message_opens_only_with_its_expected_signers() {
     assert_eq!(kind(open(&sealer.seal(b"text").unwrap(), Some(&expected))), ErrorKind::NotAccepted);
     assert!(open(&signed(&mallory), None).is_ok());
     assert!(open(&sealer.seal(b"text").unwrap(), None).is_ok());
-    // A name is anybody's; a fingerprint is not.
+    // Anybody can claim a name, but not a fingerprint.
     for name in ["alice", "", "<alice@example.org>", &names[0][..39]] {
         assert_eq!(kind(fingerprints(&[name])), ErrorKind::Usage, "{name}");
     }
@@ -228,8 +228,8 @@ fn a_message_opens_only_with_its_expected_signers() {
     assert!(verifier.verify(&signature, b"data", None).unwrap().decision.is_ok());
 }
 
-/// Whatever anybody has done to somebody's certificate, nothing that uses it panics: neither with the store that
-/// took it in, nor with the bytes themselves.
+/// Foreign changes to a certificate cause no panic, neither with the store that
+/// imported it nor with the bytes themselves.
 #[test]
 fn changed_certificates_in_a_store_cause_no_panic() {
     let alice = generate("<alice@example.org>");
@@ -279,6 +279,6 @@ fn changed_certificates_in_a_store_cause_no_panic() {
         let _ = Key::from_bytes(&bytes, None);
         let _ = Verifier::with_certs(&[&bytes]).map(|v| v.verify(&signature, b"text", None));
     }
-    // What Alice made stays in the store, whatever came to it.
+    // Alice's own parts stay in the store, whatever was added.
     assert!(verified > 40, "{verified}");
 }

@@ -1,5 +1,5 @@
-//! What hostile input can do to an import: be refused by name, in bounded time and memory, without
-//! harm to what comes along with it or is there already.
+//! Hostile input to an import: it is refused by name, in bounded time and memory, without
+//! harm to other input and to the store.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -20,7 +20,7 @@ const NOW: u32 = 1_740_000_000;
 
 const MIB: usize = 1 << 20;
 
-/// A store in a folder of its own. Tests that time or weigh something want the machine for
+/// A store in its own folder. Tests that measure time or memory need the machine for
 /// themselves, so there is one at a time.
 struct Ground {
     folder: tempfile::TempDir,
@@ -60,7 +60,7 @@ impl Ground {
         stored.is_some_and(|stored| stored.cert.union(cert) == stored.cert)
     }
 
-    /// Lists everything and reads it again; returns how many certificates there are.
+    /// Lists and reads all certificates, and returns their number.
     fn assert_usable(&self) -> usize {
         let mut rows = 0;
         let list = |row| {
@@ -96,15 +96,15 @@ fn primary(cert: &Cert) -> Vec<u8> {
     packet(Tag::PUBLIC_KEY, cert.packets().next().unwrap().body)
 }
 
-/// A key on NIST P-256 with a point that may be on the curve or not: its signatures take the
-/// slowest way.
+/// A key on NIST P-256 with a point that may not be on the curve: its signatures take the
+/// slowest path.
 fn slow_key() -> Vec<u8> {
     let mut body = vec![4, 0x50, 0, 0, 0, 19, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7, 2, 3, 4];
     body.extend([0x5a; 64]);
     body
 }
 
-/// A version 4 signature of type `kind` with these subpackets; its numbers are nonsense.
+/// A version 4 signature of type `kind` with these subpackets and meaningless numbers.
 fn signature(kind: u8, algorithm: u8, hashed: &[u8], unhashed: &[u8], prefix: [u8; 2]) -> Vec<u8> {
     let length = |area: &[u8]| u16::try_from(area.len()).unwrap().to_be_bytes();
     let mut body = vec![4, kind, algorithm, 8];
@@ -120,7 +120,7 @@ fn signature(kind: u8, algorithm: u8, hashed: &[u8], unhashed: &[u8], prefix: [u
     body
 }
 
-/// Subpackets: made at `time`, by the key with this ID.
+/// Subpackets for the creation time and the issuer key ID.
 fn made_by(issuer: u64, time: u32) -> Vec<u8> {
     let mut area = vec![5, 2];
     area.extend(time.to_be_bytes());
@@ -129,15 +129,15 @@ fn made_by(issuer: u64, time: u32) -> Vec<u8> {
     area
 }
 
-/// Runs `work` and returns by how many bytes the memory of the process grew meanwhile at most,
-/// `None` where the system does not tell.
+/// Runs `work` and returns the peak growth of the memory of the process in bytes;
+/// `None` if the system does not report it.
 fn memory_growth<T>(work: impl FnOnce() -> T) -> (T, Option<usize>) {
     let status = |name: &str| -> Option<usize> {
         let text = fs::read_to_string("/proc/self/status").ok()?;
         let line = text.lines().find(|line| line.starts_with(name))?;
         line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib << 10)
     };
-    // Sets the high-water mark back (proc(5)).
+    // Resets the high-water mark (proc(5)).
     let _ = fs::write("/proc/self/clear_refs", "5");
     let before = status("VmRSS:");
     let result = work();
@@ -176,13 +176,13 @@ fn a_truncated_certificate_is_refused_and_its_neighbours_are_read() {
     assert_eq!(ground.assert_usable(), 2);
     drop(ground);
     for length in 0..raw.len() {
-        // Between others: what is cut off swallows the start of what follows.
+        // Between others: a truncated certificate swallows the start of the next one.
         let mut ground = Ground::new();
         let parts = [before.as_bytes(), &raw[..length], all[2].as_bytes(), all[3].as_bytes()];
         let report = ground.import(&parts.concat());
         let has = [&all[0], &all[2], &all[3]].map(|cert| ground.has(cert));
         assert!(has[0] && has[2], "{length}: {report:?}");
-        // What it swallows may end where a packet ends, and then nobody can tell.
+        // If the swallowed part ends at the end of a packet, nobody can notice it.
         assert!(has[1] || report.rejected_count == 0, "{length}: {report:?}");
     }
 }
@@ -204,13 +204,13 @@ fn random_bytes_do_not_hide_certificates_before_them() {
         let report = ground.import(&[good.as_bytes(), &noise].concat());
         assert_eq!(report.error, None, "round {round}");
         assert!(ground.has(good), "round {round}");
-        // Alone, as packets and as whatever else their first byte makes of them.
+        // Alone, as packets or as another format chosen by the first byte.
         ground.import(&noise);
         noise[0] |= 0x80;
         let report = ground.import(&noise);
         assert!(report.rejected_count > 0, "round {round}: {report:?}");
     }
-    // Noise may look like a key now and then.
+    // Random bytes may look like a key.
     assert!((1..10).contains(&ground.assert_usable()));
 }
 
@@ -229,7 +229,7 @@ fn false_lengths_allocate_nothing() {
                     let report = ground.import(&[good.as_bytes(), &lie].concat());
                     assert!(ground.has(good));
                     assert_eq!(report.rejected_count, 1, "{tag} {length}: {report:?}");
-                    // At the key or at the packet behind it.
+                    // At the key or at the packet after it.
                     let offset: usize =
                         report.rejected[0].place["offset ".len()..].parse().unwrap();
                     let at = offset.checked_sub(good.as_bytes().len());
@@ -303,8 +303,8 @@ fn a_user_id_of_the_largest_size_can_be_used() {
     assert_eq!(ground.assert_usable(), 1);
 }
 
-/// A certificate with so many signatures more than it had: every other one by a stranger, the rest
-/// claim to be its own.
+/// A certificate with additional signatures: every other one by a stranger, the rest
+/// with the key itself as the claimed issuer.
 fn signed(cert: &Cert, count: u32) -> Vec<u8> {
     let own = cert.fingerprint().key_id().0;
     let mut raw = cert.as_bytes().to_vec();
@@ -319,7 +319,7 @@ fn signed(cert: &Cert, count: u32) -> Vec<u8> {
 #[test]
 fn time_is_linear_in_the_number_of_signatures() {
     let times = [25_000, 50_000, 100_000].map(|count| {
-        // The best of some runs: what else the machine does is not to be measured.
+        // The best of some runs excludes other load of the machine.
         (0..3)
             .map(|_| times_of_signatures(count))
             .reduce(|a, b| [0, 1, 2].map(|at| a[at].min(b[at])))
@@ -333,7 +333,7 @@ fn time_is_linear_in_the_number_of_signatures() {
     }
 }
 
-/// How long it takes to import a certificate with so many signatures, to join it twice, and to list
+/// The time to import a certificate with so many signatures, to merge it twice, and to list
 /// and check it.
 fn times_of_signatures(count: u32) -> [Duration; 3] {
     let cert = &corpus(1)[0];
@@ -400,7 +400,7 @@ fn the_refusal_of_a_too_large_certificate_names_it() {
     assert_eq!(rejected.place, format!("offset {}", all[0].as_bytes().len()));
     assert_eq!(rejected.reason, format!("certificate has more than {CERT_BYTES_MAX} bytes"));
     assert_below(growth, 450);
-    // Two copies that are too large together only.
+    // Two copies that are too large only together.
     for (part, expected) in [(10, (1, 0)), (20, (0, 1))] {
         let mut raw = primary(&all[3]);
         for number in 0..3 {
@@ -416,7 +416,7 @@ fn the_refusal_of_a_too_large_certificate_names_it() {
     assert_eq!(ground.assert_usable(), 3);
 }
 
-/// A signature within a signature within a signature, as deep as `bytes` go.
+/// Signatures nested in signatures, as deep as `bytes` allow.
 fn nested(bytes: usize) -> Vec<u8> {
     let mut inner = signature(0x19, 19, &[], &[], [0, 0]);
     loop {
@@ -427,7 +427,7 @@ fn nested(bytes: usize) -> Vec<u8> {
         if area.len() > bytes {
             return area;
         }
-        // As short as a signature can be: no numbers.
+        // The shortest possible signature, without numbers.
         inner = vec![4, 0x19, 19, 8, 0, 0];
         inner.extend(u16::try_from(area.len()).unwrap().to_be_bytes());
         inner.extend(area);
@@ -447,7 +447,7 @@ fn deeply_nested_packets_are_not_followed() {
         let hashed = made_by(own, NOW - 5);
         for depth_bytes in [100, 1000, 10_000, 65_000] {
             let unhashed = nested(depth_bytes);
-            // The digest fits, so that the signature is looked at as a whole.
+            // The digest prefix matches, so that the whole signature is examined.
             let prefix =
                 digest_prefix(&key, user_id, &signature(0x13, key[5], &hashed, &[], [0, 0]));
             let body = signature(0x13, key[5], &hashed, &unhashed, prefix);
@@ -488,7 +488,7 @@ fn digest_prefix(key: &[u8], user_id: &[u8], signature: &[u8]) -> [u8; 2] {
 fn endless_armor_uses_bounded_memory() {
     let mut ground = Ground::new();
     let good = corpus(1);
-    // Nothing but base64 digits; user IDs without end; begins without end.
+    // Only base64 digits; endless user IDs; endless begin lines.
     let packets = [&[0xcd, 46][..], &[b'x'; 46]].concat();
     let line = enarmor(&packets).lines().nth(2).unwrap().to_owned();
     let begin = "-----BEGIN PGP PUBLIC KEY BLOCK-----".to_owned();
@@ -625,7 +625,7 @@ fn one_bad_certificate_does_not_stop_the_rest() {
         let offset: usize = report.rejected[0].place["offset ".len()..].parse().unwrap();
         let range = start..start + raw[bad].len();
         assert!(range.contains(&offset), "{what}: {report:?}");
-        // What is whole of it may be there.
+        // Its complete parts may be in the store.
         assert!((19..=20).contains(&ground.assert_usable()), "{what}");
     }
 }

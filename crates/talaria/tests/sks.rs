@@ -1,4 +1,4 @@
-//! The digest by which keyservers name a certificate, compared with a running SKS.
+//! The SKS digest of certificates, compared with a running SKS.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ use talaria::cert::{BATCH_BYTES, Cert, Splitter, Verification};
 use talaria::store::{Access, Store};
 use talaria::{ImportOptions, Input, Kind, Monitor, import};
 
-/// Rings of which SKS keeps every certificate as it is.
+/// Keyrings with certificates that SKS stores unchanged.
 const RINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-nonupload.gpg", "/usr/share/keyrings/debian-maintainers.gpg"];
 

@@ -1,4 +1,4 @@
-//! Writes what each fuzz target starts from: `seed FOLDER` makes `FOLDER/TARGET/…`.
+//! Writes the seeds of each fuzz target: `seed FOLDER` makes `FOLDER/TARGET/…`.
 //!
 //! Generated certificates and small ones of the system's keyrings, in the form the target reads.
 
@@ -13,13 +13,13 @@ use talaria_cert::{
 use talaria_gnupg::{write_keybox, write_ownertrust};
 use talaria_recon::{Config, Digest, Message, Prefix, Tree};
 
-/// A time within the life of the generated certificates.
+/// A time at which the generated certificates are valid.
 const NOW: u32 = 1_740_000_000;
 
-/// The longest certificate of a keyring that is taken.
+/// The maximum size of certificates taken from a keyring.
 const CERT_BYTES_MAX: usize = 2500;
 
-/// Certificates taken from each keyring.
+/// The number of certificates taken from each keyring.
 const CERTS_PER_RING: usize = 3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let minimal = cert.minimal(&verdicts);
         let ring = [minimal.as_bytes(), cert.as_bytes(), next.as_bytes()].concat();
         seed("keyring", &ring)?;
-        // Octets that choose the limits, and the copy that was there before.
+        // Octets that choose the limits, and the stored copy.
         for choice in [&[0; 8][..], &[3, 9, 2, 5, 4, 1, 2, 3], &[255; 8]] {
             seed("limits", &[choice, cert.as_bytes()].concat())?;
             seed("limits", &[choice, &ring].concat())?;
@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What clients of a keyserver send, behind an octet that says what it is.
+/// Requests of clients of a keyserver, after an octet for the kind.
 fn keyserver(folder: &Path, all: &[Cert]) -> io::Result<()> {
     let seed = |number: usize, choice: u8, bytes: &[u8]| {
         write(folder, "keyserver", number * 8 + usize::from(choice), &[&[choice], bytes].concat())
@@ -113,7 +113,7 @@ fn keyserver(folder: &Path, all: &[Cert]) -> io::Result<()> {
     seed(all.len(), 5, b"2026-02-28")
 }
 
-/// What a gossip peer says, behind an octet that chooses the greeting and the size of the pieces.
+/// Messages of a gossip peer, after an octet that chooses the greeting and the size of the pieces.
 fn recon(folder: &Path) -> io::Result<()> {
     let tree: Tree = (0..=200).map(|n| Digest([n; 16])).collect();
     let digests: Vec<Digest> = tree.iter().step_by(50).collect();
@@ -154,7 +154,7 @@ fn write(folder: &Path, target: &str, number: usize, bytes: &[u8]) -> io::Result
     fs::write(folder.join(format!("seed-{number:02}-{length}-{sum:08x}")), bytes)
 }
 
-/// Small certificates from the keyrings of the system, where there are any.
+/// Small certificates from the keyrings of the system, if any.
 fn system_certs() -> io::Result<Vec<Cert>> {
     let Ok(entries) = fs::read_dir("/usr/share/keyrings") else { return Ok(Vec::new()) };
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -169,13 +169,13 @@ fn system_certs() -> io::Result<Vec<Cert>> {
     Ok(found)
 }
 
-/// A certificate as it lies in `pubring.gpg`: a trust packet behind each packet, old headers.
+/// A certificate as in `pubring.gpg`: a trust packet after each packet, and old headers.
 fn with_trust_packets(cert: &Cert) -> Vec<u8> {
     let mut out = Vec::new();
     for packet in cert.packets() {
         let length = u32::try_from(packet.body.len()).expect("packets are small");
         match packet.tag {
-            // The old header has room for the types up to 15.
+            // The old header supports types up to 15.
             Tag(tag @ 0..16) => out.push(0x80 | tag << 2 | 2),
             Tag(tag) => out.extend([0xc0 | tag, 255]),
         }
@@ -200,7 +200,7 @@ fn trustdb(certs: &[&Cert]) -> Vec<u8> {
     out
 }
 
-/// A database of keyboxd with the columns that are read, in pages as small as they can be.
+/// A database of keyboxd with the columns that talaria reads, and the smallest possible pages.
 fn keyboxd(certs: &[&Cert]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("pubring.db");
@@ -223,8 +223,8 @@ fn keyboxd(certs: &[&Cert]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     Ok(fs::read(path)?)
 }
 
-/// What the coverage of libFuzzer calls: this program is compiled with it as the targets are, and
-/// does not use it.
+/// Stubs for the coverage functions of libFuzzer: this program is compiled like the targets, and
+/// does not use libFuzzer.
 #[cfg(fuzzing)]
 mod coverage {
     #[unsafe(no_mangle)]
@@ -237,7 +237,7 @@ mod coverage {
     extern "C" fn __sanitizer_cov_trace_pc_indir(_callee: usize) {}
 }
 
-/// Messages of every kind: under a session key that stands in front of them, and signed ones.
+/// Messages of every kind: encrypted ones after their session key, and signed ones.
 fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     use talaria_fuzz::known::{keys, policy};
     use talaria_message::openpgp::crypto::Password;
@@ -291,7 +291,7 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         sign_detached(&mut &b"a document"[..], &mut signature, &mut signers, false, NOW)?;
         write(folder, "verify", number + 1, &signature)?;
         judged(folder, number, cert, &signature[1..])?;
-        // For the key alone: nothing else opens it.
+        // Only for the key, so nothing else opens it.
         let mut recipients = Recipients::default();
         recipients.add(cert, policy(), NOW)?;
         let options = EncryptOptions::default();
@@ -302,7 +302,7 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A certificate as it was made and as it became, with a signature by it.
+/// A certificate in its original and its later form, with a signature by it.
 fn judged(
     folder: &Path,
     number: usize,

@@ -85,7 +85,7 @@ fn create(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// All files of a folder with their bytes and when they were changed.
+/// All files of a folder with their bytes and modification times.
 fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -101,7 +101,7 @@ fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
     files
 }
 
-/// Reads, and sees to it that nothing is changed and nothing left behind.
+/// Reads a database, and checks that reading changes and leaves no files.
 fn read(folder: &Path, path: &Path) -> Result<TofuDatabase, GnupgError> {
     let before = snapshot(folder);
     let found = (is_tofudb(path), read_tofudb(path));
@@ -152,7 +152,7 @@ fn an_existing_file_is_replaced_only_on_request() {
         "{error}"
     );
     assert_eq!(fs::read(&path).unwrap(), before);
-    // Two rows of one key and address: the old file stays.
+    // Two rows with the same key and address: the old file stays.
     let twice = TofuDatabase { bindings: vec![binding(1, "a@b"); 2], ..empty.clone() };
     assert!(write_tofudb(&path, &twice, IfExists::Replace).is_err());
     assert_eq!(fs::read(&path).unwrap(), before);
@@ -241,7 +241,7 @@ fn a_file_of_the_first_gnupg_versions_is_read() {
     );
 }
 
-/// A folder as GnuPG 2.1.10 lays it out (`getdb` in `g10/tofu.c`): names have `_` for all but
+/// The folder layout of GnuPG 2.1.10 (`getdb` in `g10/tofu.c`): names have `_` for all characters except
 /// letters and digits, so that two addresses can share a file.
 fn split(folder: &Path, database: &TofuDatabase) {
     let place = |kind: &str, name: &[u8]| {
@@ -323,7 +323,7 @@ fn the_split_layout_is_read_and_written_as_one_file() {
     split(&tofu_d, &database);
     assert!(tofu_d.join("email/a_/a_b_c.db").exists());
     assert!(tofu_d.join(format!("key/01/{}.db", "01".repeat(20))).exists());
-    // What is no database, and one to which nothing was written.
+    // A file that is not a database, and an empty database.
     fs::write(tofu_d.join("email/a_/a_b_c.db-journal"), "").unwrap();
     fs::write(tofu_d.join("email/a_/notes.txt"), "notes").unwrap();
     fs::write(tofu_d.join("email/a_/a_empty.db"), "").unwrap();
@@ -364,7 +364,7 @@ fn damage_in_the_split_layout_names_the_file() {
         read(other.path(), other.path()),
         Err(GnupgError::NotTofudb { path }) if path == other.path()
     ));
-    // One that tells only which addresses a key has.
+    // A file with only the addresses of a key.
     assert!(is_tofudb(folder.path()) && !is_tofudb(other.path()));
     let by_key = folder.path().join(format!("key/01/{}.db", "01".repeat(20)));
     assert!(!is_tofudb(&by_key));
@@ -422,7 +422,7 @@ fn errors_about_damaged_rows_give_the_page() {
         let row = format!("row {rowid} of table {table} of {}: ", path.display());
         assert!(found.starts_with(&row), "{change}: {error}");
         assert!(found.contains(what), "{change}: {error}");
-        // A page with a leaf of a table, and if it is of bindings, with the neighbour.
+        // The offset is that of a leaf page of the table. For bindings, the page also has the neighbouring row.
         let page = &fs::read(&path).unwrap()[usize::try_from(*offset).unwrap()..][..4096];
         assert_eq!(page[0], 0x0D, "{change}: {error}");
         let neighbour = b"a198@example.org";
@@ -515,7 +515,7 @@ fn errors_about_damaged_pages_give_the_offset() {
         );
         fs::write(&path, &whole).unwrap();
     }
-    // The header, and the list of tables behind it.
+    // The header and the list of tables after it.
     for (range, offset) in [(16..18, 16), (100..108, 0)] {
         let mut bytes = whole.clone();
         bytes[range].fill(0xFF);
@@ -567,7 +567,7 @@ fn an_unfinished_transaction_is_ignored() {
     assert!(matches!(error, GnupgError::Unfinished { .. }), "{error}");
 }
 
-/// GnuPG does not use it, but keeps it if somebody has set it.
+/// GnuPG does not use write-ahead logs, but keeps the mode if it was set.
 #[test]
 fn reading_creates_no_write_ahead_log() {
     let (folder, path) = written(&many());
@@ -631,15 +631,15 @@ fn a_database() -> impl Strategy<Value = TofuDatabase> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any rows, with texts that are no UTF-8, are the same after writing and reading.
+    /// Any rows read back unchanged, also with texts that are not UTF-8.
     #[test]
     fn any_database_reads_back(database in a_database()) {
         let (folder, path) = written(&database);
         prop_assert_eq!(read(folder.path(), &path).unwrap(), database);
     }
 
-    /// A database with bytes changed, or any bytes behind the magic, gives no panic, and is not
-    /// touched; what is read of one is written, unless it has what SQLite would not have let in.
+    /// A database with changed bytes, or with any bytes after the magic, causes no panic and is not
+    /// modified. The rows of such a database can be written, unless SQLite would have refused them.
     #[test]
     fn any_bytes_are_read(changes: Vec<(prop::sample::Index, u8)>, cut: Option<prop::sample::Index>, bytes: Vec<u8>) {
         let (folder, path) = written(&many());

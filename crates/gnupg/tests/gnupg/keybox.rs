@@ -1,4 +1,4 @@
-//! Keyboxes and home directories that the installed gpg reads as well.
+//! Keyboxes and home directories that the installed gpg also reads.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ fn certs(bytes: &[u8]) -> Vec<Cert> {
     certs
 }
 
-/// gpg and the certificates of a keyring, or a notice.
+/// gpg and the certificates of a keyring; otherwise a notice.
 fn setting() -> Option<(Gpg, Vec<Cert>)> {
     let found = Gpg::new().zip(fs::read(KEYRING).ok());
     if found.is_none() {
@@ -37,7 +37,7 @@ fn read(path: &Path) -> Vec<Cert> {
     Keybox::new(file).map(|entry| Cert::parse(&entry.unwrap().1.unwrap()).unwrap()).collect()
 }
 
-/// The fingerprints of all keys, and the number of user IDs, as gpg lists them.
+/// The fingerprints of all keys and the number of user IDs in gpg's listing.
 fn listed(gpg: &Gpg, more: &[&str]) -> (BTreeSet<String>, usize) {
     let listing = gpg.run(&[&["--with-colons", "-k"], more].concat());
     let listing = String::from_utf8_lossy(&listing);
@@ -83,7 +83,7 @@ fn keyboxes_written_by_gpg_are_read() {
         &[&options[..], &["--no-default-keyring", "--keyring", "pubring.kbx"], &["--import", name]]
             .concat(),
     );
-    // gpg leaves out what it cannot verify, so keys are compared.
+    // gpg leaves out unverifiable parts, so the test compares only keys.
     let read = read(&gpg.home().join("pubring.kbx"));
     assert_eq!(expected(&read).0, expected(certs).0);
 
@@ -119,7 +119,7 @@ fn writing_to_a_home_keeps_its_certificates() {
     let opened = Home::open(&home).unwrap().unwrap();
     assert_eq!(opened.source(), Some(Source::Keybox(&keybox)));
 
-    // A copy with less, one that is new; and an X.509 certificate of gpgsm, which stays.
+    // A smaller copy, a new certificate, and an X.509 certificate of gpgsm, which is kept.
     let mut x509 = fs::read(&keybox).unwrap()[32..].to_vec();
     let len = u32::from_be_bytes(x509[..4].try_into().unwrap()) as usize;
     x509.truncate(len);

@@ -1,4 +1,4 @@
-//! The listing against the one of the installed gpg, over the keyrings that Debian installs.
+//! Comparison with the listing of the installed gpg, for the keyrings of Debian.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ const DIFFERENT: &[&str] = &[
 ];
 
 struct Ring {
-    /// The keyring as a file that gpg takes as one, without armor.
+    /// The keyring as a binary file for gpg.
     file: tempfile::NamedTempFile,
     certs: Vec<(Cert, Vec<Verdict>)>,
 }
@@ -72,7 +72,7 @@ fn by_cert(listing: &[u8]) -> BTreeMap<String, Vec<String>> {
     certs
 }
 
-/// What differs, as text; nothing for certificates of [`DIFFERENT`].
+/// The differences as text; none for the certificates in [`DIFFERENT`].
 fn compare(theirs: &[u8], ours: &[u8]) -> String {
     let (theirs, ours) = (by_cert(theirs), by_cert(ours));
     let mut text = String::new();

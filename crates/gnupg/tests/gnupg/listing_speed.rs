@@ -1,4 +1,4 @@
-//! How long a listing takes: a guard against the formatting machinery coming back.
+//! The speed of a listing: a guard against slow formatting.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Files and listings of GnuPG, beside the installed gpg.
+//! Files and listings of GnuPG, compared with the installed gpg.
 
 mod common;
 mod keybox;

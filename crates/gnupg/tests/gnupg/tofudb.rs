@@ -1,4 +1,4 @@
-//! The TOFU database against the installed gpg: what it wrote is read, and what is written it uses.
+//! The TOFU database and the installed gpg: talaria reads gpg's databases, and gpg uses talaria's.
 
 use std::fs;
 use std::path::Path;
@@ -20,11 +20,11 @@ const KEYS: [&str; 5] = [
     "Somebody without an address",
 ];
 
-/// Days after which something is done, in seconds since 1970.
+/// The days of the events, in seconds since 1970.
 const DAY: u64 = 86_400;
 const START: u64 = 1_700_000_000;
 
-/// What tofu.db holds is shown as of this day.
+/// The reference day for the content of tofu.db.
 const END: u64 = START + 9 * DAY;
 
 fn run(gpg: &Gpg, time: u64, args: &[&str]) -> Vec<u8> {
@@ -56,7 +56,7 @@ fn end_agent(gpg: &Gpg) {
     gpgconf.arg("--homedir").arg(gpg.home()).args(["--kill", "gpg-agent"]).status().unwrap();
 }
 
-/// A home in which gpg has verified, encrypted, met a conflict, and been told what to think.
+/// A GnuPG home with verified signatures, encryptions, a conflict and a decision.
 struct Used {
     gpg: Gpg,
     /// Of [`KEYS`].
@@ -91,7 +91,7 @@ impl Used {
             let args = ["-r", &fingerprints[2], "-o", "-", "-e", file.to_str().unwrap()];
             run(&gpg, START + day * DAY, &args);
         }
-        // A listing works out what holds for all of them.
+        // A listing computes the effective policies.
         listing(&gpg);
         end_agent(&others);
         end_agent(&gpg);
@@ -116,15 +116,15 @@ fn used() -> Option<Used> {
     used
 }
 
-/// The columns of a database as SQL gives them, and the statements that made it.
+/// The rows of a database, and its SQL schema.
 fn rows(path: &Path) -> Vec<Vec<Value>> {
     let connection = Connection::open(path).unwrap();
     let mut rows = Vec::new();
     for sql in [
-        // Spaces and the order aside, the statements are the same.
+        // The statements are equal except for spaces and order.
         "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name",
         "SELECT version FROM version",
-        // No conflict is NULL or empty.
+        // A row without a conflict has NULL or an empty string.
         "SELECT oid, fingerprint, email, user_id, time, policy, coalesce(conflict, ''), \
          effective_policy FROM bindings ORDER BY oid",
         "SELECT * FROM signatures ORDER BY binding, sig_digest, origin",
@@ -197,7 +197,7 @@ fn gpg_uses_written_databases_like_its_own() {
     let theirs = listing(&used.gpg);
     assert_eq!(theirs, listing(&other));
     assert_eq!(theirs.lines().filter(|line| line.starts_with("tfs:")).count(), KEYS.len() + 1);
-    // What gpg then does is the same, too.
+    // Later changes by gpg are the same, too.
     for gpg in [&used.gpg, &other] {
         run(gpg, END, &["--tofu-policy", "unknown", &used.fingerprints[0]]);
     }
@@ -205,7 +205,7 @@ fn gpg_uses_written_databases_like_its_own() {
     assert_eq!(rows(&used.path()), rows(&path));
 }
 
-/// A file of before 2.1.16 has neither the encryptions nor the effective policies: gpg adds them.
+/// Files from before 2.1.16 have neither encryptions nor effective policies: gpg adds these columns.
 #[test]
 fn an_old_database_becomes_one_that_gpg_uses() {
     let Some(used) = used() else { return };

@@ -1,4 +1,4 @@
-//! Which signatures that a key made count: every reason not to has a test, beside what gpgv and sq say.
+//! Which signatures count. Every reason not to count has a test, with the results of gpgv and sq.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ use talaria_message::{
     Verifier, decrypt, decryption_keys,
 };
 
-/// When certificates are made: 400 days before now.
+/// The creation time of certificates: 400 days before now.
 const MADE: u32 = NOW - 400 * DAY;
 const DAY: u32 = 86_400;
 const DOCUMENT: &[u8] = b"pay bob 10 euro\n";
@@ -61,7 +61,7 @@ fn primary(cert: &Cert) -> KeyPair {
     cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
 }
 
-/// A signature on the document, by the key that signs.
+/// A signature on the document by the signing key.
 fn signed(cert: &Cert, builder: SignatureBuilder) -> Signature {
     builder.sign_message(&mut key_of(cert), DOCUMENT).unwrap()
 }
@@ -95,7 +95,7 @@ fn outcome(cert: &Cert, signature: &Signature) -> Outcome {
     checked(std::slice::from_ref(cert), signature).outcome
 }
 
-/// Whether gpgv and sq take the signature; `None` where they are not installed.
+/// Whether gpgv and sq accept the signature; `None` if they are not installed.
 struct Peers {
     gpgv: Option<bool>,
     sq: Option<bool>,
@@ -173,8 +173,8 @@ fn notation(name: &str) -> Vec<u8> {
 /// A part, the hashed and unhashed parts that make it, and whether talaria, gpgv and sq accept the signature.
 type Row = (&'static str, Vec<Part>, Vec<Part>, [bool; 3]);
 
-/// What a critical part of a signature on a document does, one row for each type: ours, gpgv's (2.2.40) and
-/// sq's (0.27) answer. Where ours is another than gpgv's, the row says why.
+/// The effect of a critical subpacket in a signature on a document: one row per type, with the answers of talaria, gpgv
+/// (2.2.40) and sq (0.27). If talaria differs from gpgv, the row has the reason.
 fn critical_parts(alice: &Cert) -> Vec<Row> {
     let hashed =
         |name, tag, body: &[u8], says| (name, vec![(tag, true, body.to_vec())], Vec::new(), says);
@@ -191,10 +191,10 @@ fn critical_parts(alice: &Cert) -> Vec<Row> {
         hashed("placeholder", 10, &[1], [false, false, false]),
         hashed("preferred ciphers", 11, &[9], [true, true, true]),
         hashed("revoker", 12, &revoker, [true, true, true]),
-        // The notation is critical, not the knowledge that there are notations.
+        // The single notation is critical, not the subpacket type.
         hashed("unknown notation", 20, &notation(unknown), [false, false, false]),
         hashed("cut notation", 20, &[0x80, 0, 0, 0, 0, 9], [false, false, false]),
-        // GnuPG knows this one of itself.
+        // GnuPG knows this notation.
         hashed("gpg's notation", 20, &notation("pka-address@gnupg.org"), [true, true, false]),
         hashed("preferred digests", 21, &[10], [true, true, true]),
         hashed("preferred compression", 22, &[2], [true, true, true]),
@@ -203,18 +203,18 @@ fn critical_parts(alice: &Cert) -> Vec<Row> {
         hashed("primary user ID", 25, &[1], [true, true, true]),
         hashed("policy", 26, b"https://example.org", [true, true, true]),
         hashed("key flags", 27, &[2], [true, true, true]),
-        // Stricter than need be in gpg: it is only a hint at the user ID.
+        // gpg is stricter than necessary: the subpacket is only a hint at the user ID.
         hashed("signer's user ID", 28, b"alice@example.org", [true, false, true]),
         hashed("reason", 29, &[0], [true, true, true]),
         hashed("features", 30, &[1], [true, true, true]),
         hashed("target", 31, &[8, 10], [false, false, false]),
         hashed("AEAD preferences", 34, &[2], [true, false, true]),
-        // The document was not encrypted to anybody, which sq lets pass.
+        // The document was not encrypted, and sq accepts that.
         hashed("intended recipient", 35, &recipient, [false, false, true]),
         hashed("unknown type", 60, &[1], [false, false, false]),
         hashed("private type", 101, &[1], [false, false, false]),
         ("not critical", vec![(60, false, vec![1])], Vec::new(), [true, true, true]),
-        // What a document's signature does not cover may have been left out by its maker only.
+        // In signatures on documents, critical subpackets in the unhashed area count, too.
         ("unhashed unknown", Vec::new(), vec![(60, true, vec![1])], [false, false, true]),
         (
             "unhashed notation",
@@ -298,7 +298,7 @@ fn a_signed_message_for_another_recipient_does_not_count() {
     // Bob took the signature out of what he got, and sent it on to Carol.
     let passed_on = sealed(&alice, &[&carol], &bob);
     assert!(matches!(opened(&passed_on, &carol), Outcome::NotCounted(NotCounted::Critical(_))));
-    // That Bob could read it as well is of no help: he is who it was for.
+    // Carol's copy does not count, although Bob could read the message as well.
     let both = sealed(&alice, &[&bob, &carol], &bob);
     assert_eq!(opened(&both, &bob), Outcome::Good);
     assert!(matches!(opened(&both, &carol), Outcome::NotCounted(NotCounted::Critical(_))));
@@ -325,7 +325,7 @@ fn a_wrong_issuer_beside_the_right_one_does_no_harm() {
             assert_eq!(report.outcome, Outcome::Good, "{name}");
             assert_eq!(report.signer.unwrap().key, ours.to_hex(), "{name}");
         }
-        // That the other key did not make it is no reason to call it forged, but there is no more to say.
+        // The other key did not make the signature. That does not make it forged.
         let report = checked(std::slice::from_ref(&mallory), &signature);
         assert_ne!(report.outcome, Outcome::Good, "{name}");
         assert!(ask_peers(&alice, &octets(&signature)).sq.is_none_or(|good| good), "{name}");
@@ -393,7 +393,7 @@ fn signatures_by_a_revoked_key_do_not_count() {
     assert_eq!((report.outcome, report.since), (Outcome::Good, Some(NotCounted::Revoked)));
     assert!(ask_peers(&retired, &octets(&before)).sq.is_none_or(|good| good));
     assert_eq!(outcome(&retired, &after), Outcome::NotCounted(NotCounted::Revoked));
-    // The key that signs, not the certificate.
+    // The signing subkey, not the certificate.
     let subkey = key_of(&alice).public().fingerprint();
     let subkey = alice.keys().subkeys().find(|key| key.key().fingerprint() == subkey).unwrap();
     let revocation = SubkeyRevocationBuilder::new()
@@ -421,7 +421,7 @@ fn a_revocation_with_an_unknown_critical_subpacket_counts() {
     let revocation = builder.sign_direct_key(&mut primary(&alice), None).unwrap();
     let revoked = alice.clone().insert_packets(revocation).unwrap().0;
     assert_eq!(outcome(&revoked, &signature), Outcome::NotCounted(NotCounted::Revoked));
-    // Both of them let the maker of the revocation lose it.
+    // Both programs ignore the revocation.
     let peers = ask_peers(&revoked, &octets(&signature));
     assert!(peers.gpgv.is_none_or(|good| good) && peers.sq.is_none_or(|good| good));
     let refused = talaria_message::Recipients::default().add(&revoked, policy(), NOW);
@@ -454,7 +454,7 @@ fn signatures_by_a_key_without_the_sign_flag_do_not_count() {
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
 }
 
-/// Alice, with her signing subkey bound at `bound`; what the subkey says itself is made at `back` and ends
+/// Alice, with her signing subkey bound at `bound`. The back signature of the subkey is made at `back` and expires
 /// after so many days.
 fn bound_again(alice: &Cert, bound: u32, back: u32, days_valid: Option<u32>) -> Cert {
     let mut pair = key_of(alice);
@@ -477,7 +477,7 @@ fn bound_again(alice: &Cert, bound: u32, back: u32, days_valid: Option<u32>) -> 
         .unwrap()
         .sign_subkey_binding(&mut primary(alice), None, &key)
         .unwrap();
-    // Without the signature that binds it already.
+    // Without the existing binding signature.
     let packets = alice.clone().strip_secret_key_material().into_packets().collect::<Vec<_>>();
     let mut kept = Vec::new();
     let mut below = false;
@@ -502,7 +502,7 @@ fn an_expired_back_signature_binds_no_subkey() {
     let cert = bound_again(&alice, MADE, MADE, Some(10));
     let (early, late) = (document_at(MADE + 5 * DAY), document_at(MADE + 50 * DAY));
     let (early, late) = (signed(&alice, early), signed(&alice, late));
-    // One verifier, in both orders: what it remembers of one time says nothing of the other.
+    // One verifier, in both orders: its cache for one time does not affect the other time.
     for order in [[&early, &late, &early], [&late, &early, &late]] {
         let verifier = verifier(std::slice::from_ref(&cert));
         for signature in order {
@@ -511,7 +511,7 @@ fn an_expired_back_signature_binds_no_subkey() {
         }
     }
     assert!(ask_peers(&cert, &octets(&late)).sq.is_none_or(|good| !good));
-    // And one that is made later than the binding binds from then on.
+    // A back signature made after the binding signature binds from its creation time on.
     let cert = bound_again(&alice, MADE, MADE + 20 * DAY, None);
     let verifier = verifier(std::slice::from_ref(&cert));
     assert!(matches!(
@@ -525,7 +525,7 @@ fn an_expired_back_signature_binds_no_subkey() {
 #[test]
 fn a_subkey_without_a_back_signature_signs_nothing() {
     let (alice, mallory) = (alice(), alice());
-    // Mallory binds Alice's key below her own.
+    // Mallory binds Alice's key as a subkey of her own.
     let fingerprint = key_of(&alice).public().fingerprint();
     let key = alice.keys().subkeys().find(|key| key.key().fingerprint() == fingerprint).unwrap();
     let key = key.key().clone().take_secret().0;
@@ -542,7 +542,7 @@ fn a_subkey_without_a_back_signature_signs_nothing() {
     assert!(matches!(outcome(&thief, &signature), Outcome::NotCounted(NotCounted::Unbound(_))));
     let peers = ask_peers(&thief, &octets(&signature));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
-    // Beside the certificate whose key it is, the thief's changes nothing, in any order.
+    // Beside Alice's certificate, Mallory's certificate changes nothing, in any order.
     for known in [[thief.clone(), alice.clone()], [alice.clone(), thief]] {
         let report = checked(&known, &signature);
         assert_eq!(report.outcome, Outcome::Good);
@@ -552,7 +552,7 @@ fn a_subkey_without_a_back_signature_signs_nothing() {
 
 #[test]
 fn signatures_made_while_all_user_ids_were_revoked_do_not_count() {
-    // Without a direct-key signature, as GnuPG makes certificates.
+    // Without a direct-key signature, as in certificates made by GnuPG.
     let generated = builder().generate().unwrap().0;
     let packets = generated.clone().strip_secret_key_material().into_packets();
     let mut kept = Vec::new();
@@ -589,15 +589,15 @@ fn signatures_made_while_all_user_ids_were_revoked_do_not_count() {
         let signature = signed(&generated, document_at(MADE + day * DAY));
         let found = outcome(&cert, &signature);
         assert_eq!(found == Outcome::Good, counts, "day {day}: {found:?}");
-        // Both let the revoked user ID bind the key all the same.
+        // In both programs, the revoked user ID still binds the key.
         let Peers { gpgv, sq } = ask_peers(&cert, &octets(&signature));
         assert!(gpgv.is_none_or(|good| good) && sq.is_none_or(|good| good), "day {day}");
     }
-    // A direct-key signature binds the key whatever becomes of its user IDs.
+    // A direct-key signature binds the key independently of its user IDs.
     let with_direct = generated.clone().insert_packets(packets).unwrap().0;
     let signature = signed(&generated, document_at(MADE + 15 * DAY));
     assert_eq!(outcome(&with_direct, &signature), Outcome::Good);
-    // A revocation without a reason does not reach back, unlike that of a key.
+    // A user ID revocation without a reason is not retroactive, unlike that of a key.
     let revocation = SignatureBuilder::new(SignatureType::CertificationRevocation)
         .set_signature_creation_time(at(MADE + 10 * DAY))
         .unwrap()
@@ -609,7 +609,7 @@ fn signatures_made_while_all_user_ids_were_revoked_do_not_count() {
         let signature = signed(&generated, document_at(MADE + day * DAY));
         assert_eq!(outcome(&left, &signature) == Outcome::Good, counts, "day {day}");
     }
-    // A revocation that expires is one for a time.
+    // A revocation with an expiry date holds until then.
     let revocation = SignatureBuilder::new(SignatureType::CertificationRevocation)
         .set_signature_creation_time(at(MADE + 10 * DAY))
         .unwrap()
@@ -625,7 +625,7 @@ fn signatures_made_while_all_user_ids_were_revoked_do_not_count() {
     }
 }
 
-/// A certificate that names revokers, with revocations of it.
+/// A certificate with designated revokers, and their revocations.
 fn with_revokers(
     class: u8,
     revokers: &[&Cert],
@@ -662,7 +662,7 @@ fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
     const LOST: ReasonForRevocation = ReasonForRevocation::KeyCompromised;
     const RETIRED: ReasonForRevocation = ReasonForRevocation::KeyRetired;
     let (rita, sam, eve) = (alice(), alice(), alice());
-    // A revoker whose own key is revoked is a revoker all the same.
+    // A revoker whose own key is revoked can still revoke.
     let dead = openpgp::cert::CertRevocationBuilder::new()
         .set_signature_creation_time(at(NOW - 200 * DAY))
         .unwrap()
@@ -682,13 +682,13 @@ fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
         }
     };
     let good = || [Outcome::Good, Outcome::Good];
-    // Both are named by one signature, and each may revoke.
+    // One signature names both revokers, and each may revoke.
     for revoker in [&rita, &sam] {
         let lost = with_revokers(0x80, &[&rita, &sam], &[(revoker, LOST)]);
         check(&lost, &[&rita, &dead], [revoked(), revoked()]);
         let retired = with_revokers(0x80, &[&rita, &sam], &[(revoker, RETIRED)]);
         check(&retired, &[&rita, &dead], [Outcome::Good, revoked()]);
-        // Who is not known has not revoked.
+        // A revocation by a revoker without a known certificate does not count.
         check(&lost, &[], good());
         let mut look_up = |issuer: &Issuer| {
             let id = issuer.key_id.to_string();
@@ -700,21 +700,21 @@ fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
         assert!(refused.to_string().contains("is revoked"), "{refused}");
         to.add(&lost, policy(), NOW).unwrap();
     }
-    // Sensitive ones count; those without the bit that says so do not, nor who is not named.
+    // Sensitive revokers count. Revokers without the required bit do not, and other keys do not.
     let sensitive = with_revokers(0xc0, &[&rita], &[(&rita, LOST)]);
     check(&sensitive, &[&rita], [revoked(), revoked()]);
     check(&with_revokers(0x40, &[&rita], &[(&rita, LOST)]), &[&rita], good());
     check(&with_revokers(0x80, &[&rita], &[(&eve, LOST)]), &[&rita, &eve], good());
     check(&with_revokers(0x80, &[], &[(&rita, LOST)]), &[&rita], good());
-    // Rita made it of another key.
+    // Rita's revocation is for another key.
     let others = with_revokers(0x80, &[&rita], &[(&rita, LOST)]);
     let theirs = others.primary_key().other_revocations().next().unwrap().clone();
     let victim = with_revokers(0x80, &[&rita], &[]).insert_packets(theirs).unwrap().0;
     check(&victim, &[&rita], good());
 }
 
-/// What a critical part of a self-signature does, one row for each type: whether the user ID is valid to our
-/// listings and to our messages, to gpg (2.2.40) and to sq (0.27).
+/// The effect of a critical subpacket in a self-signature, one row per type: whether the user ID is valid in our
+/// listings and messages, for gpg (2.2.40) and for sq (0.27).
 fn critical_parts_of_certificates() -> Vec<Row> {
     let hashed =
         |name, tag, body: &[u8], says| (name, vec![(tag, true, body.to_vec())], Vec::new(), says);
@@ -735,13 +735,13 @@ fn critical_parts_of_certificates() -> Vec<Row> {
         hashed("AEAD preferences", 34, &[2], [true, false, true]),
         hashed("unknown type", 60, &[1], [false, false, false]),
         ("not critical", vec![(60, false, vec![1])], Vec::new(), [true, true, true]),
-        // Anybody can have put it there; gpg loses the user ID by it.
+        // Anybody can add it; gpg then ignores the user ID.
         ("unhashed unknown", Vec::new(), vec![(60, true, vec![1])], [true, false, true]),
         ("unhashed notation", Vec::new(), vec![(20, true, notation(unknown))], [true, false, true]),
     ]
 }
 
-/// A certificate with nothing but a primary key that signs, and a user ID bound with these parts.
+/// A certificate with only a signing primary key, and a user ID bound with these subpackets.
 fn bound_with(hashed: &[Part], unhashed: &[Part]) -> Cert {
     let suite = CertBuilder::new()
         .set_profile(openpgp::Profile::RFC4880)
@@ -799,7 +799,7 @@ fn critical_subpackets_in_certificates_are_judged_as_in_gpg() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Whether gpg imports a certificate with a valid user ID; `None` where it is not installed.
+/// Whether gpg imports a certificate with a valid user ID; `None` if gpg is not installed.
 fn gpg_lists(cert: &[u8]) -> Option<bool> {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("cert.pgp");
@@ -814,7 +814,7 @@ fn gpg_lists(cert: &[u8]) -> Option<bool> {
     Some(String::from_utf8_lossy(&listing).lines().any(|line| line.starts_with("uid:")))
 }
 
-/// Anybody can write into the unhashed area of a revocation what Sequoia takes for malformed.
+/// Anybody can write data into the unhashed area of a revocation that Sequoia rejects as malformed.
 #[test]
 fn a_revocation_with_a_malformed_unhashed_area_counts() {
     let alice = alice();

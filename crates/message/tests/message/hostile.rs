@@ -1,4 +1,4 @@
-//! Certificates that anybody has appended to or changed: nothing panics, and what is the owner's still counts.
+//! Certificates with foreign additions and changes: nothing panics, and the owner's parts still count.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,8 +13,8 @@ use talaria_message::{
 
 use crate::common::{NOW, Parties};
 
-/// A version 4 key with `bytes` octets, of the algorithm that it is said to be of: RSA with numbers as long as
-/// they can be, then as one that nobody knows.
+/// A version 4 key with `bytes` octets: RSA with the largest possible numbers,
+/// or an unknown algorithm.
 fn subkey(tag: u8, algorithm: u8, bytes: usize) -> Vec<u8> {
     let mut body = vec![4, 0x60, 0, 0, 0, algorithm];
     while body.len() < bytes {
@@ -29,7 +29,7 @@ fn subkey(tag: u8, algorithm: u8, bytes: usize) -> Vec<u8> {
     packet
 }
 
-/// All that is done with a certificate, on bytes.
+/// All operations on a certificate, given as bytes.
 fn use_all(bytes: &[u8], signature: &[u8]) -> Vec<Cert> {
     let certs: Vec<Cert> =
         read_certs(bytes).map_or_else(|_| Vec::new(), |read| read.into_iter().flatten().collect());
@@ -67,14 +67,14 @@ fn an_oversized_subkey_is_left_out() {
             assert_eq!(use_one(&certs[0], &signature), Outcome::Good);
             let kept = certs[0].keys().count() - before.keys().count();
             assert_eq!(kept, usize::from(bytes <= 65_535), "{algorithm} {bytes}");
-            // A caller may have parsed it without us.
+            // A caller may have parsed the certificate with Sequoia.
             let theirs = Cert::from_bytes(&hostile).unwrap();
             assert_eq!(use_one(&theirs, &signature), Outcome::Good);
         }
     }
 }
 
-/// What follows an oversized primary key must not become a part of the certificate before it.
+/// Packets after an oversized primary key must not become a part of the certificate before it.
 #[test]
 fn a_certificate_with_an_oversized_primary_key_is_left_out() {
     let parties = Parties::new();
@@ -89,7 +89,7 @@ fn a_certificate_with_an_oversized_primary_key_is_left_out() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Octets of a certificate changed, cut out, put in twice: whatever comes of it, nothing panics.
+    /// Bytes of a certificate are changed, removed and repeated: nothing panics.
     #[test]
     fn changed_certificates_cause_no_panic(
         party in 0usize..2,

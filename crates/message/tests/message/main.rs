@@ -1,4 +1,4 @@
-//! Messages: written and read again, tampered with, and those of RFC 9580.
+//! Messages: round trips, tampering, and the test vectors of RFC 9580.
 
 mod common;
 mod counts;

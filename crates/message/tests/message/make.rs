@@ -1,4 +1,4 @@
-//! Keys that are made and changed: what was made holds, in Sequoia's eyes, and nobody else decides about it.
+//! Making and changing keys: Sequoia accepts the results, and forged signatures change nothing.
 
 use std::time::{Duration, SystemTime};
 
@@ -44,7 +44,7 @@ fn user_ids(cert: &Cert, time: u32) -> Vec<String> {
     found.iter().map(|id| String::from_utf8_lossy(id.value()).into_owned()).collect()
 }
 
-/// Anybody can write signatures into the certificate of somebody else that claim to be ours, with any date.
+/// Anybody can add forged signatures in our name, with any date, to another certificate.
 #[test]
 fn forged_certifications_change_no_date_and_never_count() {
     let (alice, bob) = (key("alice", PROFILES[0]), key("bob", PROFILES[0]));
@@ -69,7 +69,7 @@ fn forged_certifications_change_no_date_and_never_count() {
     assert_eq!(made.signature_creation_time(), Some(at(NOW + 5)));
     let bob = bob.insert_packets([made]).unwrap().0;
     assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 5));
-    // One that says something else is another one, and the later one counts.
+    // A certification with other subpackets is a new one, and the latest one counts.
     let local = Certification { local: true, ..says };
     assert!(!make::is_certified(&bob, &user_id, &alice, &local, policy(), NOW + 5));
     let made = make::certify(&bob, &user_id, &mut signer, &local, NOW + 5).unwrap();
@@ -88,7 +88,7 @@ fn a_certification_has_the_requested_subpackets() {
         assert_eq!(made.exportable_certification(), Some(false));
         assert_eq!(made.trust_signature(), Some((2, 60)));
         assert_eq!(made.signature_expiration_time(), Some(at(NOW + DAY)));
-        // Who does not know that it is local passes it on: it has to be understood.
+        // The non-exportable flag is critical, so that programs without support do not export the certification.
         let local = made.subpacket(SubpacketTag::ExportableCertification);
         assert!(local.is_some_and(Subpacket::critical));
         let bob = bob.insert_packets([made]).unwrap().0;
@@ -114,7 +114,7 @@ fn revoked_expired_and_unsigned_user_ids_are_not_certifiable() {
         let user_id = UserID::from("b@example.net");
         let reason = RevocationReason::Retired;
         let what = Revoked::UserId(&user_id);
-        // In the second in which it was bound, too.
+        // Also in the same second as the binding.
         let made = make::revoke(&bob, what, reason, "", &mut open, NOW + 1).unwrap();
         let bob = bob.insert_packets([made]).unwrap().0;
         assert_eq!(user_ids(&bob, NOW + 3), ["bob <bob@example.org>"]);
@@ -218,7 +218,7 @@ fn a_new_subkey_has_the_passphrase_of_its_key() {
         let opened =
             make::unlocked(changed.clone(), &mut |asked, _| (asked == 0).then(|| password.clone()));
         assert_eq!(opened.unwrap().keys().unencrypted_secret().count(), 4);
-        // Without the secret of the primary key nothing can be added.
+        // Adding a subkey needs the secret of the primary key.
         let public = changed.strip_secret_key_material();
         let refused =
             make::add_subkey(&public, &SubkeyOptions::default(), &mut right, policy(), NOW + 2);
@@ -246,7 +246,7 @@ fn revoking_a_subkey_leaves_the_others() {
     }
 }
 
-/// What a new user ID says of the key is what the primary one says, and nothing that was said of that alone.
+/// A new user ID copies the key preferences of the primary user ID, and no subpackets about the user ID itself.
 #[test]
 fn a_new_user_id_copies_only_the_preferences() {
     let alice = key("alice", PROFILES[0]);
@@ -279,7 +279,7 @@ fn a_new_user_id_copies_only_the_preferences() {
     }
 }
 
-/// A key that has expired is given as long again, and gets what it lacks; one that is fine stays as it is.
+/// An expired key is extended by the same duration; a valid key is not changed.
 #[test]
 fn renew_extends_expired_keys_and_leaves_valid_ones() {
     for profile in PROFILES {

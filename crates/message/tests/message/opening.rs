@@ -1,4 +1,4 @@
-//! What strangers can make a reader do before a key is known to fit, and what they learn from its answers.
+//! The cost of a hostile message before its key is known, and the information in the answers.
 
 use std::io::{self, Cursor, Read};
 use std::process::Command;
@@ -25,7 +25,7 @@ fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A session key under a passphrase, version 4, stretched with Argon2: `t` passes over two to the power of `m`
+/// A version 4 session key packet for a passphrase, with Argon2: `t` passes over 2 to the power of `m`
 /// KiB.
 fn argon2(t: u8, m: u8, salt: u8) -> Vec<u8> {
     let mut body = vec![4, 9, 4];
@@ -79,7 +79,7 @@ fn a_message_with_expensive_argon2_is_refused_at_once() {
         let refused = open(&mut &alone[..], &mut password_secrets("right"), limits, true);
         let refused = refused.unwrap_err();
         assert!(is_too_dear(&refused), "{t} {m}: {refused:?}");
-        // What is cheap is tried first, so nobody can hide it behind what is dear.
+        // Cheap packets are tried first, so expensive packets cannot hide them.
         let hidden = [&hostile[..15 * hostile.len() / 16], &right].concat();
         let opened = open(&mut &hidden[..], &mut password_secrets("right"), limits, true).unwrap();
         assert_eq!(opened, (PLAIN.to_vec(), OpenedBy::Password(0)));
@@ -87,7 +87,7 @@ fn a_message_with_expensive_argon2_is_refused_at_once() {
     }
 }
 
-/// Each try counts, of each packet and of each passphrase.
+/// Each try of a packet with a passphrase counts.
 #[test]
 fn the_argon2_limit_covers_all_tries_together() {
     let right = sealed(&["right"], Profile::Rfc9580);
@@ -107,8 +107,8 @@ fn the_argon2_limit_covers_all_tries_together() {
     }
 }
 
-/// In version 4 one wrong passphrase in 128 unwraps to something that looks like a session key; the message
-/// then was "changed".
+/// In version 4, one wrong passphrase in 128 unwraps to a plausible session key. Before, the message
+/// was then reported as changed.
 #[test]
 fn each_of_several_passphrases_opens_the_message() {
     for profile in [Profile::LibrePgp, Profile::Rfc9580, Profile::Rfc4880] {
@@ -129,7 +129,7 @@ fn each_of_several_passphrases_opens_the_message() {
     }
 }
 
-/// GnuPG's profile has GnuPG's packets.
+/// The librepgp profile writes GnuPG's packets.
 #[test]
 fn librepgp_passphrase_packets_have_version_5() {
     let message = sealed(&["one", "two"], Profile::LibrePgp);
@@ -148,9 +148,9 @@ fn rsa() -> Cert {
     generate("<rsa@example.org>", openpgp::Profile::RFC4880, CipherSuite::RSA2k)
 }
 
-/// Whoever may ask a service to decrypt what he likes learns nothing but that it does not open: not whether
-/// the session key was unwrapped, nor what the two octets that are there twice were, nor whether the content
-/// looked like packets.
+/// A client that lets a service decrypt chosen messages learns only that they do not open: not whether
+/// the session key was unwrapped, nor whether the two repeated octets match, nor whether the content
+/// looks like packets.
 #[test]
 fn a_failed_decryption_reveals_nothing_about_the_cause() {
     let parties = Parties { certs: vec![Parties::new().certs[0].clone(), rsa()], v6: false };
@@ -165,7 +165,7 @@ fn a_failed_decryption_reveals_nothing_about_the_cause() {
             } else {
                 3 + 192 + usize::from(message[2]) + ((usize::from(message[1]) - 192) << 8)
             };
-            // The encrypted session key, and everything behind version and numbers of the sealed packet.
+            // The encrypted session key, and everything after the version and algorithm fields of the encrypted packet.
             let body = wrapped + 2 + if profile == Profile::Rfc4880 { 1 } else { 4 };
             let places = (wrapped - 30..wrapped).chain(body..message.len());
             let mut opened = 0;
@@ -177,7 +177,7 @@ fn a_failed_decryption_reveals_nothing_about_the_cause() {
                     let mut secrets = parties.secrets();
                     match open(&mut &changed[..], &mut secrets, limits, streamed) {
                         Err(MessageError::Unopened) => {}
-                        // Where the number of chunks is authenticated, the first was right.
+                        // With an authenticated number of chunks, the first chunk was right.
                         Err(MessageError::Tampered("the end is missing or was modified"))
                             if profile == Profile::Rfc9580 && at >= message.len() - 16 => {}
                         Ok(_) => opened += 1,
@@ -197,7 +197,7 @@ fn peak_kib() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Packets without end in front of a message, of which none is kept by the reader of this.
+/// An endless sequence of packets before a message, generated while it is read.
 struct Junk {
     packet: Vec<u8>,
     at: usize,
@@ -215,7 +215,7 @@ impl Read for Junk {
     }
 }
 
-/// 300 MB of what looks like wrapped session keys took as much memory; gpg takes 5 MB.
+/// Before, 300 MB of fake session key packets took as much memory; gpg uses 5 MB.
 #[test]
 fn junk_of_300_mb_before_a_message_needs_less_than_64_mb() {
     for kind in ["version 9", "RSA", "passphrase", "marker", "small", "opener"] {
@@ -247,7 +247,7 @@ fn read_junk_in_a_separate_process() {
         let right = sealed(&["right"], Profile::Rfc4880);
         let mut opener = Opener::new(Vec::new(), vec![Password::from("right")]);
         for number in 0..100_u32 {
-            // As many as are read, each time other ones.
+            // As many packets as are read, different ones each time.
             let mut message = packet.repeat(400);
             message.extend(self::packet(1, &number.to_be_bytes()));
             message.extend_from_slice(&right);

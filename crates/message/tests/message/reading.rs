@@ -1,4 +1,4 @@
-//! What comes out of a message, and whose signatures it must have for that.
+//! The content of a message is written only with the required signatures.
 
 use std::io::{Cursor, Read as _, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ fn cleartext(text: &[u8], by: &Cert) -> Vec<u8> {
 fn nothing_is_written_without_the_expected_signer() {
     let [alice, bob] = &Parties::new().certs[..] else { panic!() };
     let mallory = mallory();
-    // More than is held in memory.
+    // More than fits into the memory buffer.
     let large = vec![7; 9 << 20];
     for plain in [&b"text"[..], &large] {
         let messages: Vec<(&str, Vec<u8>, Result<(), usize>)> = vec![
@@ -103,7 +103,7 @@ fn nothing_is_written_without_the_expected_signer() {
     }
 }
 
-/// With nobody expected: a bad signature is an error, one of a stranger is none in what was encrypted.
+/// Without expected signers, a bad signature is an error. A signature by an unknown key in an encrypted message is none.
 #[test]
 fn an_encrypted_message_may_be_unsigned_but_has_no_bad_signature() {
     let [alice, bob] = &Parties::new().certs[..] else { panic!() };
@@ -115,11 +115,11 @@ fn an_encrypted_message_may_be_unsigned_but_has_no_bad_signature() {
     assert_eq!(read(&sealed(b"text", bob, &[]), &[]).unwrap().1.count(), 0);
     assert_eq!(read(&sealed(b"text", bob, &[alice]), &[]).unwrap().1.no_key, 1);
     assert_eq!(read(&sealed(b"text", bob, &[alice]), &[alice]).unwrap().1.good, 1);
-    // Who reads what is signed only wants to know by whom.
+    // A signed message that is not encrypted needs a good signature.
     let refused = read(&inline(b"text", alice), &[]);
     assert!(matches!(refused, Err(MessageError::NotAccepted(NotAccepted::NoneGood { .. }))));
     assert_eq!(read(&inline(b"text", alice), &[alice]).unwrap().0, b"text");
-    // The packets of a forged message, encrypted as they are.
+    // The packets of a forged message, encrypted.
     let mut forged = inline(b"text", alice);
     let at = forged.windows(4).position(|part| part == b"text").unwrap();
     forged[at] = b'T';
@@ -154,7 +154,7 @@ fn consecutive_armored_signatures_are_all_read() {
     let (good, bad) = (armored(b"text", alice), armored(b"other", bob));
     assert_eq!(outcomes(&[&good[..], &bad].concat()), ["good", "bad"]);
     assert_eq!(outcomes(&[&bad[..], b"\nfrom Bob\n", &good].concat()), ["bad", "good"]);
-    // A second block that is cut off is not passed over.
+    // A truncated second block is not ignored.
     for cut in [40, bad.len() / 2, bad.len() - 10] {
         let file = [&good[..], &bad[..cut]].concat();
         assert!(read_signatures(&mut &file[..]).is_err(), "{cut}");

@@ -1,4 +1,4 @@
-//! What is written is read again: every kind of message, at sizes around every boundary.
+//! Round trips of every kind of message, at sizes around every boundary.
 
 use std::io::Cursor;
 
@@ -16,7 +16,7 @@ use talaria_message::{
     signing_key, verify_inline,
 };
 
-/// Every kind of sealed packet.
+/// Every kind of encrypted packet.
 const KINDS: [(Profile, Option<Aead>); 4] = [
     (Profile::Rfc9580, Some(Aead::Gcm)),
     (Profile::Rfc9580, Some(Aead::Ocb)),
@@ -51,7 +51,7 @@ fn messages_of_sizes_around_every_boundary_read_back() {
     let segment = 256 << 10;
     let mut sizes = vec![0, 1, 15, 16, 17, 511, 512, 513];
     for boundary in [chunk, 2 * chunk, segment, 2 * segment, 3 * segment] {
-        // The literal packet has a header of up to 12 octets in front.
+        // The header of the literal packet has up to 12 octets.
         sizes.extend(boundary - 14..boundary + 3);
     }
     for (profile, aead) in KINDS {
@@ -194,7 +194,7 @@ fn compressed_messages_read_back() {
         assert!(sealed.len() < plain.len() / 10, "{compression:?}");
         assert_eq!(open(&sealed, 2).unwrap(), plain);
     }
-    // What does not become smaller is left alone.
+    // Data that do not shrink are not compressed.
     let noise: Vec<u8> = {
         let mut noise = vec![0; 300_000];
         aws_lc_rs::rand::fill(&mut noise).unwrap();
@@ -254,7 +254,7 @@ fn sign_many_works_with_every_kind_of_key() {
     }
 }
 
-/// A version 4 certificate whose owner prefers these, as gpg's `setpref` writes them.
+/// A version 4 certificate with these preferences, as gpg's `setpref` writes them.
 fn preferring(
     features: &openpgp::types::Features,
     ciphers: &[SymmetricAlgorithm],
@@ -315,7 +315,7 @@ fn messages_use_safe_preferences_of_the_recipients() {
     let old = Features::empty().set_seipdv1();
     let weak = [SymmetricAlgorithm::Twofish, SymmetricAlgorithm::AES128];
     let cert = preferring(&old, &weak, &[HashAlgorithm::SHA1]);
-    // Nothing weak is used, whoever prefers it.
+    // Weak algorithms are never used, even if preferred.
     assert_eq!(kind_of(&cert, None), (18, "AES128".to_owned(), vec![8]));
     let new = Features::empty().set_seipdv1().set(1).set_seipdv2();
     let cert = preferring(&new, &[SymmetricAlgorithm::AES256], &[HashAlgorithm::SHA512]);

@@ -1,4 +1,4 @@
-//! Whatever is done to a message is noticed, and nothing false comes out.
+//! Every change to a message is noticed, and no wrong content is written.
 
 use std::io::Cursor;
 
@@ -28,7 +28,7 @@ fn small(profile: Profile, aead: Option<Aead>, known: bool) -> (Vec<u8>, Vec<u8>
     (common::with_session_key(&plain, &options).0, plain)
 }
 
-/// Decrypts the way that holds everything back, into memory.
+/// Decrypts in memory, and returns the content only after verification.
 fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
     let mut plain = Vec::new();
     let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
@@ -53,8 +53,8 @@ fn a_changed_bit_is_always_noticed() {
                     let mut changed = sealed.clone();
                     changed[at] ^= 1 << bit;
                     let (out, done) = open(&changed);
-                    // The unhashed key ID of the recipient can be changed without harm: what comes out
-                    // is the truth then, or nothing.
+                    // The key ID of the recipient is not authenticated, so it can be changed without harm: the output
+                    // is then the right content, or nothing.
                     if done.is_ok() {
                         assert_eq!(out, plain, "{profile:?} {aead:?} octet {at}");
                     } else {
@@ -84,7 +84,7 @@ fn a_truncated_message_is_always_noticed() {
     }
 }
 
-/// Chunks of 64 octets with a tag of 16, behind the header of a packet with one octet of length each.
+/// Chunks of 64 octets with a tag of 16 octets, after packet headers with one octet of length each.
 #[test]
 fn reordered_and_missing_chunks_are_noticed() {
     let (sealed, plain) = small(Profile::Rfc9580, Some(Aead::Gcm), true);
@@ -132,7 +132,7 @@ fn signatures_on_changed_documents_are_bad() {
     assert!(bad.iter().all(|report| report.outcome == Outcome::Bad), "{bad:?}");
     let stranger = no_certs().detached(&signatures, &mut &document[..]).unwrap();
     assert!(stranger.iter().all(|report| report.outcome == Outcome::NoKey));
-    // Only what is not covered may change, and then nothing else is believed.
+    // Only unauthenticated parts may change, and then the result is the same.
     let truth: Vec<_> = good.iter().map(|report| (report.created, report.expires)).collect();
     for at in 0..signatures.len() {
         let mut changed = signatures.clone();
@@ -155,7 +155,7 @@ fn changes_in_a_signed_text_are_noticed() {
     let verifier = parties.verifier();
     let (out, reports) = verify_cleartext(&mut &signed[..], &verifier).unwrap();
     let out = out.text;
-    // The white space behind the third line is not signed.
+    // The white space at the end of the third line is not signed.
     assert_eq!(out, text.replace(" \t\n", "\n").as_bytes());
     assert!(reports.len() == 2 && reports.iter().all(SignatureReport::is_good), "{reports:?}");
     let start = signed.windows(5).position(|at| at == b"Hello").unwrap();
@@ -195,7 +195,7 @@ fn malformed_messages_are_refused() {
     assert!(matches!(inline(&two).1, Err(MessageError::Malformed(_))));
 }
 
-/// One octet becomes a thousand, again and again.
+/// Nested compression: each level expands an octet to a thousand.
 #[test]
 fn compression_bombs_and_deep_nesting_are_refused() {
     use std::io::Write as _;
@@ -260,7 +260,7 @@ fn a_message_without_a_required_part_is_malformed() {
     }
 }
 
-/// The empty line behind the head of armor may have any white space in it: gpg and sq read it.
+/// The empty line after the armor headers may have any white space: gpg and sq read it.
 #[test]
 fn armor_may_have_white_space_for_the_empty_line() {
     use std::io::Read as _;

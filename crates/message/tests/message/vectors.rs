@@ -101,7 +101,7 @@ fn a_11_aead_gcm() {
     symmetric("a11-gcm", Some(Aead::Gcm), "1936fc8568980274bb900d8319360c77");
 }
 
-/// Each wants 2 GiB of memory for its passphrase, so they run one after the other.
+/// Each test needs 2 GiB of memory for its passphrase, so the tests run one after the other.
 #[test]
 fn a_12_argon2() {
     symmetric("a12-argon2-aes128", None, "01fe16bbacfd1e7b78ef3b865187374f");

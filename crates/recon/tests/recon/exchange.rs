@@ -1,4 +1,4 @@
-//! Both roles against each other, and each against a model with other thresholds.
+//! Both roles with each other, and each with a model peer with other thresholds.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn sides(seed: u64) -> (Side, Side) {
     (side(Role::Acceptor), side(Role::Initiator))
 }
 
-/// Runs both sides until neither has anything to say. Bytes go in pieces of `piece`.
+/// Runs both sides until neither has more to send. Bytes arrive in pieces of `piece`.
 fn run(
     acceptor: &mut Side,
     acceptors: &Tree,
@@ -45,7 +45,7 @@ fn only(tree: &Tree, other: &Tree) -> Vec<Digest> {
     tree.iter().filter(|digest| !other.contains(digest)).collect()
 }
 
-/// What both sides want after an exchange.
+/// The missing digests of both sides after an exchange.
 fn compare(acceptors: &Tree, initiators: &Tree, piece: usize) -> (Outcome, Outcome) {
     let (mut acceptor, mut initiator) = sides(acceptors.len() as u64);
     run(&mut acceptor, acceptors, &mut initiator, initiators, piece).unwrap();
@@ -68,7 +68,7 @@ fn encoded(messages: &[Message]) -> Vec<u8> {
     bytes
 }
 
-/// What one side says to these messages.
+/// The answers of one side to these messages.
 fn told(
     role: Role,
     settings: Settings,
@@ -209,7 +209,7 @@ fn a_refusal_is_sent_with_its_reason() {
     let expected = encoded(&[Message::Failed("the peer has mbar 7, not 5".into())]);
     assert!(told.ends_with(&expected), "{}", String::from_utf8_lossy(&told));
 
-    // The reason quotes the peer, but not for ever.
+    // The reason quotes the peer, up to a limit.
     let mut side = Side::new(Role::Acceptor, settings(), 1);
     let theirs = Message::Config(Config { filters: "é".repeat(8000), ..config() });
     assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
@@ -248,7 +248,7 @@ fn messages_out_of_order_are_refused() {
         (Role::Acceptor, vec![Message::Error("ouch".into())], ExchangeError::Peer("ouch".into())),
         (
             Role::Acceptor,
-            // After three levels we ask with the digests themselves.
+            // After three levels the request has the digests themselves.
             [const { Message::SyncFail }; 1 + 4 + 16 + 1].to_vec(),
             unexpected("failure to compare", "a set of missing digests"),
         ),
@@ -264,14 +264,14 @@ fn a_lying_peer_gains_nothing() {
     let hello = [Message::Config(config()), Message::Passed, Message::SyncFail];
     side.receive(&encoded(&hello), &tree).unwrap();
     let _ = side.outbox.take_due();
-    // Four requests, all answered with the same: digests of ours, and one that fits one of them only.
+    // Four requests with the same answer: our digests, and one that matches only one request.
     let lie = Message::Elements(tree.iter().chain([digest(5000)]).collect());
     let lies = vec![lie; 4];
     side.receive(&encoded(&lies), &tree).unwrap();
     let outcome = side.outcome().unwrap();
     assert_eq!((outcome.wanted, outcome.requests), (vec![digest(5000)], 5));
 
-    // One that never ends: it may fail as often as we have nodes.
+    // An endless peer may fail once per node of the tree.
     let mut side = Side::new(Role::Acceptor, settings(), 1);
     let hello = [Message::Config(config()), Message::Passed];
     side.receive(&encoded(&hello), &tree).unwrap();
@@ -279,7 +279,7 @@ fn a_lying_peer_gains_nothing() {
     let fails = (0..10_000).take_while(|_| side.receive(&fail, &tree).is_ok()).count();
     assert!(fails < 200, "{fails}");
 
-    // An initiator that is asked the same over and over.
+    // An initiator that gets the same request again and again.
     let mut side = Side::new(Role::Initiator, settings(), 1);
     side.receive(&encoded(&hello), &tree).unwrap();
     let all = Message::Full { prefix: Prefix::ROOT, digests: vec![] };
@@ -293,7 +293,7 @@ fn a_lying_peer_gains_nothing() {
     assert!(asked <= 1010, "{asked}");
 }
 
-/// A peer of ours with other thresholds and without a tree.
+/// A model peer with other thresholds and without a tree.
 struct Model {
     digests: BTreeSet<Digest>,
     full_below: usize,
@@ -309,7 +309,7 @@ impl Model {
         Tree::build(self.at(prefix)).at(Prefix::ROOT).values()
     }
 
-    /// Notes what is new and returns what the other lacks.
+    /// Records new digests and returns those that the other side lacks.
     fn exchange(&mut self, prefix: Prefix, theirs: &[Digest]) -> Vec<Digest> {
         self.wanted.extend(theirs.iter().filter(|digest| !self.digests.contains(digest)));
         self.at(prefix).into_iter().filter(|digest| !theirs.contains(digest)).collect()
@@ -376,10 +376,10 @@ impl Model {
     }
 }
 
-/// What a side has to say, without the handshake if that was said.
+/// The bytes that a side sends, without the handshake if that was sent.
 fn received(side: &mut Side) -> Vec<Message> {
     let mut decoder = talaria_recon::Decoder::new();
-    // Puts the decoder behind the handshake.
+    // Moves the decoder past the handshake.
     decoder.feed(&encoded(&[Message::Config(config()), Message::Passed]));
     decoder.feed(&side.outbox.take_due());
     std::iter::from_fn(|| decoder.next_message().unwrap()).skip(2).collect()

@@ -1,4 +1,4 @@
-//! Set reconciliation: between our own two roles, among many, and with SKS.
+//! Set reconciliation: between both roles, among many servers, and with SKS.
 
 mod exchange;
 mod peers;

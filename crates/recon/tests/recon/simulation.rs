@@ -1,7 +1,7 @@
 //! Twenty servers that gossip over bad connections end with equal sets.
 //!
-//! One seed decides everything. A failure names it; `SEED=N cargo test -p talaria-recon
-//! simulation` runs it again.
+//! One seed decides everything. A failure prints the seed; `SEED=N cargo test -p talaria-recon
+//! simulation` repeats the run.
 
 use std::env;
 
@@ -11,10 +11,10 @@ use talaria_recon::{Outcome, Role, Settings, Tree};
 
 const SERVERS: usize = 20;
 
-/// For so many rounds connections fail and certificates arrive.
+/// The number of rounds with failing connections and new certificates.
 const BAD_ROUNDS: u64 = 20;
 
-/// Then all must be equal within so many.
+/// The number of further rounds within which all servers must be equal.
 const GOOD_ROUNDS: u64 = 60;
 
 #[test]
@@ -29,13 +29,13 @@ fn servers_converge_over_bad_connections() {
     }
 }
 
-/// What happens to the bytes of a connection.
+/// A fault of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     None,
-    /// Nothing more arrives.
+    /// The rest of the bytes is lost.
     Cut,
-    /// One bit is another.
+    /// One bit is flipped.
     Garbled,
     /// Some bytes are missing.
     Lost,
@@ -48,7 +48,7 @@ struct Simulation {
     drawn: u64,
     round: u64,
     trees: Vec<Tree>,
-    /// Whom each one knows.
+    /// The peers of each server.
     peers: Vec<Vec<usize>>,
     /// The number of the next certificate.
     next: u64,
@@ -60,7 +60,7 @@ impl Simulation {
         let trees = vec![Tree::default(); SERVERS];
         let (peers, seen) = (vec![Vec::new(); SERVERS], Vec::new());
         let mut new = Self { seed, drawn: 0, round: 0, trees, peers, next: 0, seen };
-        // A tree of connections and some more.
+        // A tree of connections, and some more.
         for server in 1..SERVERS {
             let peer = new.below(server as u64);
             new.peers[server].push(peer);
@@ -71,7 +71,7 @@ impl Simulation {
                 new.peers[server].push(peer);
             }
         }
-        // A dump that most have loaded, and what they have besides.
+        // A dump that most servers have loaded, and further certificates.
         let dump: Vec<_> = (0..2000).map(digest).collect();
         new.next = 2000;
         for server in 0..SERVERS {
@@ -137,7 +137,7 @@ impl Simulation {
         if self.round <= BAD_ROUNDS && self.below(2) == 0 {
             fault = [Fault::Cut, Fault::Garbled, Fault::Lost, Fault::Repeated][self.below(4)];
         }
-        // At which of the transmissions it happens.
+        // The transmission with the fault.
         let mut countdown = self.below(12);
         let mut alive = [true, true];
         while alive == [true, true] {
@@ -187,7 +187,7 @@ impl Simulation {
         }
     }
 
-    /// The peer gives out what it has; in bad times not everything arrives.
+    /// The peer delivers its certificates; during the faulty rounds some are lost.
     fn fetch(&mut self, server: usize, peer: usize, outcome: &Outcome) {
         let mut fetched = Vec::new();
         for digest in &outcome.wanted {

@@ -1,4 +1,4 @@
-//! A running SKS as the peer, in both roles, until both have the same certificates.
+//! Exchanges with a running SKS in both roles, until both sides have the same certificates.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +16,14 @@ use talaria_recon::{
     encode_hashquery, encode_hashreply,
 };
 
-/// Rings of which SKS keeps every certificate as it is.
+/// Keyrings with certificates that SKS stores unchanged.
 const RINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-nonupload.gpg", "/usr/share/keyrings/debian-maintainers.gpg"];
 
-/// Where SKS connects to: it never connects to an address of its own.
+/// The address to which SKS connects: it never connects to its own address.
 const OUR_ADDRESS: &str = "127.0.0.2";
 
-/// How long SKS may take for anything; it gossips every six seconds.
+/// The time limit for SKS, which gossips every six seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Both processes of a server, which end with the test.
@@ -70,19 +70,19 @@ fn sks_and_talaria_converge() {
     assert_eq!(outcome.wanted, digests(only_theirs));
     assert_eq!((outcome.ending, outcome.peer_http_port), (Ending::Complete, sks.hkp_port));
 
-    // SKS fetches what it learnt that it lacks.
+    // SKS fetches its missing certificates.
     let mut asked = serve(&http, &certs);
     asked.sort();
     assert_eq!(asked, digests(only_ours));
 
-    // We accept and ask, after we lost some more.
+    // We accept a connection and send requests, after we lost some more certificates.
     assert_eq!(tree.remove_many(digests(&ours[..25])), 25);
     let deadline = Instant::now() + PATIENCE;
     let outcome = loop {
         let Some(outcome) = talk(accept(&recon, deadline), Role::Acceptor, &settings, &tree) else {
             continue;
         };
-        // SKS connects again while it still notes what it fetched.
+        // SKS connects again while it still stores the fetched certificates.
         if outcome.ending == Ending::Complete && outcome.wanted.len() == 55 {
             break outcome;
         }
@@ -93,7 +93,7 @@ fn sks_and_talaria_converge() {
     assert_eq!(fetched, outcome.wanted);
     tree.insert_many(fetched);
 
-    // Now it has nothing to say, and neither have we.
+    // Now both sets are equal.
     let deadline = Instant::now() + PATIENCE;
     loop {
         let outcome = connect(&sks, &settings, &tree);
@@ -158,7 +158,7 @@ fn start(base: &Path, certs: &[(Digest, Vec<u8>)], peer_port: u16) -> Sks {
         assert!(sks(arguments).status().unwrap().success(), "{arguments:?}");
     }
     let mut processes = vec![sks(&["db"]).spawn().unwrap()];
-    // `sks recon` ends if it is there before `sks db` answers.
+    // `sks recon` ends if it starts before `sks db` answers.
     let deadline = Instant::now() + PATIENCE;
     while TcpStream::connect(("127.0.0.1", hkp_port)).is_err() {
         assert!(Instant::now() < deadline, "SKS does not start");
@@ -168,7 +168,7 @@ fn start(base: &Path, certs: &[(Digest, Vec<u8>)], peer_port: u16) -> Sks {
     Sks { processes, hkp_port, recon_port }
 }
 
-/// One exchange as the initiator, as soon as SKS likes.
+/// One exchange as the initiator, as soon as SKS accepts.
 fn connect(sks: &Sks, settings: &Settings, tree: &Tree) -> Outcome {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -211,7 +211,7 @@ fn talk(mut stream: TcpStream, role: Role, settings: &Settings, tree: &Tree) -> 
     }
 }
 
-/// Answers one query for certificates; returns what was asked for.
+/// Answers one query for certificates, and returns the requested digests.
 fn serve(http: &TcpListener, certs: &[(Digest, Vec<u8>)]) -> Vec<Digest> {
     let mut stream = accept(http, Instant::now() + PATIENCE);
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

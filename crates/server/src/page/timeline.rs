@@ -181,10 +181,10 @@ mod tests {
         assert!(axis.place(now - 10 * YEAR) > 2.0 && axis.place(now + 2 * YEAR) < 96.0);
         assert!(axis.place(now - 10 * YEAR) < axis.place(now));
         assert!((2..=7).contains(&axis.years().len()));
-        // What ends in a hundred years leaves room for today.
+        // A key that expires in a hundred years still leaves space for today.
         let axis = Axis::new(&[track(now - YEAR, End::Expires(u32::MAX))], now);
         assert!(axis.place(now) > 15.0);
-        // Something made in the future does no harm.
+        // A creation time in the future does no harm.
         let _ = Axis::new(&[track(u32::MAX, End::Expires(0))], now).years();
     }
 }

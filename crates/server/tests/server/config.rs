@@ -1,4 +1,4 @@
-//! `docs/server.toml` is held against the types that read it, and what is wrong in a file is named.
+//! `docs/server.toml` must agree with the types of the configuration, and errors name the line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn documented() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/server.toml")
 }
 
-/// All settings, with something in each that has no default.
+/// All settings, with values for those without a default.
 fn filled() -> Config {
     let mut config = Config::default();
     config.http.tls_certificate = Some("a".into());
@@ -22,7 +22,7 @@ fn filled() -> Config {
     config
 }
 
-/// The names of all settings, with those of their tables.
+/// The names of all settings, with their tables.
 fn keys(prefix: &str, value: &toml::Value, out: &mut Vec<String>) {
     match value {
         toml::Value::Table(table) => {
@@ -55,7 +55,7 @@ fn the_documented_settings_are_the_defaults() {
 #[test]
 fn every_setting_is_documented_and_no_other() {
     let text = fs::read_to_string(documented()).unwrap();
-    // What has no default stands behind a `#` and no space.
+    // Settings without a default follow a `#` without a space.
     let all: String = text
         .lines()
         .filter(|line| *line != "peers = []")
@@ -68,7 +68,7 @@ fn every_setting_is_documented_and_no_other() {
     let read: Config = toml::from_str(&all).unwrap();
     read.validate().unwrap();
     assert_eq!(keys_of(&all), keys_of(&filled().to_toml()));
-    // And each has a comment above it, or above the one that it goes with.
+    // Each setting has a comment above it, or above its group.
     let mut commented = false;
     for line in text.lines() {
         match line {

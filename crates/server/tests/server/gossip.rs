@@ -1,4 +1,4 @@
-//! Gossip of real servers: with SKS, with each other in several views, and with peers that lie.
+//! Gossip between real servers: with SKS, with talaria in several views, and with lying peers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag, View};
 use talaria_recon::{Digest, Tree};
 use talaria_store::{Return, Store};
 
-/// Rings of which SKS keeps every certificate as it is.
+/// Keyrings with certificates that SKS stores unchanged.
 const RINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-nonupload.gpg", "/usr/share/keyrings/debian-maintainers.gpg"];
 
@@ -26,7 +26,7 @@ fn ring(path: &str) -> Vec<Cert> {
     certs
 }
 
-/// Certificates of people, or nothing where something that the test needs is not installed.
+/// Real certificates; none if a required program is not installed.
 fn real_certs(needs_sks: bool) -> Option<Vec<Cert>> {
     let missing = RINGS.iter().any(|ring| !Path::new(ring).exists());
     if missing || needs_sks && !sks::is_installed() {
@@ -40,7 +40,7 @@ fn real_certs(needs_sks: bool) -> Option<Vec<Cert>> {
     Some(certs)
 }
 
-/// The certificate without every second of the signatures of others.
+/// The certificate without every second third-party signature.
 fn thinned(cert: &Cert, odd: usize) -> Cert {
     let own = cert.fingerprint().key_id();
     cert.retain(|at, packet| {
@@ -50,8 +50,8 @@ fn thinned(cert: &Cert, odd: usize) -> Cert {
     })
 }
 
-/// Two servers' worth of certificates: each has some that the other has not, and every tenth of what
-/// both have differs.
+/// Certificates for two servers: each has some that the other lacks, and every tenth of the
+/// common ones differs.
 fn two_parts(certs: &[Cert], only: usize) -> [Vec<Cert>; 2] {
     let shared = only..certs.len() - only;
     let part = |odd: usize| {
@@ -75,7 +75,7 @@ fn sks_digests(certs: &[Cert]) -> BTreeSet<[u8; 16]> {
     certs.iter().map(Cert::sks_digest).collect()
 }
 
-/// Who begins the exchanges.
+/// The side that starts the exchanges.
 enum Begins {
     Sks,
     We,
@@ -86,7 +86,7 @@ fn converges_with_sks(begins: &Begins) {
     let [ours, theirs] = two_parts(&certs, 40);
     let folder = tempfile::tempdir().unwrap();
     let mut config = gossiping();
-    // SKS comes back for certificates to where we gossip from, and to where we connect from.
+    // SKS fetches certificates from our gossip address, and from the address of our connections.
     config.http.listen = vec!["0.0.0.0:0".parse().unwrap()];
     // SKS connects to 127.0.0.2 and lets 127.0.0.1 connect.
     config.gossip.listen = vec!["127.0.0.2:0".parse().unwrap()];
@@ -100,7 +100,7 @@ fn converges_with_sks(begins: &Begins) {
     let nowhere = SocketAddr::from(([127, 0, 0, 2], 9));
     let local = SocketAddr::from(([127, 0, 0, 1], 9));
     let sks = match begins {
-        // SKS finds nobody at the address that it may connect to.
+        // At the address to which SKS may connect, there is no server.
         Begins::We => Sks::start(folder.path(), &theirs, &[nowhere, local]),
         Begins::Sks => Sks::start(folder.path(), &theirs, &[server.gossip.unwrap(), local]),
     };
@@ -117,7 +117,7 @@ fn converges_with_sks(begins: &Begins) {
     let peer = server.peer(sks.recon);
     assert!(peer["exchanges"].as_u64().unwrap() > 0, "{peer}");
     assert!(peer["version"].as_str().unwrap().starts_with("1.1"), "{peer}");
-    // Those we had not, and those that differed and were not only ours.
+    // The certificates that we lacked, and the different ones that SKS had, too.
     assert!(peer["fetched"].as_u64().unwrap() >= 40, "{peer}");
     assert_eq!(server.metric("digests_sks"), whole.len() as u64);
 }
@@ -145,7 +145,7 @@ fn two_servers_exchange_hundreds_of_differences_among_thousands() {
     }
     for (server, peer) in [(&left, &right), (&right, &left)] {
         let peer = peer.gossip.unwrap();
-        // What is asked after a while is nothing but whether all is equal.
+        // Later exchanges only confirm that both sets are equal.
         wait_for("one request", || server.peer(peer)["last_requests"] == 1);
         let before = server.peer(peer)["exchanges"].as_u64().unwrap();
         wait_for("more exchanges", || server.peer(peer)["exchanges"].as_u64() > Some(before + 3));
@@ -159,7 +159,7 @@ fn two_servers_exchange_hundreds_of_differences_among_thousands() {
 fn one_server_gossips_in_two_views_concurrently() {
     let Some(certs) = real_certs(false) else { return };
     let third = certs.len() / 3;
-    // Both connect from the same address; what tells them apart is what they say.
+    // Both peers connect from the same address and differ only in their handshake.
     let ours = Running::start(&certs[third / 2..2 * third], gossiping());
     let sks = Running::start(&two_parts(&certs[..2 * third], 0)[0], gossiping());
     let hockeypuck = Running::start(&two_parts(&certs[third..], 0)[1], gossiping());
@@ -177,7 +177,7 @@ fn one_server_gossips_in_two_views_concurrently() {
             !digests.is_empty() && peer.digests(view) == digests
         });
     }
-    // In the view of the one there is less than in that of the other.
+    // One view contains less than the other.
     assert_ne!(ours.digests(View::Sks), ours.digests(View::Hockeypuck23));
     for peer in [&sks, &hockeypuck] {
         let status = ours.peer(peer.gossip.unwrap());
@@ -189,7 +189,7 @@ fn one_server_gossips_in_two_views_concurrently() {
 fn missing_certificates_are_requested_from_a_peer_rarely() {
     let certs = generated(210);
     let (ours, rest) = certs.split_at(200);
-    // What it says it has beyond our certificates: one that it has, and some that nobody has.
+    // The peer announces one further certificate that it has, and some that do not exist.
     let honest = &rest[0];
     let invented: Vec<Digest> = (1..=5).map(|n| Digest([n; 16])).collect();
     let announced = tree(&sks_digests(&[ours, &rest[..1]].concat()));
@@ -202,7 +202,7 @@ fn missing_certificates_are_requested_from_a_peer_rarely() {
     let asked = peer.asked();
     for digest in &invented {
         let times = asked.iter().filter(|asked| *asked == digest).count();
-        // Once with others, of which one came, and once more.
+        // Once with others, of which one arrived, and once again.
         assert!((1..=2).contains(&times), "{digest}: {times}");
     }
     assert_eq!(asked.iter().filter(|digest| digest.0 == honest.sks_digest()).count(), 1);
@@ -229,7 +229,7 @@ fn partial_answers_are_completed_by_another_request() {
     let certs = generated(260);
     let (ours, theirs) = certs.split_at(200);
     let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
-    // An answer has at most seven certificates, whatever was asked for.
+    // An answer has at most seven certificates, whatever was requested.
     let peer = Peer::start(&announced, theirs.to_vec()).with_at_most(7);
     let server = Running::start(ours, gossiping());
     server.add_peer(peer.gossip, View::Sks);
@@ -288,7 +288,7 @@ fn gossip_is_refused_to_other_addresses_than_peers() {
     let certs = generated(10);
     let ours = Running::start(&certs, gossiping());
     let strangers = Running::start(&generated(12)[2..], gossiping());
-    // They know us, and we do not know them.
+    // We are their peer, and they are not our peers.
     strangers.add_peer(ours.gossip.unwrap(), View::Sks);
     let us = ours.gossip.unwrap();
     wait_for("they try", || strangers.peer(us)["failing"].as_u64() >= Some(1));

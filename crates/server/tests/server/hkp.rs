@@ -1,4 +1,4 @@
-//! HKP in both versions, as a client sees it.
+//! HKP in both versions, from the side of a client.
 
 use std::io::Read as _;
 
@@ -83,7 +83,7 @@ fn get(site: &Site, path: &str) -> Answer {
     ask(site, "GET", path, &[], b"")
 }
 
-/// Certificates of which the first can be asked for in all ways.
+/// Certificates; the first one has a user ID for every form of search.
 fn certs(count: u64) -> Vec<Cert> {
     let options = talaria_bench::Generate { count, ..talaria_bench::Generate::default() };
     talaria_bench::certs(&options)

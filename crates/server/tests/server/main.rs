@@ -1,4 +1,4 @@
-//! The keyserver, as its clients and peers meet it.
+//! The keyserver, from the side of its clients and peers.
 
 mod config;
 mod gossip;

@@ -1,4 +1,4 @@
-//! Requests that owners sign: with GnuPG as a user does it, and with what only a thief would send.
+//! Requests signed by owners with GnuPG, and attacks by thieves.
 
 use crate::site::{Got, Gpg, Site, armored, make, next_second, user_ids};
 use sequoia_openpgp as openpgp;
@@ -52,7 +52,7 @@ fn send(site: &Site, path: &str, keytext: &str, keysig: &str) -> Got {
     site.form(path, &[("keytext", keytext), ("keysig", keysig)])
 }
 
-/// Signs with the primary key or a subkey, whatever the key may do.
+/// Signs with the primary key or a subkey, ignoring the key flags.
 fn sign(
     key: openpgp::packet::Key<
         openpgp::packet::key::SecretParts,
@@ -94,7 +94,7 @@ fn a_certificate_deleted_by_its_owner_does_not_return() {
     let deleted = &got.value()["deleted"][0]["fingerprint"];
     assert_eq!(deleted, &owner.fingerprint.to_lowercase());
     assert!(site.cert(&owner.fingerprint).is_none());
-    // What peers and strangers still have does not bring it back.
+    // Copies from peers and strangers do not bring the certificate back.
     assert_eq!(site.upload(&owner.cert()).status, 422);
     assert!(site.cert(&owner.fingerprint).is_none());
     assert_eq!(send(&site, "/pks/delete", &keytext, &keysig).status, 404);
@@ -122,7 +122,7 @@ fn requests_need_the_signature_of_the_owner_over_that_request() {
     site.upload(&other.cert());
     let (keytext, keysig) = owner.request("/pks/delete", &[]);
     let (_, foreign) = other.request("/pks/delete", &[]);
-    // Eve signs exactly that text.
+    // Eve signs the same text.
     let file = other.gpg.path().join("request");
     std::fs::write(&file, &keytext).unwrap();
     let signed_by_other =
@@ -218,7 +218,7 @@ fn a_stolen_key_cannot_remove_a_revocation() {
     let keytext = format!("/pks/delete\n{}", armored(&before));
     let got = send(&site, "/pks/delete", &keytext, &sign_by_primary(&before, &keytext));
     assert_eq!(got.status, 200, "{}", got.text());
-    // What is personal is gone; that the key is revoked stays known.
+    // Personal data are gone, and the revocation of the key stays.
     let left = site.cert(&fingerprint).unwrap();
     assert!(is_revoked(&left) && user_ids(&left).is_empty());
     assert_eq!(site.get("/pks/lookup?op=get&options=mr&search=olga@example.org").status, 404);

@@ -1,5 +1,5 @@
-//! The pages as a browser gets them: well-formed, without anything that strangers could put into them,
-//! and with what the store has.
+//! The pages from the side of a browser: well-formed, without injected content,
+//! and with the data of the store.
 
 mod browser;
 mod html;
@@ -20,7 +20,7 @@ fn with_user_ids(user_ids: &[&[u8]]) -> (String, Vec<u8>) {
     (cert.fingerprint().to_hex(), cert.to_vec().unwrap())
 }
 
-/// What strangers may try.
+/// Attempts of attackers.
 const HOSTILE: [&str; 6] = [
     "<script>alert(1)</script> <a@hostile.example>",
     "\"><img src=x onerror=alert(2)> <b@hostile.example>",
@@ -123,7 +123,7 @@ fn user_ids_cannot_inject_html() {
     assert!(whole.text().contains(&long), "{}", whole.text().len());
     assert!(whole.text().contains("Whole text (10,259 characters)"));
     assert!(page.one("h1").text().chars().count() < 200);
-    // What was searched for comes back as text.
+    // The page repeats the search as text.
     let page = site.page("/pks/lookup?op=index&search=%22%3E%3Cb%3Ehostile%E2%80%AE", "en");
     page.check();
     assert!(page.all("b").next().is_none() && !page.body.contains('\u{202e}'));
@@ -148,13 +148,13 @@ fn the_page_of_a_certificate_shows_its_parts() {
     assert_eq!(site.get_bytes(&binary), bytes_of_one(&bytes));
     let pictures = page.all("svg").filter(|svg| svg.attribute("role") == Some("img"));
     assert_eq!(pictures.count(), 2, "the QR code and the time line");
-    // As people copy a fingerprint: in groups, without 0x.
+    // A fingerprint in groups without 0x, as people copy it.
     let grouped: Vec<&str> = (0..40).step_by(4).map(|at| &fingerprint[at..at + 4]).collect();
     let page = site.page(&format!("/pks/lookup?op=index&search={}", grouped.join("+")), "en");
     assert!(page.text().contains("1 certificate was found"));
 }
 
-/// What the server gives out of a certificate that it keeps whole: its canonical form.
+/// The served form of a certificate that the server stores completely: its canonical form.
 fn bytes_of_one(bytes: &[u8]) -> Vec<u8> {
     talaria_cert::Cert::parse(bytes).unwrap().into_bytes()
 }
@@ -219,7 +219,7 @@ fn statistics_count_the_certificates_in_the_store() {
     let text = page.text();
     assert!(text.contains("120 certificates in this keyserver"), "{text}");
     assert!(page.body.contains("Total number of keys: 120<"));
-    // Each chart stands on a table; the states add up to all certificates.
+    // Each chart has a table, and the states add up to all certificates.
     let states = page
         .all("figure")
         .find(|figure| figure.descendants("h3").any(|h| h.text() == "By state"))
@@ -312,7 +312,7 @@ fn every_certificate_of_a_distribution_has_a_page() {
     assert!(site.fingerprints.len() > 800);
     for fingerprint in &site.fingerprints {
         let page = site.page(&format!("/certificate/{fingerprint}"), "en");
-        // Some have no user ID that is bound by an algorithm of today.
+        // Some have no user ID bound with a supported algorithm.
         assert!(matches!(page.status, 200 | 404), "{fingerprint}: {}", page.status);
         page.check();
         assert!(page.body.len() < 2 << 20, "{fingerprint}: {} bytes", page.body.len());

@@ -1,11 +1,11 @@
-//! Passing uploads on, between servers that run.
+//! Pushing uploads between running servers.
 
 use std::net::SocketAddr;
 
 use crate::site::{Site, agent, armored, free_port, make, next_second, wait_for};
 use talaria_server::Config;
 
-/// A server on a port that is known beforehand, which pushes to the port of another.
+/// A server on a known port, which pushes to the port of another server.
 fn site(port: u16, target: Option<u16>) -> Site {
     let mut config = Config::default();
     config.server.hostname = format!("127.0.0.1:{port}");
@@ -31,12 +31,12 @@ fn an_upload_is_pushed_once_and_does_not_return() {
     assert_eq!(first.upload(&cert).status, 200);
     wait_for("the push", || second.cert(&fingerprint).is_some());
     wait_for("the count", || counter(&first, "pushed_total") == 1);
-    // The second one knows where it comes from.
+    // The second server knows the source of the certificate.
     next_second();
     assert_eq!(counter(&second, "pushed_total"), 0);
     assert_eq!(counter(&first, "certs_unchanged_total"), 0);
 
-    // What is known already is no news.
+    // A known certificate is not pushed.
     first.upload(&cert);
     next_second();
     assert_eq!(counter(&first, "pushed_total"), 1);

@@ -1,4 +1,4 @@
-//! Confirming addresses, with a mail server that runs and whose mail is read.
+//! Confirmation of addresses with a running mail server, whose mails the tests read.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl MailServer {
         server
     }
 
-    /// The mails so far, oldest first, without what transport did to the text.
+    /// The mails so far, oldest first, with the transfer encoding decoded.
     fn mails(&self) -> Vec<String> {
         let Ok(files) = std::fs::read_dir(self.folder.path().join("mail/new")) else {
             return Vec::new();
@@ -135,7 +135,7 @@ fn an_address_is_found_once_its_owner_has_confirmed_it() {
     let statuses = json!({ first: "unpublished", second: "unpublished" });
     assert_eq!(uploaded["status"], statuses);
 
-    // Found by fingerprint and key ID at once, also of a subkey, without a name.
+    // The certificate is found by fingerprint and key ID at once, also of a subkey, without user IDs.
     let subkey = cert.keys().subkeys().next().unwrap().key().fingerprint();
     for path in [
         format!("by-fingerprint/{fingerprint}"),
@@ -164,7 +164,7 @@ fn an_address_is_found_once_its_owner_has_confirmed_it() {
     assert!(mail.contains("Auto-Submitted: auto-generated"), "{mail}");
     assert!(mail.replace(' ', "").contains(&fingerprint), "{mail}");
 
-    // A scanner opens what is in the mail, as often as it likes.
+    // A mail scanner may open the link any number of times.
     let path = link(mail).to_owned();
     for _ in 0..3 {
         let opened = site.open(&path);
@@ -190,7 +190,7 @@ fn an_address_is_found_once_its_owner_has_confirmed_it() {
     assert_eq!(user_ids(&given), ["Alice <Alice+x@example.org>"]);
     let again = upload(&site, &cert);
     assert_eq!(again["status"], json!({ first: "published", second: "unpublished" }));
-    // Nothing is to be confirmed any more.
+    // There are no more addresses to confirm.
     let got = request_verify(&site, &again["token"], &[first], &[]);
     assert_eq!((got.status, mails.mails().len()), (200, 1));
 }
@@ -235,7 +235,7 @@ fn confirmed_addresses_can_be_withdrawn() {
     assert!(left.contains("alice@example.org") && !left.contains("alice@work.example"), "{left}");
     assert_eq!(by_email(&site, "alice@work.example").status, 404);
     assert_eq!(by_email(&site, "alice@example.org").status, 200);
-    // A link for one thing does nothing else.
+    // A link works for one action only.
     let token = path.rsplit('/').next().unwrap();
     assert_eq!(site.form(&format!("/vks/confirm/{token}"), &[]).status, 400);
     assert_eq!(request_verify(&site, &json!(token), &["alice@work.example"], &[]).status, 400);
@@ -245,7 +245,7 @@ fn confirmed_addresses_can_be_withdrawn() {
 fn a_failing_mail_server_changes_nothing() {
     let site = Site::start(config(free_port()));
     let uploaded = upload(&site, &make(&["Alice <alice@example.org>"]));
-    // Also not the number of mails that may be sent: more tries than mails are allowed.
+    // The limit of mails is not used up either, although there are more tries than allowed mails.
     for _ in 0..6 {
         let got = request_verify(&site, &uploaded["token"], &["alice@example.org"], &[]);
         assert_eq!(got.status, 503);
@@ -265,7 +265,7 @@ fn requests_cannot_flood_an_address_with_mails() {
     assert_eq!(mails.mails().len(), 4);
 }
 
-/// An authority in a folder (`ca.pem`) and a certificate of it for this machine (`cert.pem`, `key.pem`).
+/// A certificate authority in a folder (`ca.pem`), and its certificate for this machine (`cert.pem`, `key.pem`).
 fn authority() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let request = |arguments: &[&str]| {
@@ -286,7 +286,7 @@ fn authority() -> tempfile::TempDir {
     folder
 }
 
-/// Asks for a mail over TLS of both kinds, and over what is no TLS where it should be. Returns the
+/// Requests a mail with both kinds of TLS, and with a mail server that wrongly does not use TLS. Returns the
 /// status and the number of mails that arrived.
 fn over_tls(folder: &Path) -> [(u16, usize); 3] {
     let (key, certificate) = (folder.join("key.pem"), folder.join("cert.pem"));
@@ -312,7 +312,7 @@ fn a_mail_server_with_an_invalid_certificate_gets_no_mail() {
     assert_eq!(over_tls(authority().path()), [(503, 0); 3]);
 }
 
-/// The authorities of the system are known to a process from its start: this test starts itself again.
+/// A process reads the system's authorities once, so this test starts itself again.
 #[test]
 fn a_mail_server_with_a_valid_certificate_gets_mail_over_tls() {
     if let Ok(folder) = std::env::var("TALARIA_TEST_AUTHORITY") {
@@ -397,7 +397,7 @@ fn third_party_signatures_and_revoked_user_ids_are_not_served() {
     let given = openpgp::Cert::from_bytes(&by_email(&site, "alice@example.org").body).unwrap();
     assert_eq!(given.userids().next().unwrap().certifications().count(), 0);
 
-    // Eve's certificate with Alice's address changes nothing, however it came here.
+    // Eve's certificate with Alice's address changes nothing, whichever way it arrived.
     let eve = make(&["Alice <alice@example.org>"]);
     site.upload(&eve);
     let found = openpgp::Cert::from_bytes(&by_email(&site, "alice@example.org").body).unwrap();
@@ -449,7 +449,7 @@ fn the_first_address_of_a_user_id_gets_the_confirmation_mail() {
         "Idn <user@B\u{fc}cher.example>",
     ]);
     let uploaded = upload(&site, &attack);
-    // No mail goes to a domain that a mail server could map to another one.
+    // No mail is sent to a domain that a mail server could map to another one.
     let addresses: Vec<&String> = uploaded["status"].as_object().unwrap().keys().collect();
     assert_eq!(addresses, ["support@bank.example", "user@xn--bcher-kva.example"]);
     for refused in ["mallory@evil.example", "support@ban\u{212a}.example"] {

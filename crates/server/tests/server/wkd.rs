@@ -1,7 +1,7 @@
-//! Web key directories, as clients ask for them.
+//! Web key directories, from the side of clients.
 //!
-//! GnuPG and sq ask over TLS only, under a name that the system trusts: that cannot be had on this
-//! machine alone. What they send is sent here by hand.
+//! GnuPG and sq use only TLS with a name that the system trusts, which is impossible on this
+//! machine alone. So the tests send the same requests themselves.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +25,7 @@ fn advanced(site: &Site, domain: &str, local: &str, named: bool) -> Got {
     site.get(&format!("/.well-known/openpgpkey/{domain}/hu/{hash}{query}"))
 }
 
-/// The direct form, where the name of the server says the domain.
+/// The direct form, where the name of the server is the domain.
 fn direct(site: &Site, host: &str, rest: &str) -> Got {
     let url = site.url(&format!("/.well-known/openpgpkey/{rest}"));
     Got::of(agent().get(url).header("Host", host).call())
@@ -79,7 +79,7 @@ fn other_domains_and_mismatched_hashes_are_not_found() {
     }
 }
 
-/// Each of them becomes the address that is asked for where characters are mapped, folded or dropped.
+/// Each becomes the requested address if characters are mapped, folded or dropped.
 #[test]
 fn a_lookalike_address_is_not_in_the_directory() {
     let mut config = Config::default();

@@ -1,4 +1,4 @@
-//! Signed messages as an attacker changes them, with sqop's answer beside ours where it is installed. The
+//! Signed messages changed by an attacker, with the answers of talaria-sop and sqop, if installed. The
 //! draft's rule is that one valid signature is enough.
 
 use crate::common::{Desk, SOP, peer};
@@ -72,7 +72,7 @@ fn one_valid_signature_is_enough_in_any_position() {
         assert_eq!(verified.text().lines().count(), 1);
     }
     desk.sop("verify bad a.cert", "text").fails(3);
-    // A second block that is cut off is no signature that may be passed over.
+    // A truncated second block is not ignored.
     let cut = both("good", "bad");
     desk.put("cut", &cut[..cut.len() - 60]);
     desk.sop("verify cut a.cert", "text").fails(41);

@@ -1,4 +1,4 @@
-//! What goes wrong has the number that the draft gives it.
+//! Errors have the exit codes of the draft.
 
 use crate::common::{Desk, changed};
 
@@ -118,7 +118,7 @@ fn bad_signatures_have_exit_code_3() {
     desk.sop("verify sig b.cert", "text").fails(3);
     let signed = desk.sop("inline-sign --as=clearsigned a.key", "text").text();
     desk.sop("inline-verify a.cert", signed.replace("\ntext\n", "\nother\n")).fails(3);
-    // A message without signatures is one without a good signature.
+    // A message without signatures has no good signature.
     desk.put("revocation", desk.sop("revoke-key", desk.get("a.key")).ok());
     let revoked = desk.sop("update-key --merge-certs revocation", desk.get("a.key"));
     revoked.fails(103);

@@ -1,8 +1,8 @@
-//! Both ways with GnuPG, in what RFC 4880 has.
+//! Exchange with GnuPG in both directions, in the formats of RFC 4880.
 
 use crate::common::{Desk, peer};
 
-/// GnuPG with a home of its own, which is the desk.
+/// GnuPG whose home directory is the test folder.
 struct Gpg {
     desk: Desk,
     program: String,
@@ -47,7 +47,7 @@ fn gpg_reads_the_output_of_talaria_sop() {
 
     let sealed = desk.sop("encrypt --profile rfc4880 --sign-with ours.key ours.cert", long()).ok();
     assert!(gpg.run("--decrypt", &sealed) == long());
-    // Without a profile, too: our keys for old programs announce nothing that these do not have.
+    // Without a profile, too: our keys for old programs announce only features of RFC 4880.
     let sealed = desk.sop("encrypt ours.cert", long()).ok();
     assert!(gpg.run("--decrypt", &sealed) == long());
     let sealed = desk.sop("encrypt --profile rfc4880 --with-password password", long()).ok();
@@ -61,7 +61,7 @@ fn gpg_reads_the_output_of_talaria_sop() {
     gpg.run("--verify sig text", b"");
     let signed = desk.sop("inline-sign ours.key", "one\n- two\n").ok();
     assert_eq!(gpg.run("--decrypt", &signed), b"one\n- two\n");
-    // GnuPG takes the line ends of text in messages as they are, which should be those of the network.
+    // GnuPG writes line ends of text messages unchanged; they should be CRLF.
     let signed = desk.sop("inline-sign --as=text ours.key", "one\r\n- two\r\n").ok();
     assert_eq!(gpg.run("--decrypt", &signed), b"one\n- two\n");
     let signed = desk.sop("inline-sign --as=clearsigned ours.key", "one\n- two").ok();
@@ -118,7 +118,7 @@ fn talaria_sop_reads_the_output_of_gpg() {
 fn update_key_modernises_an_old_key_of_gpg() {
     let Some(gpg) = Gpg::new() else { return };
     let desk = &gpg.desk;
-    // Expired, and its self-signatures have a digest that counts no more.
+    // The key is expired, and its self-signatures have an outdated digest.
     let then = "--faked-system-time 20150101T000000! --cert-digest-algo SHA1";
     gpg.run(&format!("{then} --quick-gen-key theirs@example.org rsa2048 default 1y"), b"");
     gpg.run(&format!("{then} --quick-add-uid theirs@example.org second@example.org"), b"");

@@ -1,4 +1,4 @@
-//! The Stateless OpenPGP command line, alone and beside other programs.
+//! The Stateless OpenPGP command line, alone and with other programs.
 
 mod attacks;
 mod common;

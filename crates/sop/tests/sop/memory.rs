@@ -1,4 +1,4 @@
-//! Long data passes through; it is not held in memory.
+//! Long data are streamed and not held in memory.
 #![cfg(target_os = "linux")]
 
 use std::io::{self, Read, Write as _};
@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::common::{Desk, SOP};
 
 const DATA_BYTES: u64 = 192 << 20;
-/// What any subcommand may need, with a wide margin: it does not depend on the data.
+/// The memory limit of every subcommand, with a wide margin, whatever the size of the data.
 const MEMORY_KIB_MAX: u64 = 64 << 10;
 
-/// Runs a subcommand with standard input from a file, or from much data, into a file, and returns the most
-/// memory that it had, in KiB.
+/// Runs a subcommand with standard input from a file, or with long data, into a file, and returns the peak
+/// memory in KiB.
 fn run(desk: &Desk, line: &str, input: Option<&str>, output: &str) -> u64 {
     let output = std::fs::File::create(desk.path().join(output)).unwrap();
     let stdin = match input {

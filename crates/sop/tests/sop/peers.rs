@@ -1,7 +1,7 @@
-//! Both ways with other Stateless OpenPGP programs, each as maker and as reader.
+//! Exchange with other Stateless OpenPGP programs in both directions.
 //!
-//! The table says what each has and where it differs; what it says nothing of holds for all alike. A peer that
-//! is not in `PATH`, or in a version that is not known, is skipped by name. Debian has `sqop`; for the others, `go install
+//! The table has the features and deviations of each program; everything else holds for all of them. A peer that
+//! is not in `PATH`, or has an unknown version, is skipped by name. Debian has `sqop`; for the others, `go install
 //! github.com/ProtonMail/gosop@latest` and `cargo install rsop`.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use crate::common::{Desk, Ran, SOP, changed, peer};
 
-/// Which specification keys and messages follow.
+/// The specification of keys and messages.
 #[derive(Clone, Copy, PartialEq)]
 enum Spec {
     /// Keys of version 4, messages in CFB mode.
@@ -22,14 +22,14 @@ use Spec::{Rfc4880, Rfc9580};
 /// A program, with its profiles by name; one without a name has no option for it.
 struct Peer {
     name: &'static str,
-    /// Of `generate-key`. What it generates it reads.
+    /// Profiles of `generate-key`. Each program reads its own keys.
     keys: &'static [(Spec, &'static str)],
-    /// Of `encrypt`.
+    /// Profiles of `encrypt`.
     messages: &'static [(Spec, &'static str)],
     quirks: &'static [Quirk],
 }
 
-/// Where a peer differs.
+/// Deviations of a peer.
 #[derive(Clone, Copy, PartialEq)]
 enum Quirk {
     /// Does not know a signed message when it armors one.
@@ -38,27 +38,27 @@ enum Quirk {
     ClearsignsNoEd448,
     /// Does not sign the last line end of clearsigned text.
     DropsLineEnd,
-    /// Puts a line end after a signed message without armor, which nobody then reads, itself included.
+    /// Writes a line end after a signed message without armor, which makes the message unreadable for all programs.
     EndsWithLineEnd,
-    /// Encrypts to the password alone where there are certificates, too.
+    /// Encrypts only to the password if there are also certificates.
     ForgetsCerts,
-    /// Shows clearsigned text with the line ends it was written with.
+    /// Writes clearsigned text with its original line ends.
     KeepsLineEnds,
-    /// Shows the line end before the signature of clearsigned text, which is not signed.
+    /// Also writes the unsigned line end before the signature of clearsigned text.
     LeavesLineEnd,
     /// Writes fingerprints in lower case.
     LowerCase,
-    /// Names the certificate in verifications where the key belongs.
+    /// Verifications have the fingerprint of the certificate in place of that of the key.
     NamesNoSubkey,
-    /// Has session keys of CFB messages only.
+    /// Supports session keys only for CFB messages.
     NoAeadSessionKeys,
-    /// Fails without a reason where a key is locked.
+    /// Fails without a reason if a key is locked.
     SaysNotLocked,
-    /// Shows clearsigned text with the line ends that are signed.
+    /// Writes clearsigned text with the signed line ends.
     ShowsSignedLineEnds,
-    /// Shows text in messages with the line ends that it has inside.
+    /// Writes text messages with their internal line ends.
     ShowsInnerLineEnds,
-    /// Signs white space at the end of clearsigned lines, so that the signature is bad to all, itself included.
+    /// Signs white space at the end of clearsigned lines, so that all programs find the signature bad.
     SignsTrailingSpace,
 }
 
@@ -70,7 +70,7 @@ const OURS: Peer = Peer {
 };
 
 const PEERS: [Peer; 3] = [
-    // Sequoia, as Debian 12 has it: 0.27.3.
+    // Sequoia in Debian 12: 0.27.3.
     Peer {
         name: "sqop",
         keys: &[(Rfc4880, "")],
@@ -101,7 +101,7 @@ const PEERS: [Peer; 3] = [
             Quirk::ShowsInnerLineEnds,
         ],
     },
-    // rPGP, 0.12.0. Its profile `security` has the algorithms of RFC 9980, which we have not.
+    // rPGP, 0.12.0. Its profile `security` has the algorithms of RFC 9980, which talaria-sop does not support.
     Peer {
         name: "rsop",
         keys: &[(Rfc4880, "default"), (Rfc4880, "rfc4880"), (Rfc9580, "performance")],
@@ -158,7 +158,7 @@ impl Program {
         ran.out
     }
 
-    /// Puts a key of each profile of a specification that `other` reads on the desk, and returns their names.
+    /// Makes a key of each profile that `other` reads, and returns their names.
     fn parties(&self, desk: &Desk, other: &Self, options: &[&str]) -> Vec<String> {
         let whose = if self.path == SOP { "ours" } else { self.peer.name };
         let known = self.peer.keys.iter().filter(|(spec, _)| other.reads(*spec));
@@ -166,7 +166,7 @@ impl Program {
             let name = format!("{whose}-{named}");
             let profile = profile(named);
             let options = [&profile.split_whitespace().collect::<Vec<_>>(), options].concat();
-            // Some take seconds for a key, so there is one for all tests.
+            // Some programs need seconds to generate a key, so all tests share the keys.
             let mut made = MADE.lock().unwrap();
             let [key, cert] = made.entry(format!("{name} {options:?}")).or_insert_with(|| {
                 desk.party_by(&self.path, &name, &options);
@@ -185,7 +185,7 @@ impl Program {
         known.map(|&(_, name)| profile(name)).collect()
     }
 
-    /// Text signed `--as` something, as it is shown where nothing of it is lost.
+    /// The expected output of text signed with `--as`.
     fn shows(&self, text: &[u8], mode: &str) -> Vec<u8> {
         let mut text = String::from_utf8(text.to_vec()).unwrap();
         let inner = mode == "text" && self.has(Quirk::ShowsInnerLineEnds);
@@ -198,7 +198,7 @@ impl Program {
         text.into_bytes()
     }
 
-    /// Time, key and certificate of each signature, as this program tells them.
+    /// Time, key and certificate of each signature in the verifications of this program.
     fn facts(&self, lines: &[u8]) -> Vec<[String; 3]> {
         let fact = |line: &str| {
             let mut words = line.split(' ').map(str::to_owned);
@@ -214,7 +214,7 @@ impl Program {
     }
 }
 
-/// Two programs, one of them ours, and keys of both that both read.
+/// talaria-sop and another program, with keys of both that both read.
 struct Pair<'a> {
     desk: &'a Desk,
     maker: &'a Program,
@@ -237,7 +237,7 @@ impl Pair<'_> {
         self.maker.has(quirk) || self.reader.has(quirk)
     }
 
-    /// How many signatures the reader has written to `verified`.
+    /// The number of signatures in the reader's file `verified`.
     fn verified(&self) -> usize {
         self.reader.facts(&self.desk.take("verified")).len()
     }
@@ -248,7 +248,7 @@ fn each(names: &[String], before: &str, after: &str) -> String {
     names.iter().map(|name| format!("{before}{name}{after} ")).collect()
 }
 
-/// Runs `test` with each peer, and each side as maker and as reader.
+/// Runs `test` with each peer, in both directions.
 fn both_ways(test: impl Fn(&Pair<'_>)) {
     both_ways_with(&[], test);
 }
@@ -265,7 +265,7 @@ fn both_ways_with(options: &[&str], test: impl Fn(&Pair<'_>)) {
     }
 }
 
-/// More than one packet part of anything.
+/// Data longer than one part of a packet.
 fn long() -> Vec<u8> {
     (0..700_000u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect()
 }
@@ -287,7 +287,7 @@ fn all_programs_read_keys_and_certificates() {
 #[test]
 fn all_programs_read_encrypted_messages() {
     both_ways(|pair| {
-        // From and to each, and all of them, of both versions where both are known.
+        // From and to each program, and to all of them together, in both versions if both are supported.
         let groups = pair.keys.iter().map(std::slice::from_ref).chain([pair.keys]);
         for to in groups {
             let sign = each(to, "--sign-with=", ".key");
@@ -345,7 +345,7 @@ fn messages_without_a_profile_suit_their_recipients() {
     for theirs in Program::theirs() {
         let desk = Desk::new();
         desk.party("ours", "rfc9580");
-        // One of them has not announced RFC 9580.
+        // One of the recipients has not announced RFC 9580.
         desk.party_by(&theirs.path, "theirs", &[]);
         let sealed = desk.sop("encrypt theirs.cert ours.cert", "text").ok();
         assert_eq!(theirs.run(&desk, "decrypt theirs.key", &sealed), b"text");
@@ -405,7 +405,7 @@ fn all_programs_read_messages_with_session_keys() {
     });
 }
 
-/// Whether a message to a key is in AEAD mode: the packet in front has version 6 then, else 3.
+/// Whether a message to a key is in AEAD mode: then its first packet has version 6, else 3.
 fn aead(sealed: &[u8]) -> bool {
     // After the tag and a length of one octet or two.
     let version = if sealed[1] < 192 { sealed[2] } else { sealed[3] };
@@ -454,14 +454,14 @@ fn all_programs_verify_detached_signatures() {
                     facts.sort();
                 }
             }
-            // Time, key and certificate are the same, whoever looks.
+            // All programs report the same time, key and certificate.
             assert_eq!(theirs.len(), pair.keys.len());
             assert_eq!(theirs, ours);
             // NO_SIGNATURE.
             let other = [&data[..], b"!"].concat();
             assert_eq!(pair.reader.start(pair.desk, &verify, other).code, 3, "{options}");
         }
-        // Line ends are no part of text.
+        // Line ends are not significant in text.
         pair.desk.put("sig", pair.make(&format!("sign --as=text {keys}"), "one\ntwo\n"));
         pair.read(&format!("verify sig {certs}"), "one\r\ntwo\r\n");
     });
@@ -501,7 +501,7 @@ fn all_programs_verify_inline_signatures() {
                 assert_eq!(pair.maker.facts(&verified).len(), names.len(), "{line}");
             }
             pair.desk.take("sigs");
-            // Data are what is in the middle here, not one of the signatures.
+            // The change is within the data, not within a signature.
             if mode == "binary" && armor.is_empty() {
                 let ran = pair.reader.start(pair.desk, &verify, changed(&signed));
                 assert_ne!(ran.code, 0, "{line}");
@@ -522,7 +522,7 @@ fn all_programs_show_signed_texts_alike() {
             if text.contains("  ") && pair.maker.has(Quirk::SignsTrailingSpace) {
                 continue;
             }
-            // White space at the end of lines is not signed, nor is it shown.
+            // White space at the end of lines is neither signed nor written.
             let blank: &[char] = if pair.reader.has(Quirk::KeepsLineEnds) {
                 &[' ', '\t']
             } else {
@@ -563,7 +563,7 @@ fn all_programs_read_armor() {
             let label = format!("-----BEGIN PGP {}-----", label.trim_end_matches(" (signed)"));
             assert!(armored.starts_with(label.as_bytes()), "{label}");
             assert_eq!(pair.read("dearmor", &armored), data, "{label}");
-            // What is armored stays as it is.
+            // Armored input is not changed.
             assert_eq!(pair.read("dearmor", pair.make("armor", &armored)), data, "{label}");
         }
     });

@@ -1,4 +1,4 @@
-//! Every subcommand does what the draft says.
+//! Every subcommand follows the draft.
 
 use crate::common::{self, Desk, changed};
 
@@ -42,7 +42,7 @@ fn generate_key() {
     let key = desk.run(common::SOP, &["generate-key", "Alice <a@example.org>", "Other"], "").text();
     assert!(key.starts_with("-----BEGIN PGP PRIVATE KEY BLOCK-----\n"));
     let binary = desk.sop("generate-key --no-armor", "").ok();
-    // A secret key packet of version 6, and no name at all.
+    // A secret key packet of version 6, without a user ID.
     assert_eq!((binary[0], binary[2]), (0xc5, 6));
     let binary = desk.sop("generate-key --no-armor --profile compatibility", "").ok();
     assert_eq!((binary[0], binary[2]), (0xc5, 4));
@@ -99,9 +99,9 @@ fn revoke_key() {
         desk.put("revocation", desk.sop("revoke-key", desk.get("a.key")).ok());
         desk.put("revoked", desk.sop("merge-certs revocation", desk.get("a.cert")).ok());
         desk.sop("encrypt revoked", "text").fails(17);
-        // Without a reason it may have been stolen: nothing that it has ever signed counts.
+        // A revocation without a reason invalidates all signatures, because the key may have been stolen.
         desk.sop("verify sig revoked", "text").fails(3);
-        // What is known of a certificate is known, whichever file it is in.
+        // All files contribute to the known certificate.
         desk.sop("verify sig a.cert revocation", "text").fails(3);
     }
 }
@@ -120,7 +120,7 @@ fn extract_cert() {
 #[test]
 fn update_key() {
     let desk = Desk::new();
-    // A key that announces less than this program reads, and cannot be encrypted to.
+    // A key that announces few features and has no encryption subkey.
     let key = desk.sop("generate-key --profile rfc4880 --signing-only --no-armor a", "").ok();
     let with = |options: &str| {
         let updated = desk.sop(&format!("update-key --no-armor {options}"), &key).ok();
@@ -134,12 +134,12 @@ fn update_key() {
     let updated = with("");
     let sealed = desk.sop("encrypt --no-armor updated.cert", "text").ok();
     assert_eq!(desk.sop("decrypt updated.key", &sealed).ok(), b"text");
-    // The first packet is PKESK version 6: it has announced RFC 9580.
+    // The first packet is PKESK version 6, because the key announces RFC 9580.
     assert_eq!((sealed[0], sealed[2]), (0xc1, 6));
-    // There is nothing left to do.
+    // A second update changes nothing.
     assert_eq!(desk.sop("update-key --no-armor", &updated).ok(), updated);
 
-    // A locked key stays locked, with all of its parts.
+    // A locked key stays locked completely.
     desk.put("password", "p");
     let locked = desk.sop("change-key-password --new-key-password password", &key).ok();
     desk.sop("update-key", &locked).fails(67);
@@ -163,7 +163,7 @@ fn merge_certs() {
     desk.party("c", "rfc4880");
     let certify = ["certify-userid", "--userid", "b <b@example.org>", "a.key"];
     desk.put("certified", desk.run(common::SOP, &certify, desk.get("b.cert")).ok());
-    // Those of the input, with what is new about them.
+    // Only certificates of the input, with the new parts.
     let merged = desk.sop("merge-certs certified c.cert", desk.get("b.cert")).ok();
     assert_eq!(merged, desk.get("certified"));
     let twice = [desk.get("b.cert"), desk.get("certified")].concat();
@@ -194,16 +194,16 @@ fn certify_and_validate_userid() {
         validate("a@example.org", &[], "certified").fails(107);
         validate("b@example.org", &["--addr-spec-only"], "certified").fails(107);
         validate("a <a@example.org>", &["--validate-at", "2001-01-01"], "certified").fails(107);
-        // An authority speaks for itself.
+        // An authority is valid without certifications.
         validate("ca <ca@example.org>", &[], "ca.cert").ok();
-        // All certificates have to have it.
+        // All certificates must have the user ID.
         desk.put("both", [desk.get("certified"), desk.get("ca.cert")].concat());
         validate("a <a@example.org>", &[], "both").fails(107);
-        // Nobody is called what he does not call himself.
+        // A user ID without a self-signature is not valid.
         certify("Mallory", &[]).fails(107);
         desk.put("named", certify("Mallory", &["--no-require-self-sig"]).ok());
         validate("Mallory", &[], "named").fails(107);
-        // What a revoked authority has certified does not count.
+        // Certifications by a revoked authority do not count.
         desk.put("revocation", desk.sop("revoke-key", desk.get("ca.key")).ok());
         desk.put("ca.cert", desk.sop("merge-certs revocation", desk.get("ca.cert")).ok());
         validate("a <a@example.org>", &[], "certified").fails(107);
@@ -236,7 +236,7 @@ fn sign_and_verify() {
             assert_eq!(line[3], mode);
             assert_eq!(line[4], format!(r#"{{"signers":["{source}"]}}"#));
         }
-        // One of them is enough, and each is enough.
+        // Any one of the passwords is enough.
         for one in ["a.cert", "b.cert"] {
             assert_eq!(desk.sop(&format!("verify sig {one}"), &input).text().lines().count(), 1);
         }
@@ -354,7 +354,7 @@ fn inline_signatures() {
         for name in ["verified", "sigs"] {
             std::fs::remove_file(desk.path().join(name)).unwrap();
         }
-        // Nothing of a message that is not the signer's comes out.
+        // Content without a signature of the expected signer is not written.
         desk.party("stranger", "rfc9580");
         assert_eq!(desk.sop("inline-verify stranger.cert", &signed).fails(3).out, b"");
     }
@@ -377,7 +377,7 @@ fn armor_and_dearmor() {
         let head = format!("-----BEGIN PGP {label}-----\n");
         assert!(armored.starts_with(head.as_bytes()), "{label}");
         assert!(desk.sop("dearmor", &armored).ok() == binary);
-        // What is done already is left alone.
+        // Data that are already in the wanted form are not changed.
         assert!(desk.sop("armor", &armored).ok() == armored);
         assert!(desk.sop("dearmor", &binary).ok() == binary);
     }

@@ -1,4 +1,4 @@
-//! Addresses as the store compares them, and how what older formats kept of them becomes that.
+//! Comparison of addresses in the store, and the migration of addresses from older formats.
 
 use crate::common::{Folder, NOW, assert_clean, corpus};
 use rusqlite::Connection;
@@ -6,7 +6,7 @@ use talaria_cert::{Address, Fingerprint, Handle};
 use talaria_store::{Access, Binding, Event, Query, Store};
 use talaria_trust::tofu::Policy;
 
-/// Names of one address, by gpg's octets, and one that only looks like it.
+/// Two forms of one address, which gpg compares as octets, and a lookalike.
 const UNICODE: &str = "user@bücher.example";
 const ASCII: &str = "user@xn--bcher-kva.example";
 const OTHER: &str = "user@bucher.example";
@@ -48,7 +48,7 @@ fn the_stricter_policy_for_two_forms_of_an_address_wins() {
         let rows = rows.map(|(email, policy)| binding(name(at), email, policy));
         store.join_bindings(&rows).unwrap();
     }
-    // Another certificate with the address has decisions of its own.
+    // Another certificate with the address has its own decisions.
     store.join_bindings(&[binding(name(99), UNICODE, Good)]).unwrap();
     drop(store);
     make_format_3(&folder);
@@ -57,7 +57,7 @@ fn the_stricter_policy_for_two_forms_of_an_address_wins() {
         let expected = [(OTHER, Good), (UNICODE, unicode), (ASCII, ascii)];
         let expected = expected.map(|(email, policy)| (email.to_owned(), policy));
         assert_eq!(policies(&store, name(at)), expected);
-        // What was seen stays under the names it was seen under.
+        // Records of signatures stay under the form in which they were seen.
         assert_eq!(store.events(name(at), ASCII.as_bytes()).unwrap().len(), 1);
         assert_eq!(store.events(name(at), UNICODE.as_bytes()).unwrap().len(), 1);
     }
@@ -105,14 +105,14 @@ fn a_migration_normalises_confirmed_addresses() {
     drop(connection);
     let store = Store::open(&folder.path(), Access::Write).unwrap();
     let published = |at: usize| store.published(all[at].fingerprint()).unwrap();
-    // Of the two that have become one, the one confirmed last.
+    // Of two merged addresses, the last confirmation counts.
     assert_eq!(published(0), [ASCII.parse::<Address>().unwrap()]);
     assert_eq!(published(1), []);
     assert_eq!(published(2), ["plain@example.org".parse::<Address>().unwrap()]);
     assert_clean(&store);
 }
 
-/// Nothing but the number: all that is derived is made again whatever it was.
+/// Changes only the format number: a migration rebuilds all derived tables anyway.
 fn make_format_3(folder: &Folder) {
     let connection = Connection::open(folder.path()).unwrap();
     connection.execute_batch("DELETE FROM address; PRAGMA user_version = 3;").unwrap();

@@ -1,4 +1,4 @@
-//! What a store promises, on the real engine in a temporary directory.
+//! The guarantees of a store, tested with the real engine in a temporary directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -116,7 +116,7 @@ fn every_form_of_search_finds_exactly_its_matches() {
     assert_clean(&store);
 }
 
-/// The same question, asked of a certificate itself.
+/// The same search, evaluated on the certificate itself.
 fn named_by(query: &Query, cert: &Cert) -> bool {
     let keys = || cert.keys().map(|key| key.fingerprint());
     let text = |which: &dyn Fn(&str, Option<&str>) -> bool| {
@@ -162,7 +162,7 @@ fn a_walk_resumes_after_a_restart() {
         let mut seen = Vec::new();
         let mut place = Cursor::start(order).to_string();
         loop {
-            // Nothing but the text survives.
+            // Only the text of the cursor survives the restart.
             let store = Store::open(&folder.path(), Access::Read).unwrap();
             let mut cursor: Cursor = place.parse().unwrap();
             let before = seen.len();
@@ -326,7 +326,7 @@ fn a_bulk_build_equals_an_ingest() {
     let options = build_options();
     let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
     let mut builder = Builder::start(&target, "a", options.clone()).unwrap();
-    // Some come twice, one of them with less in it.
+    // Some certificates come twice, once with fewer packets.
     let partial = part(&all[5], |at| at % 2 == 0);
     let batches = [&raw[..300], &raw[250..], &[partial.as_bytes()]];
     for (number, batch) in batches.into_iter().enumerate() {
@@ -362,7 +362,7 @@ fn an_interrupted_build_resumes() {
     builder.append(&drafts(&raw[60..]), Position { input: 0, offset: 100 }).unwrap();
     assert_eq!(builder.finish(|_| {}).unwrap().certs, 100);
     assert_clean(&Store::open(&target, Access::Read).unwrap());
-    // Other inputs start anew.
+    // Other inputs start from the beginning.
     let other = folder.folder().join("other.db");
     let mut builder = Builder::start(&other, "inputs", options.clone()).unwrap();
     builder.append(&drafts(&raw[..60]), Position { input: 0, offset: 60 }).unwrap();
@@ -411,7 +411,7 @@ fn concurrent_importers_and_readers_lose_nothing() {
             let (all, path) = (&all, &path);
             scope.spawn(move || {
                 let mut store = Store::open(path, Access::Write).unwrap();
-                // Both write parts of the same certificates, in batches that overlap.
+                // Both write parts of the same certificates, in overlapping batches.
                 for batch in all.chunks(13) {
                     let parts =
                         batch.iter().map(|cert| part(cert, |at| at % 2 == offset)).collect();
@@ -425,7 +425,7 @@ fn concurrent_importers_and_readers_lose_nothing() {
                 let store = Store::open(path, Access::Read).unwrap();
                 for cert in all.iter().cycle().take(2000) {
                     let Some(stored) = store.get(cert.fingerprint()).unwrap() else { continue };
-                    // Never half a certificate: what is there is one of the possible unions.
+                    // A stored certificate is always one of the possible unions, never a part.
                     assert_eq!(stored.cert.union(cert), *cert);
                     assert_eq!(stored.verdicts.len(), stored.cert.signature_count());
                 }
@@ -452,8 +452,8 @@ fn a_read_only_store_can_be_read() {
     assert_eq!(store.count().unwrap(), 5);
 }
 
-/// Every byte of a small store is flipped in turn (a sample of them): either the check finds it, or
-/// the store still says the same.
+/// Flips bytes of a small store one by one (a sample of them): either the check finds it, or
+/// the store still has the same content.
 #[test]
 fn check_finds_every_flipped_byte_that_matters() {
     let folder = Folder::new();
@@ -484,7 +484,7 @@ fn check_finds_every_flipped_byte_that_matters() {
     assert_eq!(undetected, Vec::<usize>::new());
 }
 
-/// Everything that a store can be asked.
+/// All content that a store can return.
 fn image(path: &Path) -> Result<String, StoreError> {
     let store = Store::open(path, Access::Read)?;
     let mut text = format!(
@@ -545,7 +545,7 @@ fn action() -> impl Strategy<Value = Action> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever is done to it, a store holds what a map of unions holds.
+    /// After any operations, a store has the content of a map of unions.
     #[test]
     fn a_store_behaves_like_a_map_of_unions(actions in prop::collection::vec(action(), 1..16)) {
         let folder = Folder::new();

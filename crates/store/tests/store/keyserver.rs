@@ -1,4 +1,4 @@
-//! What a store promises to a keyserver, on the real engine in a temporary directory.
+//! The guarantees of a store for a keyserver, tested with the real engine in a temporary directory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ use talaria_store::{
 
 const OTHER: View = View::Hockeypuck23;
 
-/// The certificate with packets behind it.
+/// The certificate with packets appended.
 fn with_packets(cert: &Cert, packets: &[(Tag, Vec<u8>)]) -> Cert {
     let mut raw = cert.as_bytes().to_vec();
     for (tag, body) in packets {
@@ -28,7 +28,7 @@ fn with_packets(cert: &Cert, packets: &[(Tag, Vec<u8>)]) -> Cert {
     Cert::parse(&raw).unwrap()
 }
 
-/// A signature of version 3 that nobody made.
+/// A forged version 3 signature.
 fn forged(kind: u8, created: u32, signer: u64, number: u32) -> (Tag, Vec<u8>) {
     let mut body = vec![3, 5, kind];
     body.extend(created.to_be_bytes());
@@ -42,7 +42,7 @@ fn user_id(text: &str) -> (Tag, Vec<u8>) {
     (Tag::USER_ID, text.as_bytes().to_vec())
 }
 
-/// Certificates with their owners' signatures and no others.
+/// Certificates with only the signatures of their owners.
 fn own(count: u64) -> Vec<Cert> {
     let good = |cert: &Cert| {
         let id = cert.fingerprint().key_id();
@@ -54,7 +54,7 @@ fn own(count: u64) -> Vec<Cert> {
     corpus(count).iter().map(good).collect()
 }
 
-/// Every digest of a store is that of a certificate, and is found by it.
+/// Checks that every digest of a store belongs to a certificate and finds it.
 fn assert_digests(store: &Store) {
     for view in store.views().unwrap() {
         let mut found = BTreeSet::new();
@@ -77,7 +77,7 @@ fn found(store: &Store, search: &str) -> usize {
     store.select(&search.parse::<Query>().unwrap(), 100).unwrap().rows.len()
 }
 
-/// Makes a store one of format 1: the other way round than the migration.
+/// Converts a store to format 1: the reverse of the migration.
 fn make_format_1(path: &Path) {
     Connection::open(path)
         .unwrap()
@@ -128,7 +128,7 @@ fn opening_migrates_format_1() {
         assert_digests(&store);
         assert_clean(&store);
         drop(store);
-        // It is one for good.
+        // The migration is permanent.
         let mut store = Store::open(&folder.path(), Access::Write).unwrap();
         store.add_view(OTHER).unwrap();
         store.ingest(all.clone(), Verification::Full, NOW).unwrap();
@@ -137,7 +137,7 @@ fn opening_migrates_format_1() {
     }
 }
 
-/// Makes a store one of format 2, which knew nothing of trust.
+/// Converts a store to format 2, which had no trust tables.
 fn make_format_2(path: &Path) {
     Connection::open(path)
         .unwrap()
@@ -192,7 +192,7 @@ fn opening_migrates_format_2() {
     }
 }
 
-/// Makes a store one of format 3, which did not say who made the verdicts.
+/// Converts a store to format 3, which did not have the version of the verifier.
 fn make_format_3(path: &Path) {
     Connection::open(path)
         .unwrap()
@@ -235,8 +235,8 @@ fn opening_migrates_format_3() {
     }
 }
 
-/// The verifier of format 3 took signatures for good that other programs call bad, called some bad that are
-/// right, and knew fewer algorithms. A migration computes what may be wrong, and the log names what changed.
+/// The verifier of format 3 accepted some bad signatures, rejected some good
+/// ones, and knew fewer algorithms. A migration computes these verdicts again, and logs the changed certificates.
 #[test]
 fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
     let all = corpus(60);
@@ -287,7 +287,7 @@ fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
     }
 }
 
-/// What was put off stays put off: opening a store must not take hours.
+/// Deferred verification stays deferred: opening a store must not take hours.
 #[test]
 fn a_migration_leaves_deferred_signatures_deferred() {
     let folder = Folder::new();
@@ -330,7 +330,7 @@ fn a_migration_keeps_the_bytes_of_a_damaged_certificate() {
     assert_eq!(kept, 100);
 }
 
-/// A release that judges differently does not call the store of an older one damaged, and neither does an
+/// A release with other verdicts does not report the store of an older one as damaged, and neither does an
 /// older release with the store of a newer one.
 #[test]
 fn verdicts_of_another_verifier_version_are_no_damage() {
@@ -393,7 +393,7 @@ fn concurrent_migrations_succeed() {
     assert_clean(&folder.store());
 }
 
-/// A file that the system lets nobody write, whoever asks.
+/// A file that nobody can write.
 #[test]
 fn a_read_only_store_of_format_1_is_refused() {
     let folder = Folder::new();
@@ -405,7 +405,7 @@ fn a_read_only_store_of_format_1_is_refused() {
     permissions.set_readonly(true);
     std::fs::set_permissions(folder.path(), permissions).unwrap();
     if std::fs::OpenOptions::new().append(true).open(folder.path()).is_ok() {
-        // Whoever may do everything is not refused.
+        // The superuser is not refused.
         return;
     }
     match Store::open(&folder.path(), Access::Read) {
@@ -494,7 +494,7 @@ fn a_build_keeps_the_chosen_views_and_that_of_sks() {
         let drafts = Builder::prepare(options, raw).into_iter().map(Result::unwrap);
         builder.append(&drafts.collect::<Vec<_>>(), Position { input: 0, offset }).unwrap();
     };
-    // What was begun for other views does not go on.
+    // A build started for other views does not resume.
     let first = options(&[]);
     let mut builder = Builder::start(&target, "a", first.clone()).unwrap();
     append(&mut builder, &first, &raw[..10], 10);
@@ -515,7 +515,7 @@ fn a_build_keeps_the_chosen_views_and_that_of_sks() {
     assert_clean(&store);
 }
 
-/// What a view has depends on verdicts, so digests move when these come late.
+/// The content of a view depends on verdicts, so late verdicts change its digests.
 #[test]
 fn digests_follow_signatures_that_are_verified_later() {
     let folder = Folder::new();
@@ -562,7 +562,7 @@ fn running_writers_maintain_a_view_that_another_process_adds() {
     assert_clean(&store);
 }
 
-/// Bounds as a keyserver has them, smaller.
+/// Limits like those of a keyserver, but smaller.
 fn limits() -> Limits {
     Limits {
         cert_bytes: 64 << 10,
@@ -608,7 +608,7 @@ fn a_flood_of_signatures_displaces_no_good_ones() {
         println!("a flood (by its owner: {by_owner}): {first:?}, again: {:?}", started.elapsed());
         assert_eq!(outcome, [Outcome::Unchanged]);
     }
-    // A flood that comes first keeps nobody out.
+    // An earlier flood does not keep later certificates out.
     let cert = &all[2];
     store.delete(&[cert.fingerprint()], Return::Allowed, NOW).unwrap();
     let id = cert.fingerprint().key_id().0;
@@ -655,7 +655,7 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     let mut store = folder.store();
     store.set_limits(Limits { cert_bytes: before.as_bytes().len(), ..limits() });
     store.ingest(vec![before.clone()], Verification::Full, NOW).unwrap();
-    // Forged ones come first, and more than there is room for.
+    // Forged signatures arrive first, more than the limit allows.
     let id = before.fingerprint().key_id().0;
     let forged: Vec<_> = (0..100_000).map(|n| forged(0x20, u32::MAX, id, n)).collect();
     let forged = with_packets(&before.retain(|at, _| at == 0), &forged);
@@ -666,7 +666,7 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     let stored = store.get(revoked.fingerprint()).unwrap().unwrap();
     assert_eq!(stored.cert.union(&revoked), stored.cert);
     assert!(stored.verdicts.iter().filter(|&&v| v == Verdict::Bad).count() <= 10);
-    // What is no revocation is too much.
+    // Other signatures than revocations exceed the limit.
     let more = with_packets(&before, &[user_id("one more"), forged_by(id)]);
     let outcome = store.ingest(vec![more], Verification::Full, NOW).unwrap();
     assert_eq!(outcome, [Outcome::Refused(Refusal::TooLarge)]);
@@ -753,7 +753,7 @@ fn a_redacted_user_id_stays_out() {
             assert_gone(&store);
         }
         assert_clean(&store);
-        // Not even its octets are there.
+        // The bytes of the file do not contain it either.
         store.compact(None).unwrap();
         let bytes = std::fs::read(folder.path()).unwrap();
         for user_id in &gone {
@@ -768,7 +768,7 @@ fn a_redacted_user_id_stays_out() {
     }
 }
 
-/// Whoever decides against something meets writers that have not heard of it.
+/// A decision must also hold for writers that started before it.
 #[test]
 fn running_writers_obey_new_redactions_and_blocks() {
     let folder = Folder::new();
@@ -891,7 +891,7 @@ fn a_backup_during_writes_is_consistent() {
         for _ in 0..3 {
             store
                 .backup(&target, |pages, total| {
-                    // Nothing is there before it is whole.
+                    // The backup appears only when it is complete.
                     assert!(!target.exists());
                     steps.push((pages, total));
                 })
@@ -923,7 +923,7 @@ fn a_backup_is_an_independent_store_and_replaces_no_file() {
     let mut store = folder.filled(&all);
     peers().iter().for_each(|peer| store.add_peer(peer).unwrap());
     let target = folder.folder().join("backup.db");
-    // What a copy that was broken off has left is in nobody's way.
+    // Leftovers of an interrupted backup do not prevent a new one.
     std::fs::write(folder.folder().join("backup.db.partial"), "half").unwrap();
     store.backup(&target, |_, _| {}).unwrap();
     assert!(!folder.folder().join("backup.db.partial").exists());
@@ -940,7 +940,7 @@ fn a_backup_is_an_independent_store_and_replaces_no_file() {
     assert_eq!(copy.peers().unwrap(), peers());
     copy.delete(&[all[0].fingerprint()], Return::Allowed, NOW).unwrap();
     assert_eq!(store.count().unwrap(), 30);
-    // The store itself is written as before.
+    // The original store can still be written.
     store.delete(&[all[1].fingerprint()], Return::Allowed, NOW).unwrap();
     assert_clean(&store);
     assert_clean(&copy);
@@ -948,7 +948,7 @@ fn a_backup_is_an_independent_store_and_replaces_no_file() {
     assert!(store.backup(&nowhere, |_, _| {}).is_err());
 }
 
-/// As in `store.rs`, of the tables of a keyserver.
+/// The same as for the store itself, for the tables of a keyserver.
 #[test]
 fn check_finds_a_flipped_byte_in_operator_decisions() {
     let folder = Folder::new();
@@ -973,7 +973,7 @@ fn check_finds_a_flipped_byte_in_operator_decisions() {
     let truth = image(&folder.path()).unwrap();
     let flipped = folder.folder().join("flipped.db");
     let mut undetected = Vec::new();
-    // The pages of these tables, every octet of them that is not empty.
+    // All used bytes of the pages of these tables.
     let pages: BTreeSet<i64> = {
         let connection = Connection::open(folder.path()).unwrap();
         let sql = "SELECT rootpage FROM sqlite_schema \
@@ -1028,7 +1028,7 @@ fn action() -> impl Strategy<Value = Action> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever is done to it, a store with views and limits fits together.
+    /// After any operations, a store with views and limits is consistent.
     #[test]
     fn digests_agree_with_the_certificates_after_any_writes(actions in prop::collection::vec(action(), 1..16)) {
         let folder = Folder::new();

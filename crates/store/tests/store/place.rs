@@ -1,4 +1,4 @@
-//! The file of a store, its name and its logs, with others at work beside it.
+//! The file of a store, its name and its logs, with concurrent processes.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -26,7 +26,7 @@ fn journal_mode(path: &Path) -> String {
     connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap()
 }
 
-/// A server makes its store while a dump is being built at the same name, and acknowledges an upload.
+/// A server creates its store during a build with the same name, and acknowledges an upload.
 #[test]
 fn a_build_does_not_replace_a_store_made_meanwhile() {
     let folder = Folder::new();
@@ -46,7 +46,7 @@ fn a_build_does_not_replace_a_store_made_meanwhile() {
     assert_eq!(store.count().unwrap(), 5);
     drop(store);
     assert_clean(&Store::open(&folder.path(), Access::Read).unwrap());
-    // What was built is kept, and takes its place when that is free.
+    // The built store is kept, and gets its name when the name is free.
     fs::rename(folder.path(), folder.folder().join("theirs.db")).unwrap();
     let builder = Builder::start(&folder.path(), "a", options).unwrap();
     let _ = builder.finish(|_| {}).unwrap();
@@ -86,7 +86,7 @@ fn opening_restores_the_write_ahead_log_mode() {
     assert_clean(&store);
 }
 
-/// A command was killed while it wrote, and left pages of its own and the journal that undoes them.
+/// A command was killed while it wrote, and left changed pages and the journal for the rollback.
 #[test]
 fn a_reader_rolls_back_a_leftover_journal() {
     let folder = Folder::new();
@@ -133,7 +133,7 @@ fn reading_the_kind_of_a_store_drops_no_lock() {
         assert_eq!(file_kind(&folder.path()).unwrap(), FileKind::Store);
         assert_eq!(locks(&folder.path()), held);
     }
-    // What a descriptor that is closed does.
+    // Closing a descriptor drops the locks.
     drop(File::open(folder.path()).unwrap());
     assert_eq!(locks(&folder.path()), 0);
 }

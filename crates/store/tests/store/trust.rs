@@ -1,5 +1,5 @@
-//! The web of trust over a store on disk: its rules, and that it is kept up to date as it would be worked out
-//! from nothing.
+//! The web of trust of a store on disk: its rules, and the incremental updates, which must equal a computation
+//! from scratch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,10 +15,10 @@ use talaria_store::{Access, Binding, Depth, Event, Observation, Return, Store};
 use talaria_trust::tofu::Policy;
 use talaria_trust::{Introducer, Level, Rules};
 
-/// When most of what is here happens.
+/// The time of most events here.
 const NOW: u32 = CREATED + 2000;
 
-/// A store, and people whose certificates are in it.
+/// A store, and test users whose certificates are in it.
 struct World {
     folder: Folder,
     store: Store,
@@ -26,7 +26,7 @@ struct World {
 }
 
 impl World {
-    /// As many people, each with one user ID. The first is the owner of the store.
+    /// So many users, each with one user ID. The first is the owner of the store.
     fn of(count: u8) -> Self {
         let people = (0..count).map(|number| {
             Person::new(number, &[&format!("Person {number} <{number}@example.org>")])
@@ -57,7 +57,7 @@ impl World {
         self.learns(self.people[by].certifies(&self.people[of], 0, says));
     }
 
-    /// Everybody in the chain certifies the next one.
+    /// Each user in the chain certifies the next one.
     fn chain(&mut self, chain: &[usize]) {
         chain.windows(2).for_each(|pair| self.certifies(pair[0], pair[1], &Says::default()));
     }
@@ -88,12 +88,12 @@ fn one_full_or_three_marginal_introducers_are_enough() {
         world.chain(&[count, 5]);
         assert_eq!(world.level(5), expected, "{count} marginal");
     }
-    // The fourth is fully trusted, and enough alone.
+    // The fourth is fully trusted and sufficient alone.
     world.chain(&[4, 6]);
     assert_eq!(world.level(6), Level::Marginal);
     world.trusts(4, Level::Full);
     assert_eq!(world.level(6), Level::Full);
-    // Whom nobody trusts says nothing, but that is something.
+    // Certifications by an untrusted user give the level undefined.
     world.trusts(4, Level::Never);
     assert_eq!(world.level(6), Level::Undefined);
     assert_eq!(world.level(7), Level::Unknown);
@@ -109,7 +109,7 @@ fn introducers_count_up_to_the_maximum_depth() {
     let mut world = World::of(8);
     world.chain(&[0, 1, 2, 3, 4, 5, 6, 7]);
     (1..8).for_each(|who| world.trusts(who, Level::Full));
-    // At depth 4 is the last introducer: it makes the fifth valid, which is none any more.
+    // The last introducer is at depth 4. The fifth is valid but not an introducer.
     let reached = |world: &World| (1..8).take_while(|&who| world.level(who) == Level::Full).count();
     assert_eq!(reached(&world), 5);
     for depth in [1, 2, 5, 32] {
@@ -120,7 +120,7 @@ fn introducers_count_up_to_the_maximum_depth() {
     assert_clean(&world.store);
 }
 
-/// Marginal introducers at different steps are counted together.
+/// Marginal introducers at different depths add up.
 #[test]
 fn introducers_at_different_depths_add_up() {
     let mut world = World::of(6);
@@ -131,17 +131,17 @@ fn introducers_at_different_depths_add_up() {
         world.chain(&[who, 4]);
     }
     (2..=3).for_each(|who| world.trusts(who, Level::Marginal));
-    // 3 is certified by 2 only, which is not enough any more.
+    // Only 2 certified 3, which is no longer sufficient.
     assert_eq!((world.level(3), world.level(4)), (Level::Marginal, Level::Full));
     world.chain(&[0, 3]);
     world.trusts(1, Level::Unknown);
-    // 2 is certified by 1 only.
+    // Only 1 certified 2.
     assert_eq!((world.level(2), world.level(4)), (Level::Undefined, Level::Marginal));
     world.chain(&[0, 2]);
     assert_eq!(world.level(4), Level::Marginal);
     world.trusts(1, Level::Marginal);
     assert_eq!(world.level(4), Level::Full);
-    // 1 and 2 at the first step, 5 at the second: together they are three.
+    // 1 and 2 at the first depth and 5 at the second are three together.
     world.chain(&[3, 5]);
     world.trusts(3, Level::Full);
     world.trusts(5, Level::Marginal);
@@ -168,7 +168,7 @@ fn a_certification_can_be_revoked_and_made_again() {
     assert_eq!((world.level(1), world.level(2)), (Level::Unknown, Level::Unknown));
     world.certifies(0, 1, &Says { created: CREATED + 20, ..Says::default() });
     assert_eq!((world.level(1), world.level(2)), (Level::Full, Level::Full));
-    // Somebody else cannot take it back.
+    // Another user cannot revoke the certification.
     world.certifies(2, 1, &Says::revokes(CREATED + 30));
     assert_eq!(world.level(1), Level::Full);
     assert_clean(&world.store);
@@ -197,7 +197,7 @@ fn a_certification_expires_without_a_write() {
     let at = |world: &World, now| (world.level_at(1, now), world.level_at(2, now));
     assert_eq!(at(&world, NOW + 49), (Level::Full, Level::Full));
     assert_eq!(at(&world, NOW + 50), (Level::Unknown, Level::Unknown));
-    // A newer one that has ended does not give way to an older one that has not.
+    // An expired newer certification replaces an older one that has not expired.
     world.certifies(0, 1, &Says { created: CREATED, ..Says::default() });
     assert_eq!(world.level_at(1, NOW + 50), Level::Unknown);
     let report = world.store.check_trust(false, NOW + 50).unwrap();
@@ -241,7 +241,7 @@ fn revoked_keys_and_user_ids_are_never_valid() {
 fn weak_and_unverified_certifications_do_not_count() {
     const SHA1_ENDS: u32 = CREATED + 1000;
     let (full, unknown) = (Level::Full, Level::Unknown);
-    // By the rules of GnuPG 2.2, and by those of 2.4, which take no SHA-1 whatever its date.
+    // By the rules of GnuPG 2.2, and by those of 2.4, which never accept SHA-1.
     for (says, expected) in [
         (Says { sha1: true, created: SHA1_ENDS, ..Says::default() }, [full, unknown]),
         (Says { sha1: true, created: SHA1_ENDS + 1, ..Says::default() }, [unknown, unknown]),
@@ -272,7 +272,7 @@ fn trust_can_be_delegated() {
         (Says::trusts(2, 120), Level::Full, Level::Full),
         (Says::trusts(2, 119), Level::Marginal, Level::Unknown),
     ] {
-        // 1 delegates to 2 as well, but not further than it may.
+        // 1 delegates to 2 as well, but only within its own depth.
         let mut world = World::of(4);
         world.certifies(0, 1, &says);
         world.certifies(1, 2, &Says::trusts(5, 120));
@@ -311,7 +311,7 @@ fn each_user_id_has_its_own_validity() {
     world.chain(&[1, 2]);
     world.trusts(1, Level::Full);
     assert_eq!(world.levels_at(1, NOW), [Level::Unknown, Level::Full]);
-    // One is enough to be an introducer.
+    // One valid user ID is enough for an introducer.
     assert_eq!(world.level(2), Level::Full);
     world.learns(world.people[1].own(&Own::Binds {
         user_id: 1,
@@ -340,7 +340,7 @@ fn a_deleted_introducer_counts_again_when_imported_again() {
     assert_clean(&world.store);
 }
 
-/// What is in the file and in its log.
+/// The bytes of the file and of its log.
 fn octets(store: &Path) -> (Vec<u8>, Vec<u8>) {
     let wal = store.with_file_name("store.db-wal");
     (fs::read(store).unwrap(), fs::read(wal).unwrap_or_default())
@@ -399,7 +399,7 @@ fn concurrent_writers_lose_no_tofu_records() {
                         signed: round.into(),
                         time: round.into(),
                     };
-                    // Both have the last one in common.
+                    // Both writers share the last binding.
                     let shared = Event::Verified {
                         digest: format!("{round}"),
                         origin: "unknown".to_owned(),
@@ -428,7 +428,7 @@ fn concurrent_writers_lose_no_tofu_records() {
     assert_clean(&store);
 }
 
-/// Standings of those in the store in which somebody has a say, by fingerprint.
+/// The standings of certificates with certifiers in the store, by fingerprint.
 type Web = BTreeMap<Fingerprint, (Vec<Level>, Option<Introducer>)>;
 
 fn web(store: &Store, now: u32) -> Web {
@@ -446,7 +446,7 @@ fn web(store: &Store, now: u32) -> Web {
     web
 }
 
-/// The web over what is in `store`, worked out from nothing in another one.
+/// The web of trust of the content of `store`, computed from scratch in another store.
 fn web_from_nothing(store: &Store, now: u32) -> Web {
     let folder = Folder::new();
     let mut other = folder.store();
@@ -456,12 +456,12 @@ fn web_from_nothing(store: &Store, now: u32) -> Web {
         other.set_trust_rules(rules, now).unwrap();
     }
     other.set_ownertrust(&store.ownertrusts().unwrap(), now).unwrap();
-    // It was worked out from nothing already, so that nothing is another one.
+    // It was computed from scratch already, so the result is the same.
     assert_eq!(other.check_trust(true, now).unwrap().changed, 0);
     web(&other, now)
 }
 
-/// The tables of the web that are looked into for certifiers.
+/// The tables with the certifiers.
 fn tables(path: &Path) -> Vec<Vec<(i64, i64)>> {
     let connection = Connection::open(path).unwrap();
     ["introducer", "certifier"]
@@ -510,7 +510,7 @@ fn check_finds_a_changed_byte_in_the_trust_tables_and_rebuild_repairs() {
             damaged.3[at] ^= 1 << (at % 8);
             put(&damaged);
             finds(&store, &format!("octet {at} of {}", row.0));
-            // Nobody is believed for it meanwhile.
+            // The damage makes no certificate valid meanwhile.
             for (fingerprint, said) in web(&store, NOW) {
                 assert_eq!(said, good[&fingerprint]);
             }
@@ -541,13 +541,13 @@ fn check_finds_a_changed_byte_in_the_trust_tables_and_rebuild_repairs() {
 
 const PEOPLE: usize = 7;
 
-/// User IDs of a person in random histories.
+/// The number of user IDs of a user in random histories.
 const USER_IDS: usize = 2;
 
-/// Something that happens.
+/// A random event.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Somebody says something about somebody, and it is learned at once or later.
+    /// A user certifies or revokes a user ID; the store gets the signature at once or later.
     Certifies {
         by: usize,
         of: usize,
@@ -555,13 +555,13 @@ enum Step {
         says: Says,
         now: bool,
     },
-    /// Somebody says something about the own certificate.
+    /// A user changes the own certificate.
     Says {
         of: usize,
         own: Own,
         now: bool,
     },
-    /// A part of all that was ever said about somebody comes in.
+    /// The store gets a part of all signatures on a certificate.
     Import {
         of: usize,
         mask: u64,
@@ -574,13 +574,13 @@ enum Step {
         of: usize,
     },
     Rules(Rules),
-    /// The clock is at another time.
+    /// The clock moves.
     Clock(u32),
-    /// The web is brought up to date.
+    /// The web of trust is updated.
     Check,
 }
 
-/// Times close to each other, so that they meet.
+/// Times close to each other, so that some coincide.
 fn moment() -> impl Strategy<Value = u32> {
     (1..40_u32).prop_map(|n| CREATED + 50 * n)
 }
@@ -655,7 +655,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// People, what was ever said about each of them, and a store that has learned of some of it.
+/// Users, all signatures ever made about each of them, and a store with a part of these.
 struct History {
     people: Vec<Person>,
     said: Vec<Vec<Cert>>,
@@ -710,7 +710,7 @@ impl History {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// What was learned, and in which order, does not matter.
+    /// The order in which signatures arrive does not matter.
     #[test]
     fn incremental_trust_equals_trust_computed_from_scratch(
         steps in proptest::collection::vec(step(), 1..60),

@@ -1,9 +1,9 @@
-//! What flows to each user ID in networks that are drawn, against what Sequoia's `sequoia-wot` (0.15.3) says of the
+//! The trust amount of each user ID in random networks, compared with the results of `sequoia-wot` (0.15.3) for the
 //! same networks.
 //!
-//! `wot.txt` has that: a line for each network, an amount for each user ID of each person in turn. Certificates are
-//! not the same bytes each time, but keys, user IDs and what is said about them are. With `TALARIA_WRITE` set to a
-//! folder, each network is written into it: `N.pgp`, and `N.txt` with the roots and what they may give.
+//! `wot.txt` has these results: a line for each network, with an amount for each user ID of each user. Certificates are
+//! not the same bytes each time, but keys, user IDs and certifications are the same. With `TALARIA_WRITE` set to a
+//! folder, each network is written into it: `N.pgp`, and `N.txt` with the trust roots and their amounts.
 
 use std::fs;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::people::{CREATED, Own, Person, Says};
 
 const NETWORKS: u64 = 400;
 const PEOPLE: u8 = 9;
-/// When all is asked.
+/// The reference time.
 const NOW: u32 = CREATED + 1000;
-/// What scopes tell apart.
+/// Domains for scopes.
 const DOMAINS: [&str; 2] = ["example.org", "mail.example.com"];
 
-/// The same numbers each time (`SplitMix64`).
+/// A deterministic random generator (`SplitMix64`).
 struct Draw(u64);
 
 impl Draw {
@@ -54,7 +54,7 @@ impl Draw {
         }
     }
 
-    /// What becomes of the own certificate later.
+    /// Later changes of the own certificate.
     fn own(&mut self) -> Own {
         let user_id = self.below(2) as usize;
         let created = CREATED + 1 + self.below(400);
@@ -73,7 +73,7 @@ fn names(person: usize) -> [String; 2] {
     DOMAINS.map(|domain| format!("P{person} <p{person}@{domain}>"))
 }
 
-/// A network, and its roots with what they may give, in the order of their fingerprints.
+/// A network, and its trust roots with their amounts, in the order of their fingerprints.
 fn network(number: u64) -> (Vec<Person>, Vec<Cert>, Vec<(usize, u8)>) {
     let mut draw = Draw(number);
     let person = |number: u8| {
@@ -113,7 +113,7 @@ fn network(number: u64) -> (Vec<Person>, Vec<Cert>, Vec<(usize, u8)>) {
     (people, certs, roots)
 }
 
-/// Writes a network for another program to read.
+/// Writes a network for other programs.
 fn write(folder: &Path, number: u64) {
     let (people, certs, roots) = network(number);
     let bytes: Vec<&[u8]> = certs.iter().map(Cert::as_bytes).collect();
@@ -149,7 +149,7 @@ fn trust_amounts_equal_those_of_sequoia() {
                 let mut texts = row.summary.texts();
                 let user_id = texts.position(|other| other == text.as_bytes()).unwrap();
                 let found = &row.summary.user_ids[user_id];
-                // What is revoked or expired is never asked about.
+                // The comparison skips revoked and expired user IDs.
                 if [row.summary.validity(NOW), found.validity(NOW)] != [Validity::Valid; 2] {
                     continue;
                 }

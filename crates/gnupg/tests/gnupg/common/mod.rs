@@ -1,4 +1,4 @@
-//! The installed gpg, in a home directory of its own.
+//! The installed gpg with its own home directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,7 +33,7 @@ impl Gpg {
         self.home.path()
     }
 
-    /// What gpg writes.
+    /// The output of gpg.
     pub(crate) fn run(&self, args: &[&str]) -> Vec<u8> {
         let output = Command::new(&self.program)
             .arg("--homedir")

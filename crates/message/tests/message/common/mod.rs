@@ -1,4 +1,4 @@
-//! Parties with keys, made once.
+//! Test users with keys, made once.
 use std::io::Cursor;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -75,7 +75,7 @@ impl Parties {
     }
 }
 
-/// A verifier that knows nobody.
+/// A verifier without certificates.
 pub(crate) fn no_certs() -> Verifier<'static> {
     Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), NOW)
 }
@@ -84,7 +84,7 @@ pub(crate) fn password_secrets(password: &str) -> Secrets {
     Secrets { passwords: vec![Password::from(password)], ..Secrets::default() }
 }
 
-/// A message for a key, which costs less than one with a passphrase, and how to open it.
+/// A message for a key, which costs less than one with a passphrase, and its secrets.
 pub(crate) fn with_session_key(
     plain: &[u8],
     options: &EncryptOptions,
@@ -109,7 +109,7 @@ pub(crate) fn open_with(
     Ok(plain)
 }
 
-/// The key of `cert` that signs, unlocked.
+/// The unlocked signing key of `cert`.
 pub(crate) fn key_of(cert: &Cert) -> openpgp::crypto::KeyPair {
     let signs = |flags: &openpgp::types::KeyFlags| flags.for_signing();
     let key = cert.keys().subkeys().secret().find(|key| {

@@ -1,4 +1,4 @@
-//! Digests of nothing.
+//! Random digests.
 
 use talaria_recon::Digest;
 

@@ -6,7 +6,7 @@ use talaria_recon::{
     DecodeError, Decoder, Exchange, ExchangeError, Message, Outbox, Outcome, Role, Settings, Tree,
 };
 
-/// Why one side gave up.
+/// The reason why one side gave up.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failure {
     Decode(DecodeError),
@@ -29,7 +29,7 @@ impl Side {
         Self { exchange, decoder: Decoder::new(), outbox, received: Vec::new(), bytes: 0 }
     }
 
-    /// Takes bytes from the other side; what they cause is in the outbox.
+    /// Receives bytes from the other side; the answers are in the outbox.
     pub(crate) fn receive(&mut self, bytes: &[u8], tree: &Tree) -> Result<(), Failure> {
         self.bytes += bytes.len();
         self.decoder.feed(bytes);
@@ -48,7 +48,7 @@ impl Side {
         matches!(self.exchange, Some(Exchange::Done(_)))
     }
 
-    /// What was found, also after the connection was lost.
+    /// The result, also after a lost connection.
     pub(crate) fn outcome(self) -> Option<Outcome> {
         self.exchange?.into_outcome()
     }

@@ -1,5 +1,5 @@
-//! The pages in a real browser: nothing is blocked or broken, suggestions appear while somebody types,
-//! and pictures of the pages are left for people to look at.
+//! The pages in a real browser: nothing is blocked or broken, suggestions appear during typing,
+//! and the tests keep screenshots of the pages.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::site::{self, Site, generated};
 use super::with_user_ids;
 
-/// A browser, driven by the protocol of W3C for that.
+/// A browser, controlled with the WebDriver protocol.
 struct Browser {
     driver: Child,
     session: String,
@@ -21,7 +21,7 @@ struct Browser {
 }
 
 impl Browser {
-    /// `None` if there is none on this machine.
+    /// `None` if no browser is installed.
     fn start() -> Option<Self> {
         Command::new("chromium").arg("--version").output().ok()?;
         let folder = tempfile::tempdir().unwrap();
@@ -77,7 +77,7 @@ impl Browser {
         self.post("execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// Waits until a script gives something true.
+    /// Waits until a script returns true.
     fn wait(&self, script: &str) -> Value {
         let start = Instant::now();
         loop {
@@ -90,7 +90,7 @@ impl Browser {
         }
     }
 
-    /// Types into the element that a selector names.
+    /// Types into the element of a selector.
     fn press(&self, selector: &str, text: &str) {
         let found = self.post("element", &json!({ "using": "css selector", "value": selector }));
         let (_, id) = found.as_object().and_then(|found| found.iter().next()).unwrap();
@@ -98,7 +98,7 @@ impl Browser {
         self.post(&format!("element/{id}/value"), &json!({ "text": text }));
     }
 
-    /// What the console says, without what programs say for themselves.
+    /// The messages on the console, without those of the browser itself.
     fn complaints(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({ "type": "browser" }));
         let entries = log.as_array().cloned().unwrap_or_default();
@@ -160,7 +160,7 @@ fn a_browser_shows_every_page_without_errors() {
     let real = std::fs::read("/usr/share/keyrings/debian-keyring.gpg").unwrap_or_default();
     ring.extend(real);
     let site = Site::start_with(&ring, config);
-    // One with many signatures of others, if there is a ring of real ones.
+    // A certificate with many third-party signatures, if a real keyring is installed.
     let signed = site.fingerprints.last().unwrap();
     let pages = [
         ("home", "/".to_owned()),
@@ -187,7 +187,7 @@ fn a_browser_shows_every_page_without_errors() {
             browser.picture(&folder.join(format!("{name}-{scheme}-{width}.png")));
         }
         let complaints = browser.complaints();
-        // A status that is not 200 is noted by the browser itself.
+        // The browser itself reports a status other than 200.
         let complaints: Vec<_> =
             complaints.iter().filter(|line| !line.contains("status of 404")).collect();
         assert!(complaints.is_empty(), "{name}: {complaints:?}");

@@ -1,4 +1,4 @@
-//! Pages as a parser of HTML sees them.
+//! Pages as parsed HTML.
 
 use std::collections::HashSet;
 
@@ -46,12 +46,12 @@ impl Page {
         one
     }
 
-    /// What people read.
+    /// The visible text.
     pub(crate) fn text(&self) -> String {
         self.one("body").text()
     }
 
-    /// What holds for every page.
+    /// Checks for every page.
     pub(crate) fn check(&self) {
         let errors = self.dom.errors.borrow();
         assert!(errors.is_empty(), "{errors:?} in {}", self.body);
@@ -149,7 +149,7 @@ impl Element {
         all.into_iter().skip(1).filter(move |element| element.name() == name)
     }
 
-    /// This and all elements in it.
+    /// This element and all elements in it.
     fn collect(&self, out: &mut Vec<Element>) {
         out.push(self.clone());
         for child in self.0.children.borrow().iter() {

@@ -12,7 +12,7 @@ use super::html::Page;
 
 pub(crate) struct Site {
     pub(crate) address: String,
-    /// What was in the ring that it was started with.
+    /// The certificates at the start of the server.
     pub(crate) fingerprints: Vec<String>,
     agent: ureq::Agent,
     handle: Option<Handle>,
@@ -41,7 +41,7 @@ impl Site {
         Self::start_with(ring, config())
     }
 
-    /// Starts a server on a store with the certificates of a ring.
+    /// Starts a server on a store with the certificates of a keyring.
     pub(crate) fn start_with(ring: &[u8], config: Config) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.db");
@@ -63,7 +63,7 @@ impl Site {
         Self { address, fingerprints, agent, handle, thread, _folder: folder }
     }
 
-    /// What a browser gets.
+    /// The page for a browser.
     pub(crate) fn page(&self, path: &str, language: &str) -> Page {
         self.get(path, language)
     }
@@ -109,7 +109,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // It must be gone for the server to end.
+        // The handle must be dropped so that the server ends.
         if let Some(handle) = self.handle.take() {
             handle.shut_down();
         }

@@ -1,4 +1,4 @@
-//! A server of ours that runs within the test, and plain clients for it.
+//! A server within the test process, and plain clients for it.
 
 #![allow(dead_code, reason = "`hostile.rs` and these tests use what each needs")]
 
@@ -18,17 +18,17 @@ use talaria_server::{Config, Handle, Server};
 use talaria_store::{Access, Peer, Store};
 use tempfile::TempDir;
 
-/// How long anything may take on a machine that does much else.
+/// The time limit of a step on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Within the life of generated certificates.
+/// A time at which the generated certificates are valid.
 pub(crate) const NOW: u32 = 1_740_000_000;
 
 /// A server, which ends with the test.
 pub(crate) struct Running {
     pub(crate) folder: TempDir,
     pub(crate) http: SocketAddr,
-    /// Where it gossips, if it does.
+    /// The gossip address, if the server gossips.
     pub(crate) gossip: Option<SocketAddr>,
     handle: Handle,
     thread: Option<thread::JoinHandle<()>>,
@@ -63,7 +63,7 @@ impl Running {
         store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
         drop(store);
         let server = Server::start(&path, config, None).unwrap();
-        // Bound to all addresses, it is reached at this one.
+        // A server on all addresses is reached at this one.
         let local = |address: SocketAddr| {
             let ip =
                 if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
@@ -108,14 +108,14 @@ impl Running {
         self.post("/pks/v2/certs", "application/pgp-keys", cert.as_bytes())
     }
 
-    /// A figure of the metrics.
+    /// A value in the metrics.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let body = self.get("/metrics").text();
         let line = body.lines().find_map(|line| line.strip_prefix(&format!("talaria_{name} ")));
         line.unwrap_or_else(|| panic!("no {name} in {body}")).parse().unwrap()
     }
 
-    /// What is known of a peer; `null` before it was heard of.
+    /// The status of a peer; `null` if unknown.
     pub(crate) fn peer(&self, address: SocketAddr) -> serde_json::Value {
         let stats = self.get("/pks/lookup?op=stats&options=mr").json();
         let name = address.to_string();
@@ -123,7 +123,7 @@ impl Running {
         peers.iter().find(|peer| peer["name"] == name.as_str()).cloned().unwrap_or_default()
     }
 
-    /// Ends it and returns its folder.
+    /// Stops the server and returns its folder.
     pub(crate) fn stop(mut self) -> TempDir {
         self.end();
         std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
@@ -156,7 +156,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Reads one that is the whole of what was received.
+    /// Parses an answer from all received bytes.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|end| end == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
@@ -208,7 +208,7 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// All that comes until the connection ends in whatever way.
+/// All bytes until the connection ends.
 pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
     loop {
@@ -223,7 +223,7 @@ pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {

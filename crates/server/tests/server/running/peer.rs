@@ -1,4 +1,4 @@
-//! A gossip peer that says what the test wants: what it has, and what it gives.
+//! A gossip peer whose announced and delivered certificates the test chooses.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use talaria_recon::{
     Decoder, Digest, Exchange, Outbox, Role, Settings, Tree, decode_hashquery, encode_hashreply,
 };
 
-/// What it gives.
+/// The delivered certificates.
 struct Gives {
     certs: Vec<Cert>,
-    /// All certificates, whatever is asked for.
+    /// All certificates, whatever is requested.
     anything: bool,
     at_most: usize,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Says that it has `announced`, and gives those of `certs` that it is asked for.
+    /// Announces `announced`, and delivers the requested ones of `certs`.
     pub(crate) fn start(announced: &[Digest], certs: Vec<Cert>) -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (gossip, http) = (listen(), listen());
@@ -60,30 +60,30 @@ impl Peer {
         peer
     }
 
-    /// Gives all it has, whatever it is asked for.
+    /// Delivers all certificates, whatever is requested.
     pub(crate) fn with_anything(self) -> Self {
         self.gives.lock().unwrap().anything = true;
         self
     }
 
-    /// Gives no more than this at once.
+    /// Delivers at most this number at once.
     pub(crate) fn with_at_most(self, certs: usize) -> Self {
         self.gives.lock().unwrap().at_most = certs;
         self
     }
 
-    /// Exchanges that came to their end.
+    /// The number of completed exchanges.
     pub(crate) fn exchanges(&self) -> usize {
         self.exchanges.load(Ordering::SeqCst)
     }
 
-    /// All digests that it was asked for.
+    /// All requested digests.
     pub(crate) fn asked(&self) -> Vec<Digest> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-/// One exchange as the one that was connected to.
+/// One exchange as the accepting side.
 fn talk(mut stream: TcpStream, settings: &Settings, tree: &Tree) -> Option<()> {
     stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
     let (mut outbox, mut decoder) = (Outbox::new(), Decoder::new());

@@ -32,7 +32,7 @@ pub(crate) fn is_installed() -> bool {
 }
 
 impl Sks {
-    /// Builds and starts a server with these certificates. Its only peers are at `peers`; it never
+    /// Builds and starts an SKS server with these certificates. Its only peers are at `peers`; it never
     /// connects to its own address, 127.0.0.1.
     pub(crate) fn start(base: &Path, certs: &[Cert], peers: &[SocketAddr]) -> Self {
         for part in [
@@ -74,13 +74,13 @@ impl Sks {
         }
         let recon = SocketAddr::from(([127, 0, 0, 1], recon_port));
         let mut server = Self { processes: vec![sks(&["db"]).spawn().unwrap()], recon };
-        // The other process asks this one as soon as it starts, and ends if there is no answer.
+        // The other process connects to this one at its start, and ends without an answer.
         wait_for("SKS starts", || TcpStream::connect(("127.0.0.1", hkp_port)).is_ok());
         server.processes.push(sks(&["recon"]).spawn().unwrap());
         server
     }
 
-    /// Whether it has exactly these digests, as far as it can be asked just now. 127.0.0.1 must be
+    /// Whether SKS has exactly these digests, if it answers now. 127.0.0.1 must be
     /// one of its peers.
     pub(crate) fn has(&self, tree: &Tree) -> bool {
         // While it fetches or starts, it does not listen or closes at once.
@@ -102,7 +102,7 @@ impl Sks {
                 Ok(n) => decoder.feed(&buffer[..n]),
             }
             while let Some(message) = decoder.next_message().unwrap() {
-                // Its first request is about all it has.
+                // Its first request covers its complete set.
                 match &message {
                     Message::Poly { prefix, len, values } if prefix.bits() == 0 => {
                         let ours = tree.at(*prefix);

@@ -1,4 +1,4 @@
-//! A server on an address of this machine, certificates for it, and what clients send.
+//! A server on an address of this machine, certificates for it, and requests of clients.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Site {
         Got::of(agent().get(self.url(path)).call())
     }
 
-    /// What a browser sends when a link is opened.
+    /// The request of a browser that opens a link.
     pub(crate) fn open(&self, path: &str) -> Got {
         Got::of(agent().get(self.url(path)).header("Accept", "text/html").call())
     }
@@ -57,7 +57,7 @@ impl Site {
         self.form("/pks/add", &[("keytext", &armored(cert))])
     }
 
-    /// A certificate by its fingerprint over HKP, if the server gives it out.
+    /// A certificate by its fingerprint over HKP, if the server serves it.
     pub(crate) fn cert(&self, fingerprint: &str) -> Option<openpgp::Cert> {
         let got = self.get(&format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"));
         (got.status == 200).then(|| openpgp::Cert::from_bytes(&got.body).unwrap())
@@ -66,7 +66,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // The server ends when nobody can reach it any more.
+        // The server ends when all handles are dropped.
         self.handle.take().unwrap().shut_down();
         let ended = self.thread.take().unwrap().join();
         if !std::thread::panicking() {
@@ -114,7 +114,7 @@ pub(crate) fn agent() -> ureq::Agent {
     ureq::Agent::config_builder().http_status_as_error(false).build().into()
 }
 
-/// A certificate with these user IDs and subkeys for signing and encryption, some time old.
+/// A certificate with these user IDs and subkeys for signing and encryption, created some time ago.
 pub(crate) fn make(user_ids: &[&str]) -> openpgp::Cert {
     let past = SystemTime::now() - Duration::from_secs(3600);
     let mut builder = CertBuilder::new().set_creation_time(past);
@@ -138,12 +138,12 @@ pub(crate) fn user_ids(cert: &openpgp::Cert) -> Vec<String> {
     texts
 }
 
-/// A port on which nobody listens.
+/// An unused port.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Waits for something to come true.
+/// Waits until a condition holds.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !done() {
@@ -152,12 +152,12 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Lets a second begin: times in certificates and in the log are counted in these.
+/// Waits for the next second, because times in certificates and in the log have that resolution.
 pub(crate) fn next_second() {
     std::thread::sleep(Duration::from_millis(1100));
 }
 
-/// GnuPG with a home of its own.
+/// GnuPG with its own home directory.
 pub(crate) struct Gpg {
     home: tempfile::TempDir,
 }

@@ -1,11 +1,11 @@
-//! Programs run in a folder of their own, with files as a person would have them.
+//! Programs run in their own folder, with the files of a user.
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub(crate) const SOP: &str = env!("CARGO_BIN_EXE_talaria-sop");
 
-/// What a program did.
+/// The result of a program.
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) out: Vec<u8>,
@@ -13,7 +13,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// What it wrote, if it was content.
+    /// The output of a successful program.
     #[track_caller]
     pub(crate) fn ok(self) -> Vec<u8> {
         assert_eq!(self.code, 0, "{}", self.err);
@@ -26,7 +26,7 @@ impl Ran {
         String::from_utf8(self.ok()).unwrap()
     }
 
-    /// That it failed as the draft says.
+    /// Checks that the program failed with this exit code of the draft.
     #[track_caller]
     pub(crate) fn fails(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{}", self.err);
@@ -54,7 +54,7 @@ impl Desk {
         std::fs::read(self.path().join(name)).unwrap()
     }
 
-    /// The same, and the file is gone: no program writes over one.
+    /// The same path, with the old file removed, because programs do not overwrite files.
     pub(crate) fn take(&self, name: &str) -> Vec<u8> {
         let content = self.get(name);
         std::fs::remove_file(self.path().join(name)).unwrap();
@@ -78,7 +78,7 @@ impl Desk {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.as_ref().to_vec();
-        // A program that fails may not read all of it.
+        // A failing program may not read all of its input.
         let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
@@ -103,7 +103,7 @@ impl Desk {
     }
 }
 
-/// Where a program is, if it is installed in a version that the tests know; otherwise it is skipped by name.
+/// The path of a program, if it is installed in a known version; otherwise it is skipped by name.
 pub(crate) fn peer(name: &str) -> Option<String> {
     talaria_bench::peer(name).map(|path| path.to_str().unwrap().to_owned())
 }

@@ -1,4 +1,4 @@
-//! What the tests of a store share.
+//! Shared parts of the tests of a store.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use talaria_bench::{Generate, Profile, certs};
 use talaria_cert::{Cert, Fingerprint, Tag, Verification};
 use talaria_store::{Access, Cursor, Depth, Order, Store};
 
-/// A time at which the generated certificates are in their prime.
+/// A time at which the generated certificates are valid.
 pub(crate) const NOW: u32 = 1_740_000_000;
 
 pub(crate) fn corpus(count: u64) -> Vec<Cert> {
@@ -41,7 +41,7 @@ impl Folder {
     }
 }
 
-/// The certificate without the signatures for whose number `keep` says no.
+/// The certificate without the signatures whose index `keep` rejects.
 pub(crate) fn part(cert: &Cert, keep: impl Fn(usize) -> bool) -> Cert {
     cert.retain(|at, packet| packet.tag != Tag::SIGNATURE || keep(at))
 }

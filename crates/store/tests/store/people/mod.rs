@@ -1,5 +1,5 @@
-//! People with keys, who certify each other. Every signature comes as a certificate of its own, with the key
-//! and the component that it is on: what is known of somebody is the union of such pieces.
+//! Test users with keys, who certify each other. Every signature is a separate certificate with the key
+//! and the signed component. The certificate of a user is the union of such pieces.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,19 +14,19 @@ use openpgp::types::{HashAlgorithm, KeyFlags, ReasonForRevocation, SignatureType
 use openpgp::{Fingerprint as TheirFingerprint, Packet};
 use talaria_cert::{Cert, Fingerprint};
 
-/// When all keys were made: shortly before SHA-1 stopped counting.
+/// The creation time of all keys: shortly before the cutoff of SHA-1.
 pub(crate) const CREATED: u32 = 1_547_856_000 - 1000;
 
-/// Somebody with a key.
+/// A user with a key.
 pub(crate) struct Person {
     key: Key<SecretParts, PrimaryRole>,
     user_ids: Vec<UserID>,
 }
 
-/// What somebody says about a user ID of somebody else.
+/// The parameters of a certification.
 #[derive(Clone, Debug)]
 pub(crate) struct Says {
-    /// The type of the signature: 0x10 to 0x13, or 0x30 to take it back.
+    /// The type of the signature: 0x10 to 0x13, or 0x30 for a revocation.
     pub(crate) kind: u8,
     /// Seconds since 1970.
     pub(crate) created: u32,
@@ -34,11 +34,11 @@ pub(crate) struct Says {
     pub(crate) expires: Option<u32>,
     /// Depth and amount of a trust signature.
     pub(crate) trust: Option<(u8, u8)>,
-    /// What limits it.
+    /// The scope of a trust signature.
     pub(crate) scope: Option<&'static str>,
-    /// It cannot be taken back.
+    /// The certification is not revocable.
     pub(crate) irrevocable: bool,
-    /// It is made with SHA-1.
+    /// The digest is SHA-1.
     pub(crate) sha1: bool,
 }
 
@@ -66,14 +66,14 @@ impl Says {
     }
 }
 
-/// What somebody says about the own certificate.
+/// A self-signature.
 #[derive(Clone, Debug)]
 pub(crate) enum Own {
-    /// A user ID belongs to the key, which ends at a time, and so does the user ID.
+    /// Binds a user ID with an expiry date for the key and one for the binding.
     Binds { user_id: usize, created: u32, key_expires: Option<u32>, expires: Option<u32> },
-    /// A user ID does not belong to the key any more.
+    /// Revokes a user ID.
     RevokesUserId { user_id: usize, created: u32 },
-    /// The key is not to be used any more.
+    /// Revokes the key.
     RevokesKey { created: u32 },
 }
 
@@ -102,7 +102,7 @@ impl Person {
         }
     }
 
-    /// The certificate as it is made: user IDs that do not end.
+    /// The original certificate: user IDs without an expiry date.
     pub(crate) fn cert(&self) -> Cert {
         let bind =
             |user_id| Own::Binds { user_id, created: CREATED, key_expires: None, expires: None };
@@ -153,7 +153,7 @@ impl Person {
         }
     }
 
-    /// A piece of the certificate of `other`: what is said there about a user ID.
+    /// A piece of the certificate of `other`: a certification of a user ID.
     pub(crate) fn certifies(&self, other: &Self, user_id: usize, says: &Says) -> Cert {
         let hash = if says.sha1 { HashAlgorithm::SHA1 } else { HashAlgorithm::SHA256 };
         let mut builder = signed_with(says.kind, says.created, hash);
