@@ -3,7 +3,8 @@
 use std::io::{BufReader, Read as _};
 
 use talaria_message::{
-    Cipher, DecryptOptions, Input, Limits, Message, MessageError, ReadOptions, Recognised, Release,
+    Cipher, DecryptOptions, Input, Limits, Message, MessageError, RangeOpener, ReadOptions,
+    Recognised, Release,
     Secrets, Spool, decrypt, detach, read_message, verify_cleartext, verify_inline,
 };
 
@@ -38,6 +39,27 @@ pub fn decrypted(bytes: &[u8]) {
     match two {
         Ok(_) => assert_eq!(streamed, held),
         Err(_) => assert!(streamed.starts_with(&held) || held.starts_with(&streamed)),
+    }
+    ranges(key, message, two.is_ok().then_some(&held));
+}
+
+/// A part of a message is the same as in the whole, if both can be read.
+fn ranges(key: &[u8; 32], message: &[u8], whole: Option<&Vec<u8>>) {
+    let mut secrets = Secrets {
+        session_keys: vec![(Some(Cipher::Aes256), key.to_vec().into())],
+        ..Secrets::default()
+    };
+    let Ok(opener) = RangeOpener::new(message, message.len() as u64, &mut secrets) else { return };
+    let bytes = opener.content_bytes();
+    let all = opener.open_whole(message.to_vec());
+    assert_eq!(all.as_ref().ok(), whole);
+    for range in [0..bytes, 0..0, bytes..bytes, bytes / 3..bytes / 2, bytes / 2..bytes] {
+        let needed = opener.needed(&range);
+        let at = |octet: u64| usize::try_from(octet).expect("it is in the message");
+        let sealed = message[at(needed.start)..at(needed.end)].to_vec();
+        if let (Ok(part), Some(whole)) = (opener.open_range(&range, sealed), whole) {
+            assert_eq!(part, whole[at(range.start)..at(range.end)]);
+        }
     }
 }
 

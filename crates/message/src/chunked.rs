@@ -7,6 +7,7 @@
 //! was verified.
 
 use std::io::{Read, Write};
+use std::ops::Range;
 
 use zeroize::Zeroizing;
 
@@ -79,6 +80,57 @@ impl Chunks {
     /// The length of the encrypted stream in octets for `plain` octets of plaintext.
     pub(crate) fn sealed_bytes(&self, plain: u64) -> u64 {
         plain + (plain.div_ceil(self.size.bytes() as u64) + 1) * TAG_BYTES as u64
+    }
+
+    /// The length of the plaintext in octets for an encrypted stream of `sealed` octets; `None` if no stream has
+    /// this length.
+    pub(crate) fn plain_bytes(&self, sealed: u64) -> Option<u64> {
+        let step = (self.size.bytes() + TAG_BYTES) as u64;
+        let chunks = sealed.checked_sub(TAG_BYTES as u64)?;
+        let plain = chunks - chunks.div_ceil(step) * TAG_BYTES as u64;
+        (self.sealed_bytes(plain) == sealed).then_some(plain)
+    }
+
+    /// The numbers of the chunks with the octets `plain` of the plaintext, and the place of these chunks in the
+    /// encrypted stream if they were all of the full length.
+    pub(crate) fn covering(&self, plain: &Range<u64>) -> (Range<u64>, Range<u64>) {
+        let (chunk, step) = (self.size.bytes() as u64, (self.size.bytes() + TAG_BYTES) as u64);
+        let first = plain.start / chunk;
+        let chunks = first..plain.end.div_ceil(chunk).max(first);
+        let sealed = chunks.start * step..chunks.end * step;
+        (chunks, sealed)
+    }
+
+    /// Octets of plaintext in a chunk.
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.size.bytes() as u64
+    }
+
+    /// Decrypts chunks in memory, the first of which has the number `index`, and removes their tags.
+    pub(crate) fn open_run(&self, index: u64, sealed: &mut Vec<u8>) -> Result<()> {
+        let (mut worker, size) = (self.worker()?, self.size.bytes());
+        let (mut from, mut to) = (0, 0);
+        for index in index.. {
+            let step = (sealed.len() - from).min(size + TAG_BYTES);
+            let Some(plain) = step.checked_sub(TAG_BYTES).filter(|plain| *plain > 0) else { break };
+            let (data, tag) = sealed[from..from + step].split_at_mut(plain);
+            worker.key.open(&self.nonce(index), &self.associated(index, None), data, tag)?;
+            sealed.copy_within(from..from + plain, to);
+            (from, to) = (from + step, to + plain);
+        }
+        if from < sealed.len() {
+            return Err(MessageError::Truncated("the input ends within an authentication tag"));
+        }
+        sealed.truncate(to);
+        Ok(())
+    }
+
+    /// Checks the final tag of a stream of `plain` octets.
+    pub(crate) fn check_end(&self, plain: u64, tag: &[u8]) -> Result<()> {
+        let index = plain.div_ceil(self.size.bytes() as u64);
+        let aad = self.associated(index, Some(plain));
+        let opened = self.worker()?.key.open(&self.nonce(index), &aad, &mut [], tag);
+        opened.map_err(|_| MessageError::Tampered("the end is missing or was modified"))
     }
 
     fn nonce(&self, index: u64) -> Zeroizing<Vec<u8>> {

@@ -11,9 +11,9 @@ use crate::chunked::{Chunks, SALT_BYTES};
 use crate::content::Literal;
 use crate::encrypt::Profile;
 use crate::error::{MessageError, Result};
-use crate::framing::{self, Body, read_full, tag};
+use crate::framing::{self, Body, Length, read_full, tag};
 use crate::packets::{Limits, PacketWriter};
-use crate::secrets::{OpenedBy, Remembered, Secrets, Wrapped};
+use crate::secrets::{Candidate, OpenedBy, Remembered, Secrets, Wrapped};
 use crate::verify::{Receiver, SignatureReport, Verifier};
 
 /// Storage for ciphertext that is read twice.
@@ -73,15 +73,51 @@ const HELD_BYTES_MAX: u64 = 8 << 20;
 /// The maximum length of a packet with a wrapped session key, in octets.
 const WRAPPED_BYTES_MAX: u64 = 64 << 10;
 
+/// The session key of a message, and what follows from it.
+pub(crate) struct Opening {
+    pub(crate) found: Candidate,
+    pub(crate) cipher: Cipher,
+    /// Except for version 1, the keys of the chunks.
+    pub(crate) chunks: Option<Chunks>,
+}
+
+/// Reads the wrapped session keys in front of an encrypted packet. Returns type and length of the packet, and the
+/// input at its body.
+pub(crate) fn read_wrapped<R: Read>(
+    mut input: R,
+    wrapped: &mut Wrapped,
+) -> Result<(u8, Length, R)> {
+    loop {
+        let Some((tag, length)) = framing::read_header(&mut input)? else {
+            return Err(MessageError::Malformed("the input is empty, or has no encrypted data"));
+        };
+        let mut small = |what| {
+            let mut body = Body::new(&mut input, length);
+            body.read_small(WRAPPED_BYTES_MAX, what)
+        };
+        match tag {
+            tag::PKESK | tag::SKESK => {
+                wrapped.add(tag, &small("bytes in a wrapped session key")?)?;
+            }
+            tag::MARKER | tag::PADDING => {
+                small("bytes in a packet to be skipped")?;
+            }
+            tag::SEIPD | tag::AEAD => return Ok((tag, length, input)),
+            tag::SED => return Err(MessageError::Unprotected),
+            _ => return Err(MessageError::Malformed("the input is not encrypted")),
+        }
+    }
+}
+
 /// The kind of encrypted packet, with its parsed fields.
-enum Sealed {
+pub(crate) enum Sealed {
     Version1,
     Version2 { cipher: Cipher, aead: Aead, chunk: ChunkSize, salt: [u8; SALT_BYTES] },
     LibrePgp { cipher: Cipher, aead: Aead, chunk: ChunkSize, iv: Vec<u8> },
 }
 
 impl Sealed {
-    fn read(tag: u8, body: &mut impl Read) -> Result<Self> {
+    pub(crate) fn read(tag: u8, body: &mut impl Read) -> Result<Self> {
         let mut octets = |n: usize| -> Result<Vec<u8>> {
             let mut octets = vec![0; n];
             if read_full(body, &mut octets)? < n {
@@ -142,7 +178,9 @@ impl Sealed {
 
     /// Octets of the start that are needed to detect a wrong session key: for AEAD the first chunk, if it is
     /// checked.
-    fn start_bytes(&self, doubtful: bool) -> usize {
+    fn start_bytes_of(&self, secrets: &Secrets, wrapped: &Wrapped) -> usize {
+        let doubtful =
+            secrets.session_keys.len() > 1 || wrapped.is_doubtful() || wrapped.keys() > 0;
         match self {
             Self::Version2 { chunk, .. } | Self::LibrePgp { chunk, .. } if doubtful => {
                 chunk.bytes() + 2 * TAG_BYTES
@@ -151,7 +189,48 @@ impl Sealed {
         }
     }
 
-    fn profile(&self) -> Profile {
+    /// Finds the session key. `start` has at least [`Self::start_bytes_of`] octets of the encrypted stream, or
+    /// all of it.
+    pub(crate) fn open(
+        &self,
+        secrets: &mut Secrets,
+        remembered: &mut Remembered,
+        wrapped: Wrapped,
+        start: &[u8],
+        argon2_mib: u64,
+    ) -> Result<Opening> {
+        let several = secrets.session_keys.len() > 1;
+        let for_keys = wrapped.keys();
+        let doubtful = wrapped.is_doubtful();
+        // The keys that the accepted session key gives.
+        let mut keys = None;
+        let found = secrets.find(remembered, wrapped, argon2_mib, |candidate| {
+            let key = &candidate.session_key;
+            keys = self.keys(key.cipher, &key.key)?;
+            Ok(match (&keys, &candidate.by) {
+                // The session key of a single wrapped key is not checked by the repeated octets: the result would
+                // tell a sender about the plaintext (RFC 9580, section 5.13.1).
+                (Some((_, None)), OpenedBy::Key(_)) if for_keys == 1 => true,
+                (Some((cipher, None)), _) => cfb::fits(&key.key, *cipher, start)?,
+                (Some((_, Some(chunks))), by) => {
+                    let proven = match by {
+                        OpenedBy::SessionKey => !several,
+                        OpenedBy::Password(_) => !doubtful,
+                        // A separate answer for a wrong session key would tell a sender what was unwrapped.
+                        OpenedBy::Key(_) => false,
+                    };
+                    proven || candidate.remembered || chunks.fits(start)?
+                }
+                (None, _) => false,
+            })
+        })?;
+        let Some((cipher, chunks)) = keys else {
+            return Err(MessageError::Malformed("the session key does not match the message"));
+        };
+        Ok(Opening { found, cipher, chunks })
+    }
+
+    pub(crate) fn profile(&self) -> Profile {
         match self {
             Self::Version1 => Profile::Rfc4880,
             Self::Version2 { .. } => Profile::Rfc9580,
@@ -193,64 +272,19 @@ pub(crate) fn decrypt_with(
     options: DecryptOptions<'_>,
 ) -> Result<Decrypted> {
     let mut wrapped = Wrapped::default();
-    let mut input = input;
-    let (tag, mut body) = loop {
-        let Some((tag, length)) = framing::read_header(&mut input)? else {
-            return Err(MessageError::Malformed("the input is empty, or has no encrypted data"));
-        };
-        let mut body = Body::new(input, length);
-        match tag {
-            tag::PKESK | tag::SKESK => {
-                let what = "bytes in a wrapped session key";
-                wrapped.add(tag, &body.read_small(WRAPPED_BYTES_MAX, what)?)?;
-                input = body.into_inner();
-            }
-            tag::MARKER | tag::PADDING => {
-                body.read_small(WRAPPED_BYTES_MAX, "bytes in a packet to be skipped")?;
-                input = body.into_inner();
-            }
-            tag::SEIPD | tag::AEAD => break (tag, body),
-            tag::SED => return Err(MessageError::Unprotected),
-            _ => return Err(MessageError::Malformed("the input is not encrypted")),
-        }
-    };
+    let (tag, length, input) = read_wrapped(input, &mut wrapped)?;
+    let mut body = Body::new(input, length);
     let sealed = Sealed::read(tag, &mut body)?;
     let DecryptOptions { release, limits, threads } = options;
-    let several = secrets.session_keys.len() > 1;
-    let for_keys = wrapped.keys();
-    let doubtful = wrapped.is_doubtful();
     let mut start = Vec::new();
     (&mut body)
-        .take(sealed.start_bytes(several || doubtful || for_keys > 0) as u64)
+        .take(sealed.start_bytes_of(secrets, &wrapped) as u64)
         .read_to_end(&mut start)
         .map_err(MessageError::read)?;
     let version_1 = matches!(sealed, Sealed::Version1);
-    // The keys that the accepted session key gives.
-    let mut keys = None;
-    let found = secrets.find(remembered, wrapped, limits.argon2_mib, |candidate| {
-        let key = &candidate.session_key;
-        keys = sealed.keys(key.cipher, &key.key)?;
-        Ok(match (&keys, &candidate.by) {
-            // The session key of a single wrapped key is not checked by the repeated octets: the result would
-            // tell a sender about the plaintext (RFC 9580, section 5.13.1).
-            (Some((_, None)), OpenedBy::Key(_)) if for_keys == 1 => true,
-            (Some((cipher, None)), _) => cfb::fits(&key.key, *cipher, &start)?,
-            (Some((_, Some(chunks))), by) => {
-                let proven = match by {
-                    OpenedBy::SessionKey => !several,
-                    OpenedBy::Password(_) => !doubtful,
-                    // A separate answer for a wrong session key would tell a sender what was unwrapped.
-                    OpenedBy::Key(_) => false,
-                };
-                proven || candidate.remembered || chunks.fits(&start)?
-            }
-            (None, _) => false,
-        })
-    })?;
+    let Opening { found, cipher, chunks } =
+        sealed.open(secrets, remembered, wrapped, &start, limits.argon2_mib)?;
     let session_key = found.session_key.key;
-    let Some((cipher, chunks)) = keys else {
-        return Err(MessageError::Malformed("the session key does not match the message"));
-    };
     // If decryption fails after a key unwrapped a session key, the error is the same as if the key had not
     // fitted.
     let failed = |error| match (error, &found.by) {

@@ -55,6 +55,7 @@ mod pipeline;
 mod policy;
 mod preferences;
 mod random;
+mod range;
 mod read;
 mod revoked;
 mod sealer;
@@ -81,6 +82,7 @@ pub use kind::{Message, MessageKind, Recognised};
 pub use memory::keep_secrets_in_memory;
 pub use packets::Limits;
 pub use policy::policy;
+pub use range::{RangeOpener, literal_start};
 pub use read::{
     Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
 };

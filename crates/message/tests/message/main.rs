@@ -5,6 +5,7 @@ mod counts;
 mod hostile;
 mod make;
 mod opening;
+mod ranges;
 mod reading;
 mod roundtrip;
 mod tampering;
