@@ -52,10 +52,15 @@ impl Zstd {
     }
 }
 
+/// The number of octets that a frame says it has.
+pub(crate) fn content_bytes(frame: &[u8]) -> Option<u64> {
+    zstd_safe::get_frame_content_size(frame).ok().flatten()
+}
+
 /// Decompresses one frame that says it has `bytes` octets, and has exactly these. `None` for everything else:
 /// memory is never more than `bytes`.
 pub(crate) fn decompressed(frame: &[u8], bytes: usize) -> Option<Vec<u8>> {
-    let says = zstd_safe::get_frame_content_size(frame).ok().flatten()?;
+    let says = content_bytes(frame)?;
     let one = zstd_safe::find_frame_compressed_size(frame).is_ok_and(|size| size == frame.len());
     if !one || says != bytes as u64 || bytes > CHUNK_BYTES_MAX {
         return None;

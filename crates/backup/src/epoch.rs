@@ -1,6 +1,7 @@
 //! Epochs: key pairs that the objects of a repository are encrypted to, and the packets they may have.
 
 use std::fmt;
+use std::io::Read;
 use std::str::FromStr;
 
 use talaria_message::make::{GenerateOptions, KeyProfile, Protection, generate};
@@ -171,8 +172,21 @@ impl Sealing {
         signer: Option<&mut SigningKey>,
         now: u32,
     ) -> Result<Vec<u8>> {
-        let options = EncryptOptions { size: Some(plain.len() as u64), ..self.options.clone() };
-        let mut out = Vec::with_capacity(plain.len() + plain.len() / 2048 + 1024);
+        self.seal_stream(name, plain, plain.len() as u64, signer, now)
+    }
+
+    /// Like [`Self::seal`], for the content `plain` of `bytes` octets.
+    pub(crate) fn seal_stream(
+        &self,
+        name: &str,
+        plain: impl Read + Send,
+        bytes: u64,
+        signer: Option<&mut SigningKey>,
+        now: u32,
+    ) -> Result<Vec<u8>> {
+        let options = EncryptOptions { size: Some(bytes), ..self.options.clone() };
+        let sealed_bytes = usize::try_from(bytes + bytes / 2048 + 1024).unwrap_or_default();
+        let mut out = Vec::with_capacity(sealed_bytes);
         let signers = signer.map_or(&mut [][..], std::slice::from_mut);
         let sealed = match &self.recipients {
             None => pack(plain, &mut out, signers, &options, now),

@@ -77,3 +77,82 @@ pub(crate) fn parse(name: &str, text: &[u8], repository: RepositoryId) -> Result
 pub(crate) fn index_name(hash: &ObjectHash) -> String {
     format!("indexes/{hash}")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::{Id, Kind};
+
+    const REPOSITORY: RepositoryId = RepositoryId([2; 16]);
+
+    /// Kind, identifier, stored length, compressed.
+    type Chunk = (usize, [u8; 32], u32, bool);
+
+    fn packs() -> impl Strategy<Value = Vec<IndexedPack>> {
+        let chunk = (0..3_usize, any::<[u8; 32]>(), 0..9000_u32, any::<bool>());
+        let pack = (any::<[u8; 32]>(), proptest::collection::vec(chunk, 0..6));
+        proptest::collection::vec(pack, 0..5).prop_map(|packs| {
+            let pack = |(hash, chunks): ([u8; 32], Vec<Chunk>)| {
+                let mut offset = 512;
+                let chunks = chunks.into_iter().map(|(kind, id, stored, compressed)| {
+                    let kind = [Kind::Data, Kind::List, Kind::Tree][kind];
+                    let plain = if compressed { stored * 3 } else { stored };
+                    let chunk = Stored { kind, id: Id(id), offset, stored, plain, compressed };
+                    offset = chunk.range().end.next_multiple_of(512) + 512;
+                    chunk
+                });
+                let chunks = chunks.collect();
+                IndexedPack { hash: ObjectHash(hash), bytes: 100_000, chunks }
+            };
+            packs.into_iter().map(pack).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn an_index_is_read_as_it_was_written(packs in packs()) {
+            let text = write(REPOSITORY, &packs);
+            prop_assert_eq!(parse("i", text.as_bytes(), REPOSITORY).unwrap(), packs);
+            prop_assert!(parse("i", text.as_bytes(), RepositoryId([3; 16])).is_err());
+        }
+
+        /// An index that is read is written the same, so it has no second form.
+        #[test]
+        fn a_changed_index_is_another_one_or_refused(packs in packs(), at in 0.0..1.0_f64, octet: u8) {
+            let mut text = write(REPOSITORY, &packs).into_bytes();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+            let at = (at * text.len() as f64) as usize;
+            text[at] = octet;
+            if let Ok(read) = parse("i", &text, REPOSITORY) {
+                prop_assert_eq!(write(REPOSITORY, &read).into_bytes(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_indexes_are_refused() {
+        let (hash, id) = ("ab".repeat(32), "cd".repeat(32));
+        let read = |lines: &str| {
+            let text = format!("talaria backup index 1\nrepository {REPOSITORY}\n{lines}");
+            parse("i", text.as_bytes(), REPOSITORY)
+        };
+        let chunk = format!("data {id} 512 100 100 -\n");
+        assert!(read(&format!("pack {hash} 4096\n{chunk}")).is_ok());
+        for lines in [
+            // Without a pack, beyond the end of the pack, twice, over each other.
+            chunk.clone(),
+            format!("pack {hash} 600\n{chunk}"),
+            format!("pack {hash} 4096\n{chunk}{chunk}"),
+            format!("pack {hash} 4096\ndata {id} 512 1000 1000 -\ndata {id} 1024 9 9 -\n"),
+            format!("pack {hash} 99999999999\n{chunk}"),
+            format!("pack {hash}\n{chunk}"),
+            format!("pack {} 4096\n", hash.to_uppercase()),
+            format!("pack {hash} 4096\n\n"),
+            format!("pack {hash} 4096\nfile {id}\n"),
+        ] {
+            assert!(matches!(read(&lines), Err(BackupError::Damaged { .. })), "{lines}");
+        }
+    }
+}

@@ -5,11 +5,14 @@
 //! (walking, restoring, the local folder) touch the file system.
 
 mod backend;
+mod bundle;
 mod catalog;
 mod chain;
+mod chunker;
 mod chunks;
 mod compress;
 mod config;
+mod create;
 mod document;
 mod entry;
 mod epoch;
@@ -18,12 +21,16 @@ mod files;
 mod id;
 mod index;
 mod located;
+mod opener;
 mod pack;
 mod progress;
+mod reading;
 mod repository;
 mod sink;
 mod snapshot;
 mod source;
+#[cfg(test)]
+mod testing;
 mod text;
 mod tree;
 
@@ -31,13 +38,14 @@ pub use backend::{Backend, Object};
 pub use chain::{Heads, Irregularity, heads, irregularities};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
 pub use config::{Config, Epoch, Role};
+pub use create::Remark;
 pub use document::Standing;
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, Folder, Item, RunLock, Selection, Stamp, State, Walk, WalkOptions,
-    Walked, parse_path_list,
+    Cache, CacheWriter, Cached, Folder, Item, Report, RunLock, Selection, Stamp, State, Walk,
+    WalkOptions, Walked, parse_path_list,
 };
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use progress::Progress;

@@ -30,6 +30,7 @@ const PADDED_MIN: u64 = 4096;
 const DOMAIN: &str = "talaria backup pack";
 
 /// A chunk in a pack, as a line of an index describes it.
+#[expect(clippy::struct_field_names, reason = "the format calls the length so")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) kind: Kind,
@@ -158,9 +159,9 @@ impl PackWriter {
         pieces.push_back(header("index", index.len() as u64).to_vec());
         pieces.push_back(index.into_bytes());
         let archive: usize = pieces.iter().map(|piece| padded_to_block(piece.len())).sum();
-        let bytes = padded((archive + 2 * BLOCK) as u64);
+        let length = padded((archive + 2 * BLOCK) as u64);
         let content =
-            PackContent { pieces, piece: Vec::new(), at: 0, zeros: 0, bytes, left: bytes };
+            PackContent { pieces, piece: Vec::new(), at: 0, zeros: 0, length, left: length };
         (content, self.chunks)
     }
 }
@@ -174,15 +175,15 @@ pub(crate) struct PackContent {
     at: usize,
     /// Octets of zero after it.
     zeros: usize,
-    bytes: u64,
+    length: u64,
     /// Octets that were not read yet.
     left: u64,
 }
 
 impl PackContent {
     /// The length of the content in octets.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    pub(crate) fn length(&self) -> u64 {
+        self.length
     }
 }
 
@@ -237,7 +238,7 @@ pub(crate) fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Res
         if member == "index" {
             break octets;
         }
-        members.push((member, offset, octets.len()));
+        members.push((member, offset, octets));
     };
     let end = content.len() - rest.len() + 2 * BLOCK;
     if rest.iter().any(|octet| *octet != 0) || content.len() as u64 != padded(end as u64) {
@@ -246,10 +247,16 @@ pub(crate) fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Res
     let repository = repository.to_string();
     let mut lines = Lines::open(name, index, DOMAIN, Some(&repository))?;
     let mut chunks = Vec::with_capacity(members.len());
-    for (member, offset, stored) in members {
-        let chunk = lines.any().and_then(Stored::parse).filter(|chunk| {
-            chunk.member() == member && chunk.offset == offset && chunk.stored as usize == stored
-        });
+    for (member, offset, octets) in members {
+        let is_length = |chunk: &Stored| {
+            chunk.stored as usize == octets.len()
+                && (!chunk.compressed
+                    || compress::content_bytes(octets) == Some(u64::from(chunk.plain)))
+        };
+        let chunk = lines
+            .any()
+            .and_then(Stored::parse)
+            .filter(|chunk| chunk.member() == member && chunk.offset == offset && is_length(chunk));
         chunks.push(chunk.ok_or_else(|| damaged("its index does not describe its members"))?);
     }
     lines.end()?;
@@ -315,4 +322,186 @@ pub(crate) fn pack_of_name(name: &str) -> Option<ObjectHash> {
     let hash: ObjectHash =
         (hash.starts_with(folder) && folder.len() == 2).then(|| hash.parse().ok())??;
     Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    use proptest::prelude::*;
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::compress::Zstd;
+    use crate::id::GroupSecret;
+
+    const REPOSITORY: RepositoryId = RepositoryId([2; 16]);
+
+    fn identifiers() -> Identifiers {
+        Identifiers::new(&GroupSecret(Zeroizing::new([1; 32])), REPOSITORY)
+    }
+
+    /// A pack with these plaintexts, compressed where it pays.
+    fn pack(plains: &[Vec<u8>]) -> (Vec<u8>, Vec<Stored>) {
+        let (ids, mut zstd, mut pack) = (identifiers(), Zstd::new(), PackWriter::default());
+        for (n, plain) in plains.iter().enumerate() {
+            let kind = [Kind::Data, Kind::List, Kind::Tree][n % 3];
+            let frame = zstd.compress(plain);
+            let compressed = frame.is_some();
+            let length = u32::try_from(plain.len()).unwrap();
+            let octets = frame.unwrap_or_else(|| plain.clone());
+            pack.push(kind, ids.of(kind, plain), length, compressed, octets);
+        }
+        let (mut content, chunks) = pack.finish(REPOSITORY);
+        let mut octets = Vec::new();
+        let length = content.length();
+        content.read_to_end(&mut octets).unwrap();
+        assert_eq!(octets.len() as u64, length);
+        (octets, chunks)
+    }
+
+    fn chunk(content: &[u8], chunk: &Stored) -> std::result::Result<Vec<u8>, &'static str> {
+        let at = |octet| usize::try_from(octet).unwrap();
+        let octets = content[at(chunk.range().start)..at(chunk.range().end)].to_vec();
+        chunk.plaintext(octets, &identifiers())
+    }
+
+    fn plains() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let noise = proptest::collection::vec(any::<u8>(), 0..1500);
+        let text = (0..20_000_usize).prop_map(|bytes| vec![b'x'; bytes]);
+        proptest::collection::vec(prop_oneof![noise, text], 0..12)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_pack_is_read_as_it_was_written(plains in plains(), step in 1..3000_usize) {
+            let (content, chunks) = pack(&plains);
+            prop_assert_eq!(&parse("p", &content, REPOSITORY).unwrap(), &chunks);
+            for (plain, stored) in plains.iter().zip(&chunks) {
+                prop_assert_eq!(&chunk(&content, stored).unwrap(), plain);
+            }
+            // The same in pieces.
+            let mut again = PackWriter::default();
+            for (stored, plain) in chunks.iter().zip(&plains) {
+                let at = |octet| usize::try_from(octet).unwrap();
+                let octets = content[at(stored.range().start)..at(stored.range().end)].to_vec();
+                again.push(stored.kind, stored.id, u32::try_from(plain.len()).unwrap(), stored.compressed, octets);
+            }
+            let (mut stream, _) = again.finish(REPOSITORY);
+            let (mut pieces, mut piece) = (Vec::new(), vec![0; step]);
+            loop {
+                let n = stream.read(&mut piece).unwrap();
+                if n == 0 {
+                    break;
+                }
+                pieces.extend_from_slice(&piece[..n]);
+            }
+            prop_assert_eq!(&pieces, &content);
+        }
+
+        #[test]
+        fn any_octets_are_a_pack_or_refused(content in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert!(parse("p", &content, REPOSITORY).is_err());
+        }
+    }
+
+    #[test]
+    fn one_flipped_bit_is_found_wherever_it_is() {
+        let plains = vec![b"some text".to_vec(), vec![b'y'; 700], Vec::new()];
+        let (content, chunks) = pack(&plains);
+        for at in 0..content.len() {
+            let mut changed = content.clone();
+            changed[at] ^= 1 << (at % 8);
+            let stored = chunks.iter().position(|chunk| chunk.range().contains(&(at as u64)));
+            match (parse("p", &changed, REPOSITORY), stored) {
+                (Ok(parsed), Some(damaged)) => {
+                    assert_eq!(parsed, chunks);
+                    for (n, stored) in chunks.iter().enumerate() {
+                        let read = chunk(&changed, stored);
+                        // A bit of a frame's header has no meaning.
+                        let is_good = read.as_ref() == Ok(&plains[n]);
+                        assert!(is_good || n == damaged && read.is_err(), "octet {at}");
+                    }
+                }
+                // The length of a frame is in its header.
+                (Err(BackupError::Damaged { .. }), Some(_)) => {}
+                (Err(BackupError::Damaged { .. } | BackupError::Newer { .. }), None) => {}
+                (other, _) => panic!("octet {at}: {other:?}"),
+            }
+        }
+        for length in 0..content.len() {
+            assert!(parse("p", &content[..length], REPOSITORY).is_err(), "{length}");
+        }
+        assert!(parse("p", &[&content[..], &[0; 512]].concat(), REPOSITORY).is_err());
+        assert!(parse("p", &content, RepositoryId([3; 16])).is_err());
+    }
+
+    #[test]
+    fn lengths_tell_little() {
+        assert_eq!(padded(1), 4096);
+        assert_eq!(padded(4096), 4096);
+        // The examples of the formula: 16 MiB + 1 has 24 bits, of which 5 are kept after the first.
+        assert_eq!(padded((16 << 20) + 1), (16 << 20) + (1 << 19));
+        for bytes in [5_000_u64, 70_000, 1_234_567, 17_000_000, 60_000_000] {
+            let length = padded(bytes);
+            assert!(length >= bytes && length < bytes + bytes / 8, "{bytes}");
+            assert_eq!(padded(length), length);
+        }
+        let lengths: std::collections::BTreeSet<_> =
+            ((8 << 20)..(16 << 20)).step_by(4096).map(padded).collect();
+        assert!(lengths.len() <= 33, "{}", lengths.len());
+    }
+
+    #[test]
+    fn impossible_chunks_are_refused() {
+        let id = Id([7; 32]);
+        let good = format!("data {id} 512 100 100 -");
+        assert!(Stored::parse(&good).is_some());
+        for line in [
+            format!("snapshot {id} 512 100 100 -"),
+            format!("data {id} 512 100 100 - "),
+            format!("data {id} 512 100 100"),
+            format!("data {id} 513 100 100 -"),
+            format!("data {id} 0 100 100 -"),
+            format!("data {id} 512 100 101 -"),
+            format!("data {id} 512 100 100 gz"),
+            format!("data {id} 512 0100 100 -"),
+            format!("data {id} 512 +100 100 -"),
+            format!("data {id} 512 9000000 9000000 -"),
+            format!("data {id} 512 100 9000000 zst"),
+            format!("data {id} 67108864 100 100 -"),
+            format!("data {id} 999999999999999999999 100 100 -"),
+            format!("data {} 512 100 100 -", &id.to_string()[1..]),
+            format!("Data {id} 512 100 100 -"),
+            String::new(),
+        ] {
+            assert_eq!(Stored::parse(&line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn tar_reads_a_pack() {
+        let plains = vec![crate::testing::noise(1, 1000), vec![b'z'; 100_000]];
+        let (content, chunks) = pack(&plains);
+        let tar = |arguments: &[&str]| {
+            let mut tar = Command::new("tar")
+                .args(arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut stdin = tar.stdin.take().unwrap();
+            stdin.write_all(&content).unwrap();
+            drop(stdin);
+            let output = tar.wait_with_output().unwrap();
+            assert!(output.status.success());
+            output.stdout
+        };
+        let names = format!("{}\n{}.zst\nindex\n", chunks[0].id, chunks[1].id);
+        assert_eq!(String::from_utf8(tar(&["t"])).unwrap(), names);
+        assert_eq!(tar(&["xO", &chunks[0].id.to_string()]), plains[0]);
+    }
 }

@@ -3,14 +3,18 @@
 mod attributes;
 mod cache;
 mod folder;
+mod input;
 mod select;
 mod state;
+mod tree;
 mod walk;
 
 pub use cache::{Cache, CacheWriter, Cached};
 pub use folder::Folder;
 pub use select::Selection;
 pub use state::{RunLock, State};
+pub use tree::Report;
+pub(crate) use tree::create_tree;
 pub use walk::{Item, Stamp, Walk, WalkOptions, Walked, parse_path_list};
 
 #[cfg(test)]

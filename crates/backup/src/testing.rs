@@ -1,0 +1,196 @@
+//! A repository in memory, for tests.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use talaria_message::{decryption_keys, read_cert};
+use zeroize::Zeroizing;
+
+use crate::backend::{Backend, Object};
+use crate::epoch::{EpochKey, Profile, Sealing, Use};
+use crate::error::{BackupError, Result};
+use crate::id::{GroupSecret, Identifiers, Kind, ObjectHash, RepositoryId};
+use crate::index::{self, IndexedPack};
+use crate::located::Present;
+use crate::opener::EpochReader;
+use crate::pack::{PackWriter, pack_name};
+use crate::progress::Progress;
+use crate::sink::{Sink, SinkOptions};
+use crate::source::Source;
+
+pub(crate) const REPOSITORY: RepositoryId = RepositoryId([2; 16]);
+pub(crate) const NOW: u32 = 1_795_000_000;
+
+/// Objects in memory.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) objects: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// After this many objects, each further one fails; 0 for never.
+    pub(crate) full_after: AtomicUsize,
+}
+
+impl Memory {
+    pub(crate) fn names(&self, folder: &str) -> Vec<String> {
+        let objects = self.objects.lock().unwrap();
+        objects.keys().filter(|name| name.starts_with(folder)).cloned().collect()
+    }
+
+    pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        change(self.objects.lock().unwrap().get_mut(name).unwrap());
+    }
+}
+
+impl Backend for Memory {
+    fn put(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
+        let mut objects = self.objects.lock().unwrap();
+        let full = self.full_after.load(Ordering::Relaxed);
+        if full > 0 && objects.len() >= full {
+            let source = std::io::ErrorKind::StorageFull.into();
+            return Err(BackupError::Storage { name: name.into(), source });
+        }
+        match objects.insert(name.into(), parts.concat()) {
+            None => Ok(()),
+            Some(before) => {
+                objects.insert(name.into(), before);
+                Err(BackupError::Exists { name: name.into() })
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn get(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
+        let object = self.get_range(name, 0, u64::MAX)?;
+        if object.len() as u64 > limit {
+            return Err(BackupError::damaged(name, "it is too large"));
+        }
+        Ok(object)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let objects = self.objects.lock().unwrap();
+        let object = objects.get(name).ok_or_else(|| BackupError::Missing { name: name.into() })?;
+        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX).min(object.len());
+        Ok(object[at(offset)..at(offset.saturating_add(length))].to_vec())
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<Object>> {
+        let objects = self.objects.lock().unwrap();
+        let all = objects.iter().filter(|(name, _)| name.starts_with(&format!("{folder}/")));
+        Ok(all
+            .map(|(name, object)| Object { name: name.clone(), bytes: object.len() as u64 })
+            .collect())
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.objects.lock().unwrap().remove(name);
+        Ok(())
+    }
+}
+
+/// A repository with one epoch. Indexes are in clear.
+pub(crate) struct Place {
+    pub(crate) backend: Arc<Memory>,
+    pub(crate) profile: Profile,
+    pub(crate) identifiers: Identifiers,
+    key: EpochKey,
+}
+
+impl Place {
+    pub(crate) fn new(profile: Profile) -> Self {
+        let group = GroupSecret(Zeroizing::new([1; 32]));
+        Self {
+            backend: Arc::default(),
+            profile,
+            identifiers: Identifiers::new(&group, REPOSITORY),
+            key: EpochKey::generate(REPOSITORY, 1, profile, Use::Data, NOW).unwrap(),
+        }
+    }
+
+    pub(crate) fn sealing(&self, profile: Profile) -> Sealing {
+        Sealing::new(profile, Some(&self.key.cert), NOW, NOW).unwrap()
+    }
+
+    pub(crate) fn sink(&self, present: Present, threads: usize) -> (Sink, Arc<Progress>) {
+        let progress = Arc::new(Progress::default());
+        let sink = Sink::new(SinkOptions {
+            backend: Arc::clone(&self.backend) as Arc<dyn Backend>,
+            repository: REPOSITORY,
+            identifiers: self.identifiers.clone(),
+            packs: self.sealing(self.profile),
+            seal_index: Box::new(|text| Ok(text.as_bytes().to_vec())),
+            present,
+            now: NOW,
+            threads,
+            progress: Arc::clone(&progress),
+        });
+        (sink, progress)
+    }
+
+    /// The packs of all indexes.
+    pub(crate) fn indexed(&self) -> Vec<IndexedPack> {
+        let names = self.backend.names("indexes/");
+        let read = |name: &String| {
+            index::parse(name, &self.backend.get(name, u64::MAX).unwrap(), REPOSITORY).unwrap()
+        };
+        names.iter().flat_map(read).collect()
+    }
+
+    pub(crate) fn present(&self) -> Present {
+        let mut present = Present::new();
+        self.indexed().iter().for_each(|pack| present.add(pack));
+        present
+    }
+
+    /// A reader that has no index.
+    pub(crate) fn empty_source(&self) -> Source {
+        let cert = read_cert(&self.key.secret).unwrap();
+        let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
+        let keys = decryption_keys(&cert, &ask);
+        let epoch = EpochReader { profile: self.profile, keys };
+        let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
+        Source::new(backend, REPOSITORY, self.identifiers.clone(), vec![epoch])
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        let mut source = self.empty_source();
+        self.indexed().iter().for_each(|pack| source.add(pack));
+        source
+    }
+
+    /// Writes a pack with these chunks under these names, whatever they are.
+    pub(crate) fn pack(&self, chunks: &[(Kind, crate::id::Id, u32, bool, Vec<u8>)]) -> IndexedPack {
+        let mut pack = PackWriter::default();
+        for (kind, id, plain, compressed, octets) in chunks {
+            pack.push(*kind, *id, *plain, *compressed, octets.clone());
+        }
+        let (mut content, chunks) = pack.finish(REPOSITORY);
+        let mut plain = Vec::new();
+        content.read_to_end(&mut plain).unwrap();
+        self.put_pack(self.profile, &plain, chunks)
+    }
+
+    /// Writes a pack with this content.
+    pub(crate) fn put_pack(
+        &self,
+        profile: Profile,
+        content: &[u8],
+        chunks: Vec<crate::pack::Stored>,
+    ) -> IndexedPack {
+        let object = self.sealing(profile).seal("a pack", content, None, NOW).unwrap();
+        let hash = ObjectHash::of(&object);
+        self.backend.put(&pack_name(&hash), &[&object]).unwrap();
+        IndexedPack { hash, bytes: object.len() as u64, chunks }
+    }
+}
+
+/// Octets that look random and do not compress.
+pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut out = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut out);
+    out
+}
