@@ -44,8 +44,9 @@ pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, Folder, Item, Report, RunLock, Selection, Stamp, State, Walk,
-    WalkOptions, Walked, parse_path_list,
+    Cache, CacheWriter, Cached, Event, Folder, Item, Overwrite, Report, RestoreOptions,
+    RestoreReport, RunLock, Selection, Stamp, State, Walk, WalkOptions, Walked, parse_path_list,
+    restore,
 };
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use progress::Progress;

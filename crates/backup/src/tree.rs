@@ -12,6 +12,7 @@ mod write;
 pub use content::{ContentWriter, Parts};
 pub(crate) use order::parents;
 pub use order::{is_beneath, path_order};
+pub(crate) use read::Finder;
 pub use read::{Entries, Tree};
 pub use write::TreeWriter;
 

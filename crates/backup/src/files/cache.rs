@@ -344,8 +344,8 @@ mod tests {
 
     fn items(top: &Path) -> Vec<Item> {
         let items = Walk::new(&[top.to_owned()], WalkOptions::default()).unwrap();
-        let items = items.filter_map(|walked| match walked {
-            Walked::Item(item) => Some(item),
+        let items = items.map(|walked| match walked {
+            Walked::Item(item) => item,
             other => panic!("{other:?}"),
         });
         let top = top.strip_prefix("/").unwrap().as_os_str().as_encoded_bytes().to_vec();
@@ -443,7 +443,8 @@ mod tests {
             fs::write(top.join("file"), format!("{round:04}")).unwrap();
             save(&cache, &top);
             fs::write(top.join("file"), format!("{round:04}").replace('0', "x")).unwrap();
-            assert_eq!(known(&cache, &top, |_| true).0, [""; 0], "round {round}");
+            let (all, _) = known(&cache, &top, |_| true);
+            assert!(!all.contains(&"file".to_owned()), "round {round}");
         }
         settle();
         save(&cache, &top);

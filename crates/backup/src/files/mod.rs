@@ -4,6 +4,7 @@ mod attributes;
 mod cache;
 mod folder;
 mod input;
+mod restore;
 mod select;
 mod state;
 mod tree;
@@ -11,6 +12,7 @@ mod walk;
 
 pub use cache::{Cache, CacheWriter, Cached};
 pub use folder::Folder;
+pub use restore::{Event, Overwrite, RestoreOptions, RestoreReport, restore};
 pub use select::Selection;
 pub use state::{RunLock, State};
 pub use tree::Report;

@@ -24,6 +24,11 @@ impl<'a> Tree<'a> {
         Self { chunks, root }
     }
 
+    /// Where the chunks of the tree and of its files are.
+    pub(crate) fn chunks(&self) -> &'a dyn ReadChunks {
+        self.chunks
+    }
+
     /// All entries in order.
     #[must_use]
     pub fn entries(&self) -> Entries<'a> {
@@ -42,6 +47,7 @@ impl<'a> Tree<'a> {
             order: Order::default(),
             from: path.to_vec(),
             gap: if path.is_empty() { Gap::None } else { Gap::Start },
+            refused: false,
         }
     }
 
@@ -165,18 +171,18 @@ impl Leaf {
 }
 
 /// Looks up single paths. It keeps the chunks of the last one, since the next is often near it.
-struct Finder<'a> {
+pub(crate) struct Finder<'a> {
     tree: Tree<'a>,
     /// One chunk of each level, the root last.
     kept: Vec<Option<(Id, Chunk)>>,
 }
 
 impl<'a> Finder<'a> {
-    fn new(tree: Tree<'a>) -> Self {
+    pub(crate) fn new(tree: Tree<'a>) -> Self {
         Self { tree, kept: Vec::new() }
     }
 
-    fn get(&mut self, path: &[u8]) -> Result<Option<Entry>> {
+    pub(crate) fn get(&mut self, path: &[u8]) -> Result<Option<Entry>> {
         let Root { level, id } = self.tree.root;
         self.kept.resize_with(usize::from(level) + 1, || None);
         let mut reference = Reference { level, id, first: None };
@@ -223,10 +229,17 @@ pub struct Entries<'a> {
     order: Order,
     from: Vec<u8>,
     gap: Gap,
+    refused: bool,
 }
 
 impl Entries<'_> {
+    /// Whether the last error was a broken rule of the format, so that nothing follows.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused
+    }
+
     fn end(&mut self) {
+        self.refused = true;
         self.next = None;
         self.branches.clear();
         self.leaf = None;

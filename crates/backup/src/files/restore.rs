@@ -1,0 +1,912 @@
+//! Restoring: the entries of a snapshot, written beneath a folder.
+//!
+//! Everything is reached from the descriptor of the target, one component after the other, and never through a symbolic link, so
+//! no tree can write outside of the target. The first pass makes folders and files. The second pass makes symbolic links, further
+//! hard links, FIFOs and devices, and sets the modes and times of folders.
+
+mod apply;
+mod beneath;
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, CString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, makedev, mknodat, openat, readlinkat,
+    renameat, statat, symlinkat, syncfs, unlinkat,
+};
+use rustix::io::Errno;
+
+use self::apply::{Object, apply};
+use self::beneath::{Folders, Left, Obstacle, State, find_parent, name_of};
+use super::select::{Selection, Verdict};
+use crate::chunks::ReadChunks;
+use crate::entry::{Entry, Meta, Node, Part, Time};
+use crate::error::{BackupError, Result};
+use crate::id::Kind;
+use crate::progress::Progress;
+use crate::text::{Place, escaped};
+use crate::tree::{Entries, Finder, Parts, Tree, is_beneath, parents};
+
+/// Small files of one folder that a thread takes at once.
+const BATCH_FILES: usize = 32;
+/// A file with more parts is written by several threads.
+const SMALL_PARTS_MAX: usize = 4;
+/// A shorter range is a part of a chunk that has several small files.
+const SHARED_BYTES_MAX: u64 = 128 << 10;
+/// Names that are tried for a temporary file.
+const TEMPORARY_TRIES: usize = 1000;
+/// More threads would need more open folders than a process may have.
+const THREADS_MAX: usize = 64;
+
+/// When to replace files that are there.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Overwrite {
+    /// Leave everything that is there, folders with their mode and time too.
+    #[default]
+    Never,
+    /// Replace files whose size, time, mode or, where owners are restored, owner differ.
+    IfChanged,
+    /// Replace all files.
+    Always,
+}
+
+/// How to restore.
+#[derive(Clone, Debug, Default)]
+pub struct RestoreOptions {
+    /// Which paths are wanted.
+    pub selection: Selection,
+    /// The folder of the snapshot that becomes the target, or the only file to restore. Empty for everything.
+    pub subfolder: Vec<u8>,
+    /// When to replace files that are there. A folder is never replaced by a file.
+    pub overwrite: Overwrite,
+    /// Restore owners and groups, which usually only root can.
+    pub owners: bool,
+    /// Restore devices, set-user-ID and set-group-ID bits, and the attributes `security.*` and `trusted.*`. Without this, they
+    /// are [withheld](Event::Withheld).
+    pub privileged: bool,
+    /// The number of threads that write files; 0 for one per core.
+    pub threads: usize,
+}
+
+/// Something that a person should know about a path.
+#[derive(Debug)]
+pub enum Event {
+    /// Something is in its place and was left there, as [`Overwrite`] says.
+    Kept,
+    /// A part of it needs [`RestoreOptions::privileged`] and was left out.
+    Withheld {
+        /// The part, in words.
+        what: String,
+    },
+    /// A part of it could not be restored. The rest was.
+    Incomplete {
+        /// The part, in words.
+        what: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// It could not be restored. Nothing wrong was left in its place.
+    Failed {
+        /// The reason.
+        source: BackupError,
+    },
+}
+
+/// Counts of a restore.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RestoreReport {
+    /// Files with their content.
+    pub files: u64,
+    /// Octets of these files.
+    pub bytes: u64,
+    /// Folders.
+    pub folders: u64,
+    /// Symbolic links, further hard links, FIFOs and devices.
+    pub others: u64,
+    /// Paths that were already as in the snapshot.
+    pub unchanged: u64,
+    /// Paths for which there was [`Event::Kept`].
+    pub kept: u64,
+    /// [`Event::Withheld`].
+    pub withheld: u64,
+    /// [`Event::Incomplete`].
+    pub incomplete: u64,
+    /// [`Event::Failed`], and parts of the tree that cannot be read.
+    pub failed: u64,
+}
+
+/// Restores a tree to the folder `target`, which is made if it is not there.
+///
+/// `tell` gets the path of each event in the snapshot; the path is empty for a part of the tree that cannot be read, since the
+/// paths in it are not known. It is called by several threads.
+///
+/// # Errors
+///
+/// [`Damaged`](BackupError::Damaged) if the tree breaks a rule of the format; [`Cancelled`](BackupError::Cancelled);
+/// [`Refused`](BackupError::Refused) if the snapshot does not have the subfolder; errors of the target folder itself.
+pub fn restore(
+    tree: &Tree<'_>,
+    target: &Path,
+    options: &RestoreOptions,
+    progress: &Progress,
+    tell: &(dyn Fn(&[u8], Event) + Sync),
+) -> Result<RestoreReport> {
+    let failed = |source: io::Error| BackupError::File {
+        path: escaped(target.as_os_str().as_encoded_bytes(), Place::Last),
+        source,
+    };
+    let subfolder = options.subfolder.as_slice();
+    let base = match tree.get(subfolder) {
+        _ if subfolder.is_empty() => subfolder,
+        Ok(Some(Entry { node: Node::Directory(_), .. })) => subfolder,
+        Ok(Some(_)) => parents(subfolder).last().unwrap_or_default(),
+        Ok(None) => {
+            let path = escaped(subfolder, Place::Last);
+            return Err(BackupError::Refused(format!("the snapshot has no path {path}")));
+        }
+        Err(error) => return Err(error),
+    };
+    fs::create_dir_all(target).map_err(failed)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(CWD, target, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+    let run = Run {
+        tree: *tree,
+        chunks: tree.chunks(),
+        target: Arc::new(folder),
+        base,
+        options,
+        progress,
+        tell,
+        counts: Counts::default(),
+        temporary: AtomicU64::new(0),
+    };
+    let existing = run.make_files()?;
+    run.make_others(&existing)?;
+    syncfs(&*run.target).map_err(|error| failed(error.into()))?;
+    Ok(run.counts.report())
+}
+
+#[derive(Default)]
+struct Counts {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    folders: AtomicU64,
+    others: AtomicU64,
+    unchanged: AtomicU64,
+    kept: AtomicU64,
+    withheld: AtomicU64,
+    incomplete: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counts {
+    fn report(&self) -> RestoreReport {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        RestoreReport {
+            files: get(&self.files),
+            bytes: get(&self.bytes),
+            folders: get(&self.folders),
+            others: get(&self.others),
+            unchanged: get(&self.unchanged),
+            kept: get(&self.kept),
+            withheld: get(&self.withheld),
+            incomplete: get(&self.incomplete),
+            failed: get(&self.failed),
+        }
+    }
+}
+
+struct Run<'a> {
+    tree: Tree<'a>,
+    chunks: &'a dyn ReadChunks,
+    target: Arc<OwnedFd>,
+    /// The folder of the snapshot that becomes the target.
+    base: &'a [u8],
+    options: &'a RestoreOptions,
+    progress: &'a Progress,
+    tell: &'a (dyn Fn(&[u8], Event) + Sync),
+    counts: Counts,
+    /// Numbers the temporary files.
+    temporary: AtomicU64,
+}
+
+/// A file that is to be written.
+struct FileJob {
+    path: Vec<u8>,
+    folder: Arc<OwnedFd>,
+    meta: Meta,
+    size: u64,
+    content: Vec<Part>,
+}
+
+/// A file that is being written.
+struct Open {
+    path: Vec<u8>,
+    folder: Arc<OwnedFd>,
+    meta: Meta,
+    size: u64,
+    file: File,
+    name: CString,
+    /// The name until the file is complete, if something else has the name.
+    temporary: Option<CString>,
+    /// The end of the last part that was written.
+    end: AtomicU64,
+    has_failed: AtomicBool,
+    error: Mutex<Option<BackupError>>,
+}
+
+enum Job {
+    Files(Vec<FileJob>),
+    Part { open: Arc<Open>, offset: u64, part: Part },
+}
+
+/// Whether something is in the place of an entry.
+enum Way {
+    Free,
+    Taken,
+}
+
+impl Run<'_> {
+    fn event(&self, path: &[u8], event: Event) {
+        let count = match event {
+            Event::Kept => &self.counts.kept,
+            Event::Withheld { .. } => &self.counts.withheld,
+            Event::Incomplete { .. } => &self.counts.incomplete,
+            Event::Failed { .. } => &self.counts.failed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        (self.tell)(path, event);
+    }
+
+    fn fail(&self, path: &[u8], source: io::Error) {
+        let source = BackupError::File { path: escaped(path, Place::Last), source };
+        self.event(path, Event::Failed { source });
+    }
+
+    /// The next entry that is wanted or a parent of such.
+    fn next(
+        &self,
+        entries: &mut Entries<'_>,
+        wanted: &mut Wanted,
+        pass: Pass,
+    ) -> Result<Option<(Entry, Verdict)>> {
+        loop {
+            self.progress.go_on()?;
+            let entry = match entries.next() {
+                None => return Ok(None),
+                Some(Ok(entry)) => entry,
+                Some(Err(error)) if entries.is_refused() => return Err(error),
+                Some(Err(source)) => {
+                    if pass == Pass::Files {
+                        self.event(&[], Event::Failed { source });
+                    }
+                    continue;
+                }
+            };
+            let subfolder = &self.options.subfolder;
+            if entry.path != *subfolder && !is_beneath(&entry.path, subfolder) {
+                return Ok(None);
+            }
+            // The subfolder itself is the target.
+            if entry.path == self.base {
+                continue;
+            }
+            let is_folder = matches!(entry.node, Node::Directory(_));
+            let verdict = wanted.judge(&self.options.selection, &entry.path, is_folder);
+            if verdict != Verdict::Unwanted {
+                return Ok(Some((entry, verdict)));
+            }
+        }
+    }
+
+    fn folders(&self) -> Folders {
+        let obstacle = match self.options.overwrite {
+            Overwrite::Never => Obstacle::Keep,
+            Overwrite::IfChanged | Overwrite::Always => Obstacle::Remove,
+        };
+        Folders::new(Arc::clone(&self.target), self.base, obstacle)
+    }
+
+    /// The first pass: folders and files. Gives the folders that were there and are to be left as they are.
+    fn make_files(&self) -> Result<HashSet<Vec<u8>>> {
+        let threads = match self.options.threads {
+            0 => thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            threads => threads,
+        };
+        let threads = threads.min(THREADS_MAX);
+        thread::scope(|scope| {
+            let (jobs, queue) = bounded::<Job>(2 * threads);
+            for _ in 0..threads {
+                let queue = queue.clone();
+                scope.spawn(move || self.work(&queue));
+            }
+            drop(queue);
+            self.hand_out(&jobs)
+        })
+    }
+
+    fn hand_out(&self, jobs: &Sender<Job>) -> Result<HashSet<Vec<u8>>> {
+        let mut existing = HashSet::new();
+        let keeps = self.options.overwrite == Overwrite::Never;
+        let mut note = |left: Option<Left>| {
+            left.is_some_and(|left| {
+                if keeps && left.state == (State::There { new: false }) {
+                    existing.insert(left.path);
+                }
+                true
+            })
+        };
+        let mut folders = self.folders();
+        let mut wanted = Wanted::default();
+        let mut entries = self.tree.entries_from(&self.options.subfolder);
+        let mut batch: Vec<FileJob> = Vec::new();
+        let send = |job| jobs.send(job).expect("the threads wait for jobs until there are no more");
+        while let Some((entry, verdict)) = self.next(&mut entries, &mut wanted, Pass::Files)? {
+            while folders.left_by(&entry.path) {
+                note(folders.leave());
+                if !batch.is_empty() {
+                    send(Job::Files(std::mem::take(&mut batch)));
+                }
+            }
+            match entry.node {
+                Node::Directory(meta) => {
+                    if !batch.is_empty() {
+                        send(Job::Files(std::mem::take(&mut batch)));
+                    }
+                    folders.enter(&entry.path, Some(meta));
+                    if verdict == Verdict::Wanted
+                        && let Err(source) = folders.innermost()
+                    {
+                        self.fail(&entry.path, source);
+                    }
+                }
+                Node::File { meta, size, content } => {
+                    let folder = match folders.parent_of(&entry.path) {
+                        Ok(folder) => folder,
+                        Err(source) => {
+                            self.fail(&entry.path, source);
+                            continue;
+                        }
+                    };
+                    let job = FileJob { path: entry.path, folder, meta, size, content };
+                    if is_small(&job.content) {
+                        batch.push(job);
+                        if batch.len() == BATCH_FILES {
+                            send(Job::Files(std::mem::take(&mut batch)));
+                        }
+                    } else {
+                        self.hand_out_parts(job, &send);
+                    }
+                }
+                // The second pass makes it. Its folder is made now, to know whether that was there before.
+                _ => {
+                    let _ = folders.parent_of(&entry.path);
+                }
+            }
+        }
+        if !batch.is_empty() {
+            send(Job::Files(batch));
+        }
+        while note(folders.leave()) {}
+        Ok(existing)
+    }
+
+    /// Hands out the parts of a long file.
+    fn hand_out_parts(&self, mut job: FileJob, send: &impl Fn(Job)) {
+        let content = std::mem::take(&mut job.content);
+        let Some(open) = self.open(job) else { return };
+        let open = Arc::new(open);
+        let mut offset = 0;
+        for part in Parts::new(self.chunks, content) {
+            let part = match part {
+                Ok(part) => part,
+                Err(error) => {
+                    open.fail(error);
+                    break;
+                }
+            };
+            if open.has_failed.load(Ordering::Relaxed) || self.progress.go_on().is_err() {
+                break;
+            }
+            let length = part.length();
+            send(Job::Part { open: Arc::clone(&open), offset, part });
+            offset += length;
+        }
+        if let Err(error) = self.progress.go_on() {
+            open.fail(error);
+        }
+        self.release(open);
+    }
+
+    fn work(&self, jobs: &Receiver<Job>) {
+        for job in jobs {
+            match job {
+                Job::Files(files) => files.into_iter().for_each(|file| self.write_file(file)),
+                Job::Part { open, offset, part } => {
+                    if !open.has_failed.load(Ordering::Relaxed)
+                        && let Err(error) = self.write_part(&open, offset, part)
+                    {
+                        open.fail(error);
+                    }
+                    self.release(open);
+                }
+            }
+        }
+    }
+
+    /// Writes a file in one go.
+    fn write_file(&self, mut job: FileJob) {
+        if self.progress.go_on().is_err() {
+            return;
+        }
+        let content = std::mem::take(&mut job.content);
+        let Some(open) = self.open(job) else { return };
+        let mut offset = 0;
+        for part in Parts::new(self.chunks, content) {
+            let written = part.and_then(|part| {
+                let length = part.length();
+                self.write_part(&open, offset, part)?;
+                offset += length;
+                Ok(())
+            });
+            if let Err(error) = written {
+                open.fail(error);
+                break;
+            }
+        }
+        self.complete(&open);
+    }
+
+    fn write_part(&self, open: &Open, offset: u64, part: Part) -> Result<()> {
+        let write = |octets: &[u8]| {
+            open.end.fetch_max(offset + octets.len() as u64, Ordering::Relaxed);
+            open.file.write_all_at(octets, offset).map_err(|source| BackupError::File {
+                path: escaped(&open.path, Place::Last),
+                source,
+            })
+        };
+        match part {
+            Part::Inline(content) => write(&content),
+            Part::Hole(_) => Ok(()),
+            Part::Data { id, offset, length } => {
+                let (shared, own);
+                let chunk: &[u8] = if length <= SHARED_BYTES_MAX {
+                    shared = self.chunks.read_shared(Kind::Data, &id)?;
+                    &shared
+                } else {
+                    own = self.chunks.read(Kind::Data, &id)?;
+                    &own
+                };
+                let range = usize::try_from(offset)
+                    .ok()
+                    .zip(usize::try_from(length).ok())
+                    .and_then(|(start, length)| chunk.get(start..start.checked_add(length)?));
+                let short = || {
+                    let name = format!("data {id}");
+                    BackupError::damaged(name, "it is shorter than a reference to it says")
+                };
+                write(range.ok_or_else(short)?)
+            }
+            Part::List { .. } => unreachable!("lists are resolved"),
+        }
+    }
+
+    /// Creates a file, under a temporary name if there is one already that is to be replaced.
+    fn open(&self, job: FileJob) -> Option<Open> {
+        let FileJob { path, folder, meta, size, .. } = job;
+        let name = name_of(&path);
+        let mut temporary = None;
+        let mut file = create(&folder, &name);
+        if matches!(file, Err(Errno::EXIST)) {
+            let is_same = |found: &Stat| {
+                let kind = FileType::from_raw_mode(found.st_mode);
+                kind == FileType::RegularFile
+                    && u64::try_from(found.st_size) == Ok(size)
+                    && self.has_meta(found, &meta)
+            };
+            match self.judge_existing(&path, &folder, &name, is_same) {
+                Some(Way::Taken) => {
+                    // An interrupted run can have left such a file.
+                    for _ in 0..TEMPORARY_TRIES {
+                        let own = self.temporary_name();
+                        file = create(&folder, &own);
+                        temporary = Some(own);
+                        if !matches!(file, Err(Errno::EXIST)) {
+                            break;
+                        }
+                    }
+                }
+                Some(Way::Free) => file = create(&folder, &name),
+                None => return None,
+            }
+        }
+        match file {
+            Ok(file) => Some(Open {
+                path,
+                folder,
+                meta,
+                size,
+                file: File::from(file),
+                name,
+                temporary,
+                end: AtomicU64::new(0),
+                has_failed: AtomicBool::new(false),
+                error: Mutex::new(None),
+            }),
+            Err(error) => {
+                self.fail(&path, error.into());
+                None
+            }
+        }
+    }
+
+    fn temporary_name(&self) -> CString {
+        let number = self.temporary.fetch_add(1, Ordering::Relaxed);
+        let name = format!(".talaria-restore-{}-{number}", std::process::id());
+        CString::new(name).expect("there is no NUL")
+    }
+
+    /// Whether an existing file has the mode, the time and, where they are restored, the owners of an entry.
+    fn has_meta(&self, found: &Stat, meta: &Meta) -> bool {
+        let time = (found.st_mtime, found.st_mtime_nsec);
+        let mode = if self.options.privileged { 0o7777 } else { 0o1777 };
+        time == (meta.mtime.seconds, u64::from(meta.mtime.nanoseconds))
+            && (found.st_mode ^ u32::from(meta.mode)) & mode == 0
+            && (!self.options.owners || (found.st_uid, found.st_gid) == (meta.uid, meta.gid))
+    }
+
+    /// Decides what happens to something in the place of an entry. `None`: it stays, and that was told.
+    fn judge_existing(
+        &self,
+        path: &[u8],
+        folder: &OwnedFd,
+        name: &CStr,
+        is_same: impl FnOnce(&Stat) -> bool,
+    ) -> Option<Way> {
+        let found = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => return Some(Way::Free),
+            Err(error) => {
+                self.fail(path, error.into());
+                return None;
+            }
+        };
+        if self.options.overwrite == Overwrite::Never {
+            self.event(path, Event::Kept);
+            return None;
+        }
+        if self.options.overwrite == Overwrite::IfChanged && is_same(&found) {
+            self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+            let why = "a folder is in its place; remove it first";
+            self.fail(path, io::Error::new(io::ErrorKind::IsADirectory, why));
+            return None;
+        }
+        Some(Way::Taken)
+    }
+
+    /// Completes a file if no other thread works on it.
+    fn release(&self, open: Arc<Open>) {
+        if let Some(open) = Arc::into_inner(open) {
+            self.complete(&open);
+        }
+    }
+
+    /// Gives a written file its length, metadata and name; removes it if it has failed.
+    fn complete(&self, open: &Open) {
+        let error = open.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let written = open.temporary.as_ref().unwrap_or(&open.name);
+        let finish = || -> io::Result<()> {
+            // A hole at the end is not written.
+            if open.end.load(Ordering::Relaxed) < open.size {
+                open.file.set_len(open.size)?;
+            }
+            let mut tell = |event| self.event(&open.path, event);
+            apply(&Object::open(&open.file), &open.meta, self.options, &mut tell);
+            if open.temporary.is_some() {
+                renameat(&open.folder, written, &open.folder, &open.name)?;
+            }
+            Ok(())
+        };
+        let result = match error {
+            Some(error) => Err(error),
+            None => finish().map_err(|source| BackupError::File {
+                path: escaped(&open.path, Place::Last),
+                source,
+            }),
+        };
+        match result {
+            Ok(()) => {
+                self.counts.files.fetch_add(1, Ordering::Relaxed);
+                self.counts.bytes.fetch_add(open.size, Ordering::Relaxed);
+                Progress::add(&self.progress.entries, 1);
+                Progress::add(&self.progress.bytes, open.size);
+            }
+            Err(source) => {
+                let _ = unlinkat(&open.folder, written, AtFlags::empty());
+                if !matches!(source, BackupError::Cancelled) {
+                    self.event(&open.path, Event::Failed { source });
+                }
+            }
+        }
+    }
+
+    /// The second pass: everything that is no file, and the metadata of folders.
+    fn make_others(&self, existing: &HashSet<Vec<u8>>) -> Result<()> {
+        let mut folders = self.folders();
+        let mut wanted = Wanted::default();
+        let mut links = Links { finder: Finder::new(self.tree), copies: HashMap::new() };
+        let mut entries = self.tree.entries_from(&self.options.subfolder);
+        while let Some((entry, verdict)) = self.next(&mut entries, &mut wanted, Pass::Others)? {
+            while folders.left_by(&entry.path) {
+                self.leave(&mut folders, existing);
+            }
+            match entry.node {
+                Node::Directory(meta) => {
+                    folders.enter(&entry.path, Some(meta));
+                    if verdict == Verdict::Wanted {
+                        // A failure was told in the first pass.
+                        let _ = folders.innermost();
+                    }
+                }
+                // So that the folders that the first pass made for it count as made.
+                Node::File { .. } => {
+                    let _ = folders.parent_of(&entry.path);
+                }
+                _ => match folders.parent_of(&entry.path) {
+                    Ok(folder) => self.make_other(&entry, &folder, &mut links)?,
+                    Err(source) => self.fail(&entry.path, source),
+                },
+            }
+        }
+        while self.leave(&mut folders, existing) {}
+        Ok(())
+    }
+
+    /// Leaves the innermost folder and gives it its metadata.
+    fn leave(&self, folders: &mut Folders, existing: &HashSet<Vec<u8>>) -> bool {
+        let Some(Left { path, state, meta, folder }) = folders.leave() else { return false };
+        if !matches!(state, State::There { .. }) || existing.contains(&path) {
+            return true;
+        }
+        match (folder, meta) {
+            (Ok(folder), Some(meta)) => {
+                let mut tell = |event| self.event(&path, event);
+                apply(&Object::open(&*folder), &meta, self.options, &mut tell);
+                self.counts.folders.fetch_add(1, Ordering::Relaxed);
+                Progress::add(&self.progress.entries, 1);
+            }
+            (Ok(_), None) => {}
+            (Err(source), _) => self.fail(&path, source),
+        }
+        true
+    }
+
+    /// Makes an entry that is neither a folder nor a file.
+    fn make_other(
+        &self,
+        entry: &Entry,
+        folder: &Arc<OwnedFd>,
+        links: &mut Links<'_>,
+    ) -> Result<()> {
+        let path = &entry.path;
+        if let Node::HardLink { first } = &entry.node {
+            return self.make_link(path, first, folder, links);
+        }
+        if matches!(entry.node, Node::Device { .. }) && !self.options.privileged {
+            self.event(path, Event::Withheld { what: "device".into() });
+            return Ok(());
+        }
+        let name = name_of(path);
+        let is_same = |found: &Stat| is_same_node(found, &entry.node, folder, &name);
+        match self.judge_existing(path, folder, &name, is_same) {
+            None => return Ok(()),
+            Some(Way::Free) => {}
+            Some(Way::Taken) => {
+                if let Err(error) = unlinkat(folder, &name, AtFlags::empty()) {
+                    self.fail(path, error.into());
+                    return Ok(());
+                }
+            }
+        }
+        let make = |kind, device| mknodat(folder, &name, kind, Mode::RUSR | Mode::WUSR, device);
+        let made = match &entry.node {
+            Node::Symlink { target, .. } => symlinkat(target.as_slice(), folder, &name),
+            Node::Fifo(_) => make(FileType::Fifo, 0),
+            Node::Device { block: true, major, minor, .. } => {
+                make(FileType::BlockDevice, makedev(*major, *minor))
+            }
+            Node::Device { major, minor, .. } => {
+                make(FileType::CharacterDevice, makedev(*major, *minor))
+            }
+            Node::File { .. } | Node::Directory(_) | Node::HardLink { .. } => return Ok(()),
+        };
+        let object = made.map_err(io::Error::from).and_then(|()| match &entry.node {
+            Node::Symlink { .. } => Ok(Object::Symlink(folder, &name)),
+            _ => Object::special(folder, &name),
+        });
+        match (object, entry.node.meta()) {
+            (Ok(object), Some(meta)) => {
+                apply(&object, meta, self.options, &mut |event| self.event(path, event));
+                self.counts.others.fetch_add(1, Ordering::Relaxed);
+                Progress::add(&self.progress.entries, 1);
+            }
+            (Err(source), _) => self.fail(path, source),
+            (Ok(_), None) => {}
+        }
+        Ok(())
+    }
+
+    /// Makes a further name of a file. If the first name is not restored, or is something else now, the file is restored here.
+    fn make_link(
+        &self,
+        path: &[u8],
+        first: &[u8],
+        folder: &Arc<OwnedFd>,
+        links: &mut Links<'_>,
+    ) -> Result<()> {
+        let node = match links.finder.get(first) {
+            Ok(Some(entry)) => entry.node,
+            Ok(None) => {
+                self.fail(path, io::Error::new(io::ErrorKind::NotFound, "its first link is lost"));
+                return Ok(());
+            }
+            Err(source) => {
+                self.event(path, Event::Failed { source });
+                return Ok(());
+            }
+        };
+        let name = name_of(path);
+        let is_restored =
+            is_beneath(first, self.base) && self.options.selection.wants(first, false);
+        let copy = links.copies.get(first);
+        for source in is_restored.then_some(first).into_iter().chain(copy.map(Vec::as_slice)) {
+            let below = &source[self.base.len()..];
+            let below = below.strip_prefix(b"/").unwrap_or(below);
+            let Ok(parent) = find_parent(&self.target, below) else { continue };
+            let source_name = name_of(source);
+            let Ok(found) = statat(&parent, &source_name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            if !is_same_node(&found, &node, &parent, &source_name) {
+                continue;
+            }
+            let is_same =
+                |other: &Stat| (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino);
+            if let Ok(other) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)
+                && is_same(&other)
+            {
+                self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            match self.judge_existing(path, folder, &name, is_same) {
+                None => return Ok(()),
+                Some(Way::Free) => {}
+                Some(Way::Taken) => {
+                    if let Err(error) = unlinkat(folder, &name, AtFlags::empty()) {
+                        self.fail(path, error.into());
+                        return Ok(());
+                    }
+                }
+            }
+            // Never through a symbolic link: without a flag, the call links the link itself.
+            if linkat(&parent, &source_name, folder, &name, AtFlags::empty()).is_ok() {
+                self.counts.others.fetch_add(1, Ordering::Relaxed);
+                Progress::add(&self.progress.entries, 1);
+                return Ok(());
+            }
+        }
+        links.copies.insert(first.to_vec(), path.to_vec());
+        match node {
+            Node::File { meta, size, content } => {
+                let folder = Arc::clone(folder);
+                self.write_file(FileJob { path: path.to_vec(), folder, meta, size, content });
+                Ok(())
+            }
+            // The reader has refused further hard links to directories and to further hard links.
+            Node::Directory(_) | Node::HardLink { .. } => Ok(()),
+            node => self.make_other(&Entry { path: path.to_vec(), node }, folder, links),
+        }
+    }
+}
+
+impl Open {
+    fn fail(&self, error: BackupError) {
+        self.has_failed.store(true, Ordering::Relaxed);
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+    }
+}
+
+/// What the second pass knows of further hard links.
+struct Links<'a> {
+    finder: Finder<'a>,
+    /// Where a file was restored whose first path was not.
+    copies: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Pass {
+    Files,
+    Others,
+}
+
+/// Follows the selection through the tree.
+#[derive(Default)]
+struct Wanted {
+    /// The last folder that is wanted with everything beneath it that is not excluded.
+    wanted: Option<Vec<u8>>,
+    /// The last folder that is not, with everything beneath it.
+    unwanted: Option<Vec<u8>>,
+}
+
+impl Wanted {
+    fn judge(&mut self, selection: &Selection, path: &[u8], is_folder: bool) -> Verdict {
+        let is_within = |folder: &Option<Vec<u8>>| {
+            folder.as_ref().is_some_and(|folder| is_beneath(path, folder))
+        };
+        if is_within(&self.unwanted) {
+            return Verdict::Unwanted;
+        }
+        let is_wanted = is_within(&self.wanted);
+        let verdict = selection.judge(path, is_folder, is_wanted);
+        match verdict {
+            Verdict::Wanted if is_folder && !is_wanted => self.wanted = Some(path.to_vec()),
+            Verdict::Unwanted if is_folder => self.unwanted = Some(path.to_vec()),
+            _ => {}
+        }
+        verdict
+    }
+}
+
+/// Whether one thread writes a content at once.
+fn is_small(content: &[Part]) -> bool {
+    content.len() <= SMALL_PARTS_MAX
+        && !content.iter().any(|part| matches!(part, Part::List { .. }))
+}
+
+/// Creates a file that is not there. Nothing is followed or opened.
+fn create(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
+}
+
+/// Whether something is the restored form of a node, as far as a glance shows: kind, size, time, target, device.
+fn is_same_node(found: &Stat, node: &Node, folder: &OwnedFd, name: &CStr) -> bool {
+    let kind = FileType::from_raw_mode(found.st_mode);
+    let nanoseconds = u32::try_from(found.st_mtime_nsec).unwrap_or(u32::MAX);
+    let time = Time { seconds: found.st_mtime, nanoseconds };
+    match node {
+        Node::File { meta, size, .. } => {
+            kind == FileType::RegularFile
+                && u64::try_from(found.st_size) == Ok(*size)
+                && time == meta.mtime
+        }
+        Node::Symlink { target, meta } => {
+            kind == FileType::Symlink
+                && time == meta.mtime
+                && readlinkat(folder, name, Vec::new())
+                    .is_ok_and(|link| link.as_bytes() == target.as_slice())
+        }
+        Node::Device { block, major, minor, .. } => {
+            let expected = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
+            kind == expected && found.st_rdev == makedev(*major, *minor)
+        }
+        Node::Fifo(_) => kind == FileType::Fifo,
+        Node::Directory(_) | Node::HardLink { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,639 @@
+use std::fs::{self, File};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rustix::fs::{XattrFlags, setxattr};
+
+use super::super::{Walk, WalkOptions, Walked};
+use super::*;
+use crate::chunks::WriteChunks as _;
+use crate::snapshot::Root;
+use crate::tree::tests::Memory;
+use crate::tree::{ContentWriter, TreeWriter, path_order};
+
+const PART: usize = 64 << 10;
+
+fn inside(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes()[1..].to_vec()
+}
+
+/// The entries beneath a folder, with paths from there, with attributes and without content.
+fn entries(top: &Path) -> Vec<Entry> {
+    let base = inside(top);
+    let mut found = Vec::new();
+    for walked in Walk::new(&[top.to_owned()], WalkOptions::default()).unwrap() {
+        let Walked::Item(mut item) = walked else { panic!("{walked:?}") };
+        item.read_attributes().unwrap();
+        if let Node::HardLink { first } = &mut item.entry.node {
+            first.drain(..=base.len());
+        }
+        if is_beneath(&item.entry.path, &base) {
+            item.entry.path.drain(..=base.len());
+            found.push(item.entry);
+        }
+    }
+    found
+}
+
+fn on_disk(top: &Path, path: &[u8]) -> PathBuf {
+    top.join(std::ffi::OsStr::from_bytes(path))
+}
+
+/// A snapshot of a folder: inline and data parts, and holes where there are blocks of zeros.
+fn snapshot(top: &Path) -> (Memory, Root) {
+    let mut chunks = Memory::new();
+    let mut tree = TreeWriter::new(chunks.identifiers.clone());
+    for mut entry in entries(top) {
+        if let Node::File { content, size, .. } = &mut entry.node {
+            let octets = fs::read(on_disk(top, &entry.path)).unwrap();
+            assert_eq!(octets.len() as u64, *size);
+            let mut writer = ContentWriter::new();
+            for octets in octets.chunks(PART) {
+                let length = octets.len() as u64;
+                let part = if octets.len() == PART && octets.iter().all(|octet| *octet == 0) {
+                    Part::Hole(length)
+                } else if octets.len() <= 512 {
+                    Part::Inline(octets.to_vec())
+                } else {
+                    // A chunk has more than the range.
+                    let chunk = [b"before", octets, b"after"].concat();
+                    let id = chunks.write(Kind::Data, &chunk).unwrap();
+                    Part::Data { id, offset: 6, length }
+                };
+                writer.push(part, &mut chunks).unwrap();
+            }
+            *content = writer.finish(&mut chunks).unwrap();
+        }
+        tree.push(&entry, &mut chunks).unwrap();
+    }
+    let root = tree.finish(&mut chunks).unwrap();
+    (chunks, root)
+}
+
+type Events = Vec<(String, String)>;
+
+/// Restores; gives what was told, sorted, as paths and texts.
+fn run(
+    chunks: &Memory,
+    root: Root,
+    target: &Path,
+    options: &RestoreOptions,
+) -> Result<(RestoreReport, Events)> {
+    let events = Mutex::new(Vec::new());
+    let tell = |path: &[u8], event: Event| {
+        let text = match event {
+            Event::Kept => "kept".to_owned(),
+            Event::Withheld { what } => format!("withheld: {what}"),
+            Event::Incomplete { what, source } => format!("incomplete: {what}: {source}"),
+            Event::Failed { source } => format!("failed: {source}"),
+        };
+        events.lock().unwrap().push((String::from_utf8_lossy(path).into_owned(), text));
+    };
+    let tree = Tree::new(chunks, root);
+    let report = restore(&tree, target, options, &Progress::default(), &tell)?;
+    let mut events = events.into_inner().unwrap();
+    events.sort();
+    let count = report.kept + report.withheld + report.incomplete + report.failed;
+    assert_eq!(count, events.len() as u64, "{events:?}");
+    Ok((report, events))
+}
+
+fn options() -> RestoreOptions {
+    RestoreOptions { owners: rustix::process::geteuid().is_root(), ..RestoreOptions::default() }
+}
+
+/// Compares two folders: path, kind, mode, owner, time in nanoseconds, attributes, links, content and, nearly, blocks.
+fn assert_same(expected: &Path, found: &Path) {
+    let (a, b) = (entries(expected), entries(found));
+    for (a, b) in a.iter().zip(&b) {
+        assert_eq!(a, b);
+        if let Node::File { .. } = a.node {
+            let (a, b) = (on_disk(expected, &a.path), on_disk(found, &b.path));
+            assert!(fs::read(&a).unwrap() == fs::read(&b).unwrap(), "{}", a.display());
+            let blocks = |path: &Path| fs::metadata(path).unwrap().blocks();
+            assert!(blocks(&b) <= blocks(&a) + 256, "{} is not sparse", b.display());
+        }
+    }
+    assert_eq!(a.len(), b.len());
+}
+
+fn write(path: &Path, content: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+fn random(length: usize, seed: u64) -> Vec<u8> {
+    let mut octets = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut octets);
+    octets
+}
+
+/// Sets the time of anything, in seconds and nanoseconds.
+fn set_time(path: &Path, seconds: i64, nanoseconds: i64) {
+    let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+    rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+/// A folder with everything that a snapshot can have without being root.
+fn everything(top: &Path) {
+    for (n, length) in (0..).zip([0, 1, 512, 513, 70_000, 1_000_000, 5_000_000]) {
+        write(&top.join(format!("sizes/{length}")), &random(length, n));
+        set_time(
+            &top.join(format!("sizes/{length}")),
+            1_500_000_000 - i64::try_from(n).unwrap(),
+            123_456_789,
+        );
+    }
+    let odd = on_disk(top, b"odd \xff\nname\\/ \xc3\xbc");
+    write(&odd, b"odd");
+    // A sparse file with holes at both ends and in the middle.
+    let mut sparse = File::create(top.join("sparse")).unwrap();
+    for at in [PART * 20, PART * 60] {
+        sparse.seek(SeekFrom::Start(at as u64)).unwrap();
+        sparse.write_all(&random(PART, 99)).unwrap();
+    }
+    sparse.set_len((PART * 100) as u64).unwrap();
+    File::create(top.join("hole")).unwrap().set_len((PART * 40) as u64).unwrap();
+    fs::create_dir_all(top.join("empty/folder")).unwrap();
+    for (name, target) in
+        [("dangling", "../no/where"), ("absolute", "/etc/passwd"), ("folder", "sizes")]
+    {
+        symlink(target, top.join(name)).unwrap();
+    }
+    set_time(&top.join("dangling"), -5, 999_999_999);
+    fs::create_dir(top.join("links")).unwrap();
+    fs::hard_link(top.join("sizes/513"), top.join("links/one")).unwrap();
+    fs::hard_link(top.join("sizes/513"), top.join("zlink")).unwrap();
+    fs::hard_link(top.join("dangling"), top.join("links/symlink")).unwrap();
+    mknodat(CWD, top.join("fifo"), FileType::Fifo, Mode::RUSR | Mode::WGRP, 0).unwrap();
+    setxattr(top.join("sizes/1"), "user.one", b"\0value\xff", XattrFlags::empty()).unwrap();
+    setxattr(top.join("empty"), "user.two", &[1; 2000], XattrFlags::empty()).unwrap();
+    for (name, mode) in [
+        ("sizes/1", 0o444),
+        ("sizes/512", 0o1604),
+        ("empty/folder", 0o1777),
+        ("links", 0o555),
+        ("sizes", 0o500),
+    ] {
+        fs::set_permissions(top.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for (n, name) in (0..).zip(["links", "sizes", "empty/folder", "empty"]) {
+        set_time(&top.join(name), 1_000_000_000 + n, 7);
+    }
+}
+
+/// An access control list: the owner rw, user 1 r, the group and the mask r, others nothing.
+fn access_list() -> Vec<u8> {
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in [
+        (1_u16, 6_u16, u32::MAX),
+        (2, 4, 1),
+        (4, 4, u32::MAX),
+        (0x10, 4, u32::MAX),
+        (0x20, 0, u32::MAX),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+#[test]
+fn everything_comes_back() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("made/target"));
+    everything(&source);
+    // Not every file system has access control lists.
+    let has_list = setxattr(
+        source.join("sizes/0"),
+        "system.posix_acl_access",
+        &access_list(),
+        XattrFlags::empty(),
+    );
+    let (chunks, root) = snapshot(&source);
+    let (report, events) = run(&chunks, root, &target, &options()).unwrap();
+    assert_eq!(events, []);
+    assert_eq!((report.files, report.folders, report.others), (10, 5, 7));
+    assert_same(&source, &target);
+    let inode = |name: &str| fs::symlink_metadata(target.join(name)).unwrap().ino();
+    assert_eq!(inode("sizes/513"), inode("links/one"));
+    assert_eq!(inode("sizes/513"), inode("zlink"));
+    assert_eq!(inode("dangling"), inode("links/symlink"));
+    let list = entries(&target).into_iter().find(|entry| entry.path == b"sizes/0").unwrap();
+    let has_restored =
+        list.node.meta().unwrap().attributes.iter().any(|(_, value)| *value == access_list());
+    assert_eq!(has_restored, has_list.is_ok());
+
+    // Again over the same folder: nothing is replaced.
+    let again = RestoreOptions { overwrite: Overwrite::IfChanged, ..options() };
+    let (report, events) = run(&chunks, root, &target, &again).unwrap();
+    assert_eq!((report.files, report.others, report.unchanged, events), (0, 0, 17, vec![]));
+    assert_same(&source, &target);
+    let always = RestoreOptions { overwrite: Overwrite::Always, threads: 1, ..options() };
+    let (report, events) = run(&chunks, root, &target, &always).unwrap();
+    assert_eq!((report.files, events), (10, vec![]));
+    assert_same(&source, &target);
+}
+
+#[test]
+fn the_policies_decide_about_files_that_are_there() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    for name in ["same", "changed", "folder/new", "link"] {
+        write(&source.join(name), b"snapshot");
+        set_time(&source.join(name), 1_000_000_000, 5);
+    }
+    fs::hard_link(source.join("changed"), source.join("zlink")).unwrap();
+    set_time(&source.join("folder"), 1_000_000_000, 5);
+    let (chunks, root) = snapshot(&source);
+    let prepare = || {
+        let _ = fs::remove_dir_all(&target);
+        write(&target.join("same"), b"snapshot");
+        set_time(&target.join("same"), 1_000_000_000, 5);
+        let mode = fs::metadata(source.join("same")).unwrap().permissions();
+        fs::set_permissions(target.join("same"), mode).unwrap();
+        write(&target.join("changed"), b"local");
+        symlink("/nowhere", target.join("link")).unwrap();
+        fs::create_dir(target.join("folder")).unwrap();
+        set_time(&target.join("folder"), 2_000_000_000, 0);
+        fs::metadata(target.join("same")).unwrap().ino()
+    };
+    let with = |overwrite| {
+        run(&chunks, root, &target, &RestoreOptions { overwrite, ..options() }).unwrap()
+    };
+
+    let inode = prepare();
+    let (report, events) = with(Overwrite::Never);
+    let kept = ["changed", "link", "same"].map(|name| (name.to_owned(), "kept".to_owned()));
+    assert_eq!(events, kept);
+    assert_eq!(fs::read(target.join("changed")).unwrap(), b"local");
+    assert_eq!(fs::read_link(target.join("link")).unwrap(), Path::new("/nowhere"));
+    assert_eq!(fs::read(target.join("folder/new")).unwrap(), b"snapshot");
+    assert_ne!(fs::metadata(target.join("folder")).unwrap().mtime(), 1_000_000_000);
+    // Its first name is another file here, so the further one is restored by itself.
+    assert_eq!(fs::read(target.join("zlink")).unwrap(), b"snapshot");
+    assert_eq!((report.files, report.others), (2, 0));
+    assert_eq!(fs::metadata(target.join("same")).unwrap().ino(), inode);
+
+    let inode = prepare();
+    let (report, events) = with(Overwrite::IfChanged);
+    assert_eq!((events, report.unchanged), (vec![], 1));
+    assert_eq!(fs::metadata(target.join("same")).unwrap().ino(), inode);
+    assert_same(&source, &target);
+
+    let inode = prepare();
+    let (report, events) = with(Overwrite::Always);
+    assert_eq!((events, report.unchanged), (vec![], 0));
+    assert_ne!(fs::metadata(target.join("same")).unwrap().ino(), inode);
+    assert_same(&source, &target);
+
+    // A folder is never removed for a file, with any policy.
+    prepare();
+    fs::remove_file(target.join("same")).unwrap();
+    write(&target.join("same/precious"), b"local");
+    let (_, events) = with(Overwrite::Always);
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(
+        events[0].0 == "same" && events[0].1.contains("a folder is in its place"),
+        "{events:?}"
+    );
+    assert_eq!(fs::read(target.join("same/precious")).unwrap(), b"local");
+}
+
+/// A path, its times and number of links and mode, and its content.
+type PathState = (PathBuf, [i64; 6], Vec<u8>);
+
+/// Everything about a folder outside of the target that a restore could change.
+fn state_of(folder: &Path) -> Vec<PathState> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let listed = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        for path in listed.chain([folder.clone()]) {
+            let stat = fs::symlink_metadata(&path).unwrap();
+            let content = if stat.is_file() { fs::read(&path).unwrap() } else { vec![] };
+            if stat.is_dir() && path != folder {
+                folders.push(path.clone());
+            }
+            let (links, mode) = (i64::try_from(stat.nlink()).unwrap(), i64::from(stat.mode()));
+            let times = [stat.mtime(), stat.mtime_nsec(), stat.ctime(), stat.ctime_nsec()];
+            let [m, mn, c, cn] = times;
+            found.push((path, [m, mn, c, cn, links, mode], content));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn links_in_the_target_lead_nowhere_outside() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, outside) = (place.join("source"), place.join("outside"));
+    for name in ["a/file", "a/deep/file", "b", "c", "d/file"] {
+        write(&source.join(name), b"from the snapshot");
+        set_time(&source.join(name), 1_000_000_000, 5);
+        write(&outside.join(name), b"outside of target");
+    }
+    symlink("x", source.join("s")).unwrap();
+    fs::hard_link(source.join("a/file"), source.join("zlink")).unwrap();
+    // The file outside looks as if it had been restored, so that only the path protects it.
+    write(&outside.join("file"), b"outside of target");
+    set_time(&outside.join("file"), 1_000_000_000, 5);
+    let (chunks, root) = snapshot(&source);
+    for overwrite in [Overwrite::Never, Overwrite::IfChanged, Overwrite::Always] {
+        let target = place.join(format!("{overwrite:?}"));
+        fs::create_dir(&target).unwrap();
+        symlink("../outside", target.join("a")).unwrap();
+        symlink("../outside/b", target.join("b")).unwrap();
+        fs::hard_link(outside.join("c"), target.join("c")).unwrap();
+        symlink(&outside, target.join("d")).unwrap();
+        symlink("../outside/c", target.join("s")).unwrap();
+        let before = state_of(&outside);
+        let linked = RestoreOptions { overwrite, ..options() };
+        let (_, events) = run(&chunks, root, &target, &linked).unwrap();
+        let after = state_of(&outside);
+        if overwrite == Overwrite::Never {
+            assert_eq!(before, after);
+            let failed = events.iter().filter(|(_, text)| text.starts_with("failed: "));
+            let failed: Vec<_> = failed.map(|(path, _)| path.as_str()).collect();
+            assert_eq!(failed, ["a", "a/deep", "a/deep/file", "a/file", "d", "d/file"]);
+            assert_eq!(fs::read_link(target.join("a")).unwrap(), Path::new("../outside"));
+        } else {
+            assert_eq!(events, []);
+            assert_same(&source, &target);
+            // Only the number of links of `c` and with it the time of its inode changed: its name in the target is gone.
+            for (before, after) in before.iter().zip(&after) {
+                assert_eq!(before.2, after.2);
+                if !before.0.ends_with("c") {
+                    assert_eq!(before, after);
+                }
+            }
+            // The first round has left its name.
+            assert_eq!(fs::metadata(outside.join("c")).unwrap().nlink(), 2);
+        }
+        let through = fs::symlink_metadata(target.join("zlink")).unwrap();
+        assert!(
+            through.is_file() && through.ino() != fs::metadata(outside.join("file")).unwrap().ino()
+        );
+    }
+}
+
+#[test]
+fn a_hostile_tree_gives_no_rights_and_leaves_the_target_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let outside = place.join("outside");
+    write(&outside.join("passwd"), b"root");
+    let before = state_of(&outside);
+    let mut chunks = Memory::new();
+    // Paths through a symbolic link and out of the target.
+    for text in [
+        "l 0777 0 0 1.000000000 - ../outside - a\nf 0644 0 0 1.000000000 1 =QQ== - a/passwd\n",
+        "f 0644 0 0 1.000000000 1 =QQ== - ../outside/passwd\n",
+        "d 0755 0 0 1.000000000 - - - a\nf 0644 0 0 1.000000000 1 =QQ== - a/../../outside/passwd\n",
+        "f 0644 0 0 1.000000000 1 =QQ== - /etc/passwd\n",
+        "h - - - - - ../outside/passwd - a\n",
+        "f 0644 0 0 1.000000000 1 =QQ== - a\nl 0777 0 0 1.000000000 - ../outside - a\n",
+    ] {
+        let root = chunks.leaf(text);
+        let refused = run(&chunks, root, &place.join("refused"), &options());
+        assert!(matches!(refused, Err(BackupError::Damaged { .. })), "{text}: {refused:?}");
+    }
+    let text = "c 0666 0 0 1.000000000 - 1:3 - device\n\
+        f 0755 4294967295 4294967295 1.000000000 1 =QQ== - owner\n\
+        f 6755 12345 0 1.000000000 1 =QQ== security.capability=AQAAAgAgAAAAAAAAAAAAAAAAAAA=;trusted.x=AA== setuid\n";
+    let root = chunks.leaf(text);
+    let target = place.join("target");
+    let plain = RestoreOptions { owners: true, ..RestoreOptions::default() };
+    let (report, events) = run(&chunks, root, &target, &plain).unwrap();
+    let expected = [
+        ("device", "withheld: device"),
+        ("owner", "incomplete: owner: it is not a valid number"),
+        ("setuid", "withheld: attribute security.capability"),
+        ("setuid", "withheld: attribute trusted.x"),
+        ("setuid", "withheld: mode 6755"),
+    ];
+    let events: Vec<_> = events.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(
+        events
+            .iter()
+            .filter(|event| is_root || !event.1.starts_with("incomplete: owner: Op"))
+            .copied()
+            .collect::<Vec<_>>(),
+        expected
+    );
+    assert_eq!((report.files, report.withheld), (2, 4));
+    assert!(!target.join("device").exists());
+    assert_eq!(fs::metadata(target.join("setuid")).unwrap().mode() & 0o7777, 0o755);
+    // With the flag, the bits are set if the owner is.
+    let all = RestoreOptions { privileged: true, overwrite: Overwrite::Always, ..plain };
+    let (_, events) = run(&chunks, root, &target, &all).unwrap();
+    let is_withheld =
+        events.iter().any(|(path, text)| path == "setuid" && text == "withheld: mode 6755");
+    let stat = fs::metadata(target.join("setuid")).unwrap();
+    assert_eq!(stat.mode() & 0o7777, if is_withheld { 0o755 } else { 0o6755 });
+    assert_eq!(is_withheld, stat.uid() != 12345);
+    assert_eq!(state_of(&outside), before);
+}
+
+#[test]
+fn damage_costs_only_the_files_that_have_it() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    for (n, name) in ["good", "bad", "large", "short", "other/good"].into_iter().enumerate() {
+        let length = if name == "large" { 30 * PART } else { 1000 };
+        write(&source.join(name), &random(length, n as u64));
+    }
+    let (mut chunks, _) = snapshot(&source);
+    let mut tree = TreeWriter::new(chunks.identifiers.clone());
+    let mut all = entries(&source);
+    all.sort_by(|a, b| path_order(&a.path, &b.path));
+    for mut entry in all {
+        let octets = fs::read(on_disk(&source, &entry.path)).unwrap_or_default();
+        if let Node::File { content, size, .. } = &mut entry.node {
+            for (at, octets) in octets.chunks(PART).enumerate() {
+                let length = octets.len() as u64;
+                let id = chunks.write(Kind::Data, octets).unwrap();
+                let is_lost = entry.path == b"bad" || entry.path == b"large" && at == 20;
+                if is_lost {
+                    chunks.chunks.remove(&(Kind::Data, id));
+                }
+                let extra = u64::from(entry.path == b"short");
+                *size += extra;
+                content.push(Part::Data { id, offset: 0, length: length + extra });
+            }
+        }
+        tree.push(&entry, &mut chunks).unwrap();
+    }
+    let root = tree.finish(&mut chunks).unwrap();
+    // An older version that is to be replaced stays if the new one is damaged.
+    write(&target.join("bad"), b"older");
+    let always = RestoreOptions { overwrite: Overwrite::Always, ..options() };
+    let (report, events) = run(&chunks, root, &target, &always).unwrap();
+    let paths: Vec<_> = events.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(paths, ["bad", "large", "short"]);
+    assert!(events[0].1.contains("missing in the repository"), "{events:?}");
+    assert!(events[2].1.contains("shorter than a reference"), "{events:?}");
+    assert_eq!((report.files, report.failed), (2, 3));
+    assert_eq!(fs::read(target.join("bad")).unwrap(), b"older");
+    let mut names: Vec<_> =
+        fs::read_dir(&target).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["bad", "good", "other"]);
+}
+
+#[test]
+fn a_lost_part_of_the_tree_costs_only_its_entries() {
+    const FILES: u64 = 300;
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    for folder in 0..4 {
+        for file in 0..FILES {
+            write(&source.join(format!("{folder}/{file:03}{}", "x".repeat(200))), b"x");
+        }
+    }
+    let (mut chunks, root) = snapshot(&source);
+    let is_leaf = |text: &[u8]| text.starts_with(b"f ") || text.starts_with(b"d ");
+    let leaves: Vec<_> = chunks
+        .chunks
+        .iter()
+        .filter(|(_, text)| is_leaf(text))
+        .map(|(key, text)| (*key, text.clone()))
+        .collect();
+    assert!(root.level == 1 && leaves.len() > 2);
+    // The chunk with the folder 2 is lost; some of the files in it are elsewhere.
+    let (lost, text) =
+        leaves.iter().find(|(_, text)| String::from_utf8_lossy(text).contains(" 2\n")).unwrap();
+    chunks.chunks.remove(lost);
+    let lost_files =
+        text.split(|octet| *octet == b'\n').filter(|line| line.starts_with(b"f ")).count();
+    let (report, events) = run(&chunks, root, &target, &options()).unwrap();
+    assert_eq!(events.len(), 1);
+    assert!(events[0].0.is_empty() && events[0].1.contains("missing"), "{events:?}");
+    assert_eq!(report.files, 4 * FILES - lost_files as u64);
+    assert!(target.join("2").is_dir());
+}
+
+#[test]
+fn subfolders_and_selections_restore_what_they_name() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let source = place.join("source");
+    for name in
+        ["home/alice/a.txt", "home/alice/b.o", "home/alice/deep/c.txt", "home/bob/d.txt", "e.txt"]
+    {
+        write(&source.join(name), name.as_bytes());
+    }
+    fs::hard_link(source.join("e.txt"), source.join("home/alice/link")).unwrap();
+    fs::hard_link(source.join("e.txt"), source.join("home/alice/link2")).unwrap();
+    for name in ["home/alice/deep", "home/alice", "home/bob", "home"] {
+        set_time(&source.join(name), 1_000_000_000, 1);
+    }
+    let (chunks, root) = snapshot(&source);
+    let mut count = 0;
+    let mut restored = |subfolder: &str, include: &[&str], exclude: &[&str]| {
+        count += 1;
+        let target = place.join(format!("target{count}"));
+        let owned = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
+        let selection = Selection::new(&owned(include), &owned(exclude)).unwrap();
+        let some = RestoreOptions { selection, subfolder: subfolder.into(), ..options() };
+        let (_, events) = run(&chunks, root, &target, &some).unwrap();
+        assert_eq!(events, []);
+        let paths =
+            entries(&target).into_iter().map(|entry| String::from_utf8(entry.path).unwrap());
+        (paths.collect::<Vec<_>>(), target)
+    };
+    let (paths, target) = restored("home/alice", &[], &[]);
+    assert_eq!(paths, ["a.txt", "b.o", "deep", "deep/c.txt", "link", "link2"]);
+    assert_eq!(fs::metadata(target.join("deep")).unwrap().mtime(), 1_000_000_000);
+    // The first name is outside of the subfolder: the further ones are a file of their own.
+    assert_eq!(fs::read(target.join("link")).unwrap(), b"e.txt");
+    let inode = |name: &str| fs::metadata(target.join(name)).unwrap().ino();
+    assert_eq!(inode("link"), inode("link2"));
+    assert_eq!(restored("home/bob/d.txt", &[], &[]).0, ["d.txt"]);
+    assert_eq!(restored("home/alice/link2", &[], &[]).0, ["link2"]);
+    let (paths, target) = restored("", &["*.txt"], &["bob", "/e.txt"]);
+    assert_eq!(
+        paths,
+        ["home", "home/alice", "home/alice/a.txt", "home/alice/deep", "home/alice/deep/c.txt"]
+    );
+    assert_eq!(fs::metadata(target.join("home")).unwrap().mtime(), 1_000_000_000);
+    assert_eq!(
+        restored("home", &["/home/alice"], &["deep", "link*"]).0,
+        ["alice", "alice/a.txt", "alice/b.o"]
+    );
+    assert_eq!(
+        restored("", &[], &["/e.txt", "home/bob", "deep/"]).0,
+        [
+            "home",
+            "home/alice",
+            "home/alice/a.txt",
+            "home/alice/b.o",
+            "home/alice/link",
+            "home/alice/link2"
+        ]
+    );
+    let none = RestoreOptions { subfolder: b"home/carol".to_vec(), ..options() };
+    let refused = run(&chunks, root, &place.join("none"), &none);
+    assert!(matches!(refused, Err(BackupError::Refused(_))), "{refused:?}");
+}
+
+#[test]
+fn a_cancelled_restore_ends_without_partial_files() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    write(&source.join("large"), &random(100 * PART, 1));
+    for n in 0..50 {
+        write(&source.join(format!("small{n}")), &random(600, n));
+    }
+    let (chunks, root) = snapshot(&source);
+    let progress = Progress::default();
+    progress.cancel();
+    let result = restore(&Tree::new(&chunks, root), &target, &options(), &progress, &|_, _| {});
+    assert!(matches!(result, Err(BackupError::Cancelled)));
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+}
+
+#[test]
+fn a_tree_deeper_than_paths_and_descriptors_allow_comes_back() {
+    const LEVELS: usize = 1100;
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let mut chunks = Memory::new();
+    let mut tree = TreeWriter::new(chunks.identifiers.clone());
+    let mut path = Vec::new();
+    for level in 0..LEVELS {
+        if level > 0 {
+            path.push(b'/');
+        }
+        path.extend_from_slice(b"folder");
+        let meta =
+            Meta { mode: 0o755, mtime: Time { seconds: 5, nanoseconds: 7 }, ..Meta::default() };
+        tree.push(&Entry { path: path.clone(), node: Node::Directory(meta) }, &mut chunks).unwrap();
+    }
+    for level in (1..=LEVELS).rev().step_by(300) {
+        let path = [&path[..level * 7 - 1], b"/last".as_slice()].concat();
+        let meta = Meta { mode: 0o644, ..Meta::default() };
+        let node = Node::File { meta, size: 1, content: vec![Part::Inline(vec![1])] };
+        tree.push(&Entry { path, node }, &mut chunks).unwrap();
+    }
+    let root = tree.finish(&mut chunks).unwrap();
+    let plain = RestoreOptions::default();
+    let (report, events) = run(&chunks, root, &place.join("target"), &plain).unwrap();
+    let found = entries(&place.join("target"));
+    assert!(found.iter().filter_map(|entry| entry.node.meta()).all(|meta| meta.mtime.seconds <= 5));
+    assert_eq!(found.len(), LEVELS + 4);
+    assert_eq!((report.folders, report.files, events), (LEVELS as u64, 4, vec![]));
+}
