@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use talaria_message::openpgp::Fingerprint;
 
+use crate::chunks::ReadChunks;
 use crate::config::Role;
 use crate::document::{self, Standing, verifier};
 use crate::epoch::Profile;
 use crate::error::{BackupError, Result};
-use crate::id::ObjectHash;
+use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, INDEX_BYTES_MAX, IndexedPack};
 use crate::located::Present;
 use crate::pack::pack_of_name;
-use crate::repository::{Keys, Repository};
+use crate::repository::{Keys, Listed, Repository};
 use crate::source::{EpochReader, Source};
 
 impl Repository {
@@ -126,5 +127,76 @@ impl Repository {
             }
         })?;
         Ok((present, unreadable))
+    }
+}
+
+/// Reads the chunks of a repository, and with them its trees.
+pub struct Reader(pub(crate) Source);
+
+impl ReadChunks for Reader {
+    fn read(&self, kind: Kind, id: &Id) -> Result<Vec<u8>> {
+        self.0.read(kind, id)
+    }
+
+    fn read_shared(&self, kind: Kind, id: &Id) -> Result<Arc<Vec<u8>>> {
+        self.0.read_shared(kind, id)
+    }
+}
+
+impl Repository {
+    /// A reader of everything in the repository, and the indexes that cannot be read: what only they name cannot be
+    /// found.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage; [`BackupError::Refused`] if `keys` read no data.
+    pub fn reader(&self, keys: &Keys, now: u32) -> Result<(Reader, Vec<BackupError>)> {
+        let (source, unreadable) = self.source(keys, now)?;
+        Ok((Reader(source), unreadable))
+    }
+}
+
+/// The snapshot that a user means: `latest`, `latest~1` for the one before, or the start of an identifier, of at least 4 digits.
+///
+/// `latest` never means a snapshot that does not count.
+///
+/// # Errors
+///
+/// [`BackupError::Refused`] if there is none, or if there are several.
+pub fn select<'a>(snapshots: &'a [Listed], name: &str) -> Result<&'a Listed> {
+    let refused = |why: String| BackupError::Refused(why);
+    if let Some(before) = name.strip_prefix("latest") {
+        let before = match before.strip_prefix('~') {
+            None if before.is_empty() => Some(0),
+            None => None,
+            Some(before) => before.parse::<usize>().ok(),
+        };
+        let before = before
+            .ok_or_else(|| refused(format!("\"{name}\" is not \"latest\" or \"latest~1\"")))?;
+        let counts = |listed: &&Listed| !matches!(listed.standing, Standing::Foreign(_));
+        let mut newest: Vec<&Listed> = snapshots.iter().filter(counts).collect();
+        newest.sort_by_key(|listed| (listed.snapshot.time, listed.snapshot.number));
+        let place = newest.len().checked_sub(before + 1);
+        return place.map(|place| newest[place]).ok_or_else(|| {
+            refused(match newest.len() {
+                0 => "the repository has no snapshot that counts".into(),
+                1 => format!("there is no snapshot {name}: the repository has one"),
+                count => format!("there is no snapshot {name}: the repository has {count}"),
+            })
+        });
+    }
+    let is_start =
+        (4..=64).contains(&name.len()) && name.bytes().all(|octet| octet.is_ascii_hexdigit());
+    if !is_start {
+        return Err(refused(format!(
+            "\"{name}\" names no snapshot: use \"latest\", or at least 4 digits of an identifier"
+        )));
+    }
+    let name = name.to_lowercase();
+    let mut found = snapshots.iter().filter(|listed| listed.id.to_string().starts_with(&name));
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err(refused(format!("there is no snapshot {name}"))),
+        _ => Err(refused(format!("there are several snapshots {name}…: use more digits"))),
     }
 }

@@ -26,7 +26,7 @@ const UNBUNDLED_MAX: usize = 4096;
 
 /// Something about a path that is in the tree all the same.
 #[derive(Debug)]
-pub enum Remark {
+pub(crate) enum Remark {
     /// The file changed while it was read. Its content can be a mixture.
     Changed,
     /// The extended attributes could not be read, and are missing.

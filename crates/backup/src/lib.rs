@@ -8,6 +8,7 @@ mod backend;
 mod bundle;
 mod catalog;
 mod chain;
+mod check;
 mod chunker;
 mod chunks;
 mod compress;
@@ -35,18 +36,19 @@ mod text;
 mod tree;
 
 pub use backend::{Backend, Object};
+pub use catalog::{Reader, select};
 pub use chain::{Heads, Irregularity, heads, irregularities};
+pub use check::{Checked, Problem, ReadData};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
 pub use config::{Config, Epoch, Role};
-pub use create::Remark;
 pub use document::Standing;
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, Event, Folder, Item, Overwrite, Report, RestoreOptions,
-    RestoreReport, RunLock, Selection, Stamp, State, Walk, WalkOptions, Walked, parse_path_list,
-    restore,
+    Cache, CacheWriter, Cached, CreateOptions, Event, Folder, Item, Overwrite, RestoreOptions,
+    RestoreReport, Run, RunLock, Selection, Stamp, State, Walk, WalkOptions, Walked,
+    parse_path_list, restore,
 };
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use progress::Progress;

@@ -43,6 +43,7 @@ impl<T: Copy> Buckets<T> {
         bucket.insert(at, row);
     }
 
+    #[cfg(test)]
     fn len(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
     }
@@ -82,6 +83,7 @@ impl Present {
     }
 
     /// The number of chunks.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -157,6 +159,7 @@ impl Located {
     }
 
     /// The number of copies of chunks.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }

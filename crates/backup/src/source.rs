@@ -81,6 +81,7 @@ impl Source {
     }
 
     /// The number of chunks, with all their copies.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.located.len()
     }

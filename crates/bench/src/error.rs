@@ -25,7 +25,7 @@ pub enum BenchError {
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// The end of its output.
+        /// The last of what it said.
         stderr: String,
     },
     /// A program that is measured did not end and was stopped.
@@ -97,7 +97,7 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// Adds the operation and the file.
+    /// Says what was done to which file.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl Fn(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path: path.clone(), source }

@@ -35,7 +35,7 @@ pub struct KeydbOptions {
     pub scratch: PathBuf,
     /// Runs of listings and lookups, of which the median is taken. Imports are run once.
     pub runs: usize,
-    /// The folder for `keydb.csv` and `keydb.svg`, if any.
+    /// Where `keydb.csv` and `keydb.svg` go, if anywhere.
     pub results: Option<PathBuf>,
 }
 

@@ -59,7 +59,7 @@ pub struct Picture {
     pub subtitle: Vec<String>,
     /// The panels, in reading order.
     pub panels: Vec<Panel>,
-    /// The number of panels side by side.
+    /// How many panels stand side by side.
     pub columns: usize,
     /// A line at the bottom: the source.
     pub foot: String,
@@ -130,25 +130,16 @@ impl Picture {
     /// The picture as an SVG document.
     #[must_use]
     pub fn svg(&self) -> String {
-        self.svg_of_width(WIDTH)
-    }
-
-    /// The picture as an SVG document of this width. Without a title it begins with its panels.
-    #[must_use]
-    pub fn svg_of_width(&self, width_px: f64) -> String {
         let mut body = String::new();
-        let mut y = 0.0;
-        if !self.title.is_empty() {
-            y = MARGIN + 20.0;
-            text(&mut body, Text::new(MARGIN, y, 21.0).bold(), &self.title);
-        }
+        let mut y = MARGIN + 20.0;
+        text(&mut body, Text::new(MARGIN, y, 21.0).bold(), &self.title);
         for line in &self.subtitle {
             y += 22.0;
             text(&mut body, Text::new(MARGIN, y, 13.5).soft(), line);
         }
         y += 26.0;
         let columns = self.columns.max(1);
-        let full = width_px - 2.0 * MARGIN;
+        let full = WIDTH - 2.0 * MARGIN;
         let narrow = (full - GAP * (columns - 1) as f64) / columns as f64;
         let mut rest = self.panels.as_slice();
         while let Some(first) = rest.first() {
@@ -174,11 +165,11 @@ impl Picture {
         }
         let title = escaped(&self.title);
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width_px:.0} {y:.0}\" \
-             width=\"{width_px:.0}\" height=\"{y:.0}\" role=\"img\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {y:.0}\" \
+             width=\"{WIDTH:.0}\" height=\"{y:.0}\" role=\"img\" \
              font-family=\"system-ui, -apple-system, 'Segoe UI', 'Noto Sans', Arial, sans-serif\">\n\
              <title>{title}</title>\n<style>{STYLE}</style>\n\
-             <rect class=\"p-ground\" width=\"{width_px:.0}\" height=\"{y:.0}\" rx=\"8\"/>\n\
+             <rect class=\"p-ground\" width=\"{WIDTH:.0}\" height=\"{y:.0}\" rx=\"8\"/>\n\
              {body}</svg>\n"
         )
     }
@@ -239,7 +230,7 @@ fn legend(out: &mut String, x: f64, y: f64, names: &[&str]) -> f64 {
     26.0
 }
 
-/// The position and style of a text.
+/// Where and how a text stands.
 #[derive(Clone, Copy)]
 struct Text {
     x: f64,
@@ -301,8 +292,7 @@ fn text_width(text: &str, size: f64) -> f64 {
 }
 
 /// Text as it stands in XML and HTML.
-#[must_use]
-pub fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

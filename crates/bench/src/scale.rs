@@ -31,7 +31,7 @@ pub struct ScaleOptions {
     pub scratch: PathBuf,
     /// Runs of each lookup, of which the median is taken.
     pub runs: usize,
-    /// The folder for `scale.csv` and its plots, if any.
+    /// Where `scale.csv` and its plots go, if anywhere.
     pub results: Option<PathBuf>,
 }
 

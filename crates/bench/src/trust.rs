@@ -38,7 +38,7 @@ pub struct TrustOptions {
     pub scratch: PathBuf,
     /// Runs of which the median is taken.
     pub runs: usize,
-    /// The folder for tables and plots, if any.
+    /// Where the tables and plots go, if anywhere.
     pub results: Option<PathBuf>,
 }
 

@@ -80,10 +80,11 @@ pub(crate) const EXIT_STATUSES: [(u8, &str); 7] = [
 ];
 
 /// Groups of commands in the help of `talaria`, in the order in which new users meet them.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Messages", &["encrypt", "decrypt", "sign", "verify", "inspect", "pack", "unpack"]),
     ("Certificates", &["import", "export", "list", "show", "delete", "stats"]),
     ("Keys and trust", &["key", "certify", "trust", "tofu"]),
+    ("Backup", &["backup"]),
     ("Store", &["build", "check", "compact", "index", "tune", "changes"]),
     ("Keyserver", &["serve", "peer", "admin", "dump"]),
     ("Other", &["completions", "man", "bench", "help"]),

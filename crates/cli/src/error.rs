@@ -10,6 +10,7 @@ use talaria::gnupg::GnupgError;
 use talaria::message::{MessageError, MessageKind};
 use talaria::status;
 use talaria::store::StoreError;
+use talaria_backup::BackupError;
 
 use crate::terminal::Paint;
 
@@ -18,6 +19,9 @@ use crate::terminal::Paint;
 pub(crate) enum CliError {
     #[error(transparent)]
     Operation(#[from] talaria::Error),
+    /// A backup repository is not usable, or files could not be backed up or restored.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// Writing to standard output or standard error failed.
     #[error("cannot write the output")]
     Output(#[from] io::Error),
@@ -236,6 +240,15 @@ impl CliError {
             Self::Exists { .. } => 5,
             Self::Ambiguous { .. } | Self::WhichSigner { .. } | Self::Missing(_) => 1,
             Self::NoSigner | Self::NoCertifier => 1,
+            Self::Backup(error) => match error {
+                BackupError::Missing { .. }
+                | BackupError::Damaged { .. }
+                | BackupError::Newer { .. } => 4,
+                BackupError::Exists { .. } | BackupError::Refused(_) => 1,
+                BackupError::Cancelled => 130,
+                BackupError::Message { source, .. } => status_of_message(source),
+                _ => 5,
+            },
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
                 E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
@@ -245,7 +258,6 @@ impl CliError {
                 | E::Token { .. }
                 | E::Bookmark => 2,
                 E::Unrecognised { .. } | E::Dump { .. } | E::NoCertificates { .. } => 3,
-                E::Window { .. } => 3,
                 E::StoreFolder { .. } => 4,
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
@@ -257,16 +269,7 @@ impl CliError {
                 E::KeyRefused { .. } => 3,
                 E::Agent(AgentError::Refused(_)) => 1,
                 E::Agent(_) => 4,
-                E::Message(error) => match error {
-                    MessageError::NoSecret { .. }
-                    | MessageError::Key { .. }
-                    | MessageError::NotAccepted(_) => 1,
-                    MessageError::Usage(_) => 2,
-                    MessageError::Read(_) | MessageError::Write(_) => 5,
-                    MessageError::Secret(error) if agent_refuses(&**error) => 1,
-                    MessageError::Secret(_) => 4,
-                    _ => 3,
-                },
+                E::Message(error) => status_of_message(error),
                 E::Interrupted => 130,
                 _ => 5,
             },
@@ -332,6 +335,20 @@ impl CliError {
             },
             _ => return self.hint(),
         })
+    }
+}
+
+/// The exit status for an error of a message.
+fn status_of_message(error: &MessageError) -> u8 {
+    match error {
+        MessageError::NoSecret { .. } | MessageError::Key { .. } | MessageError::NotAccepted(_) => {
+            1
+        }
+        MessageError::Usage(_) => 2,
+        MessageError::Read(_) | MessageError::Write(_) => 5,
+        MessageError::Secret(error) if agent_refuses(&**error) => 1,
+        MessageError::Secret(_) => 4,
+        _ => 3,
     }
 }
 
@@ -430,7 +447,6 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Address { .. } => "An address looks like alice@example.org.",
         E::Http { .. } => "Check the address and the network connection, and try again.",
         E::Io { name, source, .. } => return hint_for_file(name, source),
-        E::Window { name, source } => return Some(decompress(name, source.program)),
         E::Unrecognised { name, what } if what.contains("secret key") => {
             return Some(format!("If it holds certificates: talaria import '{name}'."));
         }
@@ -525,15 +541,6 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
-}
-
-/// The remedy for a compressed input that needs much memory.
-pub(crate) fn decompress(name: &str, program: &str) -> String {
-    let option = match program {
-        "zstd" => " --long=31",
-        _ => "",
-    };
-    format!("If you trust it: {program} -dc{option} '{name}' | talaria import -")
 }
 
 /// The remedy for a file that cannot be read or written.

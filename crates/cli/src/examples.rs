@@ -125,6 +125,180 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup",
+        &[
+            (
+                "Make a repository, and back up this folder",
+                "talaria backup --repo /mnt/backup init && talaria backup --repo /mnt/backup create .",
+            ),
+            (
+                "Restore the newest snapshot into a new folder",
+                "talaria backup --repo /mnt/backup restore latest --target restored",
+            ),
+        ],
+    ),
+    (
+        "backup check",
+        &[
+            (
+                "Check a repository without reading the content of files",
+                "talaria backup --repo /mnt/backup check",
+            ),
+            ("Check all content", "talaria backup --repo /mnt/backup check --read-data"),
+        ],
+    ),
+    (
+        "backup client",
+        &[
+            (
+                "Let a machine back up without being able to read files",
+                "talaria backup --repo /mnt/backup client add bob@example.net",
+            ),
+            (
+                "The same, signed with another key of yours",
+                "talaria backup --repo /mnt/backup client add bob@example.net -u alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "backup client add",
+        &[
+            (
+                "Let a machine back up without being able to read files",
+                "talaria backup --repo /mnt/backup client add bob@example.net",
+            ),
+            (
+                "The same, signed with another key of yours",
+                "talaria backup --repo /mnt/backup client add bob@example.net -u alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "backup client remove",
+        &[
+            (
+                "Stop a machine from backing up",
+                "talaria backup --repo /mnt/backup client add bob@example.net && talaria backup --repo /mnt/backup client remove bob@example.net",
+            ),
+            (
+                "The same by fingerprint",
+                "talaria backup --repo /mnt/backup client add bob@example.net && talaria backup --repo /mnt/backup client remove 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+        ],
+    ),
+    (
+        "backup create",
+        &[
+            (
+                "Back up this folder without object files",
+                "talaria backup --repo /mnt/backup create . --exclude '*.o'",
+            ),
+            (
+                "Back up two folders, with a label for the snapshot",
+                "talaria backup --repo /mnt/backup create /etc/default ~/keys --tag weekly",
+            ),
+        ],
+    ),
+    (
+        "backup diff",
+        &[
+            (
+                "Show what has changed since the snapshot before",
+                "talaria backup --repo /mnt/backup diff latest~1",
+            ),
+            ("Show it as JSON", "talaria backup --repo /mnt/backup diff latest~1 latest --json"),
+        ],
+    ),
+    (
+        "backup init",
+        &[
+            (
+                "Make a repository that your own key can read",
+                "talaria backup --repo /mnt/backup init",
+            ),
+            (
+                "Make one that two people can read, with every OpenPGP program",
+                "talaria backup --repo /mnt/backup init --to alice@example.org --to bob@example.net --profile rfc4880",
+            ),
+        ],
+    ),
+    (
+        "backup key",
+        &[
+            ("Show who can read a repository", "talaria backup --repo /mnt/backup key list"),
+            (
+                "Let somebody else read all snapshots",
+                "talaria backup --repo /mnt/backup key add bob@example.net",
+            ),
+        ],
+    ),
+    (
+        "backup key add",
+        &[
+            (
+                "Let somebody else read all snapshots",
+                "talaria backup --repo /mnt/backup key add bob@example.net",
+            ),
+            (
+                "The same, signed with another key of yours",
+                "talaria backup --repo /mnt/backup key add bob@example.net -u alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "backup key list",
+        &[
+            ("Show who can read a repository", "talaria backup --repo /mnt/backup key list"),
+            ("Show it as JSON", "talaria backup --repo /mnt/backup key list --json"),
+        ],
+    ),
+    (
+        "backup key remove",
+        &[
+            (
+                "Stop somebody from reading new snapshots",
+                "talaria backup --repo /mnt/backup key add bob@example.net && talaria backup --repo /mnt/backup key remove bob@example.net",
+            ),
+            (
+                "The same by fingerprint",
+                "talaria backup --repo /mnt/backup key add bob@example.net && talaria backup --repo /mnt/backup key remove 0123456789ABCDEF0123456789ABCDEF01234567",
+            ),
+        ],
+    ),
+    (
+        "backup list",
+        &[
+            ("List all snapshots", "talaria backup --repo /mnt/backup list"),
+            (
+                "List the snapshots of one machine with a label",
+                "talaria backup --repo /mnt/backup list --host alpha --tag weekly",
+            ),
+        ],
+    ),
+    (
+        "backup ls",
+        &[
+            ("List the files of the newest snapshot", "talaria backup --repo /mnt/backup ls"),
+            (
+                "List one folder of the snapshot before",
+                "talaria backup --repo /mnt/backup ls latest~1 .",
+            ),
+        ],
+    ),
+    (
+        "backup restore",
+        &[
+            (
+                "Restore the newest snapshot into a new folder",
+                "talaria backup --repo /mnt/backup restore latest --target restored",
+            ),
+            (
+                "Restore only text files",
+                "talaria backup --repo /mnt/backup restore latest --target restored --include '*.txt'",
+            ),
+        ],
+    ),
+    (
         "bench",
         &[
             (
@@ -517,7 +691,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("Print statistics of the store", "talaria stats"),
             ("Draw them", "talaria stats --svg stats.svg"),
-            ("Write a page with drawings and all numbers", "talaria stats --html stats.html"),
         ],
     ),
     (

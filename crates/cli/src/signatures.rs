@@ -19,7 +19,7 @@ use crate::render::{day, printable};
 use crate::terminal::{Paint, Painted};
 use crate::trust::Belief;
 
-/// The destination of status lines.
+/// Where status lines go.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct StatusArgs {
     /// Write gpg's status lines (`GOODSIG`, `SIG_CREATED`, …) to file descriptor N
@@ -132,7 +132,7 @@ pub(crate) fn report_apart(octets: u64, cx: &Context) {
     }
 }
 
-/// Required signers.
+/// Whose signature a command insists on.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SignerArgs {
     /// Require a good signature by this certificate: a fingerprint, or a whole address or user ID of one

@@ -149,7 +149,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// Use of a pager for long output.
+/// Whether to show long output in a pager.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct PagerArgs {
     /// Do not start a pager, even if `TALARIA_PAGER` or `PAGER` is set

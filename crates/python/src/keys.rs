@@ -9,7 +9,7 @@ use talaria::embed;
 use crate::data::{Data, Passphrase};
 use crate::error::{Raised, work};
 
-/// A secret key for signing.
+/// A secret key that signs.
 #[pyclass(frozen)]
 pub(crate) struct Key(embed::Key);
 

@@ -22,7 +22,10 @@ impl Folder {
     /// The repository in the folder `root`, which need not exist.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), unsynced: Mutex::new(Vec::new()) }
+        let root = root.into();
+        // The parent of a relative path with one component has no name.
+        let root = std::path::absolute(&root).unwrap_or(root);
+        Self { root, unsynced: Mutex::new(Vec::new()) }
     }
 
     /// The path of the folder.

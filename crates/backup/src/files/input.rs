@@ -145,6 +145,8 @@ mod tests {
     struct Heard(Vec<String>);
 
     impl Report for Heard {
+        fn stored(&mut self, _: &Entry) {}
+
         fn unread(&mut self, path: &[u8], error: &io::Error) {
             self.0.push(format!("unread {}: {error}", String::from_utf8_lossy(path)));
         }

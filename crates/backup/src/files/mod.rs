@@ -5,6 +5,7 @@ mod cache;
 mod folder;
 mod input;
 mod restore;
+mod run;
 mod select;
 mod state;
 mod tree;
@@ -13,10 +14,9 @@ mod walk;
 pub use cache::{Cache, CacheWriter, Cached};
 pub use folder::Folder;
 pub use restore::{Event, Overwrite, RestoreOptions, RestoreReport, restore};
+pub use run::{CreateOptions, Run};
 pub use select::Selection;
 pub use state::{RunLock, State};
-pub use tree::Report;
-pub(crate) use tree::create_tree;
 pub use walk::{Item, Stamp, Walk, WalkOptions, Walked, parse_path_list};
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl State {
         let failed = |source| BackupError::File { path: folder.display().to_string(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
         let (expected, heads) = (Expected::default(), Heads::new());
-        let mut state = Self { repository, expected, heads, folder };
+        let mut state = Self { folder, repository, expected, heads };
         state.read()?;
         Ok(state)
     }

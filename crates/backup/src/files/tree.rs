@@ -10,8 +10,10 @@ use crate::entry::{Entry, Node};
 use crate::error::Result;
 use crate::sink::Sink;
 
-/// Hears of paths that are not in the snapshot as they are in the file system.
-pub trait Report {
+/// Hears of the paths of a run.
+pub(crate) trait Report {
+    /// An entry is in the snapshot.
+    fn stored(&mut self, entry: &Entry);
     /// A path could not be read. It is missing in the snapshot.
     fn unread(&mut self, path: &[u8], error: &io::Error);
     /// A path is a socket. Snapshots have none.
@@ -81,6 +83,7 @@ struct Noting<'a> {
 
 impl Listener<Stamp> for Noting<'_> {
     fn stored(&mut self, entry: &Entry, stamp: Stamp, remark: Option<Remark>) {
+        self.report.stored(entry);
         if let Some(remark) = &remark {
             self.report.remark(&entry.path, remark);
         }

@@ -1,4 +1,5 @@
 //! Tests of repositories on a real folder.
 
+mod create;
 mod people;
 mod repository;

@@ -11,10 +11,10 @@ use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{Secrets, SigningKey, decryption_keys, policy, signing_key};
 
 /// The time of all tests: 2026-11-22.
-pub const NOW: u32 = 1_795_381_506;
+pub(crate) const NOW: u32 = 1_795_381_506;
 
 /// A new key of somebody, made a day before [`NOW`].
-pub fn person(name: &str) -> Cert {
+pub(crate) fn person(name: &str) -> Cert {
     let options = GenerateOptions {
         user_ids: vec![format!("{name} <{name}@example.org>")],
         ..GenerateOptions::default()
@@ -23,26 +23,26 @@ pub fn person(name: &str) -> Cert {
 }
 
 /// The signing key of a person.
-pub fn signer(cert: &Cert) -> SigningKey {
+pub(crate) fn signer(cert: &Cert) -> SigningKey {
     signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()
 }
 
 /// The secrets of a person.
-pub fn secrets(cert: &Cert) -> Secrets {
+pub(crate) fn secrets(cert: &Cert) -> Secrets {
     let never = |_: usize, _: &Key<PublicParts, UnspecifiedRole>| None;
     let ask = Arc::new(Mutex::new(never));
     Secrets { keys: decryption_keys(cert, &ask), ..Secrets::default() }
 }
 
 /// A folder with a repository of Alice.
-pub struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
-    pub alice: Cert,
+    pub(crate) alice: Cert,
 }
 
 impl Place {
     /// A repository that Alice owns, reads and writes.
-    pub fn new(profile: Profile) -> Self {
+    pub(crate) fn new(profile: Profile) -> Self {
         let place = Self { folder: tempfile::tempdir().unwrap(), alice: person("alice") };
         let options = InitOptions {
             owner: &place.alice,
@@ -54,19 +54,19 @@ impl Place {
         place
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("repository").join(name)
     }
 
-    pub fn backend(&self) -> Arc<Folder> {
+    pub(crate) fn backend(&self) -> Arc<Folder> {
         Arc::new(Folder::new(self.path("")))
     }
 
-    pub fn open(&self) -> Result<Repository, talaria_backup::BackupError> {
+    pub(crate) fn open(&self) -> Result<Repository, talaria_backup::BackupError> {
         self.open_expecting(&Expected::default())
     }
 
-    pub fn open_expecting(
+    pub(crate) fn open_expecting(
         &self,
         expected: &Expected,
     ) -> Result<Repository, talaria_backup::BackupError> {
@@ -74,7 +74,7 @@ impl Place {
     }
 
     /// The repository with the keys that a person has of it.
-    pub fn open_as(&self, person: &Cert) -> (Repository, Keys) {
+    pub(crate) fn open_as(&self, person: &Cert) -> (Repository, Keys) {
         let repository = self.open().unwrap();
         let keys = repository.unlock(&mut secrets(person), &[person.fingerprint()]).unwrap();
         (repository, keys)
@@ -82,6 +82,6 @@ impl Place {
 }
 
 /// The fingerprint of a person.
-pub fn name(cert: &Cert) -> Fingerprint {
+pub(crate) fn name(cert: &Cert) -> Fingerprint {
     cert.fingerprint()
 }

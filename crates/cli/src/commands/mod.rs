@@ -1,6 +1,7 @@
 //! The subcommands, one file each, named as they are typed.
 
 pub(crate) mod admin;
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod certify;
@@ -70,6 +71,7 @@ pub(crate) enum Command {
     Dump(dump::Args),
     Serve(serve::Args),
     Peer(peer::Args),
+    Backup(backup::Args),
     Admin(admin::Args),
     Bench(bench::Args),
     Completions(completions::Args),
@@ -104,6 +106,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Dump(args) => dump::run(args, cx),
         Command::Serve(args) => serve::run(args, cx),
         Command::Peer(args) => peer::run(args, cx),
+        Command::Backup(args) => backup::run(args, cx),
         Command::Admin(args) => admin::run(args, cx),
         Command::Bench(args) => bench::run(args, cx),
         Command::Completions(args) => completions::run(args, cx),

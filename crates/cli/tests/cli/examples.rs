@@ -10,7 +10,7 @@ use crate::program::{Home, Program, Serving, corpus, prepared};
 const ANY: &str = "0123456789ABCDEF0123456789ABCDEF01234567";
 
 /// The commands and their examples, from the help.
-pub(crate) fn examples() -> Vec<(String, Vec<String>)> {
+fn examples() -> Vec<(String, Vec<String>)> {
     let help = |words: &[String]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
         let output = command.args(words).arg("--help").env("TALARIA_CONFIG", "").output().unwrap();
@@ -73,7 +73,8 @@ fn every_example_of_the_help_works() {
             let mut run = line
                 .replace(ANY, &bob)
                 .replace("hkps://keys.openpgp.org", &server.keyserver())
-                .replace("127.0.0.1:11370", &gossip);
+                .replace("127.0.0.1:11370", &gossip)
+                .replace("/mnt/backup", "backups");
             // The folder has a file of each name; the example writes it, so it is not there yet.
             let output = line.split(" -o ").nth(1).and_then(|rest| rest.split(' ').next());
             let words = |name: &str| line.split(' ').filter(|word| *word == name).count();
@@ -94,6 +95,10 @@ fn every_example_of_the_help_works() {
             }
             if line.starts_with("talaria tune") {
                 home.sh(&format!("talaria -q import {}", many.path("many.pgp").display()));
+            }
+            if line.starts_with("talaria backup") && !line.contains(" init") {
+                let backup = "talaria -q backup --repo backups";
+                home.sh(&format!("{backup} init && {backup} create keys && {backup} create ."));
             }
             for (undone, done) in [("unblock", "block"), ("unredact", "redact --all")] {
                 if line.contains(&format!("admin {undone}")) {

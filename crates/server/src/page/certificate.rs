@@ -267,7 +267,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// The meaning of the certificate's state for its users.
+    /// What the state of the certificate means for whoever wants to use it.
     fn explained(&self) -> Option<&'static str> {
         let texts = self.visit.texts;
         match self.summary.validity(self.now) {

@@ -23,13 +23,13 @@ use crate::hkp::v1::day_text;
 use crate::request::Request;
 use crate::state::State;
 
-/// The maximum age of the statistics.
+/// How long what was counted is good enough.
 const COUNT_EVERY: Duration = Duration::from_secs(600);
 
-/// The waiting time of the first request.
+/// How long the first one to ask waits.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The maximum age of the number of certificates.
+/// How long the number of certificates is good enough.
 const CERTS_EVERY: Duration = Duration::from_secs(10);
 
 /// Days that are shown.

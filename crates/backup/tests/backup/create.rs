@@ -1,0 +1,323 @@
+//! Creating snapshots and checking repositories.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use talaria_backup::{
+    BackupError, Change, Checked, CreateOptions, Heads, Keys, Kind, Listed, Node, Part, Parts,
+    Profile, Progress, ReadChunks as _, ReadData, Repository, Run, State, Tree, heads,
+};
+use talaria_message::openpgp::Cert;
+
+use crate::people::{NOW, Place, name, person, signer};
+
+/// More than the tree of the test's files has. The folders above them change at any time, and the tree with them.
+const TREE_BYTES: u64 = 10_000;
+
+/// Octets that do not compress, the same for the same seed.
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    let mut out: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| next()).collect();
+    out.truncate(length);
+    out
+}
+
+/// A folder with files of all kinds.
+pub(crate) fn files(place: &Place) -> PathBuf {
+    let root = place.path("../files");
+    fs::create_dir_all(root.join("deep/er")).unwrap();
+    fs::write(root.join("empty"), b"").unwrap();
+    fs::write(root.join("small"), b"Meet me at noon.\n").unwrap();
+    fs::write(root.join("deep/medium"), noise(1, 20_000)).unwrap();
+    fs::write(root.join("deep/er/large"), noise(2, 9_000_000)).unwrap();
+    fs::write(root.join("deep/text"), "all work and no play\n".repeat(100_000)).unwrap();
+    symlink("nowhere", root.join("link")).unwrap();
+    fs::hard_link(root.join("small"), root.join("the same")).unwrap();
+    let sparse = fs::File::create(root.join("sparse")).unwrap();
+    sparse.set_len(50_000_000).unwrap();
+    fs::set_permissions(root.join("small"), fs::Permissions::from_mode(0o640)).unwrap();
+    root.canonicalize().unwrap()
+}
+
+/// Backs up as a client at a time, with the state in a folder of this name.
+pub(crate) fn back_up(
+    repository: &Repository,
+    keys: &Keys,
+    client: &Cert,
+    state: &Path,
+    root: &Path,
+    now: u32,
+) -> Result<(Run, Arc<Progress>), BackupError> {
+    let mut state = State::open(state, repository.id())?;
+    let options = CreateOptions {
+        paths: vec![root.to_owned()],
+        host: b"alpha".to_vec(),
+        threads: 2,
+        ..CreateOptions::default()
+    };
+    let progress = Arc::new(Progress::default());
+    let client = Some((&name(client), signer(client)));
+    let created = repository.create(keys, client, &mut state, &options, &progress, now)?;
+    Ok((created, progress))
+}
+
+fn check(repository: &Repository, keys: &Keys) -> Checked {
+    repository.check(keys, ReadData::All, &Heads::new(), &Progress::default(), NOW).unwrap()
+}
+
+/// The content of a file of a snapshot.
+fn content(repository: &Repository, keys: &Keys, listed: &Listed, path: &Path) -> Vec<u8> {
+    let (reader, _) = repository.reader(keys, NOW).unwrap();
+    let path = path.to_str().unwrap().trim_start_matches('/').as_bytes();
+    let entry = Tree::new(&reader, listed.snapshot.root).get(path).unwrap().unwrap();
+    let Node::File { content, .. } = entry.node else { panic!("{path:?} is no file") };
+    let mut out = Vec::new();
+    for part in Parts::new(&reader, content) {
+        match part.unwrap() {
+            Part::Inline(octets) => out.extend(octets),
+            Part::Hole(length) => out.resize(out.len() + usize::try_from(length).unwrap(), 0),
+            Part::Data { id, offset, length } => {
+                let chunk = reader.read(Kind::Data, &id).unwrap();
+                let start = usize::try_from(offset).unwrap();
+                out.extend(&chunk[start..start + usize::try_from(length).unwrap()]);
+            }
+            Part::List { .. } => unreachable!("lists are resolved"),
+        }
+    }
+    out
+}
+
+#[test]
+fn files_of_all_kinds_come_back_in_every_profile() {
+    for profile in Profile::ALL {
+        let place = Place::new(profile);
+        let root = files(&place);
+        let (repository, keys) = place.open_as(&place.alice);
+        let state = place.path("../state");
+        let (created, progress) =
+            back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+        assert!(created.unread.is_empty() && created.changed.is_empty(), "{created:?}");
+        assert!(progress.read_bytes.load(Ordering::Relaxed) < 20_000_000, "holes are not read");
+        let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+        for file in ["empty", "small", "deep/medium", "deep/er/large", "deep/text", "sparse"] {
+            let path = root.join(file);
+            assert!(
+                content(&repository, &keys, &listed[0], &path) == fs::read(&path).unwrap(),
+                "{file}"
+            );
+        }
+        let checked = check(&repository, &keys);
+        assert!(checked.problems.is_empty(), "{profile}: {checked:?}");
+        assert!(checked.packs_read == checked.packs && checked.packs > 0);
+        assert_eq!(checked.entries, created.snapshot.entries);
+    }
+}
+
+#[test]
+fn an_unchanged_file_is_not_read_again_and_a_changed_one_is() {
+    let place = Place::new(Profile::Rfc9580);
+    let root = files(&place);
+    // A file that changed a moment ago is read again: its next change could have the same time.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let (repository, keys) = place.open_as(&place.alice);
+    let state = place.path("../state");
+    let run = |now| {
+        let (created, progress) =
+            back_up(&repository, &keys, &place.alice, &state, &root, now).unwrap();
+        let read = progress.read_bytes.load(Ordering::Relaxed);
+        (created, read, progress.new_bytes.load(Ordering::Relaxed))
+    };
+    let (first, ..) = run(NOW);
+    let (second, read, new) = run(NOW + 1);
+    assert_eq!(read, 0);
+    assert!(new < TREE_BYTES, "{new}");
+    assert_eq!((second.snapshot.number, second.snapshot.previous), (2, Some(first.id)));
+    // Without a cache everything is read, and nothing is stored twice.
+    fs::remove_dir_all(&state).unwrap();
+    let (third, read, new) = run(NOW + 2);
+    assert!(read > 10_000_000 && new < TREE_BYTES, "{read} {new}");
+    assert_eq!(third.snapshot.number, 3);
+    // A small change in a large file is a small change in the repository.
+    let mut large = noise(2, 9_000_000);
+    large.insert(4_000_000, 7);
+    fs::write(root.join("deep/er/large"), &large).unwrap();
+    let (fourth, _, new) = run(NOW + 3);
+    assert!((1..5_000_000).contains(&new), "{new}");
+    let (listed, _) = repository.snapshots(&keys, NOW + 3).unwrap();
+    let newest = listed.iter().find(|listed| listed.id == fourth.id).unwrap();
+    assert!(content(&repository, &keys, newest, &root.join("deep/er/large")) == large);
+}
+
+#[test]
+fn a_chunk_whose_pack_is_gone_is_stored_again() {
+    let place = Place::new(Profile::Rfc9580);
+    let root = files(&place);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let (repository, keys) = place.open_as(&place.alice);
+    let state = place.path("../state");
+    back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+    fs::remove_dir_all(place.path("packs")).unwrap();
+    let damaged = check(&repository, &keys);
+    assert!(!damaged.problems.is_empty());
+    let (created, _) = back_up(&repository, &keys, &place.alice, &state, &root, NOW + 1).unwrap();
+    let (listed, _) = repository.snapshots(&keys, NOW + 1).unwrap();
+    let newest = listed.iter().find(|listed| listed.id == created.id).unwrap();
+    let large = root.join("deep/er/large");
+    assert!(content(&repository, &keys, newest, &large) == fs::read(&large).unwrap());
+}
+
+#[test]
+fn a_client_does_not_rely_on_chunks_of_another_client() {
+    let place = Place::new(Profile::Rfc9580);
+    let root = files(&place);
+    let carol = person("carol");
+    let (mut repository, keys) = place.open_as(&place.alice);
+    repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
+    let new = |client: &Cert, state: &str| {
+        let (repository, keys) = place.open_as(client);
+        let state = place.path(&format!("../{state}"));
+        let (_, progress) = back_up(&repository, &keys, client, &state, &root, NOW).unwrap();
+        progress.new_bytes.load(Ordering::Relaxed)
+    };
+    let first = new(&carol, "carol");
+    let second = new(&place.alice, "alice");
+    assert!(second > first - TREE_BYTES, "a stolen client could have stored something else");
+    assert!(new(&carol, "carol") < TREE_BYTES);
+    let (repository, keys) = place.open_as(&carol);
+    let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+    // The client of the second run wrote down what it saw of the first.
+    let of_alice =
+        listed.iter().find(|listed| listed.snapshot.client == Some(name(&place.alice))).unwrap();
+    assert_eq!(of_alice.snapshot.heads.len(), 1);
+    assert_eq!(heads(&listed).len(), 2);
+    // A client reads no file.
+    assert!(matches!(repository.reader(&keys, NOW), Err(BackupError::Refused(_))));
+}
+
+#[test]
+fn a_flipped_bit_in_any_object_is_found_and_named() {
+    let place = Place::new(Profile::Rfc9580);
+    let root = files(&place);
+    let (repository, keys) = place.open_as(&place.alice);
+    back_up(&repository, &keys, &place.alice, &place.path("../state"), &root, NOW).unwrap();
+    assert!(check(&repository, &keys).problems.is_empty());
+    let mut objects = Vec::new();
+    for folder in ["packs", "indexes", "snapshots"] {
+        objects.extend(repository.backend().list(folder).unwrap());
+    }
+    assert!(objects.len() >= 3);
+    for object in objects {
+        let path = place.path(&object.name);
+        let good = fs::read(&path).unwrap();
+        for at in [0, 1, good.len() / 3, good.len() / 2, good.len() - 20, good.len() - 1] {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            fs::write(&path, &bad).unwrap();
+            let checked = check(&repository, &keys);
+            let named = checked.problems.iter().any(|problem| problem.object == object.name);
+            assert!(named, "{} octet {at}: {checked:?}", object.name);
+        }
+        fs::write(&path, &good[..good.len() / 2]).unwrap();
+        assert!(!check(&repository, &keys).problems.is_empty(), "{} truncated", object.name);
+        fs::remove_file(&path).unwrap();
+        let checked = check(&repository, &keys);
+        // Only whoever knows the head can tell that the newest snapshot is missing.
+        assert_eq!(
+            checked.problems.is_empty(),
+            object.name.starts_with("snapshots/"),
+            "{checked:?}"
+        );
+        fs::write(&path, &good).unwrap();
+    }
+    assert!(check(&repository, &keys).problems.is_empty());
+}
+
+#[test]
+fn damage_touches_only_the_files_that_check_names() {
+    let place = Place::new(Profile::Rfc9580);
+    let root = files(&place);
+    let (repository, keys) = place.open_as(&place.alice);
+    let state = place.path("../state");
+    back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+    fs::write(root.join("new"), noise(9, 2_000_000)).unwrap();
+    let before: Vec<_> = repository.backend().list("packs").unwrap();
+    back_up(&repository, &keys, &place.alice, &state, &root, NOW + 1).unwrap();
+    let after = repository.backend().list("packs").unwrap();
+    let added = after.iter().find(|pack| !before.contains(pack)).unwrap();
+    let path = place.path(&added.name);
+    let mut bytes = fs::read(&path).unwrap();
+    // In the first AEAD chunks is the content of the new file.
+    bytes[100_000] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let checked = check(&repository, &keys);
+    let named: Vec<_> = checked.problems.iter().map(|problem| &problem.object).collect();
+    assert!(named.iter().any(|object| object.ends_with("files/new")), "{named:?}");
+    assert!(!named.iter().any(|object| object.contains("deep")), "{named:?}");
+    let (listed, _) = repository.snapshots(&keys, NOW + 1).unwrap();
+    let large = root.join("deep/er/large");
+    assert!(content(&repository, &keys, &listed[0], &large) == fs::read(&large).unwrap());
+}
+
+#[test]
+fn a_whole_file_is_recovered_with_gpg_alone() {
+    for profile in [Profile::Rfc4880, Profile::LibrePgp] {
+        let place = Place::new(profile);
+        let root = files(&place);
+        let (repository, keys) = place.open_as(&place.alice);
+        let state = place.path("../state");
+        let (created, _) = back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+        let home = tempfile::Builder::new().prefix("gpg").tempdir_in("/tmp").unwrap();
+        let secret = home.path().join("alice.key");
+        let tsk = talaria_message::openpgp::serialize::SerializeInto::to_vec(&place.alice.as_tsk());
+        fs::write(&secret, tsk.unwrap()).unwrap();
+        // The steps of docs/formats/backup.md, in a shell.
+        let script = format!(
+            r#"
+set -e
+export GNUPGHOME=$PWD
+chmod 700 .
+gpg="gpg -q --batch --no-tty --trust-model always"
+$gpg --import alice.key
+for k in {repository}/keys/1/*.pgp; do $gpg -d "$k" 2>/dev/null | $gpg --import; done
+$gpg -d {repository}/snapshots/{id} > snapshot 2>/dev/null
+for i in {repository}/indexes/*; do $gpg -d "$i" 2>/dev/null; done > all
+mkdir chunks
+for p in {repository}/packs/*/*; do $gpg -d "$p" 2>/dev/null | tar x -C chunks; done
+for z in chunks/*.zst; do zstd -q -d --rm "$z"; done
+root=$(sed -n 's/^root [0-9]* //p' snapshot)
+grep ' {path}$' chunks/$root > entry
+cut -d ' ' -f 7 entry | tr , '\n' | while IFS=: read id offset length; do
+    case $id in
+    \**) cat chunks/${{id#?}} ;;
+    *) echo $id:$offset:$length ;;
+    esac
+done | while IFS=: read id offset length; do
+    tail -c +$((offset + 1)) chunks/$id | head -c $length
+done > recovered
+"#,
+            repository = place.path("").display(),
+            id = created.id,
+            path = root.join("deep/er/large").display().to_string().trim_start_matches('/'),
+        );
+        let output =
+            Command::new("sh").args(["-c", &script]).current_dir(home.path()).output().unwrap();
+        assert!(output.status.success(), "{profile}: {output:?}");
+        let recovered = fs::read(home.path().join("recovered")).unwrap();
+        assert!(
+            recovered == fs::read(root.join("deep/er/large")).unwrap(),
+            "{profile}: {output:?}"
+        );
+        let _ =
+            Command::new("gpgconf").args(["--kill", "all"]).env("GNUPGHOME", home.path()).status();
+    }
+}

@@ -1,0 +1,102 @@
+//! `talaria backup check`
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_backup::{Problem, ReadData};
+
+use super::{AccessArgs, counted_snapshots, with_progress};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::progress::size;
+use crate::render::counted;
+
+/// Check that a repository is complete and unchanged
+///
+/// Without --read-data, talaria checks signatures, indexes and trees, and that every pack has its length. With
+/// --read-data it also decrypts every pack and computes the identifier of every chunk.
+///
+/// The exit status is 4 if anything is wrong.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Read and check all content
+    #[arg(long, conflicts_with = "subset")]
+    read_data: bool,
+    /// Read and check part K of N of the content, such as 1/7
+    #[arg(long, value_name = "K/N", value_parser = parse_subset)]
+    subset: Option<(u32, u32)>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+fn parse_subset(text: &str) -> Result<(u32, u32), String> {
+    let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    let parts = parts.filter(|(k, n): &(u32, u32)| (1..=*n).contains(k));
+    parts.ok_or_else(|| "a subset is K/N with K from 1 to N, such as 1/7".into())
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let session = args.access.open(place, cx)?;
+    let read = match (args.read_data, args.subset) {
+        (true, _) => ReadData::All,
+        (false, Some((part, of))) => ReadData::Subset { part, of },
+        (false, None) => ReadData::No,
+    };
+    let checked = with_progress(cx, |progress| {
+        session.repository.check(&session.keys, read, &session.state.heads, progress, cx.now)
+    })?;
+    let mut out = std::io::stdout().lock();
+    if cx.json {
+        let problems: Vec<_> = checked
+            .problems
+            .iter()
+            .map(|Problem { object, why }| serde_json::json!({ "object": object, "why": why }))
+            .collect();
+        let json = serde_json::json!({
+            "snapshots": checked.snapshots, "entries": checked.entries, "packs": checked.packs,
+            "packs_read": checked.packs_read, "bytes_read": checked.bytes_read,
+            "unindexed": checked.unindexed, "problems": problems, "more": checked.more,
+        });
+        writeln!(out, "{json}")?;
+    } else {
+        for Problem { object, why } in &checked.problems {
+            writeln!(out, "{object}: {why}")?;
+        }
+        if checked.more > 0 {
+            writeln!(out, "… and {} more", counted(checked.more, "file"))?;
+        }
+        drop(out);
+        cx.status(format_args!(
+            "Checked {}, {} and {}; {} read ({}).",
+            counted_snapshots(usize::try_from(checked.snapshots).unwrap_or(usize::MAX)),
+            if checked.entries == 1 {
+                "1 entry".into()
+            } else {
+                format!("{} entries", checked.entries)
+            },
+            counted(checked.packs, "pack"),
+            counted(checked.packs_read, "pack"),
+            size(checked.bytes_read),
+        ));
+        if checked.unindexed > 0 {
+            cx.status(format_args!(
+                "{} named by no index: left by a run that was interrupted, and harmless.",
+                counted(checked.unindexed, "pack")
+            ));
+        }
+        if checked.problems.is_empty() {
+            let said = match read {
+                ReadData::No => {
+                    "No problem found. The content of files was not read: --read-data does that."
+                }
+                ReadData::All => "No problem found.",
+                ReadData::Subset { .. } => "No problem found in this part.",
+            };
+            cx.status(format_args!("{said}"));
+        } else {
+            cx.status(format_args!("{} found.", counted(checked.problems.len(), "problem")));
+        }
+    }
+    Ok(if checked.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}

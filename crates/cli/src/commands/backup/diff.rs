@@ -1,0 +1,96 @@
+//! `talaria backup diff`
+
+use std::cmp::Ordering;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_backup::{Entry, Node, Tree, path_order};
+
+use super::AccessArgs;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::render::printable;
+use crate::terminal::Paint;
+
+/// Show what is different between two snapshots
+///
+/// A line has `+` for a path that only the second snapshot has, `-` for one that only the first has, `M` for changed
+/// content, and `U` for other changes: permissions, owner, time or attributes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Snapshot to compare with: the start of its identifier
+    #[arg(value_name = "OLD")]
+    old: String,
+    /// Snapshot to compare: `latest`, or the start of its identifier
+    #[arg(value_name = "NEW", default_value = "latest")]
+    new: String,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut session = args.access.open(place, cx)?;
+    let (old, reader) = session.read(&args.old, cx)?;
+    let (new, _) = session.read(&args.new, cx)?;
+    let mut olds = Tree::new(&reader, old.snapshot.root).entries();
+    let mut news = Tree::new(&reader, new.snapshot.root).entries();
+    let (mut before, mut after) = (olds.next().transpose()?, news.next().transpose()?);
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let paint = Paint::stdout();
+    loop {
+        let order = match (&before, &after) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(before), Some(after)) => path_order(&before.path, &after.path),
+        };
+        let changed = match (order, &before, &after) {
+            (Ordering::Less, Some(before), _) => Some(('-', &before.path)),
+            (Ordering::Greater, _, Some(after)) => Some(('+', &after.path)),
+            (_, Some(before), Some(after)) => change(before, after).map(|mark| (mark, &after.path)),
+            _ => None,
+        };
+        if let Some((mark, path)) = changed {
+            if cx.json {
+                let path = String::from_utf8_lossy(path);
+                writeln!(
+                    out,
+                    "{}",
+                    serde_json::json!({ "change": mark.to_string(), "path": path })
+                )?;
+            } else {
+                let mark = match mark {
+                    '+' => paint.good(mark),
+                    '-' => paint.bad(mark),
+                    _ => paint.doubtful(mark),
+                };
+                writeln!(out, "{mark} {}", printable(path))?;
+            }
+        }
+        if order != Ordering::Greater {
+            before = olds.next().transpose()?;
+        }
+        if order != Ordering::Less {
+            after = news.next().transpose()?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How an entry has changed.
+fn change(before: &Entry, after: &Entry) -> Option<char> {
+    let content = |node: &Node| match node {
+        Node::File { size, content, .. } => Some((*size, content.clone())),
+        _ => None,
+    };
+    let same_kind = std::mem::discriminant(&before.node) == std::mem::discriminant(&after.node);
+    if before.node == after.node {
+        None
+    } else if !same_kind || content(&before.node) != content(&after.node) {
+        Some('M')
+    } else {
+        Some('U')
+    }
+}

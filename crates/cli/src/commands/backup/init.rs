@@ -1,0 +1,96 @@
+//! `talaria backup init`
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use talaria::store::{Access, Query};
+use talaria_backup::{Folder, Heads, InitOptions, Profile, Repository, State};
+
+use super::{AccessArgs, certificate};
+use crate::commands::parse_query;
+use crate::context::{Content, Context};
+use crate::error::CliError;
+
+/// Make a backup repository
+///
+/// The key that signs becomes the owner. Snapshots can be read with the keys named with --to, by default with
+/// the owner's key.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Certificate that can read the snapshots (can be repeated) [default: the owner's]
+    #[arg(long, short, value_name = "CERT", value_parser = parse_query)]
+    to: Vec<Query>,
+    /// Key of the owner [default: your only key]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
+    sign_with: Option<String>,
+    /// Message format: rfc9580, librepgp (gpg from 2.2.21 reads it), rfc4880 (every program reads it), or none
+    #[arg(long, default_value = "rfc9580", value_name = "PROFILE")]
+    profile: Profile,
+    /// Accept snapshots without a signature
+    #[arg(long)]
+    unsigned: bool,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let Args { to, sign_with, profile, unsigned, access } = args;
+    let given = access.passphrase.given()?;
+    let mut signer = match sign_with {
+        Some(name) => access.keys.signers(std::slice::from_ref(name), &given, cx)?.remove(0),
+        None => access.keys.only_signer(given, cx)?,
+    };
+    let owner = certificate(&signer, &access.keys.certs(cx)?, cx)?;
+    let mut readers = Vec::new();
+    if to.is_empty() {
+        readers.push(owner.clone());
+    } else {
+        let stores = cx.stores(Access::Read)?;
+        for query in to {
+            readers.push(stores.recipient(query, cx.policy(), cx.now)?);
+        }
+    }
+    let options =
+        InitOptions { owner: &owner, readers: &readers, profile: *profile, signed: !unsigned };
+    let repository = Repository::init(Arc::new(Folder::new(place)), &options, &mut signer, cx.now)?;
+    let mut state = State::open(&access.state_folder()?, repository.id())?;
+    state.remember(&owner.fingerprint(), 1, &Heads::new())?;
+    if *profile == Profile::None {
+        cx.status(format_args!(
+            "WARNING: this repository is NOT ENCRYPTED. Everybody who can read {} can read your files.",
+            place.display()
+        ));
+    }
+    let names: Vec<String> = readers.iter().map(|cert| cert.fingerprint().to_hex()).collect();
+    if cx.json {
+        let json = serde_json::json!({
+            "action": "backup init", "repository": repository.id().to_string(),
+            "owner": owner.fingerprint().to_hex(), "readers": names, "profile": profile.name(),
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        cx.status(format_args!(
+            "Made the repository {} in {}.\n  Owner:   {}\n  Readers: {}\n  Format:  {profile} ({})",
+            repository.id(),
+            place.display(),
+            owner.fingerprint().to_hex(),
+            names.join("\n           "),
+            readers_of(*profile),
+        ));
+        cx.status(format_args!(
+            "Keep a copy of each reader's secret key in another place: without one, nobody can restore."
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The programs that read a profile.
+fn readers_of(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Rfc9580 => "read by talaria, sq 1.0 and rsop; not by GnuPG",
+        Profile::LibrePgp => "read by talaria, GnuPG 2.2.21 and RNP; not by sq",
+        Profile::Rfc4880 => "read by every OpenPGP program, slower",
+        Profile::None => "not encrypted",
+    }
+}

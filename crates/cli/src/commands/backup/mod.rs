@@ -1,0 +1,325 @@
+//! `talaria backup`
+
+mod check;
+mod client;
+mod create;
+mod diff;
+mod init;
+mod key;
+mod list;
+mod ls;
+mod people;
+mod restore;
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Subcommand;
+use talaria::message::openpgp::{Cert, Fingerprint};
+use talaria::message::{Secrets, SigningKey};
+use talaria::store::Access;
+use talaria_backup::{
+    BackupError, Expected, Folder, Irregularity, Keys, Listed, Progress, Reader, Repository, Role,
+    Standing, State, heads, irregularities, select,
+};
+
+use crate::context::{Context, data_folder};
+use crate::error::CliError;
+use crate::keys::KeyArgs;
+use crate::passphrase::PassphraseArgs;
+use crate::render::counted;
+use crate::terminal::Paint;
+
+/// Back up files, encrypted to OpenPGP keys
+///
+/// A repository holds snapshots of files. Content that is in several snapshots is stored once. Everything is encrypted
+/// to OpenPGP certificates, and snapshots are signed, so whoever keeps the repository can neither read nor forge it.
+/// docs/formats/backup.md shows how to recover files with gpg alone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Folder of the repository
+    #[arg(long, global = true, env = "TALARIA_REPO", value_name = "REPO")]
+    repo: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::Args),
+    Create(create::Args),
+    List(list::Args),
+    Ls(ls::Args),
+    Diff(diff::Args),
+    Restore(restore::Args),
+    Check(check::Args),
+    Key(key::Args),
+    Client(client::Args),
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let place = args.repo.as_deref().ok_or_else(|| {
+        CliError::Usage("name the repository: --repo FOLDER, or set TALARIA_REPO".into())
+    })?;
+    match &args.command {
+        Command::Init(args) => init::run(args, place, cx),
+        Command::Create(args) => create::run(args, place, cx),
+        Command::List(args) => list::run(args, place, cx),
+        Command::Ls(args) => ls::run(args, place, cx),
+        Command::Diff(args) => diff::run(args, place, cx),
+        Command::Restore(args) => restore::run(args, place, cx),
+        Command::Check(args) => check::run(args, place, cx),
+        Command::Key(args) => key::run(args, place, cx),
+        Command::Client(args) => client::run(args, place, cx),
+    }
+}
+
+/// How a command gets into a repository.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AccessArgs {
+    /// Fingerprint of the expected owner of the repository
+    #[arg(long, value_name = "FINGERPRINT", value_parser = parse_fingerprint)]
+    owner: Option<Fingerprint>,
+    /// Folder with what this machine remembers of repositories [default: in the XDG data folder]
+    #[arg(long, env = "TALARIA_BACKUP_STATE", value_name = "FOLDER")]
+    state: Option<PathBuf>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+}
+
+fn parse_fingerprint(text: &str) -> Result<Fingerprint, String> {
+    let parsed: Result<Fingerprint, _> = text.parse();
+    match parsed {
+        Ok(fingerprint @ (Fingerprint::V4(_) | Fingerprint::V6(_))) => Ok(fingerprint),
+        _ => Err("a fingerprint has 40 or 64 hexadecimal digits".into()),
+    }
+}
+
+/// An open repository, and the user's place in it.
+struct Session {
+    repository: Repository,
+    state: State,
+    keys: Keys,
+    /// The certificates of the user's secret keys.
+    own: Vec<Cert>,
+}
+
+impl AccessArgs {
+    /// The folder of the state of all repositories.
+    fn state_folder(&self) -> Result<PathBuf, CliError> {
+        let default = || data_folder().map(|folder| folder.join("backup"));
+        let folder = self.state.clone().or_else(default);
+        folder.ok_or(CliError::NoHome { what: "what is known of the repository" })
+    }
+
+    /// Opens the repository in the folder `place`, and decrypts its keys.
+    fn open(&self, place: &Path, cx: &Context) -> Result<Session, CliError> {
+        let backend = Arc::new(Folder::new(place));
+        let id = Repository::id_in(&*backend).map_err(|error| match error {
+            BackupError::Missing { .. } => CliError::Missing(format!(
+                "{} is no backup repository; to make one: talaria backup --repo {0} init",
+                place.display()
+            )),
+            error => error.into(),
+        })?;
+        let mut state = State::open(&self.state_folder()?, id)?;
+        let first_use = state.expected.owner.is_none();
+        let owner = self.owner.clone().or_else(|| state.expected.owner.clone());
+        let expected = Expected { owner, configuration: state.expected.configuration };
+        let stores = cx.stores(Access::Read).ok();
+        let mut known = |fingerprint: &Fingerprint| {
+            let stores = stores.as_ref()?;
+            let found = stores.parsed(&fingerprint.to_hex().parse().ok()?, cx.now).ok()?;
+            found.into_iter().find(|cert| cert.fingerprint() == *fingerprint)
+        };
+        let repository = Repository::open(backend, &expected, &mut known, cx.now)?;
+        let owner = repository.config().owner.clone();
+        if first_use && self.owner.is_none() {
+            cx.status(format_args!(
+                "First use of this repository here. Its owner is {}.\n  If that is not the owner you expect, somebody \
+                 has replaced the repository.",
+                owner.to_hex()
+            ));
+        }
+        if let Standing::Doubtful(signer, why) = repository.standing() {
+            let warning = Paint::stderr().doubtful("Warning");
+            cx.status(format_args!(
+                "{warning}: the configuration of the repository is signed by {}, and {why}.",
+                signer.to_hex()
+            ));
+        }
+        let own = self.keys.certs(cx)?;
+        let keys = self.unlock(&repository, &own, cx)?;
+        for missing in keys.missing() {
+            let warning = Paint::stderr().doubtful("Warning");
+            cx.status(format_args!("{warning}: {missing}"));
+        }
+        state.remember(&owner, repository.config().number, &talaria_backup::Heads::new())?;
+        Ok(Session { repository, state, keys, own })
+    }
+
+    fn unlock(
+        &self,
+        repository: &Repository,
+        own: &[Cert],
+        cx: &Context,
+    ) -> Result<Keys, CliError> {
+        let given = self.passphrase.given()?;
+        let (keys, elsewhere) = self.keys.decryption(&given, cx)?;
+        let mut secrets = Secrets { keys, elsewhere, ..Secrets::default() };
+        let mut recipients: Vec<Fingerprint> = own.iter().map(Cert::fingerprint).collect();
+        if secrets.elsewhere.is_some() {
+            // The agent knows which of these it has.
+            let config = repository.config();
+            recipients.extend(config.readers.iter().chain(&config.clients).cloned());
+        }
+        Ok(repository.unlock(&mut secrets, &recipients)?)
+    }
+
+    /// The key that signs, which must have a role: the one called `wanted`, or the only one of the user.
+    fn signer(
+        &self,
+        wanted: Option<&str>,
+        session: &Session,
+        role: Role,
+        cx: &Context,
+    ) -> Result<(SigningKey, Cert), CliError> {
+        let given = self.passphrase.given()?;
+        let name = if let Some(name) = wanted {
+            name.to_owned()
+        } else {
+            let config = session.repository.config();
+            let may = |cert: &&Cert| config.has_role(&cert.fingerprint(), role);
+            let able: Vec<&Cert> = session.own.iter().filter(may).collect();
+            match able[..] {
+                [cert] => cert.fingerprint().to_hex(),
+                [] => {
+                    return Err(CliError::Missing(format!(
+                        "none of your keys has the role \"{}\" in this repository; its owner is {}",
+                        role.name(),
+                        config.owner.to_hex()
+                    )));
+                }
+                ref many => {
+                    return Err(CliError::WhichSigner {
+                        candidates: many.iter().map(|cert| talaria::described(cert)).collect(),
+                    });
+                }
+            }
+        };
+        let signer = self.keys.signers(&[name], &given, cx)?.remove(0);
+        let cert = certificate(&signer, &session.own, cx)?;
+        Ok((signer, cert))
+    }
+}
+
+/// The certificate with a signing key.
+fn certificate(signer: &SigningKey, own: &[Cert], cx: &Context) -> Result<Cert, CliError> {
+    let fingerprint = signer.public().fingerprint();
+    let has = |cert: &&Cert| cert.keys().any(|key| key.key().fingerprint() == fingerprint);
+    if let Some(cert) = own.iter().find(has) {
+        return Ok(cert.clone());
+    }
+    let query = format!("0x{}", fingerprint.to_hex()).parse().map_err(talaria::Error::from)?;
+    let found = cx.stores(Access::Read)?.parsed(&query, cx.now)?;
+    found.iter().find(has).cloned().ok_or_else(|| {
+        CliError::Missing(format!(
+            "the certificate of the key {} is not in the store",
+            fingerprint.to_hex()
+        ))
+    })
+}
+
+impl Session {
+    /// All snapshots, oldest first. Says what is wrong with them, and remembers the newest of each client.
+    fn snapshots(&mut self, cx: &Context) -> Result<(Vec<Listed>, Vec<Irregularity>), CliError> {
+        let (listed, unreadable) = self.repository.snapshots(&self.keys, cx.now)?;
+        let warning = Paint::stderr().doubtful("Warning");
+        for error in &unreadable {
+            cx.status(format_args!("{warning}: {error}"));
+        }
+        let wrong = irregularities(&listed, &self.state.heads);
+        for irregularity in &wrong {
+            cx.status(format_args!("{warning}: {irregularity}."));
+        }
+        let config = self.repository.config();
+        self.state.remember(&config.owner, config.number, &heads(&listed))?;
+        Ok((listed, wrong))
+    }
+}
+
+impl Session {
+    /// The snapshot with this name, and a reader of the repository.
+    fn read(&mut self, name: &str, cx: &Context) -> Result<(Listed, Reader), CliError> {
+        let (listed, _) = self.snapshots(cx)?;
+        let listed = select(&listed, name)?.clone();
+        let warning = Paint::stderr().doubtful("Warning");
+        if !matches!(listed.standing, Standing::Good(_)) {
+            let standing = standing_in_words(&listed.standing);
+            cx.status(format_args!("{warning}: snapshot {} is {standing}.", listed.id));
+        }
+        let (reader, unreadable) = self.repository.reader(&self.keys, cx.now)?;
+        for error in unreadable {
+            cx.status(format_args!("{warning}: {error}"));
+        }
+        Ok((listed, reader))
+    }
+}
+
+/// A path as trees have it: absolute, without the leading slash.
+fn tree_path(path: &Path) -> Vec<u8> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let bytes = absolute.as_os_str().as_bytes();
+    let bytes = bytes.strip_prefix(b"/").unwrap_or(bytes);
+    bytes.strip_suffix(b"/").unwrap_or(bytes).to_vec()
+}
+
+/// Runs long work, shows its progress, and cancels it on an interrupt.
+fn with_progress<T: Send>(
+    cx: &Context,
+    work: impl FnOnce(&Arc<Progress>) -> Result<T, BackupError> + Send,
+) -> Result<T, CliError> {
+    /// How often the counters are shown.
+    const TURN: Duration = Duration::from_millis(100);
+    let progress = Arc::new(Progress::default());
+    cx.long(|monitor| {
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| work(&progress));
+            while !worker.is_finished() {
+                std::thread::park_timeout(TURN);
+                if monitor.stop.load(Ordering::Relaxed) {
+                    progress.cancel();
+                }
+                (monitor.report)(talaria::Progress {
+                    bytes: progress
+                        .bytes
+                        .load(Ordering::Relaxed)
+                        .max(progress.read_bytes.load(Ordering::Relaxed)),
+                    ..talaria::Progress::default()
+                });
+            }
+            Ok(worker.join().expect("the work does not panic")?)
+        })
+    })
+}
+
+/// Whose word a snapshot is, in words.
+fn standing_in_words(standing: &Standing) -> String {
+    match standing {
+        Standing::Good(_) => "good".into(),
+        Standing::Doubtful(_, why) => format!("doubtful: {why}"),
+        Standing::Unsigned => "unsigned".into(),
+        Standing::Foreign(why) => format!("does not count: {why}"),
+    }
+}
+
+/// The number of snapshots, in words.
+fn counted_snapshots(count: usize) -> String {
+    counted(count, "snapshot")
+}

@@ -1,0 +1,95 @@
+//! Giving and taking access.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria::store::{Access, Query};
+use talaria_backup::{Change, Role};
+
+use super::AccessArgs;
+use crate::commands::parse_query;
+use crate::context::{Content, Context};
+use crate::error::CliError;
+
+/// A certificate that gets or loses access, and the key that signs the change.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Person {
+    /// Certificate
+    #[arg(value_name = "CERT", value_parser = parse_query)]
+    cert: Query,
+    /// Key that signs the change [default: your only key that may]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
+    sign_with: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// What a command does with a person.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Action {
+    AddReader,
+    AddClient,
+    Remove,
+}
+
+pub(crate) fn change(
+    person: &Person,
+    action: Action,
+    place: &Path,
+    cx: &mut Context,
+) -> Result<ExitCode, CliError> {
+    let Person { cert, sign_with, access } = person;
+    let mut session = access.open(place, cx)?;
+    let name;
+    let (change, fingerprint, said) = if action == Action::Remove {
+        let config = session.repository.config();
+        let text = cert.to_string().to_uppercase();
+        let text = text.strip_prefix("0X").unwrap_or(&text);
+        let known = config.readers.iter().chain(&config.clients);
+        let found = known.into_iter().find(|one| one.to_hex() == text).cloned();
+        name = if let Some(found) = found {
+            found
+        } else {
+            let found = cx.stores(Access::Read)?.parsed(cert, cx.now)?;
+            let is_known = |one: &_| config.readers.contains(one) || config.clients.contains(one);
+            let mut found = found.into_iter().map(|cert| cert.fingerprint()).filter(is_known);
+            found.next().filter(|_| found.next().is_none()).ok_or_else(|| {
+                CliError::Missing(format!(
+                    "{cert} names no reader or client of the repository: use a fingerprint"
+                ))
+            })?
+        };
+        (None, name.to_hex(), "removed")
+    } else {
+        let found = cx.stores(Access::Read)?.recipient(cert, cx.policy(), cx.now)?;
+        name = found.fingerprint();
+        (Some(found), name.to_hex(), "added")
+    };
+    let (mut signer, _) = access.signer(sign_with.as_deref(), &session, Role::Admin, cx)?;
+    let change = match (&change, action) {
+        (Some(cert), Action::AddReader) => Change::AddReader(cert),
+        (Some(cert), _) => Change::AddClient(cert),
+        (None, _) => Change::Remove(&name),
+    };
+    session.repository.change(&session.keys, &change, &mut signer, cx.now)?;
+    let config = session.repository.config();
+    session.state.remember(&config.owner, config.number, &talaria_backup::Heads::new())?;
+    if cx.json {
+        let json = serde_json::json!({
+            "action": format!("backup {said}"), "certificate": fingerprint,
+            "configuration": config.number, "epoch": config.newest_epoch().number,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match action {
+        Action::AddReader => cx.status(format_args!("{fingerprint} can read all snapshots now.")),
+        Action::AddClient => cx.status(format_args!("{fingerprint} can create snapshots now, and read no files.")),
+        Action::Remove => cx.status(format_args!(
+            "{fingerprint} cannot read what is backed up from now on (epoch {}).\n  What was backed up before stays \
+             readable with the old keys, if they kept them and can get at the repository.",
+            config.newest_epoch().number
+        )),
+    }
+    Ok(ExitCode::SUCCESS)
+}
