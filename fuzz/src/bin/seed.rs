@@ -25,6 +25,7 @@ const CERTS_PER_RING: usize = 3;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: seed FOLDER")?);
     messages(&folder)?;
+    trees(&folder)?;
     let mut all = Vec::new();
     let native = Profile { native_per_mille: 1000, ..Profile::small() };
     for profile in [Profile::small(), Profile::ed25519(), native] {
@@ -144,6 +145,29 @@ fn recon(folder: &Path) -> io::Result<()> {
         write(folder, "recon", number, &bytes)?;
     }
     Ok(())
+}
+
+/// Trees and lists of backups: the level of the first chunk, then chunks, which the first octet of an identifier numbers.
+fn trees(folder: &Path) -> io::Result<()> {
+    let id = |number: u8| format!("{number:02x}{}", "0".repeat(62));
+    let flat = [
+        "d 0755 0 0 1.000000000 - - user.a=QQ==;user.b= a\n",
+        "f 4644 1000 7 -2.000000005 4100 =QQ==,hole:4096,=QUJD - a/b c\\x0a\n",
+        "h - - - - - a/b\\x20c\\x0a - a/d\n",
+        "l 0777 0 0 1.000000000 - ../\\xff - a/e\nc 0600 0 0 1.000000000 - 1:3 - b\n",
+        "p 0600 0 0 1.000000000 - - - c\n",
+    ]
+    .concat();
+    let (left, right, list) = (id(1), id(2), id(3));
+    let chunks = [
+        format!("{left} a\n{right} b\n"),
+        "d 0755 0 0 1.000000000 - - - a\nf 0600 0 0 1.000000000 0 - - a/b\n".to_owned(),
+        format!("f 0600 0 0 1.000000000 5 *{list}:4,=QQ== - b\n"),
+        format!("{left}:0:1\nhole:1\n=QUI=\n"),
+    ];
+    write(folder, "tree", 0, &[b"\0", flat.as_bytes()].concat())?;
+    let chunks = chunks.each_ref().map(|chunk| chunk.as_bytes()).join(&0xff);
+    write(folder, "tree", 1, &[b"\x01", chunks.as_slice()].concat())
 }
 
 fn write(folder: &Path, target: &str, number: usize, bytes: &[u8]) -> io::Result<()> {

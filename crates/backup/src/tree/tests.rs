@@ -471,7 +471,7 @@ fn component() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Entries at random paths with all their parents, in order.
-fn entries() -> impl Strategy<Value = Vec<Entry>> {
+pub(crate) fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let path = proptest::collection::vec(component(), 1..4);
     proptest::collection::vec((path, leaf(), any::<bool>()), 0..40).prop_map(|items| {
         let mut tree: BTreeMap<Vec<Vec<u8>>, Option<Node>> = BTreeMap::new();

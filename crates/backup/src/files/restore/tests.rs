@@ -637,3 +637,59 @@ fn a_tree_deeper_than_paths_and_descriptors_allow_comes_back() {
     assert_eq!(found.len(), LEVELS + 4);
     assert_eq!((report.folders, report.files, events), (LEVELS as u64, 4, vec![]));
 }
+
+/// Makes a random entry one that everybody can restore and read back.
+fn tame(entry: &mut Entry) {
+    if let Node::Device { .. } = entry.node {
+        entry.node = Node::Fifo(Meta { mode: 0o640, ..Meta::default() });
+    }
+    let is_symlink = matches!(entry.node, Node::Symlink { .. });
+    if let Node::File { content, size, .. } = &mut entry.node {
+        content.retain(|part| matches!(part, Part::Inline(_)));
+        *size = content.iter().map(Part::length).sum();
+    }
+    let is_plain = matches!(entry.node, Node::File { .. } | Node::Directory(_));
+    if let Some(meta) = entry.node.meta_mut() {
+        meta.mode = if is_symlink { 0o777 } else { meta.mode & 0o1777 | 0o700 };
+        meta.uid = rustix::process::geteuid().as_raw();
+        meta.gid = rustix::process::getegid().as_raw();
+        // Every file system has times of 31 bits.
+        meta.mtime.seconds = meta.mtime.seconds.rem_euclid(1 << 31);
+        meta.attributes.retain(|_| is_plain);
+        for (name, _) in &mut meta.attributes {
+            name.splice(..0, *b"user.");
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_tree_comes_back_from_the_file_system(mut tree in crate::tree::tests::entries()) {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().canonicalize().unwrap().join("target");
+        tree.iter_mut().for_each(tame);
+        let mut chunks = Memory::new();
+        let root = chunks.tree(&tree);
+        let (_, events) = run(&chunks, root, &target, &RestoreOptions::default()).unwrap();
+        proptest::prop_assert_eq!(events, []);
+        let content = |entry: &Entry| match &entry.node {
+            Node::File { .. } => fs::read(on_disk(&target, &entry.path)).unwrap(),
+            _ => Vec::new(),
+        };
+        let found: Vec<_> = entries(&target).into_iter().map(|entry| (content(&entry), entry)).collect();
+        let expected = tree.into_iter().map(|mut entry| {
+            let mut octets = Vec::new();
+            if let Node::File { content, .. } = &mut entry.node {
+                for part in std::mem::take(content) {
+                    if let Part::Inline(part) = part {
+                        octets.extend(part);
+                    }
+                }
+            }
+            (octets, entry)
+        });
+        proptest::prop_assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+}
