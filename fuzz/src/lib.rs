@@ -1,5 +1,6 @@
 //! Properties for any bytes: nothing panics, and written data read back.
 
+pub mod backup;
 pub mod known;
 pub mod messages;
 

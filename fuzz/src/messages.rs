@@ -4,8 +4,8 @@ use std::io::{BufReader, Read as _};
 
 use talaria_message::{
     Cipher, DecryptOptions, Input, Limits, Message, MessageError, RangeOpener, ReadOptions,
-    Recognised, Release,
-    Secrets, Spool, decrypt, detach, read_message, verify_cleartext, verify_inline,
+    Recognised, Release, Secrets, Spool, decrypt, detach, read_message, verify_cleartext,
+    verify_inline,
 };
 
 use crate::known::{DOCUMENT, secrets, stranger, verifier};

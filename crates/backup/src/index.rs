@@ -19,11 +19,13 @@ const DOMAIN: &str = "talaria backup index";
 
 /// A pack with its chunks.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct IndexedPack {
-    pub(crate) hash: ObjectHash,
+pub struct IndexedPack {
+    /// The hash of the object.
+    pub hash: ObjectHash,
     /// The length of the object in octets.
-    pub(crate) bytes: u64,
-    pub(crate) chunks: Vec<Stored>,
+    pub bytes: u64,
+    /// The chunks, by ascending offset.
+    pub chunks: Vec<Stored>,
 }
 
 /// Appends a pack to the text of an index.
@@ -33,7 +35,8 @@ fn push_pack(text: &mut String, pack: &IndexedPack) {
 }
 
 /// The text of an index.
-pub(crate) fn write(repository: RepositoryId, packs: &[IndexedPack]) -> String {
+#[must_use]
+pub fn write(repository: RepositoryId, packs: &[IndexedPack]) -> String {
     let mut text = format!("{DOMAIN} 1\nrepository {repository}\n");
     packs.iter().for_each(|pack| push_pack(&mut text, pack));
     text
@@ -44,7 +47,7 @@ pub(crate) fn write(repository: RepositoryId, packs: &[IndexedPack]) -> String {
 /// # Errors
 ///
 /// [`Damaged`](BackupError::Damaged) with the reason; [`Newer`](BackupError::Newer).
-pub(crate) fn parse(name: &str, text: &[u8], repository: RepositoryId) -> Result<Vec<IndexedPack>> {
+pub fn parse(name: &str, text: &[u8], repository: RepositoryId) -> Result<Vec<IndexedPack>> {
     let repository = repository.to_string();
     let mut lines = Lines::open(name, text, DOMAIN, Some(&repository))?;
     let mut packs: Vec<IndexedPack> = Vec::new();

@@ -51,6 +51,8 @@ pub use files::{
     parse_path_list, restore,
 };
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
+pub use index::{IndexedPack, parse as parse_index, write as write_index};
+pub use pack::{Stored, parse as parse_pack};
 pub use progress::Progress;
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Root, Snapshot};

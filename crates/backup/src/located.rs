@@ -15,37 +15,71 @@ fn short(id: &Id) -> Short {
     id.0[..16].try_into().expect("it is shorter")
 }
 
-/// The number of buckets: with ten million rows a bucket has 2,400, and an insertion moves 40 KB at most.
+/// The number of buckets.
 const BUCKETS: usize = 4096;
 
-/// Rows in the order of their keys, in buckets by the first bits of the key.
-struct Buckets<T>(Vec<Vec<T>>);
+/// A row with its key, by which rows are sorted.
+trait Keyed: Copy + Ord {
+    fn key(&self) -> &Short;
+}
 
-impl<T: Copy> Buckets<T> {
+/// Rows in buckets by the first bits of the key.
+struct Buckets<T>(Vec<Bucket<T>>);
+
+/// Sorted rows, then new ones in no order: few, so that searching them costs little.
+struct Bucket<T> {
+    rows: Vec<T>,
+    sorted: usize,
+}
+
+impl<T: Keyed> Buckets<T> {
     fn new() -> Self {
-        Self((0..BUCKETS).map(|_| Vec::new()).collect())
+        Self((0..BUCKETS).map(|_| Bucket { rows: Vec::new(), sorted: 0 }).collect())
     }
 
     fn number(key: &Short) -> usize {
         usize::from(u16::from_be_bytes([key[0], key[1]]) >> 4)
     }
 
-    fn of(&self, key: &Short) -> &[T] {
-        &self.0[Self::number(key)]
+    /// The rows with this key.
+    fn find<'a>(&'a self, key: &'a Short) -> impl Iterator<Item = &'a T> {
+        let Bucket { rows, sorted } = &self.0[Self::number(key)];
+        let (old, new) = rows.split_at(*sorted);
+        let old = &old[old.partition_point(|row| row.key() < key)..];
+        let old = old.iter().take_while(move |row| row.key() == key);
+        old.chain(new.iter().filter(move |row| row.key() == key))
     }
 
-    fn insert(&mut self, key: &Short, at: usize, row: T) {
-        let bucket = &mut self.0[Self::number(key)];
-        if bucket.len() == bucket.capacity() {
+    fn push(&mut self, row: T) {
+        let Bucket { rows, sorted } = &mut self.0[Self::number(row.key())];
+        if rows.len() == rows.capacity() {
             // Doubling would waste half of the memory.
-            bucket.reserve_exact(bucket.len() / 8 + 4);
+            rows.reserve_exact(rows.len() / 8 + 4);
         }
-        bucket.insert(at, row);
+        rows.push(row);
+        // The sort finds the sorted part and merges: each row is moved some 16 times in all.
+        if rows.len() - *sorted > 32 + *sorted / 16 {
+            rows.sort();
+            *sorted = rows.len();
+        }
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.0.iter().map(Vec::len).sum()
+        self.0.iter().map(|bucket| bucket.rows.len()).sum()
+    }
+
+    /// Octets of memory.
+    #[cfg(test)]
+    fn memory(&self) -> usize {
+        let rows: usize = self.0.iter().map(|bucket| bucket.rows.capacity()).sum();
+        rows * size_of::<T>() + BUCKETS * size_of::<Bucket<T>>()
+    }
+}
+
+impl Keyed for Short {
+    fn key(&self) -> &Short {
+        self
     }
 }
 
@@ -59,20 +93,16 @@ impl Present {
 
     /// Whether the chunk is in the set.
     pub(crate) fn contains(&self, id: &Id) -> bool {
-        let key = short(id);
-        self.0.of(&key).binary_search(&key).is_ok()
+        self.0.find(&short(id)).next().is_some()
     }
 
     /// Adds a chunk; false if it was there.
     pub(crate) fn insert(&mut self, id: &Id) -> bool {
-        let key = short(id);
-        match self.0.of(&key).binary_search(&key) {
-            Ok(_) => false,
-            Err(at) => {
-                self.0.insert(&key, at, key);
-                true
-            }
+        let is_new = !self.contains(id);
+        if is_new {
+            self.0.push(short(id));
         }
+        is_new
     }
 
     /// Adds the chunks of a pack, which the storage must have.
@@ -90,7 +120,7 @@ impl Present {
 }
 
 /// A chunk in a pack: 32 octets.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 struct Row {
     key: Short,
     pack: u32,
@@ -99,6 +129,12 @@ struct Row {
     stored: u32,
     /// The length of the plaintext in 31 bits, and whether the chunk is compressed.
     plain: u32,
+}
+
+impl Keyed for Row {
+    fn key(&self) -> &Short {
+        &self.key
+    }
 }
 
 /// The bit of [`Row::plain`] for compressed chunks.
@@ -131,26 +167,22 @@ impl Located {
         let number = u32::try_from(self.packs.len()).expect("2^32 packs hold 64 PiB");
         self.packs.push((pack.hash, pack.bytes));
         for Stored { id, offset, stored, plain, compressed, .. } in &pack.chunks {
-            let key = short(id);
-            let at = self.rows.of(&key).partition_point(|row| row.key <= key);
             let block = u32::try_from(offset / 512).expect("a pack is smaller");
             let plain = plain | if *compressed { COMPRESSED } else { 0 };
-            self.rows.insert(&key, at, Row { key, pack: number, block, stored: *stored, plain });
+            self.rows.push(Row { key: short(id), pack: number, block, stored: *stored, plain });
         }
     }
 
     /// The copies of a chunk.
-    pub(crate) fn places(&self, id: &Id) -> impl Iterator<Item = Place> {
-        let key = short(id);
-        let bucket = self.rows.of(&key);
-        let first = bucket.partition_point(|row| row.key < key);
-        bucket[first..].iter().take_while(move |row| row.key == key).map(|row| Place {
+    pub(crate) fn places(&self, id: &Id) -> Vec<Place> {
+        let place = |row: &Row| Place {
             pack: row.pack,
             offset: u64::from(row.block) * 512,
             stored: row.stored,
             plain: row.plain & !COMPRESSED,
             compressed: row.plain & COMPRESSED != 0,
-        })
+        };
+        self.rows.find(&short(id)).map(place).collect()
     }
 
     /// The name and length of a pack.
@@ -214,10 +246,42 @@ mod tests {
             for (key, places) in &model {
                 let mut id = Id([0; 32]);
                 id.0[..16].copy_from_slice(key);
-                prop_assert_eq!(&located.places(&id).collect::<Vec<_>>(), places);
+                prop_assert_eq!(&located.places(&id), places);
             }
             prop_assert_eq!(located.len(), packs.iter().map(Vec::len).sum::<usize>());
-            prop_assert_eq!(located.places(&Id([9; 32])).count(), 0);
+            prop_assert!(located.places(&Id([9; 32])).is_empty());
         }
+    }
+
+    /// The limit of a run is 256 MiB, with ten million chunks: 18 octets a chunk leave 76 MiB for everything else.
+    #[test]
+    fn a_chunk_takes_18_octets_for_a_writer_and_36_for_a_reader() {
+        let (mut present, mut located) = (Present::new(), Located::new());
+        let mut octets = blake3::Hasher::new().finalize_xof();
+        for number in 0..150_u8 {
+            let chunks = (1..=2000).map(|n| {
+                let mut id = Id([0; 32]);
+                octets.fill(&mut id.0);
+                Stored {
+                    kind: Kind::Data,
+                    id,
+                    offset: n * 512,
+                    stored: 1,
+                    plain: 1,
+                    compressed: false,
+                }
+            });
+            let chunks: Vec<Stored> = chunks.collect();
+            let pack = IndexedPack { hash: ObjectHash([number; 32]), bytes: 2 << 20, chunks };
+            present.add(&pack);
+            located.add(&pack);
+            assert!(pack.chunks.iter().all(|chunk| present.contains(&chunk.id)));
+            assert_eq!(located.places(&pack.chunks[7].id)[0].offset, 8 * 512);
+        }
+        let count = present.len();
+        assert_eq!((count, located.len()), (300_000, 300_000));
+        let tables = BUCKETS * size_of::<Bucket<Row>>();
+        assert!(present.0.memory() - tables <= 18 * count, "{}", present.0.memory());
+        assert!(located.rows.memory() - tables <= 36 * count, "{}", located.rows.memory());
     }
 }

@@ -32,16 +32,19 @@ const DOMAIN: &str = "talaria backup pack";
 /// A chunk in a pack, as a line of an index describes it.
 #[expect(clippy::struct_field_names, reason = "the format calls the length so")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Stored {
-    pub(crate) kind: Kind,
-    pub(crate) id: Id,
+pub struct Stored {
+    /// What the chunk has.
+    pub kind: Kind,
+    /// The identifier.
+    pub id: Id,
     /// Where the chunk starts in the content of the pack, in octets.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The length in the pack in octets.
-    pub(crate) stored: u32,
+    pub stored: u32,
     /// The length of the plaintext in octets.
-    pub(crate) plain: u32,
-    pub(crate) compressed: bool,
+    pub plain: u32,
+    /// One Zstandard frame; else the plaintext.
+    pub compressed: bool,
 }
 
 impl Stored {
@@ -220,12 +223,12 @@ impl Read for PackContent {
 }
 
 /// Parses the content of a pack with the object name `name`: the chunks, in order. The identifiers are not
-/// computed, see [`Stored::plaintext`].
+/// computed.
 ///
 /// # Errors
 ///
-/// [`Damaged`](BackupError::Damaged) for everything that [`PackWriter`] would not have written.
-pub(crate) fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec<Stored>> {
+/// [`Damaged`](BackupError::Damaged) for everything that a writer would not have written.
+pub fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec<Stored>> {
     let damaged = |why: &str| BackupError::damaged(name, why);
     let mut rest = content;
     let mut members = Vec::new();

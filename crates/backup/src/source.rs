@@ -67,7 +67,7 @@ impl Source {
             return;
         }
         let is_new = |chunk: &&Stored| {
-            !self.located.places(&chunk.id).any(|place| {
+            !self.located.places(&chunk.id).iter().any(|place| {
                 self.located.pack(place.pack) == (pack.hash, pack.bytes)
                     && place.offset == chunk.offset
                     && (place.stored, place.plain) == (chunk.stored, chunk.plain)
@@ -97,7 +97,7 @@ impl Source {
 
     /// Whether an index names the chunk.
     pub(crate) fn contains(&self, id: &Id) -> bool {
-        self.located.places(id).next().is_some()
+        !self.located.places(id).is_empty()
     }
 
     fn open_pack(&self, number: u32, name: &str, bytes: u64) -> Result<Arc<OpenPack>> {
@@ -182,7 +182,7 @@ impl ReadChunks for Source {
     }
 
     fn place(&self, id: &Id) -> Option<u64> {
-        let place = self.located.places(id).next()?;
+        let place = *self.located.places(id).first()?;
         Some(u64::from(place.pack) << 32 | place.offset)
     }
 }

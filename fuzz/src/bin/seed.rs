@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: seed FOLDER")?);
     messages(&folder)?;
     trees(&folder)?;
+    backup(&folder)?;
     let mut all = Vec::new();
     let native = Profile { native_per_mille: 1000, ..Profile::small() };
     for profile in [Profile::small(), Profile::ed25519(), native] {

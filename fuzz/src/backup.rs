@@ -1,0 +1,76 @@
+//! What holds for any bytes as a part of a backup repository.
+
+use talaria_backup::{
+    Id, IndexedPack, Kind, ObjectHash, RepositoryId, Stored, parse_index, parse_pack, write_index,
+};
+
+/// The repository of the seeds.
+pub const REPOSITORY: RepositoryId = RepositoryId([2; 16]);
+
+/// An index that is read is written the same: it has no second form.
+pub fn index(bytes: &[u8]) {
+    if let Ok(packs) = parse_index("indexes/1", bytes, REPOSITORY) {
+        assert_eq!(write_index(REPOSITORY, &packs).into_bytes(), bytes);
+    }
+}
+
+/// The chunks of a pack are in it, one after the other, and an index can describe them.
+pub fn pack(bytes: &[u8]) {
+    let Ok(chunks) = parse_pack("packs/1", bytes, REPOSITORY) else { return };
+    let mut end = 0;
+    for chunk in &chunks {
+        assert!(chunk.offset >= end + 512, "a header is in front of it");
+        end = chunk.offset + u64::from(chunk.stored);
+        assert!(end <= bytes.len() as u64);
+    }
+    let packs = [IndexedPack { hash: ObjectHash::of(bytes), bytes: bytes.len() as u64, chunks }];
+    let text = write_index(REPOSITORY, &packs);
+    assert_eq!(parse_index("indexes/1", text.as_bytes(), REPOSITORY).expect("it is one"), packs);
+}
+
+/// A pack of these plaintexts, as `docs/formats/backup.md` describes it, with its chunks.
+pub fn seed(plains: &[&[u8]]) -> (Vec<u8>, Vec<Stored>) {
+    let mut content = Vec::new();
+    let mut chunks = Vec::new();
+    for (number, plain) in (1..).zip(plains) {
+        let id = Id([number; 32]);
+        let (offset, stored) = (content.len() as u64 + 512, plain.len() as u32);
+        let chunk =
+            Stored { kind: Kind::Data, id, offset, stored, plain: stored, compressed: false };
+        chunks.push(chunk);
+        member(&mut content, &id.to_string(), plain);
+    }
+    let pack = IndexedPack { hash: ObjectHash([0; 32]), bytes: 1 << 20, chunks };
+    let index = write_index(REPOSITORY, std::slice::from_ref(&pack));
+    let lines = index.lines().filter(|line| !line.starts_with("pack "));
+    let index: String = lines.map(|line| format!("{line}\n")).collect();
+    let index = index.replacen("talaria backup index", "talaria backup pack", 1);
+    member(&mut content, "index", index.as_bytes());
+    content.resize((content.len() + 1024).max(4096), 0);
+    (content, pack.chunks)
+}
+
+/// Appends a member of a tar archive (ustar).
+fn member(archive: &mut Vec<u8>, name: &str, content: &[u8]) {
+    let mut header = [0; 512];
+    let size = format!("{:011o}\0", content.len());
+    let fields: [(usize, &[u8]); 9] = [
+        (0, name.as_bytes()),
+        (100, b"0000600\0"),
+        (108, b"0000000\0"),
+        (116, b"0000000\0"),
+        (124, size.as_bytes()),
+        (136, b"00000000000\0"),
+        (148, b"        "),
+        (156, b"0"),
+        (257, b"ustar\x0000"),
+    ];
+    for (at, field) in fields {
+        header[at..at + field.len()].copy_from_slice(field);
+    }
+    let sum: u32 = header.iter().map(|octet| u32::from(*octet)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    archive.extend_from_slice(&header);
+    archive.extend_from_slice(content);
+    archive.resize(archive.len().next_multiple_of(512), 0);
+}
