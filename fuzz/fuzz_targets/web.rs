@@ -6,7 +6,8 @@ use std::hint::black_box;
 
 use talaria_cert::{Cert, Span, Summary, Verification, verdicts};
 use talaria_trust::{
-    Introducer, Issuer, Level, Rules, Scope, Standing, Subject, certifiers, evaluate, issuers,
+    Introducer, IntroducerCert, Level, Rules, Scope, Standing, Subject, certifiers, evaluate,
+    issuers,
 };
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -16,14 +17,14 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let verdicts = verdicts(&[&cert], Verification::Full).concat();
     let named = issuers(&cert);
     // Each issuer is a different introducer; every other one has a scope.
-    let introducers: Vec<[Issuer; 1]> = named
+    let introducers: Vec<[IntroducerCert; 1]> = named
         .iter()
         .map(|id| {
             let at = id.0 as u8;
             let level = Level::from_number(at % 7).unwrap_or_default();
             let scope = (at % 2 == 0).then(|| scope.clone());
             let introducer = Introducer { depth: at % 6, level, reach: at % 3, scope };
-            [Issuer { cert: i64::from(at), introducer }]
+            [IntroducerCert { cert: i64::from(at), introducer }]
         })
         .collect();
     for now in [0, 1_740_000_000, u32::MAX - 1] {

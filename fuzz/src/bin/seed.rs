@@ -327,6 +327,23 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// Packs and indexes of a backup.
+fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    use talaria_backup::{IndexedPack, ObjectHash, parse_pack, write_index};
+    use talaria_fuzz::backup::{REPOSITORY, seed};
+    let plains: [&[&[u8]]; 3] = [&[], &[b"one"], &[b"first", &[7; 600], b""]];
+    for (number, plains) in plains.into_iter().enumerate() {
+        let (content, chunks) = seed(plains);
+        // A seed that is refused would teach the fuzzer nothing.
+        assert_eq!(parse_pack("seed", &content, REPOSITORY)?, chunks);
+        write(folder, "pack", number, &content)?;
+        let pack = IndexedPack { hash: ObjectHash([9; 32]), bytes: 1 << 20, chunks };
+        let packs = vec![pack; number];
+        write(folder, "index", number, write_index(REPOSITORY, &packs).as_bytes())?;
+    }
+    Ok(())
+}
+
 /// A certificate in its original and its later form, with a signature by it.
 fn judged(
     folder: &Path,
