@@ -30,7 +30,6 @@ const PADDED_MIN: u64 = 4096;
 const DOMAIN: &str = "talaria backup pack";
 
 /// A chunk in a pack, as a line of an index describes it.
-#[expect(clippy::struct_field_names, reason = "the format calls the length so")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stored {
     /// What the chunk has.
