@@ -258,6 +258,7 @@ impl CliError {
                 | E::Token { .. }
                 | E::Bookmark => 2,
                 E::Unrecognised { .. } | E::Dump { .. } | E::NoCertificates { .. } => 3,
+                E::Window { .. } => 3,
                 E::StoreFolder { .. } => 4,
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
@@ -447,6 +448,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Address { .. } => "An address looks like alice@example.org.",
         E::Http { .. } => "Check the address and the network connection, and try again.",
         E::Io { name, source, .. } => return hint_for_file(name, source),
+        E::Window { name, source } => return Some(decompress(name, source.program)),
         E::Unrecognised { name, what } if what.contains("secret key") => {
             return Some(format!("If it holds certificates: talaria import '{name}'."));
         }
@@ -541,6 +543,15 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// The remedy for a compressed input that needs much memory.
+pub(crate) fn decompress(name: &str, program: &str) -> String {
+    let option = match program {
+        "zstd" => " --long=31",
+        _ => "",
+    };
+    format!("If you trust it: {program} -dc{option} '{name}' | talaria import -")
 }
 
 /// The remedy for a file that cannot be read or written.

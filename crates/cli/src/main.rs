@@ -28,6 +28,8 @@ use clap::FromArgMatches as _;
 
 fn main() -> ExitCode {
     clap_complete::CompleteEnv::with_factory(|| completion::with_names(cli::command())).complete();
+    // For help and usage errors.
+    usage::wanted_color().apply();
     let settings = match config::Settings::read() {
         Ok(settings) => settings,
         Err(error) => return error::CliError::from(error).report(usage::wants_json()),

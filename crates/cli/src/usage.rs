@@ -1,6 +1,9 @@
 //! Usage errors: the texts of clap, with tips for users of gpg.
 
+use clap::ValueEnum as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::terminal::ColorWhen;
 
 /// Options of gpg that talaria does not have, and the replacement for each.
 const FROM_GPG: [(&[&str], &str); 26] = [
@@ -111,4 +114,41 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
 /// Whether the arguments ask for JSON, for arguments that could not be parsed.
 pub(crate) fn wants_json() -> bool {
     std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json")
+}
+
+/// The colour that the arguments ask for. It is read before them, because help and usage errors have colour, too.
+pub(crate) fn wanted_color() -> ColorWhen {
+    color_in(std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()))
+}
+
+fn color_in(args: impl Iterator<Item = String>) -> ColorWhen {
+    let mut args = args.take_while(|arg| arg != "--");
+    let mut wanted = ColorWhen::default();
+    while let Some(arg) = args.next() {
+        let when = match arg.strip_prefix("--color") {
+            Some("") => args.next(),
+            Some(when) => when.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        // clap reports a wrong value.
+        if let Some(when) = when.and_then(|when| ColorWhen::from_str(&when, false).ok()) {
+            wanted = when;
+        }
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_found_among_arguments() {
+        let color = |line: &str| color_in(line.split(' ').map(str::to_owned));
+        assert_eq!(color("list --color never --help"), ColorWhen::Never);
+        assert_eq!(color("--color=always lst"), ColorWhen::Always);
+        assert_eq!(color("list --color sometimes"), ColorWhen::Auto);
+        assert_eq!(color("list -- --color never"), ColorWhen::Auto);
+        assert_eq!(color("list --colors=never --color"), ColorWhen::Auto);
+    }
 }

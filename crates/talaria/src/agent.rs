@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::{fmt, io};
 
 use openpgp::crypto::mem::Protected;
@@ -133,8 +134,11 @@ impl Agent {
     ///
     /// [`AgentError::Absent`] if no agent runs; [`AgentError::Gpgconf`]; [`AgentError::Io`].
     pub fn find(start: Start, passwords: Vec<Password>) -> Result<Self, AgentError> {
-        let socket = gpgconf(&["--list-dirs", "agent-socket"])?;
-        let agent = Self { socket: PathBuf::from(socket), passwords };
+        if start == Start::Never && home().is_some_and(|home| !home.is_dir()) {
+            // Without a home directory there is no agent, and most users of talaria have none.
+            return Err(AgentError::Absent);
+        }
+        let agent = Self { socket: socket()?, passwords };
         match (agent.connect(), start) {
             (Ok(_), _) => Ok(agent),
             (Err(AgentError::Absent), Start::IfAbsent) => {
@@ -441,6 +445,27 @@ fn unpadded(block: &[u8]) -> Result<&[u8], AgentError> {
 
 fn keygrip(key: &Key<PublicParts, UnspecifiedRole>) -> Option<Keygrip> {
     with_parsed(key, |key: &talaria_cert::Key<'_>| talaria_cert::Key::keygrip(key)).flatten()
+}
+
+/// The home directory of GnuPG; `None` if only GnuPG knows it.
+fn home() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    named("GNUPGHOME").or_else(|| Some(named("HOME")?.join(".gnupg")))
+}
+
+/// The socket of the agent, and the home directory that it belongs to.
+static SOCKET: Mutex<Option<(Option<PathBuf>, PathBuf)>> = Mutex::new(None);
+
+/// The path of the agent's socket. gpgconf is asked once for each home directory.
+fn socket() -> Result<PathBuf, AgentError> {
+    let home = home();
+    let mut known = SOCKET.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, socket)) = known.as_ref().filter(|(of, _)| *of == home) {
+        return Ok(socket.clone());
+    }
+    let socket = PathBuf::from(gpgconf(&["--list-dirs", "agent-socket"])?);
+    *known = Some((home, socket.clone()));
+    Ok(socket)
 }
 
 /// The first line of gpgconf's output.

@@ -127,7 +127,7 @@ fn produce(
 ) -> Result<(), Error> {
     for (number, input) in inputs.iter().enumerate().skip(from.input) {
         let start = if number == from.input { from.offset } else { 0 };
-        let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+        let io = |source| Error::reading(input, source);
         let stream = open(input, start).map_err(io)?;
         let mut splitter = Splitter::new(stream, BATCH_BYTES);
         while let Some(batch) = splitter.next_batch().map_err(io)? {
@@ -216,7 +216,7 @@ fn expand(inputs: &[Input]) -> Result<Vec<Input>, Error> {
     for input in inputs {
         match input {
             Input::Path(path) if path.is_dir() => {
-                let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+                let io = |source| Error::reading(input, source);
                 let mut files = Vec::new();
                 for entry in fs::read_dir(path).map_err(io)? {
                     let path = entry.map_err(io)?.path();
@@ -253,7 +253,7 @@ fn describe(inputs: &[Input]) -> Result<String, Error> {
     for input in inputs {
         let line = match input {
             Input::Path(path) => {
-                let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+                let io = |source| Error::reading(input, source);
                 let meta = fs::metadata(path).map_err(io)?;
                 let time = meta.modified().map_err(io)?;
                 let full: PathBuf = path.canonicalize().map_err(io)?;

@@ -8,6 +8,7 @@ use talaria_message::MessageError;
 use talaria_store::{QueryError, StoreError};
 
 use crate::agent::AgentError;
+use crate::compressed::WindowTooLarge;
 
 /// The reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,14 @@ pub enum Error {
         name: String,
         /// The error of the operating system.
         source: io::Error,
+    },
+    /// A compressed input needs more memory than talaria allows.
+    #[error("{name}: {source}")]
+    Window {
+        /// The input.
+        name: String,
+        /// The size of the window.
+        source: WindowTooLarge,
     },
     /// The format of the input is unknown.
     #[error("{name}: {what}")]
@@ -198,6 +207,17 @@ pub enum StoreFolderKind {
     GnupgHome,
     /// Any other folder.
     Other,
+}
+
+impl Error {
+    /// The error of reading the input `name`.
+    pub(crate) fn reading(name: &impl ToString, source: io::Error) -> Self {
+        let name = name.to_string();
+        match source.get_ref().and_then(|cause| cause.downcast_ref()) {
+            Some(window) => Self::Window { name, source: *window },
+            None => Self::Io { action: "read", name, source },
+        }
+    }
 }
 
 impl std::fmt::Display for StoreFolderKind {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use talaria_cert::{Cert, Fingerprint, Reason, Signature, Tag, Verdict, Verification};
 use talaria_store::{Outcome, Query, Store};
 
+use crate::compressed::WindowTooLarge;
 use crate::error::describe;
 use crate::source::{self, Input, Kind, Piece, Place};
 use crate::{Error, Monitor, Progress};
@@ -58,6 +59,8 @@ pub struct FileReport {
     pub error: Option<String>,
     /// Whether `error` is an unreadable file or an unreachable server, not a fault in the content.
     pub is_unreadable: bool,
+    /// The input was not read because its compression needs more memory than talaria allows.
+    pub window: Option<WindowTooLarge>,
 }
 
 /// A rejected certificate.
@@ -87,6 +90,7 @@ impl FileReport {
             rejected_count: 0,
             error: None,
             is_unreadable: false,
+            window: None,
         }
     }
 
@@ -155,6 +159,9 @@ pub fn import(
             Err(error @ (Error::Store(_) | Error::Interrupted)) => return Err(error),
             Err(error) => {
                 report.is_unreadable = matches!(error, Error::Io { .. } | Error::Http { .. });
+                if let Error::Window { source, .. } = &error {
+                    report.window = Some(*source);
+                }
                 report.error = Some(describe(&error));
             }
         }

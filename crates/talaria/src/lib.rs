@@ -81,6 +81,7 @@ mod trust;
 
 pub use build::{BuildReport, build};
 pub use certify::{Certifiable, Certifications, Certified};
+pub use compressed::WindowTooLarge;
 pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, StoreFolderKind, describe};
 pub use export::{ExportOptions, Exported, Format, Signatures, export};

@@ -206,7 +206,7 @@ pub(crate) type Sink<'a> = dyn FnMut(Vec<Piece>, u64) -> Result<(), Error> + 'a;
 
 /// Reads the whole `input`.
 pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<Kind, Error> {
-    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let io = |source| Error::reading(input, source);
     match input {
         Input::Stdin => read_stream(input, io::stdin().lock(), sink),
         Input::Url(url) => {
@@ -263,7 +263,7 @@ pub(crate) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize
 
 /// Reads a stream, decompresses it if necessary, and detects its format by the first bytes.
 fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
-    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let io = |source| Error::reading(input, source);
     let mut head = [0; MAGIC_BYTES];
     let n = fill(&mut stream, &mut head).map_err(io)?;
     let whole = head[..n].chain(stream);
@@ -275,7 +275,7 @@ fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Res
 
 /// Reads an uncompressed stream and detects its format by the first bytes.
 fn read_content(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
-    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let io = |source| Error::reading(input, source);
     let unrecognised = |what| Error::Unrecognised { name: input.to_string(), what };
     let mut head = vec![0; 4096];
     let n = fill(&mut stream, &mut head).map_err(io)?;
@@ -324,7 +324,7 @@ fn read_packets(
     place: impl Fn(u64) -> Place,
     sink: &mut Sink<'_>,
 ) -> Result<(), Error> {
-    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let io = |source| Error::reading(input, source);
     let mut splitter = Splitter::new(stream, BATCH_BYTES);
     while let Some(batch) = splitter.next_batch().map_err(io)? {
         let pieces = batch.items.iter().map(|item| match item {
@@ -387,7 +387,7 @@ fn read_armor(input: &Input, stream: impl Read, sink: &mut Sink<'_>) -> Result<(
 }
 
 fn read_keybox(input: &Input, stream: &mut dyn Read, sink: &mut Sink<'_>) -> Result<(), Error> {
-    let io = |source| Error::Io { action: "read", name: input.to_string(), source };
+    let io = |source| Error::reading(input, source);
     let mut pieces = Vec::new();
     let mut held = 0;
     for entry in gnupg::Keybox::new(stream) {

@@ -9,7 +9,7 @@ use talaria::store::Access;
 use talaria::{FileReport, ImportOptions, Input, import};
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, decompress};
 use crate::render::counted;
 
 /// Add certificates to the store
@@ -99,8 +99,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 }
 
 /// The remedy for an input that could not be read.
-fn remedy(report: &FileReport) -> &'static str {
-    match &report.input {
+fn remedy(report: &FileReport) -> String {
+    if let Some(window) = report.window {
+        return decompress(&report.input.to_string(), window.program);
+    }
+    let remedy = match &report.input {
         Input::Url(_) if report.is_unreadable => {
             "Check the address and the network connection, and try again."
         }
@@ -110,7 +113,8 @@ fn remedy(report: &FileReport) -> &'static str {
             "talaria reads keyrings (binary or armored, also compressed), SKS dumps, the files of GnuPG, certificate \
              directories and its own stores."
         }
-    }
+    };
+    remedy.to_owned()
 }
 
 fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::program::Program;
+use crate::program::{Program, prepared};
 
 /// The passphrase of most keys here.
 const PASSPHRASE: &str = "correct horse";
@@ -627,4 +627,20 @@ fn keys_in_the_agent_sign_and_decrypt() {
     user.fails("decrypt message --passphrase-file pw", 1);
     user.ok("decrypt message --passphrase-file pw --gpg-agent");
     user.ok("sign plain --with zoe -o s --overwrite --passphrase-file pw --gpg-agent");
+}
+
+#[test]
+fn a_listing_of_keys_asks_gnupg_only_where_there_is_one() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    // A gpgconf that counts how often it is asked.
+    home.sh("mkdir bin && printf '#!/bin/sh\\necho asked >> \"$COUNT\"\\nexec %s \"$@\"\\n' \"$(command -v gpgconf || echo false)\" > bin/gpgconf");
+    home.sh("chmod +x bin/gpgconf");
+    let asked = |line: &str| {
+        home.sh(&format!(": > count; COUNT=$PWD/count PATH=$PWD/bin:$PATH {line}"));
+        fs::read_to_string(home.0.join("count")).unwrap().lines().count()
+    };
+    assert_eq!(asked("GNUPGHOME=$PWD/none talaria key list"), 0);
+    assert_eq!(asked("talaria key list alice@example.org"), 1);
+    home.sh("gpgconf --kill all || true");
 }

@@ -213,6 +213,13 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("talaria decrypt changed.pgp -o out.txt", 3, "changed.pgp", "ask the sender"),
     mistake("talaria import letter.txt", 3, "letter.txt", "talaria reads keyrings"),
+    mistake("talaria import large.zst", 3, "large.zst", "zstd -dc --long=31 'large.zst'"),
+    mistake(
+        "talaria --store new.db build large.zst",
+        3,
+        "large.zst: its zstd compression needs 256 MiB",
+        "zstd -dc --long=31 'large.zst'",
+    ),
     mistake("talaria import empty.txt", 3, "empty.txt", "talaria reads keyrings"),
     mistake("talaria import dump", 3, "dump", "Name the files in it"),
     mistake(
@@ -259,6 +266,8 @@ fn with_mistakes(root: &std::path::Path) -> Home {
     let bob = Home(root.join("b"));
     home.sh("echo wrong > wrong.txt && : > empty.txt && gzip -k letter.txt");
     home.sh("echo 'stor = \"a.db\"' > typo.toml");
+    // A window of 256 MiB for five octets.
+    home.sh(r"printf '\050\265\057\375\000\220\051\000\000hello' > large.zst");
     home.sh("mkdir -m 700 empty && cp -a home/.local/share/talaria/keys two && chmod 700 two");
     home.sh("talaria -q --keys two key generate --yes --no-passphrase 'Alice <alice@example.org>'");
     home.sh("talaria -q encrypt -r bob@example.net letter.txt -o for-bob.pgp");

@@ -346,3 +346,21 @@ fn key_list_and_import_mention_the_keys_of_gpg_agent() {
     let listed = user.ok("key list");
     assert!(!listed.contains("In gpg-agent") && listed.matches("zoe@example.org").count() == 1);
 }
+
+#[test]
+fn colour_of_help_and_usage_errors_is_chosen_as_well() {
+    let program = Program::new();
+    for line in ["--help", "help encrypt", "list --help", "lst", "list --bogus", "encrypt -x"] {
+        let both = |color: &str| {
+            let args = [color].into_iter().chain(line.split(' ')).collect::<Vec<_>>();
+            let output = program.run(&args);
+            [output.stdout, output.stderr].concat()
+        };
+        assert!(both("--color=always").contains(&b'\x1b'), "{line}");
+        assert!(!both("--color=auto").contains(&b'\x1b'), "{line}: a pipe has no colour");
+        let shown = |more: &str| on_terminal(&program, 80, &format!("$T {more} {line} || true"));
+        let Some(colored) = shown("") else { return };
+        assert!(colored.contains('\x1b'), "{line}");
+        assert!(!shown("--color never").unwrap().contains('\x1b'), "{line}");
+    }
+}
