@@ -11,6 +11,7 @@ pub mod keyserver;
 mod lookups;
 mod measure;
 pub mod messages;
+mod page;
 mod peers;
 mod pictures;
 pub mod plot;
@@ -26,6 +27,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use error::BenchError;
 pub use generate::{Generate, Generated, Profile, certs, file_names, generate, generate_files};
 pub use measure::{Cost, Run, daemon_cpu_s, in_process};
+pub use page::page;
 pub use peers::peer;
 pub use table::{Cell, Table};
 

@@ -130,16 +130,25 @@ impl Picture {
     /// The picture as an SVG document.
     #[must_use]
     pub fn svg(&self) -> String {
+        self.svg_of_width(WIDTH)
+    }
+
+    /// The picture as an SVG document of this width. Without a title it begins with its panels.
+    #[must_use]
+    pub fn svg_of_width(&self, width_px: f64) -> String {
         let mut body = String::new();
-        let mut y = MARGIN + 20.0;
-        text(&mut body, Text::new(MARGIN, y, 21.0).bold(), &self.title);
+        let mut y = 0.0;
+        if !self.title.is_empty() {
+            y = MARGIN + 20.0;
+            text(&mut body, Text::new(MARGIN, y, 21.0).bold(), &self.title);
+        }
         for line in &self.subtitle {
             y += 22.0;
             text(&mut body, Text::new(MARGIN, y, 13.5).soft(), line);
         }
         y += 26.0;
         let columns = self.columns.max(1);
-        let full = WIDTH - 2.0 * MARGIN;
+        let full = width_px - 2.0 * MARGIN;
         let narrow = (full - GAP * (columns - 1) as f64) / columns as f64;
         let mut rest = self.panels.as_slice();
         while let Some(first) = rest.first() {
@@ -165,11 +174,11 @@ impl Picture {
         }
         let title = escaped(&self.title);
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {y:.0}\" \
-             width=\"{WIDTH:.0}\" height=\"{y:.0}\" role=\"img\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width_px:.0} {y:.0}\" \
+             width=\"{width_px:.0}\" height=\"{y:.0}\" role=\"img\" \
              font-family=\"system-ui, -apple-system, 'Segoe UI', 'Noto Sans', Arial, sans-serif\">\n\
              <title>{title}</title>\n<style>{STYLE}</style>\n\
-             <rect class=\"p-ground\" width=\"{WIDTH:.0}\" height=\"{y:.0}\" rx=\"8\"/>\n\
+             <rect class=\"p-ground\" width=\"{width_px:.0}\" height=\"{y:.0}\" rx=\"8\"/>\n\
              {body}</svg>\n"
         )
     }
@@ -292,7 +301,8 @@ fn text_width(text: &str, size: f64) -> f64 {
 }
 
 /// Text as it stands in XML and HTML.
-pub(crate) fn escaped(text: &str) -> String {
+#[must_use]
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -691,6 +691,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("Print statistics of the store", "talaria stats"),
             ("Draw them", "talaria stats --svg stats.svg"),
+            ("Write a page with drawings and all numbers", "talaria stats --html stats.html"),
         ],
     ),
     (

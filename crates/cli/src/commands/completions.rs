@@ -57,6 +57,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             "If it is not there yet, add this to ~/.zshrc before compinit: fpath=({} $fpath)",
             path.parent().unwrap_or(&path).display()
         )),
+        // Without the package bash-completion, bash does not look into the folder.
+        Shell::Bash => cx.status(format_args!(
+            "Open a new shell to use it. If it does not work there: install the package bash-completion, or add this \
+             to ~/.bashrc: source '{}'",
+            path.display()
+        )),
         _ => cx.status(format_args!("Open a new shell to use it.")),
     }
     let json = serde_json::json!({

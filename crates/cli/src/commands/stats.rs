@@ -1,5 +1,6 @@
 //! `talaria stats`
 
+mod page;
 mod picture;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use talaria::store::Access;
-use talaria::{Statistics, statistics};
+use talaria::{Opened, Statistics, statistics};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -18,33 +19,41 @@ use crate::terminal::Paint;
 
 /// Show statistics of the store
 ///
-/// Counts certificates by validity, algorithm, version, year and size. --svg also draws them.
+/// Counts certificates by validity, algorithm, version, year and size. --svg draws them as one picture; --html makes a page
+/// with the drawings and all numbers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also draw the statistics as an SVG picture in FILE
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Replace FILE if it exists
-    #[arg(long, requires = "svg")]
+    /// Also write a page with the drawings and all numbers to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Replace the files of --svg and --html if they exist
+    #[arg(long)]
     overwrite: bool,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let existing = Existing::with_overwrite(args.overwrite);
-    args.svg.as_deref().map_or(Ok(()), |path| existing.check(path))?;
+    for path in [&args.svg, &args.html].into_iter().flatten() {
+        existing.check(path)?;
+    }
     let stores = cx.stores(Access::Read)?;
     let counts = statistics(&stores, cx.now)?;
-    if let Some(path) = &args.svg {
-        let names: Vec<String> = stores
-            .iter()
-            .map(|opened| {
-                opened.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-            })
-            .collect();
+    let name = |opened: &Opened| {
+        opened.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let names: Vec<String> = stores.iter().map(name).collect();
+    let drawn = [
+        args.svg.as_ref().map(|path| (path, picture::draw(&names, &counts, cx.now))),
+        args.html.as_ref().map(|path| (path, page::draw(&names, &counts, cx.now))),
+    ];
+    for (path, text) in drawn.into_iter().flatten() {
         let mut target = Target::file(path, existing)?;
-        target.write_all(picture::draw(&names, &counts, cx.now).as_bytes())?;
+        target.write_all(text.as_bytes())?;
         target.keep(false)?;
-        cx.status(format_args!("Drew {}.", path.display()));
+        cx.status(format_args!("Wrote {}.", path.display()));
     }
     let mut out = std::io::stdout().lock();
     if cx.json {

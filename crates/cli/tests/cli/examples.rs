@@ -10,7 +10,7 @@ use crate::program::{Home, Program, Serving, corpus, prepared};
 const ANY: &str = "0123456789ABCDEF0123456789ABCDEF01234567";
 
 /// The commands and their examples, from the help.
-fn examples() -> Vec<(String, Vec<String>)> {
+pub(crate) fn examples() -> Vec<(String, Vec<String>)> {
     let help = |words: &[String]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
         let output = command.args(words).arg("--help").env("TALARIA_CONFIG", "").output().unwrap();

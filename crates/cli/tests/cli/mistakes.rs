@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Output;
 
+use crate::json::assert_documented;
 use crate::program::{Home, prepared};
 use crate::snapshots::assert_snapshot;
 
@@ -446,23 +447,6 @@ fn commands_that_change_something_report_it_in_json() {
     let output = home.try_sh("talaria --json decrypt letter.txt.pgp");
     assert_eq!(output.stdout, b"Meet me at noon.\n");
     assert!(output.stderr.starts_with(b"{"));
-}
-
-/// Compares the fields of a report with the row of its command in `docs/json.md`.
-fn assert_documented(line: &str, json: &serde_json::Value) {
-    let words: Vec<&str> = line.split(' ').skip(2).take(2).collect();
-    let page = include_str!("../../../../docs/json.md");
-    let names = [format!("`{}`", words.join(" ")), format!("`{}`", words[0])];
-    let row = names.iter().find_map(|name| {
-        page.lines().find(|row| row.split('|').nth(1).is_some_and(|cell| cell.contains(name)))
-    });
-    let row = row.unwrap_or_else(|| panic!("docs/json.md does not have {line}"));
-    if row.contains("as `key list`") || row.contains("server.toml") {
-        return;
-    }
-    for (field, _) in json.as_object().unwrap() {
-        assert!(row.contains(&format!("`{field}`")), "docs/json.md, {}: {field}", names[0]);
-    }
 }
 
 #[test]

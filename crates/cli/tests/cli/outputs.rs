@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use crate::program::prepared;
 
 /// Command lines that write the file `out`, and whether the file is private.
-const OUTPUTS: [(&str, bool); 16] = [
+const OUTPUTS: [(&str, bool); 17] = [
     ("talaria encrypt -r bob@example.net letter.txt -o out", false),
     ("talaria encrypt -a -r bob@example.net letter.txt --output out", false),
     ("talaria decrypt letter.txt.pgp -o out", false),
@@ -21,6 +21,7 @@ const OUTPUTS: [(&str, bool); 16] = [
     ("talaria key revoke alice@example.org -o out", true),
     ("talaria trust export-ownertrust -o out", false),
     ("talaria stats --svg out", false),
+    ("talaria stats --html out", false),
     ("talaria bench generate 1 -o out", false),
     ("talaria tofu export out", true),
 ];

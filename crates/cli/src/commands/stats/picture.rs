@@ -15,16 +15,6 @@ pub(super) fn draw(names: &[String], counts: &Statistics, now: u32) -> String {
     let total = |count: u64, one: &str, many: &str| {
         format!("{} {}", grouped(count), if count == 1 { one } else { many })
     };
-    let panels = [
-        bars("Validity", ranked(&counts.by_validity), &validity_colour),
-        bars("Version of the primary key", ranked(&counts.by_version), &|_| Colour::Series(0)),
-        bars("Algorithm of the primary key", ranked(&counts.by_algorithm), &|_| Colour::Series(0)),
-        bars("Algorithms of subkeys", ranked(&counts.by_subkey_algorithm), &|_| Colour::Series(0)),
-        columns("Created in", years(&counts.by_year), true),
-        columns("Expires or expired in", years(&counts.by_expiry_year), true),
-        columns("Size", powers(&counts.by_bytes, &bytes), false),
-        columns("Signatures per certificate", powers(&counts.by_signatures, &below), false),
-    ];
     let picture = Picture {
         title: format!(
             "{}: {}",
@@ -38,18 +28,87 @@ pub(super) fn draw(names: &[String], counts: &Statistics, now: u32) -> String {
             total(counts.signatures, "signature", "signatures"),
             bytes(counts.bytes),
         )],
-        panels: panels.into_iter().flatten().collect(),
+        panels: sections(counts).into_iter().map(|section| section.panel).collect(),
         columns: 2,
         foot: "talaria stats --svg".into(),
     };
     picture.svg()
 }
 
+/// One distribution: a drawing, and all numbers behind it.
+pub(super) struct Section {
+    /// The drawing, with a title.
+    pub(super) panel: Panel,
+    /// The heading of the first column.
+    pub(super) of: &'static str,
+    /// All values with their counts. Rare ones are not added up, unlike in the drawing.
+    pub(super) rows: Vec<(String, u64)>,
+}
+
+/// The distributions that have a value.
+pub(super) fn sections(counts: &Statistics) -> Vec<Section> {
+    let section = |panel: Option<Panel>, of, rows| Some(Section { panel: panel?, of, rows });
+    let plain = |_: &str| Colour::Series(0);
+    let sections = [
+        section(
+            bars("Validity", ranked(&counts.by_validity), &validity_colour),
+            "validity",
+            sorted(&counts.by_validity),
+        ),
+        section(
+            bars("Version of the primary key", ranked(&counts.by_version), &plain),
+            "version",
+            sorted(&counts.by_version),
+        ),
+        section(
+            bars("Algorithm of the primary key", ranked(&counts.by_algorithm), &plain),
+            "algorithm",
+            sorted(&counts.by_algorithm),
+        ),
+        section(
+            bars("Algorithms of subkeys", ranked(&counts.by_subkey_algorithm), &plain),
+            "algorithm",
+            sorted(&counts.by_subkey_algorithm),
+        ),
+        section(
+            columns("Created in", years(&counts.by_year), true),
+            "year",
+            in_order(&counts.by_year, &i32::to_string),
+        ),
+        section(
+            columns("Expires or expired in", years(&counts.by_expiry_year), true),
+            "year",
+            in_order(&counts.by_expiry_year, &i32::to_string),
+        ),
+        section(
+            columns("Size", powers(&counts.by_bytes, &bytes), false),
+            "size",
+            in_order(&counts.by_bytes, &|size| format!("< {}", bytes(*size))),
+        ),
+        section(
+            columns("Signatures per certificate", powers(&counts.by_signatures, &grouped), false),
+            "signatures",
+            in_order(&counts.by_signatures, &|count| format!("< {}", grouped(*count))),
+        ),
+    ];
+    sections.into_iter().flatten().collect()
+}
+
+/// Names with their counts, in descending order.
+fn sorted<K: Display>(counts: &BTreeMap<K, u64>) -> Vec<(String, u64)> {
+    let mut all = in_order(counts, &K::to_string);
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all
+}
+
+/// Values with their counts, in the order of the values.
+fn in_order<K>(counts: &BTreeMap<K, u64>, name: &dyn Fn(&K) -> String) -> Vec<(String, u64)> {
+    counts.iter().map(|(value, &count)| (name(value), count)).collect()
+}
+
 /// Names with their counts, in descending order; those after the first few are added up.
 fn ranked<K: Display>(counts: &BTreeMap<K, u64>) -> Vec<(String, u64)> {
-    let mut all: Vec<(String, u64)> =
-        counts.iter().map(|(name, &count)| (name.to_string(), count)).collect();
-    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let mut all = sorted(counts);
     if all.len() > BARS_MAX {
         let rest = all.split_off(BARS_MAX - 1);
         let sum = rest.iter().map(|(_, count)| count).sum();
@@ -146,14 +205,9 @@ fn powers(counts: &BTreeMap<u64, u64>, name: &dyn Fn(u64) -> String) -> Vec<(Str
         .collect()
 }
 
-/// A power of two as an upper bound.
-fn below(count: u64) -> String {
-    grouped(count)
-}
-
 /// A number of bytes with its unit: 512 B, 2 KiB, 27.2 MiB.
 #[expect(clippy::cast_precision_loss, reason = "three digits count")]
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(size, _)| count >= *size) {
         Some((size, unit)) if count.is_multiple_of(size) => format!("{} {unit}", count / size),
@@ -163,7 +217,7 @@ fn bytes(count: u64) -> String {
 }
 
 /// A number with commas between groups of three digits.
-fn grouped(count: u64) -> String {
+pub(super) fn grouped(count: u64) -> String {
     talaria_bench::Cell::from(count).to_string()
 }
 
