@@ -154,7 +154,7 @@ impl Context {
     pub(crate) fn status(&self, message: fmt::Arguments<'_>) {
         if !self.quiet {
             let _alone = progress::terminal();
-            let _ = writeln!(io::stderr(), "{message}");
+            crate::error::say(message);
         }
     }
 

@@ -12,7 +12,7 @@ use talaria::status;
 use talaria::store::StoreError;
 use talaria_backup::BackupError;
 
-use crate::terminal::Paint;
+use crate::terminal::{Paint, folded, stderr_columns};
 
 /// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -609,5 +609,10 @@ fn agent_refuses(error: &(dyn Error + 'static)) -> bool {
 pub(crate) fn say(line: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
 
+    let line = line.to_string();
+    let line = match stderr_columns() {
+        Some(columns) => folded(&line, columns),
+        None => line,
+    };
     let _ = writeln!(std::io::stderr(), "{line}");
 }

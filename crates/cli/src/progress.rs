@@ -241,11 +241,14 @@ impl State {
 
     /// The parts of the line in their order: the step, the amount, then the optional parts.
     fn parts(&self, now: Instant) -> Vec<String> {
-        let Progress { bytes, bytes_total, certs, step } = self.progress;
+        let Progress { bytes, bytes_total, certs, step, steps } = self.progress;
         let step = step.unwrap_or("reading");
         let mut initial = step.chars();
         let first = initial.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-        let mut parts = vec![format!("{first}{}", initial.as_str())];
+        let mut parts = vec![match steps {
+            Some((at, all)) => format!("Step {at} of {all}: {step}"),
+            None => format!("{first}{}", initial.as_str()),
+        }];
         if self.part().is_some() {
             parts.push(format!("{} of {}", size(bytes), size(bytes_total)));
         } else if bytes > 0 && bytes_total == 0 {
@@ -323,7 +326,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn reading(bytes: u64, certs: u64) -> Progress {
-        Progress { bytes, bytes_total: 100 * MIB, certs, step: None }
+        Progress { bytes, bytes_total: 100 * MIB, certs, ..Progress::default() }
     }
 
     #[test]

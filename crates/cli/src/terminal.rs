@@ -69,9 +69,9 @@ impl Paint {
         self.with(AnsiColor::Green.on_default(), text)
     }
 
-    /// A doubtful result.
+    /// A doubtful result. It is not yellow, which many terminals with a light background show almost as white.
     pub(crate) fn doubtful<T: Display>(self, text: T) -> Painted<T> {
-        self.with(AnsiColor::Yellow.on_default(), text)
+        self.with(AnsiColor::Magenta.on_default(), text)
     }
 
     /// A result that must not be relied on.
@@ -121,6 +121,84 @@ pub(crate) fn columns() -> usize {
         0 => COLUMNS,
         columns => columns,
     }
+}
+
+/// The width in columns of the terminal on standard error; `None` if there is none.
+pub(crate) fn stderr_columns() -> Option<usize> {
+    if !io::stderr().is_terminal() {
+        return None;
+    }
+    let size =
+        rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+    Some(if size == 0 { COLUMNS } else { size })
+}
+
+/// The width in columns of the terminal on standard output; `None` if there is none.
+pub(crate) fn stdout_columns() -> Option<usize> {
+    io::stdout().is_terminal().then(columns)
+}
+
+/// The indentation of continued lines beyond that of the first line.
+const HANGING: usize = 2;
+
+/// Folds the lines of a text between words so that they fit `columns`. A command that can be pasted stays on one
+/// line, and so does a word that is too long. Colour takes no columns.
+pub(crate) fn folded(text: &str, columns: usize) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| folded_line(line, columns)).collect();
+    lines.join("\n")
+}
+
+fn folded_line(line: &str, columns: usize) -> String {
+    let content = line.trim_start_matches(' ');
+    let indent = line.len() - content.len();
+    if visible(line) <= columns {
+        return line.to_owned();
+    }
+    let mut out = " ".repeat(indent);
+    let mut used = indent;
+    let mut is_first = true;
+    for unit in units(content) {
+        let wide = visible(&unit);
+        if is_first {
+            used += wide;
+        } else if used + 1 + wide <= columns {
+            out.push(' ');
+            used += 1 + wide;
+        } else {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent + HANGING));
+            used = indent + HANGING + wide;
+        }
+        out.push_str(&unit);
+        is_first = false;
+    }
+    out
+}
+
+/// The parts of a line that must not be folded: words and commands.
+fn units(content: &str) -> Vec<String> {
+    let mut units: Vec<String> = Vec::new();
+    let mut in_command = false;
+    for word in content.split(' ') {
+        match units.last_mut() {
+            Some(command) if in_command => {
+                command.push(' ');
+                command.push_str(word);
+            }
+            _ => units.push(word.to_owned()),
+        }
+        let starts = word.trim_start_matches(['`', '(', '\'']) == "talaria";
+        in_command = (in_command || starts) && !word.ends_with(['.', ',', ';', ':', ')', '`']);
+    }
+    units
+}
+
+/// The width of a text in columns without its escape sequences of colour.
+fn visible(text: &str) -> usize {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().map_or(0, width);
+    first
+        + parts.map(|part| part.split_once('m').map_or(0, |(_, shown)| width(shown))).sum::<usize>()
 }
 
 /// The width of a text in columns.
@@ -235,6 +313,21 @@ mod tests {
         assert_eq!(cut("東京都庁", 5), "東京…");
         assert_eq!(width(&cut("東京都庁", 4)), 3);
         assert_eq!(cut("x", 0), "");
+    }
+
+    #[test]
+    fn lines_are_folded_between_words_and_commands_stay_whole() {
+        assert_eq!(folded("short", 10), "short");
+        assert_eq!(folded("one two three\nfour", 8), "one two\n  three\nfour");
+        assert_eq!(folded("  one two three", 9), "  one two\n    three");
+        let hint = "List it: talaria list bob. Or import it: talaria import FILE, from a server";
+        let wanted = "List it:\n  talaria list bob. Or\n  import it:\n  talaria import FILE,\n  from a server";
+        assert_eq!(folded(hint, 22), wanted);
+        // A word that is too long is left to the terminal.
+        assert_eq!(folded("a abcdefghijkl b", 5), "a\n  abcdefghijkl\n  b");
+        let painted = Paint { on: true }.good("valid").to_string();
+        assert_eq!(folded(&format!("{painted} {painted}"), 11), format!("{painted} {painted}"));
+        assert_eq!(folded(&format!("{painted} {painted}"), 10), format!("{painted}\n  {painted}"));
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub fn build(
         bytes_total: if sizes.contains(&0) { 0 } else { sizes.iter().sum() },
         certs: builder.appended(),
         step: None,
+        // Reading, the text indexes, the other indexes, and joining and syncing.
+        steps: Some((1, 3 + options.layout.text.len())),
     };
     (monitor.report)(progress);
     thread::scope(|scope| -> Result<(), Error> {
@@ -106,17 +108,23 @@ pub fn build(
         return Err(Error::NoCertificates { names, reason });
     }
     report.built = builder.finish(|step| {
+        if let (Some((at, _)), true) = (&mut progress.steps, progress.step != Some(JOINING)) {
+            *at += 1;
+        }
         progress.step = Some(match step {
             Step::Indexes => "filling indexes",
             Step::Text(TextIndex::Words) => "indexing words",
             Step::Text(TextIndex::Trigrams) => "indexing trigrams",
-            Step::Joining => "joining certificates that came twice",
+            Step::Joining => JOINING,
             Step::Syncing => "syncing",
         });
         (monitor.report)(progress);
     })?;
     Ok(report)
 }
+
+/// The step that only some builds have; it counts as the beginning of the last one.
+const JOINING: &str = "joining certificates that came twice";
 
 /// Reads the inputs from a position on, until they end or the receiver is gone.
 fn produce(

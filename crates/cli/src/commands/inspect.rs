@@ -16,7 +16,7 @@ use crate::files::{Source, watched};
 use crate::output::Unfinished;
 use crate::progress::size;
 use crate::render::{day, printable};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, folded, stdout_columns};
 
 /// Show recipients, encryption and signatures of a message
 ///
@@ -77,7 +77,9 @@ fn print(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read).ok();
     for packet in &packets {
         if let Some((what, text)) = words(packet, stores.as_ref(), cx.now) {
-            writeln!(out, "  {}: {text}", paint.strong(what))?;
+            let line = format!("  {}: {text}", paint.strong(what));
+            let columns = stdout_columns().unwrap_or(usize::MAX);
+            writeln!(out, "{}", folded(&line, columns))?;
         }
     }
     Ok(ExitCode::SUCCESS)

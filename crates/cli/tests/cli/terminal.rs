@@ -117,7 +117,11 @@ fn build_logs_its_steps() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     let steps: Vec<&str> = said.lines().collect();
-    for step in ["talaria: Reading", "talaria: Filling indexes", "talaria: Syncing"] {
+    for step in [
+        "talaria: Step 1 of 5: reading",
+        "talaria: Step 4 of 5: filling indexes",
+        "talaria: Step 5 of 5: syncing",
+    ] {
         assert!(steps.iter().any(|line| line.starts_with(step)), "{said}");
     }
     assert!(!said.contains('\r') && !said.contains('\x1b'), "{said:?}");
