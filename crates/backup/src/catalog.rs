@@ -8,6 +8,7 @@ use talaria_message::openpgp::Fingerprint;
 use crate::chunks::ReadChunks;
 use crate::config::Role;
 use crate::document::{self, Standing, verifier};
+use crate::entry::Part;
 use crate::epoch::Profile;
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash};
@@ -16,6 +17,7 @@ use crate::located::Present;
 use crate::pack::pack_of_name;
 use crate::repository::{Keys, Listed, Repository};
 use crate::source::{EpochReader, Source};
+use crate::tree::Parts;
 
 impl Repository {
     /// Calls `each` with every pack of every index and whose word the index is. Returns the indexes that cannot be
@@ -140,6 +142,103 @@ impl ReadChunks for Reader {
 
     fn read_shared(&self, kind: Kind, id: &Id) -> Result<Arc<Vec<u8>>> {
         self.0.read_shared(kind, id)
+    }
+}
+
+impl Reader {
+    /// Whether two contents are the same octets. Small files share chunks with their neighbours, so equal contents
+    /// can have different parts.
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading chunks.
+    pub fn same_content(&self, a: &[Part], b: &[Part]) -> Result<bool> {
+        if a == b {
+            return Ok(true);
+        }
+        let (mut a, mut b) = (Octets::new(self, a), Octets::new(self, b));
+        loop {
+            a.fill()?;
+            b.fill()?;
+            let length = match (&a.part, &b.part) {
+                (None, None) => return Ok(true),
+                (Some(a), Some(b)) => a.length().min(b.length()),
+                _ => return Ok(false),
+            };
+            let is_same = a.part.as_ref().zip(b.part.as_ref()).is_some_and(|(a, b)| match (a, b) {
+                (
+                    Part::Data { id: a, offset: from_a, .. },
+                    Part::Data { id: b, offset: from_b, .. },
+                ) => a == b && from_a == from_b,
+                (Part::Hole(_), Part::Hole(_)) => true,
+                _ => false,
+            });
+            if !is_same && a.start(length)? != b.start(length)? {
+                return Ok(false);
+            }
+            a.skip(length);
+            b.skip(length);
+        }
+    }
+}
+
+/// The octets of a content, part by part.
+struct Octets<'a> {
+    reader: &'a Reader,
+    parts: Parts<'a>,
+    /// What is left of the current part.
+    part: Option<Part>,
+}
+
+impl<'a> Octets<'a> {
+    fn new(reader: &'a Reader, content: &[Part]) -> Self {
+        Self { reader, parts: Parts::new(reader, content.to_vec()), part: None }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        while self.part.as_ref().is_none_or(|part| part.length() == 0) {
+            self.part = self.parts.next().transpose()?;
+            if self.part.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first `length` octets of the current part. A part of a file is at most a chunk, unless it is a hole.
+    fn start(&self, length: u64) -> Result<Vec<u8>> {
+        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX);
+        Ok(match &self.part {
+            Some(Part::Inline(octets)) => octets[..at(length)].to_vec(),
+            Some(Part::Data { id, offset, .. }) => {
+                let chunk = self.reader.read_shared(Kind::Data, id)?;
+                let range = chunk.get(at(*offset)..at(offset + length));
+                range
+                    .ok_or_else(|| {
+                        BackupError::damaged(
+                            format!("data {id}"),
+                            "it is shorter than its reference",
+                        )
+                    })?
+                    .to_vec()
+            }
+            Some(Part::Hole(_)) => vec![0; at(length)],
+            Some(Part::List { .. }) | None => Vec::new(),
+        })
+    }
+
+    fn skip(&mut self, by: u64) {
+        match &mut self.part {
+            Some(Part::Inline(octets)) => {
+                octets.drain(..usize::try_from(by).unwrap_or(usize::MAX).min(octets.len()));
+            }
+            Some(Part::Data { offset, length, .. }) => {
+                *offset += by;
+                *length -= by;
+            }
+            Some(Part::Hole(length)) => *length -= by,
+            Some(Part::List { .. }) | None => {}
+        }
     }
 }
 

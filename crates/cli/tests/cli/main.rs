@@ -2,6 +2,7 @@
 
 mod address;
 mod architecture;
+mod backup;
 mod bench;
 mod bindings;
 mod browser;

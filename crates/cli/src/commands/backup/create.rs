@@ -18,7 +18,7 @@ use crate::terminal::Paint;
 /// Back up files and folders
 ///
 /// Writes a snapshot of each PATH and everything beneath it. Content that the repository has is not stored again, and
-/// unchanged files are not read again.
+/// unchanged files are not read again. The repository itself is left out.
 ///
 /// A path that cannot be read is named and left out; the exit status is 5 then, and the snapshot has everything else.
 #[derive(Debug, clap::Args)]
@@ -69,8 +69,15 @@ fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     })
 }
 
+/// A pattern that matches this path only.
+fn literal(path: &str) -> String {
+    let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | ',');
+    let escaped = |c: char| special(c).then_some('\\').into_iter().chain([c]);
+    path.chars().flat_map(escaped).collect()
+}
+
 impl Args {
-    fn options(&self) -> Result<CreateOptions, CliError> {
+    fn options(&self, place: &Path) -> Result<CreateOptions, CliError> {
         let mut paths = self.paths.clone();
         for file in &self.files_from {
             paths.extend(parse_path_list(&read(file)?));
@@ -80,6 +87,8 @@ impl Args {
             let text = read(file)?;
             exclude.extend(Selection::patterns(&String::from_utf8_lossy(&text)));
         }
+        // A repository does not back up itself.
+        exclude.extend(place.canonicalize().ok().and_then(|place| Some(literal(place.to_str()?))));
         let selection = Selection::new(&self.include, &exclude)
             .map_err(|error| CliError::Usage(error.to_string()))?;
         let walk = WalkOptions {
@@ -104,7 +113,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let options = args.options()?;
+    let options = args.options(place)?;
     let mut session = args.access.open(place, cx)?;
     let client = if session.repository.config().signed || args.sign_with.is_some() {
         let wanted = args.sign_with.as_deref();

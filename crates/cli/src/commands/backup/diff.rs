@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Entry, Node, Tree, path_order};
+use talaria_backup::{Entry, Node, Reader, Tree, path_order};
 
 use super::AccessArgs;
 use crate::context::Context;
@@ -48,7 +48,9 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         let changed = match (order, &before, &after) {
             (Ordering::Less, Some(before), _) => Some(('-', &before.path)),
             (Ordering::Greater, _, Some(after)) => Some(('+', &after.path)),
-            (_, Some(before), Some(after)) => change(before, after).map(|mark| (mark, &after.path)),
+            (_, Some(before), Some(after)) => {
+                change(before, after, &reader)?.map(|mark| (mark, &after.path))
+            }
             _ => None,
         };
         if let Some((mark, path)) = changed {
@@ -80,17 +82,28 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
 }
 
 /// How an entry has changed.
-fn change(before: &Entry, after: &Entry) -> Option<char> {
-    let content = |node: &Node| match node {
-        Node::File { size, content, .. } => Some((*size, content.clone())),
-        _ => None,
-    };
-    let same_kind = std::mem::discriminant(&before.node) == std::mem::discriminant(&after.node);
+fn change(before: &Entry, after: &Entry, reader: &Reader) -> Result<Option<char>, CliError> {
     if before.node == after.node {
-        None
-    } else if !same_kind || content(&before.node) != content(&after.node) {
-        Some('M')
-    } else {
-        Some('U')
+        return Ok(None);
     }
+    if let (
+        Node::File { meta, size, content },
+        Node::File { meta: new_meta, size: new_size, content: new_content },
+    ) = (&before.node, &after.node)
+    {
+        let is_same = size == new_size && reader.same_content(content, new_content)?;
+        return Ok(if !is_same {
+            Some('M')
+        } else if meta == new_meta {
+            None
+        } else {
+            Some('U')
+        });
+    }
+    let same_kind = std::mem::discriminant(&before.node) == std::mem::discriminant(&after.node);
+    let leads_elsewhere = matches!(
+        (&before.node, &after.node),
+        (Node::Symlink { target: old, .. }, Node::Symlink { target: new, .. }) if old != new
+    );
+    Ok(Some(if same_kind && !leads_elsewhere { 'U' } else { 'M' }))
 }

@@ -1,0 +1,248 @@
+//! Backup by the program: repositories, snapshots, restores, and runs that are killed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::program::Program;
+
+/// A program with Alice's key, which remembers repositories in a folder of its own.
+struct Backups(Program);
+
+impl Backups {
+    fn new() -> Self {
+        let program = Program::new();
+        let key = ["key", "generate", "--no-passphrase", "Alice <alice@example.org>"];
+        program.ok(&key);
+        Self(program)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.0.command(&["backup"]);
+        command.args(args).current_dir(self.0.path("")).env("TALARIA_REPO", "repository");
+        command.env("TALARIA_BACKUP_STATE", self.0.path("state"));
+        command
+    }
+
+    fn exits(&self, args: &[&str], status: i32) -> (String, String) {
+        let output = self.command(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    }
+
+    fn ok(&self, args: &[&str]) -> (String, String) {
+        self.exits(args, 0)
+    }
+
+    /// Restores a snapshot to a new folder and compares it with a folder.
+    fn compare(&self, snapshot: &str, original: &Path) {
+        let target = self.0.path("restored");
+        let _ = fs::remove_dir_all(&target);
+        let path = original.to_str().unwrap();
+        self.ok(&["restore", snapshot, "--target", "restored", "--path", path]);
+        assert_eq!(contents(&target), contents(original), "{snapshot}");
+    }
+}
+
+/// All paths in a folder, with kind, mode, time and content.
+fn contents(folder: &Path) -> BTreeMap<String, (u32, i64, i64, Vec<u8>)> {
+    let mut all = BTreeMap::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(&path).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let content = if meta.is_symlink() {
+                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            } else if meta.is_dir() {
+                open.push(path.clone());
+                Vec::new()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            all.insert(name, (meta.mode(), meta.mtime(), meta.mtime_nsec(), content));
+        }
+    }
+    all
+}
+
+/// A folder with `count` files of different lengths.
+fn folder(program: &Program, name: &str, count: usize) -> std::path::PathBuf {
+    let root = program.path(name);
+    fs::create_dir_all(root.join("deep/er")).unwrap();
+    for number in 0..count {
+        let mut state = number as u64 + 1;
+        let octets = (0..number * number * 37 % 300_000).map(|_| {
+            // Such content does not compress.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        });
+        let content: Vec<u8> = octets.collect();
+        fs::write(root.join(format!("deep/file {number}")), content).unwrap();
+    }
+    symlink("../outside", root.join("deep/er/link")).unwrap();
+    root.canonicalize().unwrap()
+}
+
+#[test]
+fn a_snapshot_restores_what_was_backed_up() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 60);
+    backups.ok(&["init"]);
+    let (_, said) = backups.ok(&["create", "files"]);
+    assert!(said.contains("Snapshot "), "{said}");
+    backups.compare("latest", &root);
+    fs::write(root.join("deep/file 7"), "changed").unwrap();
+    fs::remove_file(root.join("deep/file 8")).unwrap();
+    fs::write(root.join("new"), "new").unwrap();
+    backups.ok(&["create", "files", "--tag", "second"]);
+    backups.compare("latest", &root);
+    let (changes, _) = backups.ok(&["diff", "latest~1"]);
+    let names = |mark: &str| -> Vec<&str> {
+        let lines = changes.lines().filter_map(|line| line.strip_prefix(mark));
+        lines.map(|path| path.rsplit("files/").next().unwrap()).collect()
+    };
+    assert_eq!((names("+ "), names("- ")), (vec!["new"], vec!["deep/file 8"]), "{changes}");
+    assert_eq!(names("M "), ["deep/file 7"], "{changes}");
+    // The file that was removed is in the first snapshot.
+    let path = root.join("deep/file 8");
+    let one = ["restore", "latest~1", "--target", "one", "--path", path.to_str().unwrap()];
+    backups.ok(&one);
+    assert!(backups.0.path("one/file 8").exists());
+    let (listed, _) = backups.ok(&["list", "--json"]);
+    assert_eq!(listed.lines().count(), 2);
+    let (tagged, _) = backups.ok(&["list", "--tag", "second"]);
+    assert_eq!(tagged.lines().count(), 1, "{tagged}");
+    let (listed, _) = backups.ok(&["ls", "latest", root.join("deep/er").to_str().unwrap()]);
+    assert!(listed.lines().count() == 2 && listed.contains("link -> ../outside"), "{listed}");
+    let (_, said) = backups.ok(&["check", "--read-data"]);
+    assert!(said.contains("No problem found."), "{said}");
+    // Files that are there stay as they are.
+    fs::write(backups.0.path("one/file 8"), "mine").unwrap();
+    backups.ok(&one);
+    assert_eq!(fs::read(backups.0.path("one/file 8")).unwrap(), b"mine");
+}
+
+#[test]
+fn mistakes_with_repositories_are_named() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 3);
+    let (_, said) = backups.exits(&["list"], 1);
+    assert!(said.contains("repository is no backup repository") && said.contains("init"), "{said}");
+    backups.ok(&["init"]);
+    let (_, said) = backups.exits(&["init"], 1);
+    assert!(said.contains("already"), "{said}");
+    let (_, said) = backups.exits(&["restore", "latest", "--target", "x"], 1);
+    assert!(said.contains("no snapshot"), "{said}");
+    // A path that is not there is named, and the rest is backed up.
+    let (_, said) = backups.exits(&["create", "files", "missing"], 5);
+    assert!(said.contains("missing is left out") && said.contains("Snapshot "), "{said}");
+    let (_, said) = backups.exits(&["restore", "abcd", "--target", "x"], 1);
+    assert!(said.contains("no snapshot abcd"), "{said}");
+    // Somebody else has no access.
+    let other = Backups::new();
+    let repository = backups.0.path("repository").display().to_string();
+    let (_, said) = other.exits(&["--repo", &repository, "list"], 1);
+    assert!(said.contains("no secret key here is a reader"), "{said}");
+    // A new format is refused, and nothing is changed.
+    let mark = backups.0.path("repository/talaria-backup");
+    let text = fs::read_to_string(&mark).unwrap();
+    fs::write(&mark, text.replace("repository 1", "repository 2")).unwrap();
+    let (_, said) = backups.exits(&["create", "files"], 4);
+    assert!(said.contains("newer format"), "{said}");
+}
+
+#[test]
+fn a_deleted_newest_snapshot_is_noticed_by_who_has_seen_it() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 3);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    backups.ok(&["create", "files"]);
+    let (listed, _) = backups.ok(&["list", "--json"]);
+    let newest: serde_json::Value = serde_json::from_str(listed.lines().last().unwrap()).unwrap();
+    let name = format!("repository/snapshots/{}", newest["id"].as_str().unwrap());
+    fs::remove_file(backups.0.path(&name)).unwrap();
+    let (_, said) = backups.exits(&["list"], 4);
+    assert!(said.contains("is missing"), "{said}");
+    let (problems, _) = backups.exits(&["check"], 4);
+    assert!(problems.contains("is missing"), "{problems}");
+}
+
+#[test]
+fn a_killed_run_harms_nothing_and_the_next_one_continues() {
+    const KILLS: u64 = 20;
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 250);
+    backups.ok(&["init"]);
+    let mut finished = Vec::new();
+    for turn in 0..KILLS {
+        // Each run has something new to store.
+        fs::write(root.join("turn"), turn.to_string().repeat(100_000)).unwrap();
+        let mut run = backups.command(&["create", "files"]).spawn().unwrap();
+        thread::sleep(Duration::from_millis(turn * 7 % 90));
+        run.kill().unwrap();
+        let ended = run.wait().unwrap();
+        let (listed, _) = backups.ok(&["list", "--json"]);
+        let count = listed.lines().count();
+        // A run that has said that it is done is there.
+        assert!(!ended.success() || count == finished.len() + 1, "{ended} {count}");
+        if count > finished.len() {
+            finished.push(turn);
+            backups.compare("latest", &root);
+        }
+        assert_eq!(count, finished.len(), "a finished snapshot is there for good");
+    }
+    let (_, said) = backups.ok(&["check", "--read-data"]);
+    assert!(said.contains("No problem found."), "{said}");
+    backups.ok(&["create", "files"]);
+    backups.compare("latest", &root);
+    for (place, turn) in finished.iter().enumerate() {
+        let name = format!("latest~{}", finished.len() - place);
+        let _ = fs::remove_dir_all(backups.0.path("old"));
+        let path = root.join("turn");
+        backups.ok(&["restore", &name, "--target", "old", "--path", path.to_str().unwrap()]);
+        let old = fs::read_to_string(backups.0.path("old/turn")).unwrap();
+        assert_eq!(old, turn.to_string().repeat(100_000));
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_the_next_run_continues() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 120);
+    let small = backups.0.path("small");
+    fs::create_dir(&small).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=1m", "tmpfs", small.to_str().unwrap()];
+    if !Command::new("mount").args(mount).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: needs the right to mount");
+        return;
+    }
+    let unmount = || Command::new("umount").arg(&small).status().unwrap();
+    let outcome = std::panic::catch_unwind(|| {
+        let repo = ["--repo", "small/repository"];
+        backups.ok(&[&repo[..], &["init"]].concat());
+        let (_, said) = backups.exits(&[&repo[..], &["create", "files"]].concat(), 5);
+        assert!(said.contains("No space left"), "{said}");
+        let (listed, _) = backups.ok(&[&repo[..], &["list"]].concat());
+        assert_eq!(listed, "");
+        let remount = ["-o", "remount,size=64m", small.to_str().unwrap()];
+        assert!(Command::new("mount").args(remount).status().unwrap().success());
+        backups.ok(&[&repo[..], &["create", "files"]].concat());
+        let path = root.to_str().unwrap();
+        let restore = ["restore", "latest", "--target", "restored", "--path", path];
+        backups.ok(&[&repo[..], &restore].concat());
+        assert_eq!(contents(&backups.0.path("restored")), contents(&root));
+        backups.ok(&[&repo[..], &["check", "--read-data"]].concat());
+    });
+    assert!(unmount().success());
+    outcome.unwrap();
+}
