@@ -195,7 +195,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             (
                 "Back up two folders, with a label for the snapshot",
-                "talaria backup --repo /mnt/backup create /etc/default ~/keys --tag weekly",
+                "talaria backup --repo /mnt/backup create /etc/default /etc/apt --tag weekly",
             ),
         ],
     ),

@@ -98,7 +98,9 @@ fn every_example_of_the_help_works() {
             }
             if line.starts_with("talaria backup") && !line.contains(" init") {
                 let backup = "talaria -q backup --repo backups";
-                home.sh(&format!("{backup} init && {backup} create keys && {backup} create ."));
+                home.sh(&format!(
+                    "{backup} init && {backup} create letter.txt && {backup} create ."
+                ));
             }
             for (undone, done) in [("unblock", "block"), ("unredact", "redact --all")] {
                 if line.contains(&format!("admin {undone}")) {

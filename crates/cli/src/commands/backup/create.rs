@@ -10,7 +10,7 @@ use talaria_backup::{CreateOptions, Role, Selection, WalkOptions, parse_path_lis
 
 use super::{AccessArgs, with_progress};
 use crate::context::{Content, Context};
-use crate::error::CliError;
+use crate::error::{CliError, say};
 use crate::progress::size;
 use crate::render::{counted, printable};
 use crate::terminal::Paint;
@@ -138,7 +138,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         cx.status(format_args!("{warning}: {error}; what it names is stored again."));
     }
     for (path, error) in &created.unread {
-        cx.status(format_args!("{warning}: /{} is left out: {error}.", printable(path)));
+        // Whoever wants no messages still wants to know of this.
+        say(format_args!("{warning}: /{} is left out: {error}.", printable(path)));
     }
     for path in &created.changed {
         cx.status(format_args!("{warning}: /{} changed while it was read.", printable(path)));

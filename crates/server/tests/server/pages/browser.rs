@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::site::{self, Site, generated};
 use super::with_user_ids;
 
-/// A browser, controlled with the WebDriver protocol.
+/// A browser, controlled with the `WebDriver` protocol.
 struct Browser {
     driver: Child,
     session: String,
