@@ -16,16 +16,16 @@ Passphrase = Union[str, bytes]
 __version__: str
 
 class Error(Exception):
-    """Why something could not be done."""
+    """The base class of all errors of talaria."""
 
 class UsageError(Error):
-    """What was asked for does not go together."""
+    """The arguments contradict each other."""
 
 class MalformedError(Error):
-    """The bytes are not what they should be."""
+    """The data are malformed, or of another kind."""
 
 class TamperedError(Error):
-    """What protects the message from changes does not hold, or is missing."""
+    """The integrity check of the message fails or is missing."""
 
 class NoSecretError(Error):
     """None of the keys and passphrases opens the message."""
@@ -34,22 +34,22 @@ class UnusableKeyError(Error):
     """A certificate cannot be encrypted to, or a key cannot sign or is locked."""
 
 class UnsupportedError(Error):
-    """Something in the message cannot be computed here."""
+    """The message uses an unsupported algorithm or format."""
 
 class TooLargeError(Error):
-    """A part of the message is larger than what is read of it."""
+    """A part of the message exceeds a limit."""
 
 class NotFoundError(Error):
-    """There is no such store, or no such certificate in it."""
+    """The store or the certificate does not exist."""
 
 class AmbiguousError(Error):
-    """More than one certificate is called that, or none exactly."""
+    """Several certificates match the name, or none matches it exactly."""
 
 class SignatureError(Error):
-    """A signature of the message is bad, or one that it must have is missing."""
+    """A signature of the message is bad, or a required signature is missing."""
 
 class InternalError(Error):
-    """A bug in talaria, which was stopped."""
+    """A bug in talaria (a panic)."""
 
 class StoreError(Error):
     """The store cannot be read."""
@@ -58,8 +58,9 @@ class StoreError(Error):
 class Sealer:
     """Encrypts many messages for the same recipients.
 
-    The passphrase is stretched and one session key is wrapped here, once: 0.2 ms for each key; 40 ms for a
-    passphrase, or by default three passes of Argon2 over 64 MiB. Each message has a salt of its own, is complete, and is read by any implementation.
+    The constructor derives the key from the passphrase and encrypts one session key, once: 0.2 ms per key, 40 ms
+    for a passphrase, or by default three passes of Argon2 over 64 MiB. Each message has its own salt, is complete,
+    and can be read by any implementation.
     """
 
     def __init__(
@@ -69,18 +70,18 @@ class Sealer:
         certs: Sequence[Data] = (),
         profile: Literal["rfc9580", "rfc4880", "librepgp"] | None = None,
     ) -> None:
-        """Takes a passphrase, certificates, or both. Without a profile messages are of the newest that all
-        recipients have announced; everybody reads "rfc4880"."""
+        """Takes a passphrase, certificates, or both. Without a profile, messages have the newest format that all
+        recipients have announced; all programs read "rfc4880"."""
 
     def seal(self, data: Data, *, sign_with: Key | None = None) -> bytes:
-        """The message that only the recipients can read, signed with a key if there is one."""
+        """Encrypts a message, and signs it if a key is given."""
 
 @final
 class Opener:
     """Decrypts many messages with the same keys and passphrases.
 
-    It remembers what it has computed for the latest thousand, so messages of one Sealer cost the first of
-    them only. It opens one at a time: threads that are to open at once have one each.
+    It caches the session keys of the latest thousand, so only the first message of a Sealer costs
+    time. It opens one message at a time: use one Opener per thread.
     """
 
     def __init__(
@@ -90,76 +91,76 @@ class Opener:
         keys: Sequence[Data] = (),
         key_passphrases: Sequence[Passphrase] = (),
     ) -> None:
-        """Takes passphrases of messages, secret keys, and passphrases to unlock these with."""
+        """Takes passphrases of messages, secret keys, and the passphrases of these keys."""
 
     def open(self, data: Data) -> bytes:
-        """The content of a message. Its signatures are not looked at.
+        """Returns the content of a message without checking its signatures.
 
-        Raises an Error, and returns nothing, if any part of the message is not as it was made.
+        Raises an Error, and returns nothing, if any part of the message was changed.
         """
 
     def open_verified(
         self, data: Data, verifier: Verifier, *, signers: Sequence[str] | None = None
     ) -> tuple[bytes, list[Verification]]:
-        """The content of a message and what came out of checking its signatures: an empty list if it is not
+        """Returns the content of a message and the results of checking its signatures: an empty list if it is not
         signed.
 
-        Raises SignatureError, and returns nothing, if a signature is bad; with `signers`, which are
-        fingerprints, unless each of them has made a good one.
+        Raises SignatureError, and returns nothing, if a signature is bad. With `signers` (fingerprints),
+        each of them must have made a good signature.
         """
 
 @final
 class Key:
-    """A secret key that signs."""
+    """A secret key for signing."""
 
     @staticmethod
     def from_bytes(data: Data, passphrase: Passphrase | None = None) -> Key:
-        """The newest key that may sign of the one certificate in `data`, unlocked."""
+        """Reads and unlocks the newest signing key of the single certificate in `data`."""
 
     @property
     def certificate(self) -> str:
         """The fingerprint of the certificate, in upper-case hexadecimal."""
 
     def sign(self, data: Data) -> bytes:
-        """A detached signature."""
+        """Makes a detached signature."""
 
     def sign_many(self, data: Sequence[Data]) -> list[bytes]:
-        """A detached signature on each."""
+        """Makes a detached signature on each item."""
 
 @final
 class Store:
-    """A store of certificates, or a keyring file. It sees at once what other programs write to it; a keyring
-    file is read when it is opened."""
+    """A store of certificates, or a keyring file. Changes by other programs are visible at once; a keyring
+    file is read once, when it is opened."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None: ...
     def lookup(self, query: str) -> list[bytes]:
-        """All certificates that match, named as on the command line: fingerprint, key ID, =exact user ID,
+        """Returns all certificates that match a search as on the command line: fingerprint, key ID, =exact user ID,
         <mail@address>, part of a user ID. Raises NotFoundError if there is none.
 
-        Anybody can make a certificate with any user ID. To encrypt, ask for a fingerprint, or use recipient.
+        Anybody can make a certificate with any user ID. For encryption, use a fingerprint or `recipient`.
         """
 
     def recipient(self, query: str) -> bytes:
-        """The only certificate that is named exactly and can be encrypted to: by its fingerprint, a key ID, or the
-        whole address or text of a user ID. Raises AmbiguousError if there are more, and for a part of a name."""
+        """Returns the single certificate with this exact name and an encryption key: a fingerprint, a key ID, or the
+        whole address or text of a user ID. Raises AmbiguousError if several match, and for a part of a name."""
 
 @final
 class Verification:
-    """What came out of checking a signature. True if it is good and counts, and, where signers were named, if
-    each of them has made a good one."""
+    """The result of checking a signature. True if the signature is good and counts, and, if signers were
+    named, if each of them has made a good one."""
 
     @property
     def refused(self) -> str | None:
-        """Why it is not true."""
+        """The reason, if the result is false."""
 
     @property
     def outcome(self) -> Literal["good", "bad", "no_key", "not_counted", "unchecked"]:
         """
         * good: the key made the signature over this data, and it counts.
-        * bad: it did not.
-        * no_key: there is no certificate with the key.
-        * not_counted: the key made it, but it does not count, and `why` says for which reason.
-        * unchecked: it cannot be read or computed, and `why` says for which reason.
+        * bad: the key did not make the signature over this data.
+        * no_key: no certificate with the key was found.
+        * not_counted: the key made the signature, but it does not count; `why` has the reason.
+        * unchecked: the signature cannot be read or verified; `why` has the reason.
         """
 
     @property
@@ -172,41 +173,41 @@ class Verification:
 
     @property
     def user_id(self) -> str | None:
-        """The primary user ID at the time of the signature. It is what the certificate says, not what anybody
-        has checked."""
+        """The primary user ID at the time of the signature. It is a claim of the certificate, not
+        a confirmed identity."""
 
     @property
     def created(self) -> int:
-        """When the signature says that it was made, in seconds since 1970; 0 if it cannot be read."""
+        """The claimed creation time of the signature, in seconds since 1970; 0 if it cannot be read."""
 
     @property
     def why(self) -> str | None:
-        """Why it does not count or cannot be checked."""
+        """The reason why the signature does not count or cannot be checked."""
 
     @property
     def since(self) -> str | None:
-        """What has become of the key since: it has expired, or was revoked."""
+        """The later state of the key: expired or revoked."""
 
     def __bool__(self) -> bool: ...
 
 @final
 class Verifier:
-    """Checks detached signatures, as of the time of each call."""
+    """Verifies detached signatures at the time of each call."""
 
     def __init__(self, *, certs: Sequence[Data] | None = None, store: Store | None = None) -> None:
-        """Takes either certificates or a store."""
+        """Takes certificates or a store."""
 
     def verify(
         self, signature: Data, data: Data, *, signers: Sequence[str] | None = None
     ) -> Verification:
-        """Checks a detached signature, or several one after the other. Whatever is wrong with them is in the
-        result, and raises nothing.
+        """Verifies a detached signature, or several concatenated ones. Faults of signatures are in the
+        result and raise no exception.
 
-        Without `signers`, at least one is good and none is bad. With `signers`, which are fingerprints, each
-        of them has made a good one. The result shows the signature that decides it.
+        Without `signers`, at least one signature must be good and none bad. With `signers` (fingerprints), each
+        of them must have made a good one. The result has the deciding signature.
         """
 
     def verify_many(
         self, items: Sequence[tuple[Data, Data]], *, signers: Sequence[str] | None = None
     ) -> list[Verification]:
-        """Checks many, each a signature and its data, on all cores; Ed25519 signatures in batches."""
+        """Verifies many pairs of a signature and its data on all cores, and Ed25519 signatures in batches."""

@@ -25,7 +25,7 @@ pub enum BenchError {
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// The last of what it said.
+        /// The end of its output.
         stderr: String,
     },
     /// A program that is measured did not end and was stopped.
@@ -97,7 +97,7 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// Says what was done to which file.
+    /// Adds the operation and the file.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl Fn(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path: path.clone(), source }

@@ -56,7 +56,7 @@ pub struct Profile {
     pub certifications_median: f64,
     /// The spread of that distribution (sigma of its logarithm).
     pub certifications_sigma: f64,
-    /// Whether RSA keys certify others, and not only Ed25519 keys, which sign 40 times as fast.
+    /// RSA keys certify others as well, and not only Ed25519 keys, which sign 40 times as fast.
     pub rsa_certifies: bool,
     /// Keys with an expiry in 2038.
     pub expiring_per_mille: u32,
@@ -138,7 +138,7 @@ impl Profile {
         self.rsa(index).0
     }
 
-    /// Whether certificate `index` has RSA keys, and how many before it have.
+    /// Whether certificate `index` has RSA keys, and the number of earlier ones with RSA keys.
     fn rsa(&self, index: u64) -> (bool, u64) {
         let share = u64::from(self.rsa_per_mille.min(1000));
         let before = index * share / 1000;
@@ -153,7 +153,7 @@ pub struct Generate {
     pub seed: u64,
     /// Number of the first certificate.
     pub first: u64,
-    /// How many certificates.
+    /// Number of certificates.
     pub count: u64,
     /// Their profile.
     pub profile: Profile,
@@ -218,7 +218,7 @@ pub fn generate_files(options: &Generate, prefix: &Path, files: u64) -> io::Resu
 ///
 /// # Panics
 ///
-/// If what was generated is no certificate, which is a bug.
+/// If a generated certificate is invalid, which is a bug.
 #[must_use]
 pub fn certs(options: &Generate) -> Vec<Cert> {
     let generator = Generator::new(options);
@@ -438,7 +438,7 @@ struct Subpackets {
 }
 
 impl Subpackets {
-    /// Those that every signature has: who made it, and when.
+    /// The subpackets of every signature: issuer and creation time.
     fn by(issuer: &KeyPair, time: u32) -> Self {
         let mut out = Self { hashed: Vec::with_capacity(96), unhashed: Vec::with_capacity(10) };
         out.hashed.extend_from_slice(&[22, 33, 4]);

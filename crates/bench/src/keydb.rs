@@ -35,7 +35,7 @@ pub struct KeydbOptions {
     pub scratch: PathBuf,
     /// Runs of listings and lookups, of which the median is taken. Imports are run once.
     pub runs: usize,
-    /// Where `keydb.csv` and `keydb.svg` go, if anywhere.
+    /// The folder for `keydb.csv` and `keydb.svg`, if any.
     pub results: Option<PathBuf>,
 }
 

@@ -78,7 +78,7 @@ pub struct KeyserverOptions {
     pub scratch: PathBuf,
     /// Runs of all that is repeated, of which the median is taken.
     pub runs: usize,
-    /// Where the tables and plots go, if anywhere: `keyserver-build.csv` and so on.
+    /// The folder for tables and plots (`keyserver-build.csv` and others), if any.
     pub results: Option<PathBuf>,
 }
 
@@ -110,7 +110,7 @@ struct Bench<'a> {
     options: &'a KeyserverOptions,
     folder: &'a Path,
     dump: &'a Dump,
-    /// Whether SKS is there and wanted.
+    /// Whether SKS is installed and selected.
     has_sks: bool,
 }
 

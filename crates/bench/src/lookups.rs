@@ -14,7 +14,7 @@ pub(crate) struct Lookup {
     pub(crate) form: &'static str,
     /// The search as it is typed.
     pub(crate) text: String,
-    /// Whether it finds anything.
+    /// Whether the lookup finds anything.
     pub(crate) hits: bool,
 }
 

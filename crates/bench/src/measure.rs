@@ -15,7 +15,7 @@ use wait4::Wait4 as _;
 
 use crate::BenchError;
 
-/// How often the memory of a running program is looked at.
+/// The interval for reading the memory of a running program.
 const WATCH: Duration = Duration::from_millis(5);
 
 /// The cost of one run.
@@ -178,7 +178,7 @@ impl Run {
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
-    /// How often it asks for data to be put on the disk, as strace counts it; `None` without it.
+    /// The number of syncs to the disk, counted by strace; `None` without strace.
     #[must_use]
     pub fn syncs(&self) -> Option<u64> {
         let report = tempfile::NamedTempFile::new().ok()?;
@@ -227,7 +227,7 @@ pub(crate) fn median(costs: &[Cost]) -> Cost {
     }
 }
 
-/// What `work` costs in this process, all threads together. System time is counted as user time.
+/// The cost of `work` in this process, for all threads together. System time counts as user time.
 pub fn in_process<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     let (start, cpu) = (Instant::now(), cpu_time());
     let result = work();

@@ -40,7 +40,7 @@ pub struct MessagesOptions {
     pub gpg: Vec<PathBuf>,
     /// A folder in memory.
     pub scratch: PathBuf,
-    /// Where CSV goes.
+    /// The folder for CSV files.
     pub results: Option<PathBuf>,
 }
 
@@ -83,7 +83,7 @@ pub fn run(options: &MessagesOptions, out: &mut dyn Write) -> Result<Vec<Table>,
     Ok(tables)
 }
 
-/// How gpg does it unless told otherwise: it compresses.
+/// gpg with its defaults: it compresses.
 const DEFAULTS: &str = "defaults";
 
 /// A gpg with a home of its own.
@@ -95,7 +95,7 @@ struct Gpg {
 }
 
 impl Gpg {
-    /// Those of `options` that are there.
+    /// The installed programs of `options`.
     fn all(options: &MessagesOptions, folder: &Path) -> Result<Vec<Self>, BenchError> {
         let mut found = Vec::new();
         for (number, program) in options.gpg.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Gpg {
         run.args(["--batch", "--yes", "--quiet", "--pinentry-mode", "loopback"])
     }
 
-    /// Whether it encrypts with OCB (packet type 20).
+    /// Whether this gpg encrypts with OCB (packet type 20).
     fn has_ocb(&self) -> bool {
         !["gpg 1.", "gpg 2.0.", "gpg 2.1.", "gpg 2.2."].iter().any(|old| self.name.starts_with(old))
     }

@@ -64,7 +64,7 @@ pub fn peer(name: &str) -> Option<PathBuf> {
     }
 }
 
-/// What a program says of its version: SOP has a subcommand for that.
+/// The version output of a program: SOP has a subcommand for it.
 fn said_by(path: &Path) -> String {
     let sop = path.file_name().is_some_and(|name| name.to_string_lossy().ends_with("sop"));
     let output = Command::new(path)

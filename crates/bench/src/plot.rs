@@ -59,7 +59,7 @@ pub struct Picture {
     pub subtitle: Vec<String>,
     /// The panels, in reading order.
     pub panels: Vec<Panel>,
-    /// How many panels stand side by side.
+    /// The number of panels side by side.
     pub columns: usize,
     /// A line at the bottom: the source.
     pub foot: String,
@@ -239,7 +239,7 @@ fn legend(out: &mut String, x: f64, y: f64, names: &[&str]) -> f64 {
     26.0
 }
 
-/// Where and how a text stands.
+/// The position and style of a text.
 #[derive(Clone, Copy)]
 struct Text {
     x: f64,

@@ -32,9 +32,9 @@ const ORDER: [(&str, &str); 14] = [
 pub struct Report {
     /// The page.
     pub page: PathBuf,
-    /// How many tables it has.
+    /// The number of tables.
     pub tables: usize,
-    /// How many pictures were drawn.
+    /// The number of pictures.
     pub pictures: usize,
 }
 

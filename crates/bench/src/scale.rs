@@ -31,7 +31,7 @@ pub struct ScaleOptions {
     pub scratch: PathBuf,
     /// Runs of each lookup, of which the median is taken.
     pub runs: usize,
-    /// Where `scale.csv` and its plots go, if anywhere.
+    /// The folder for `scale.csv` and its plots, if any.
     pub results: Option<PathBuf>,
 }
 

@@ -89,7 +89,7 @@ pub struct PageSizeFigures {
 ///
 /// # Panics
 ///
-/// If the store does not have what was put into it, which is a bug.
+/// If the store lacks an added certificate, which is a bug.
 #[expect(clippy::cast_precision_loss, reason = "counts are small")]
 pub fn measure_page_size(
     certs: &[Cert],
@@ -216,7 +216,7 @@ pub struct StorageOptions {
     pub page_sizes: Vec<u32>,
     /// A folder on the disk that is to be measured. Needs twice the size of the certificates.
     pub scratch: PathBuf,
-    /// Where `storage.csv` and `storage.svg` go, if anywhere.
+    /// The folder for `storage.csv` and `storage.svg`, if any.
     pub results: Option<PathBuf>,
 }
 

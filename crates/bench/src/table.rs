@@ -12,7 +12,7 @@ pub enum Cell {
     Number(f64),
     /// A whole number, printed in full.
     Count(u64),
-    /// How many times one number is as large as another.
+    /// The ratio of two numbers.
     Ratio(f64),
     /// Was not measured.
     Missing,
@@ -132,7 +132,7 @@ impl Table {
         self.notes.push(text.into());
     }
 
-    /// Adds a row; what is missing at its end is filled up.
+    /// Adds a row; missing cells at its end stay empty.
     pub fn push(&mut self, mut row: Vec<Cell>) {
         row.resize(self.columns.len(), Cell::Missing);
         self.rows.push(row);

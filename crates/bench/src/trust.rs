@@ -38,7 +38,7 @@ pub struct TrustOptions {
     pub scratch: PathBuf,
     /// Runs of which the median is taken.
     pub runs: usize,
-    /// Where the tables and plots go, if anywhere.
+    /// The folder for tables and plots, if any.
     pub results: Option<PathBuf>,
 }
 

@@ -25,7 +25,7 @@
  */
 typedef enum {
     /**
-     * It was done.
+     * Success.
      */
     TALARIA_STATUS_OK = 0,
     /**
@@ -33,7 +33,7 @@ typedef enum {
      */
     TALARIA_STATUS_USAGE = 1,
     /**
-     * The bytes are not what they should be.
+     * The data are malformed, or of another kind.
      */
     TALARIA_STATUS_MALFORMED = 2,
     /**
@@ -49,19 +49,19 @@ typedef enum {
      */
     TALARIA_STATUS_UNUSABLE_KEY = 5,
     /**
-     * Something in the message cannot be computed here.
+     * The message uses an unsupported algorithm or format.
      */
     TALARIA_STATUS_UNSUPPORTED = 6,
     /**
-     * A part of the message is larger than what is read of it.
+     * A part of the message exceeds a limit.
      */
     TALARIA_STATUS_TOO_LARGE = 7,
     /**
-     * There is no such store, or no such certificate in it.
+     * The store or the certificate does not exist.
      */
     TALARIA_STATUS_NOT_FOUND = 8,
     /**
-     * More than one certificate is called that, or none exactly.
+     * Several certificates match the name, or none matches it exactly.
      */
     TALARIA_STATUS_AMBIGUOUS = 9,
     /**
@@ -69,15 +69,15 @@ typedef enum {
      */
     TALARIA_STATUS_STORE = 10,
     /**
-     * Anything else.
+     * Another error.
      */
     TALARIA_STATUS_OTHER = 11,
     /**
-     * A bug in talaria. What the call worked on can be freed, and nothing else.
+     * A bug in talaria. The objects of the call can only be freed.
      */
     TALARIA_STATUS_BUG = 12,
     /**
-     * A signature of the message is bad, or one that it must have is missing.
+     * A signature of the message is bad, or a required signature is missing.
      */
     TALARIA_STATUS_NOT_ACCEPTED = 13,
 } talaria_status;
@@ -91,29 +91,29 @@ typedef enum {
      */
     TALARIA_OUTCOME_GOOD = 0,
     /**
-     * The key did not make it over this data.
+     * The key did not make the signature over this data.
      */
     TALARIA_OUTCOME_BAD = 1,
     /**
-     * There is no certificate with the key.
+     * No certificate with the key was found.
      */
     TALARIA_OUTCOME_NO_KEY = 2,
     /**
-     * The key made it, but it does not count, and `why` says for which reason.
+     * The key made the signature, but it does not count; `why` has the reason.
      */
     TALARIA_OUTCOME_NOT_COUNTED = 3,
     /**
-     * It cannot be read or computed, and `why` says for which reason.
+     * The signature cannot be read or verified; `why` has the reason.
      */
     TALARIA_OUTCOME_UNCHECKED = 4,
 } talaria_outcome;
 
 /**
- * Which specification messages follow.
+ * The specification of messages.
  */
 typedef enum {
     /**
-     * The newest that all recipients have announced; RFC 9580 for a passphrase alone.
+     * The newest format that all recipients have announced; RFC 9580 if there is only a passphrase.
      */
     TALARIA_PROFILE_AUTO = 0,
     /**
@@ -121,7 +121,7 @@ typedef enum {
      */
     TALARIA_PROFILE_RFC9580 = 1,
     /**
-     * CFB with a digest, which everybody reads.
+     * CFB with a digest (MDC), which all programs read.
      */
     TALARIA_PROFILE_RFC4880 = 2,
     /**
@@ -131,14 +131,14 @@ typedef enum {
 } talaria_profile;
 
 /**
- * A secret key that signs.
+ * A secret key for signing.
  */
 typedef struct talaria_key talaria_key;
 
 /**
- * Decrypts many messages with the same keys and passphrases. It remembers what it has computed for the
- * latest thousand, so messages of one sealer cost the first of them only. It opens one at a time: threads
- * that are to open at once have one each.
+ * Decrypts many messages with the same keys and passphrases. It caches the session keys of the
+ * latest thousand, so only the first message of a sealer costs time. It opens one message at a time: use
+ * one opener per thread.
  */
 typedef struct talaria_opener talaria_opener;
 
@@ -148,51 +148,51 @@ typedef struct talaria_opener talaria_opener;
 typedef struct talaria_sealer talaria_sealer;
 
 /**
- * A store of certificates, or a keyring file. It sees at once what other programs write to it; a keyring file
- * is read when it is opened.
+ * A store of certificates, or a keyring file. Changes by other programs are visible at once; a keyring file
+ * is read once, when it is opened.
  */
 typedef struct talaria_store talaria_store;
 
 /**
- * Checks detached signatures, as of the time of each call.
+ * Verifies detached signatures at the time of each call.
  */
 typedef struct talaria_verifier talaria_verifier;
 
 /**
- * Bytes that the library has made. They belong to the caller, who frees them with talaria_buffer_free and
- * changes none of the fields.
+ * Bytes returned by the library. They belong to the caller, who frees them with talaria_buffer_free and
+ * does not change the fields.
  */
 typedef struct {
     /**
-     * The first of them; never null, also if there are none.
+     * Pointer to the first byte; never null, also if there are none.
      */
     uint8_t *data;
     /**
-     * How many there are.
+     * Number of bytes.
      */
     size_t len;
     /**
-     * How many there is room for.
+     * Capacity in bytes.
      */
     size_t capacity;
 } talaria_buffer;
 
 /**
- * Bytes of the caller's, which stay his.
+ * Bytes that belong to the caller.
  */
 typedef struct {
     /**
-     * The first of them; may be null if there are none.
+     * Pointer to the first byte; may be null if there are none.
      */
     const uint8_t *data;
     /**
-     * How many there are.
+     * Number of bytes.
      */
     size_t len;
 } talaria_bytes;
 
 /**
- * A signature, checked. Strings are UTF-8, or null if there is nothing to say, and are freed with
+ * The verification of a signature. Strings are UTF-8, or null if there is no text, and are freed with
  * talaria_verifications_free.
  */
 typedef struct {
@@ -201,7 +201,7 @@ typedef struct {
      */
     talaria_outcome outcome;
     /**
-     * When the signature says that it was made, in seconds since 1970; 0 if it cannot be read.
+     * The claimed creation time of the signature, in seconds since 1970; 0 if it cannot be read.
      */
     uint32_t created;
     /**
@@ -213,12 +213,12 @@ typedef struct {
      */
     char *key;
     /**
-     * The primary user ID at the time of the signature. It is what the certificate says, not what anybody
-     * has checked.
+     * The primary user ID at the time of the signature. It is a claim of the certificate, not
+     * a confirmed identity.
      */
     char *user_id;
     /**
-     * Why it does not count or cannot be checked.
+     * The reason why the signature does not count or cannot be checked.
      */
     char *why;
     /**
@@ -246,32 +246,32 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Why the latest call on this thread that failed did so, in UTF-8. Never null; good until the next call on
+ * The error of the latest failed call on this thread, in UTF-8. Never null; valid until the next call on
  * this thread fails.
  */
 const char *talaria_error_message(void);
 
 /**
- * Frees the bytes and makes the buffer empty; one that is empty with a null pointer, or null itself, is left
- * alone.
+ * Frees the bytes and empties the buffer. A buffer with a null pointer, and null itself, are
+ * ignored.
  */
 void talaria_buffer_free(talaria_buffer *buffer);
 
 /**
- * Makes ready the newest key that may sign of the one certificate in `key`, armored or not. A passphrase
- * whose pointer is null is none.
+ * Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A passphrase
+ * with a null pointer means no passphrase.
  */
 talaria_status talaria_key_new(talaria_bytes bytes,
                                talaria_bytes passphrase,
                                talaria_key **key);
 
 /**
- * Frees a key. Null is left alone.
+ * Frees a key. Null is ignored.
  */
 void talaria_key_free(talaria_key *key);
 
 /**
- * The fingerprint of the certificate of a key, in upper-case hexadecimal; good as long as the key. Null for
+ * The fingerprint of the certificate of a key, in upper-case hexadecimal; valid as long as the key. Null for
  * null.
  */
 const char *talaria_key_certificate(const talaria_key *key);
@@ -284,7 +284,7 @@ talaria_status talaria_sign(const talaria_key *key,
                             talaria_buffer *signature);
 
 /**
- * Makes a detached signature on each of `count` data; `signatures` has room for as many. All are made, or
+ * Makes a detached signature on each of `count` data; `signatures` has the same length. All are made, or
  * none.
  */
 talaria_status talaria_sign_many(const talaria_key *key,
@@ -293,22 +293,22 @@ talaria_status talaria_sign_many(const talaria_key *key,
                                  talaria_buffer *signatures);
 
 /**
- * Opens a store, to read.
+ * Opens a store for reading.
  */
 talaria_status talaria_store_open(const char *path,
                                   talaria_store **store);
 
 /**
- * Closes a store. Null is left alone. A verifier that was made of it has it still.
+ * Closes a store. Null is ignored. A verifier made from the store keeps it open.
  */
 void talaria_store_free(talaria_store *store);
 
 /**
- * Writes all certificates that match `query` to `certs`, one behind the other, and how many to `count`, which
+ * Writes all certificates that match `query` to `certs`, concatenated, and their number to `count`, which
  * may be null. `query` is UTF-8, as on the command line: fingerprint, key ID, =exact user ID,
  * <mail@address>, part of a user ID.
  *
- * Anybody can make a certificate with any user ID. To encrypt, ask for a fingerprint, or use
+ * Anybody can make a certificate with any user ID. For encryption, use a fingerprint or
  * talaria_store_recipient.
  */
 talaria_status talaria_store_lookup(const talaria_store *store,
@@ -317,8 +317,8 @@ talaria_status talaria_store_lookup(const talaria_store *store,
                                     size_t *count);
 
 /**
- * Writes the only certificate that `query` names exactly and that can be encrypted to: by its fingerprint, a key
- * ID, or the whole address or text of a user ID. A part of a name chooses none.
+ * Writes the single certificate with the exact name `query` and an encryption key: a fingerprint, a key
+ * ID, or the whole address or text of a user ID. A part of a name selects none.
  */
 talaria_status talaria_store_recipient(const talaria_store *store,
                                        const char *query,
@@ -326,8 +326,8 @@ talaria_status talaria_store_recipient(const talaria_store *store,
 
 /**
  * Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more, armored or
- * not; `profile` is one of talaria_profile. Passphrases are stretched and keys are wrapped here, once: 0.2 ms
- * for each key; 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
+ * not; `profile` is one of talaria_profile. The call derives keys from passphrases and encrypts session keys,
+ * once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
  */
 talaria_status talaria_sealer_new(const talaria_bytes *passphrases,
                                   size_t passphrases_count,
@@ -344,7 +344,7 @@ talaria_status talaria_sealer_new_passphrase(talaria_bytes passphrase,
                                              talaria_sealer **sealer);
 
 /**
- * Frees a sealer. Null is left alone.
+ * Frees a sealer. Null is ignored.
  */
 void talaria_sealer_free(talaria_sealer *sealer);
 
@@ -364,8 +364,8 @@ talaria_status talaria_seal_signed(const talaria_sealer *sealer,
                                    talaria_buffer *sealed);
 
 /**
- * Makes an opener. Each of `keys` has one secret key or more, armored or not; those that are locked are
- * unlocked with one of `key_passphrases` when a message is for them.
+ * Makes an opener. Each of `keys` has one secret key or more, armored or not. Protected keys are
+ * unlocked with one of `key_passphrases` when a message needs them.
  */
 talaria_status talaria_opener_new(const talaria_bytes *passphrases,
                                   size_t passphrases_count,
@@ -376,12 +376,12 @@ talaria_status talaria_opener_new(const talaria_bytes *passphrases,
                                   talaria_opener **opener);
 
 /**
- * Frees an opener. Null is left alone.
+ * Frees an opener. Null is ignored.
  */
 void talaria_opener_free(talaria_opener *opener);
 
 /**
- * Decrypts one message, armored or not. Its signatures are not looked at. `plain` is made only if no part of
+ * Decrypts one message, armored or not, without checking its signatures. `plain` is written only if no part of
  * the message was changed.
  */
 talaria_status talaria_open(const talaria_opener *opener,
@@ -389,10 +389,10 @@ talaria_status talaria_open(const talaria_opener *opener,
                             talaria_buffer *plain);
 
 /**
- * Decrypts one message and checks its signatures. `count` is how many it has, of which the first `room` are
- * written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is
- * TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers`, which are fingerprints in hexadecimal,
- * it is so unless each of them has made a good signature; null and 0 if anybody may have signed, or nobody.
+ * Decrypts one message and checks its signatures. `count` gets their number, and the first `room` of them are
+ * written to `verifications`; 0 if the message is not signed. A message has at most 128. A bad signature gives
+ * TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers` (fingerprints in hexadecimal),
+ * each of them must have made a good signature. Pass null and 0 to accept any signer or none.
  */
 talaria_status talaria_open_verified(const talaria_opener *opener,
                                      talaria_bytes sealed,
@@ -405,27 +405,27 @@ talaria_status talaria_open_verified(const talaria_opener *opener,
                                      size_t *count);
 
 /**
- * Makes a verifier of certificates. Each of `certs` has one or more, armored or not.
+ * Makes a verifier from certificates. Each of `certs` has one certificate or more, armored or not.
  */
 talaria_status talaria_verifier_new_certs(const talaria_bytes *certs,
                                           size_t certs_count,
                                           talaria_verifier **verifier);
 
 /**
- * Makes a verifier with the certificates of a store, whatever is added to it later.
+ * Makes a verifier with the certificates of a store, including certificates added later.
  */
 talaria_status talaria_verifier_new_store(const talaria_store *store,
                                           talaria_verifier **verifier);
 
 /**
- * Frees a verifier. Null is left alone.
+ * Frees a verifier. Null is ignored.
  */
 void talaria_verifier_free(talaria_verifier *verifier);
 
 /**
- * Checks a detached signature, armored or not, or several one after the other. Whatever is wrong with it is in
- * `verification`, and is no error. Of several signatures the one that decides is shown: the first that is bad,
- * else the first that is good, else the first.
+ * Verifies a detached signature, armored or not, or several concatenated ones. Faults of signatures are in
+ * `verification`, and are not errors of the call. The result has the deciding signature: the first bad one,
+ * else the first good one, else the first.
  */
 talaria_status talaria_verify(const talaria_verifier *verifier,
                               talaria_bytes signature,
@@ -433,7 +433,7 @@ talaria_status talaria_verify(const talaria_verifier *verifier,
                               talaria_verification *verification);
 
 /**
- * Insists on signers: TALARIA_STATUS_OK only if each of `signers`, which are fingerprints in hexadecimal, has
+ * Requires signers: TALARIA_STATUS_OK only if each of `signers` (fingerprints in hexadecimal) has
  * made a good signature on the data; TALARIA_STATUS_NOT_ACCEPTED otherwise.
  */
 talaria_status talaria_verify_signers(const talaria_verifier *verifier,
@@ -443,8 +443,8 @@ talaria_status talaria_verify_signers(const talaria_verifier *verifier,
                                       size_t signers_count);
 
 /**
- * Checks `count` signatures, on all cores; Ed25519 signatures in batches. `verifications` has room for as
- * many.
+ * Verifies `count` signatures on all cores, and Ed25519 signatures in batches. `verifications` has the same
+ * length.
  */
 talaria_status talaria_verify_many(const talaria_verifier *verifier,
                                    const talaria_signed *items,
@@ -452,8 +452,8 @@ talaria_status talaria_verify_many(const talaria_verifier *verifier,
                                    talaria_verification *verifications);
 
 /**
- * Frees the strings of `count` verifications; the array is the caller's. Strings that are null are left
- * alone, and all are null afterwards.
+ * Frees the strings of `count` verifications; the array belongs to the caller. Null strings are
+ * ignored, and all strings are null afterwards.
  */
 void talaria_verifications_free(talaria_verification *verifications,
                                 size_t count);

@@ -13,11 +13,11 @@ use talaria::message::MessageError;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum talaria_status {
-    /// It was done.
+    /// Success.
     Ok = 0,
     /// The arguments contradict each other, or a required pointer is null.
     Usage = 1,
-    /// The bytes are not what they should be.
+    /// The data are malformed, or of another kind.
     Malformed = 2,
     /// The integrity check of the message fails or is missing.
     Tampered = 3,
@@ -25,21 +25,21 @@ pub enum talaria_status {
     NoSecret = 4,
     /// A certificate cannot be encrypted to, or a key cannot sign or is locked.
     UnusableKey = 5,
-    /// Something in the message cannot be computed here.
+    /// The message uses an unsupported algorithm or format.
     Unsupported = 6,
-    /// A part of the message is larger than what is read of it.
+    /// A part of the message exceeds a limit.
     TooLarge = 7,
-    /// There is no such store, or no such certificate in it.
+    /// The store or the certificate does not exist.
     NotFound = 8,
-    /// More than one certificate is called that, or none exactly.
+    /// Several certificates match the name, or none matches it exactly.
     Ambiguous = 9,
     /// The store cannot be read.
     Store = 10,
-    /// Anything else.
+    /// Another error.
     Other = 11,
-    /// A bug in talaria. What the call worked on can be freed, and nothing else.
+    /// A bug in talaria. The objects of the call can only be freed.
     Bug = 12,
-    /// A signature of the message is bad, or one that it must have is missing.
+    /// A signature of the message is bad, or a required signature is missing.
     NotAccepted = 13,
 }
 
@@ -67,7 +67,7 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Does the work of a call and remembers why it failed.
+/// Does the work of a call, and stores its error.
 pub(crate) fn call(work: impl FnOnce() -> Result<(), Error>) -> talaria_status {
     let Err(error) = guarded(work) else { return talaria_status::Ok };
     let (status, text) = (talaria_status::from(&error), talaria::describe(&error));
@@ -76,7 +76,7 @@ pub(crate) fn call(work: impl FnOnce() -> Result<(), Error>) -> talaria_status {
     status
 }
 
-/// Drops what was given back; a panic on the way stays here.
+/// Drops a value from the caller, and stops panics.
 pub(crate) fn give_back<T>(value: T) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
@@ -86,19 +86,19 @@ pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
-/// Why the latest call on this thread that failed did so, in UTF-8. Never null; good until the next call on
+/// The error of the latest failed call on this thread, in UTF-8. Never null; valid until the next call on
 /// this thread fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn talaria_error_message() -> *const c_char {
     MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// A handle or an output that must be there.
+/// A required handle or output.
 pub(crate) fn given<T>(pointer: Option<T>) -> Result<T, Error> {
     pointer.ok_or(Error::Message(MessageError::Usage("a pointer is null")))
 }
 
-/// Puts a new handle where C wants it.
+/// Writes a new handle to its output pointer.
 pub(crate) fn hand_out<T>(place: &mut MaybeUninit<Option<Box<T>>>, value: T) {
     place.write(Some(Box::new(value)));
 }

@@ -9,26 +9,26 @@ use talaria::{Error, embed};
 
 use crate::call::give_back;
 
-/// Bytes of the caller's, which stay his.
+/// Bytes that belong to the caller.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct talaria_bytes {
-    /// The first of them; may be null if there are none.
+    /// Pointer to the first byte; may be null if there are none.
     pub data: *const u8,
-    /// How many there are.
+    /// Number of bytes.
     pub len: usize,
 }
 
-/// Bytes that the library has made. They belong to the caller, who frees them with talaria_buffer_free and
-/// changes none of the fields.
+/// Bytes returned by the library. They belong to the caller, who frees them with talaria_buffer_free and
+/// does not change the fields.
 #[repr(C)]
 #[derive(Debug)]
 pub struct talaria_buffer {
-    /// The first of them; never null, also if there are none.
+    /// Pointer to the first byte; never null, also if there are none.
     pub data: *mut u8,
-    /// How many there are.
+    /// Number of bytes.
     pub len: usize,
-    /// How many there is room for.
+    /// Capacity in bytes.
     pub capacity: usize,
 }
 
@@ -39,8 +39,8 @@ impl From<Vec<u8>> for talaria_buffer {
     }
 }
 
-/// Frees the bytes and makes the buffer empty; one that is empty with a null pointer, or null itself, is left
-/// alone.
+/// Frees the bytes and empties the buffer. A buffer with a null pointer, and null itself, are
+/// ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_buffer_free(buffer: Option<&mut talaria_buffer>) {
     let Some(buffer) = buffer.filter(|buffer| !buffer.data.is_null()) else { return };
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn talaria_buffer_free(buffer: Option<&mut talaria_buffer>
     *buffer = talaria_buffer { data: std::ptr::null_mut(), len: 0, capacity: 0 };
 }
 
-/// An array of the caller's.
+/// An array of the caller.
 ///
 /// # Safety
 ///
@@ -64,7 +64,7 @@ pub(crate) unsafe fn array<'a, T>(data: *const T, len: usize) -> Result<&'a [T],
     Ok(unsafe { slice::from_raw_parts(data, len) })
 }
 
-/// Places of the caller's for values.
+/// An output array of the caller.
 ///
 /// # Safety
 ///
@@ -103,7 +103,7 @@ impl talaria_bytes {
     }
 }
 
-/// An array of bytes of the caller's.
+/// An array of bytes of the caller.
 ///
 /// # Safety
 ///
@@ -116,7 +116,7 @@ pub(crate) unsafe fn arrays<'a>(
     unsafe { array(items, count)?.iter().map(|bytes| bytes.get()).collect() }
 }
 
-/// Fingerprints of the caller's, in hexadecimal; `None` for a null pointer.
+/// Fingerprints from the caller, in hexadecimal; `None` for a null pointer.
 ///
 /// # Safety
 ///

@@ -11,7 +11,7 @@ use talaria::{Error, embed};
 use crate::call::{c_string, call, give_back, given, hand_out, talaria_status};
 use crate::data::{arrays, places, talaria_buffer, talaria_bytes};
 
-/// A secret key that signs.
+/// A secret key for signing.
 pub struct talaria_key {
     key: embed::Key,
     certificate: CString,
@@ -23,8 +23,8 @@ impl talaria_key {
     }
 }
 
-/// Makes ready the newest key that may sign of the one certificate in `key`, armored or not. A passphrase
-/// whose pointer is null is none.
+/// Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A passphrase
+/// with a null pointer means no passphrase.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_key_new(
     bytes: talaria_bytes,
@@ -43,13 +43,13 @@ pub unsafe extern "C" fn talaria_key_new(
     })
 }
 
-/// Frees a key. Null is left alone.
+/// Frees a key. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_key_free(key: Option<Box<talaria_key>>) {
     give_back(key);
 }
 
-/// The fingerprint of the certificate of a key, in upper-case hexadecimal; good as long as the key. Null for
+/// The fingerprint of the certificate of a key, in upper-case hexadecimal; valid as long as the key. Null for
 /// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_key_certificate(key: Option<&talaria_key>) -> *const c_char {
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn talaria_sign(
     })
 }
 
-/// Makes a detached signature on each of `count` data; `signatures` has room for as many. All are made, or
+/// Makes a detached signature on each of `count` data; `signatures` has the same length. All are made, or
 /// none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_sign_many(
@@ -91,8 +91,8 @@ pub unsafe extern "C" fn talaria_sign_many(
     })
 }
 
-/// A store of certificates, or a keyring file. It sees at once what other programs write to it; a keyring file
-/// is read when it is opened.
+/// A store of certificates, or a keyring file. Changes by other programs are visible at once; a keyring file
+/// is read once, when it is opened.
 pub struct talaria_store(embed::Certificates);
 
 impl talaria_store {
@@ -101,7 +101,7 @@ impl talaria_store {
     }
 }
 
-/// Opens a store, to read.
+/// Opens a store for reading.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_store_open(
     path: *const c_char,
@@ -116,17 +116,17 @@ pub unsafe extern "C" fn talaria_store_open(
     })
 }
 
-/// Closes a store. Null is left alone. A verifier that was made of it has it still.
+/// Closes a store. Null is ignored. A verifier made from the store keeps it open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_store_free(store: Option<Box<talaria_store>>) {
     give_back(store);
 }
 
-/// Writes all certificates that match `query` to `certs`, one behind the other, and how many to `count`, which
+/// Writes all certificates that match `query` to `certs`, concatenated, and their number to `count`, which
 /// may be null. `query` is UTF-8, as on the command line: fingerprint, key ID, =exact user ID,
 /// <mail@address>, part of a user ID.
 ///
-/// Anybody can make a certificate with any user ID. To encrypt, ask for a fingerprint, or use
+/// Anybody can make a certificate with any user ID. For encryption, use a fingerprint or
 /// talaria_store_recipient.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_store_lookup(
@@ -147,8 +147,8 @@ pub unsafe extern "C" fn talaria_store_lookup(
     })
 }
 
-/// Writes the only certificate that `query` names exactly and that can be encrypted to: by its fingerprint, a key
-/// ID, or the whole address or text of a user ID. A part of a name chooses none.
+/// Writes the single certificate with the exact name `query` and an encryption key: a fingerprint, a key
+/// ID, or the whole address or text of a user ID. A part of a name selects none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_store_recipient(
     store: Option<&talaria_store>,
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn talaria_store_recipient(
     })
 }
 
-/// A string of the caller's.
+/// A string of the caller.
 ///
 /// # Safety
 ///

@@ -10,15 +10,15 @@ use crate::data::{arrays, fingerprints, places, talaria_buffer, talaria_bytes};
 use crate::keys::talaria_key;
 use crate::signatures::{talaria_verification, talaria_verifier};
 
-/// Which specification messages follow.
+/// The specification of messages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum talaria_profile {
-    /// The newest that all recipients have announced; RFC 9580 for a passphrase alone.
+    /// The newest format that all recipients have announced; RFC 9580 if there is only a passphrase.
     Auto = 0,
     /// AEAD in version 2 packets.
     Rfc9580 = 1,
-    /// CFB with a digest, which everybody reads.
+    /// CFB with a digest (MDC), which all programs read.
     Rfc4880 = 2,
     /// The AEAD packet of GnuPG.
     Librepgp = 3,
@@ -39,8 +39,8 @@ fn profile(number: u32) -> Result<Option<Profile>, Error> {
 pub struct talaria_sealer(message::Sealer);
 
 /// Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more, armored or
-/// not; `profile` is one of talaria_profile. Passphrases are stretched and keys are wrapped here, once: 0.2 ms
-/// for each key; 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
+/// not; `profile` is one of talaria_profile. The call derives keys from passphrases and encrypts session keys,
+/// once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_sealer_new(
     passphrases: *const talaria_bytes,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn talaria_sealer_new_passphrase(
     unsafe { talaria_sealer_new(&raw const passphrase, 1, std::ptr::null(), 0, profile, sealer) }
 }
 
-/// Frees a sealer. Null is left alone.
+/// Frees a sealer. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_sealer_free(sealer: Option<Box<talaria_sealer>>) {
     give_back(sealer);
@@ -110,13 +110,13 @@ pub unsafe extern "C" fn talaria_seal_signed(
     })
 }
 
-/// Decrypts many messages with the same keys and passphrases. It remembers what it has computed for the
-/// latest thousand, so messages of one sealer cost the first of them only. It opens one at a time: threads
-/// that are to open at once have one each.
+/// Decrypts many messages with the same keys and passphrases. It caches the session keys of the
+/// latest thousand, so only the first message of a sealer costs time. It opens one message at a time: use
+/// one opener per thread.
 pub struct talaria_opener(embed::Opener);
 
-/// Makes an opener. Each of `keys` has one secret key or more, armored or not; those that are locked are
-/// unlocked with one of `key_passphrases` when a message is for them.
+/// Makes an opener. Each of `keys` has one secret key or more, armored or not. Protected keys are
+/// unlocked with one of `key_passphrases` when a message needs them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_opener_new(
     passphrases: *const talaria_bytes,
@@ -143,13 +143,13 @@ pub unsafe extern "C" fn talaria_opener_new(
     })
 }
 
-/// Frees an opener. Null is left alone.
+/// Frees an opener. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_opener_free(opener: Option<Box<talaria_opener>>) {
     give_back(opener);
 }
 
-/// Decrypts one message, armored or not. Its signatures are not looked at. `plain` is made only if no part of
+/// Decrypts one message, armored or not, without checking its signatures. `plain` is written only if no part of
 /// the message was changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_open(
@@ -165,10 +165,10 @@ pub unsafe extern "C" fn talaria_open(
     })
 }
 
-/// Decrypts one message and checks its signatures. `count` is how many it has, of which the first `room` are
-/// written to `verifications`; 0 if it is not signed. A message has at most 128. A bad signature is
-/// TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers`, which are fingerprints in hexadecimal,
-/// it is so unless each of them has made a good signature; null and 0 if anybody may have signed, or nobody.
+/// Decrypts one message and checks its signatures. `count` gets their number, and the first `room` of them are
+/// written to `verifications`; 0 if the message is not signed. A message has at most 128. A bad signature gives
+/// TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers` (fingerprints in hexadecimal),
+/// each of them must have made a good signature. Pass null and 0 to accept any signer or none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_open_verified(
     opener: Option<&talaria_opener>,

@@ -12,7 +12,7 @@ use crate::call::{c_string, call, give_back, given, hand_out, talaria_status};
 use crate::data::{array, arrays, fingerprints, places, talaria_bytes};
 use crate::keys::talaria_store;
 
-/// Checks detached signatures, as of the time of each call.
+/// Verifies detached signatures at the time of each call.
 pub struct talaria_verifier(embed::Verifier);
 
 impl talaria_verifier {
@@ -27,33 +27,33 @@ impl talaria_verifier {
 pub enum talaria_outcome {
     /// The key made the signature over this data, and it counts.
     Good = 0,
-    /// The key did not make it over this data.
+    /// The key did not make the signature over this data.
     Bad = 1,
-    /// There is no certificate with the key.
+    /// No certificate with the key was found.
     NoKey = 2,
-    /// The key made it, but it does not count, and `why` says for which reason.
+    /// The key made the signature, but it does not count; `why` has the reason.
     NotCounted = 3,
-    /// It cannot be read or computed, and `why` says for which reason.
+    /// The signature cannot be read or verified; `why` has the reason.
     Unchecked = 4,
 }
 
-/// A signature, checked. Strings are UTF-8, or null if there is nothing to say, and are freed with
+/// The verification of a signature. Strings are UTF-8, or null if there is no text, and are freed with
 /// talaria_verifications_free.
 #[repr(C)]
 #[derive(Debug)]
 pub struct talaria_verification {
     /// The result.
     pub outcome: talaria_outcome,
-    /// When the signature says that it was made, in seconds since 1970; 0 if it cannot be read.
+    /// The claimed creation time of the signature, in seconds since 1970; 0 if it cannot be read.
     pub created: u32,
     /// The fingerprint of the certificate, in upper-case hexadecimal.
     pub certificate: *mut c_char,
     /// The fingerprint of the key of the certificate that made the signature.
     pub key: *mut c_char,
-    /// The primary user ID at the time of the signature. It is what the certificate says, not what anybody
-    /// has checked.
+    /// The primary user ID at the time of the signature. It is a claim of the certificate, not
+    /// a confirmed identity.
     pub user_id: *mut c_char,
-    /// Why it does not count or cannot be checked.
+    /// The reason why the signature does not count or cannot be checked.
     pub why: *mut c_char,
     /// The state of the key since then: expired or revoked.
     pub since: *mut c_char,
@@ -97,7 +97,7 @@ pub struct talaria_signed {
     pub data: talaria_bytes,
 }
 
-/// Makes a verifier of certificates. Each of `certs` has one or more, armored or not.
+/// Makes a verifier from certificates. Each of `certs` has one certificate or more, armored or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verifier_new_certs(
     certs: *const talaria_bytes,
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn talaria_verifier_new_certs(
     })
 }
 
-/// Makes a verifier with the certificates of a store, whatever is added to it later.
+/// Makes a verifier with the certificates of a store, including certificates added later.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verifier_new_store(
     store: Option<&talaria_store>,
@@ -126,15 +126,15 @@ pub unsafe extern "C" fn talaria_verifier_new_store(
     })
 }
 
-/// Frees a verifier. Null is left alone.
+/// Frees a verifier. Null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verifier_free(verifier: Option<Box<talaria_verifier>>) {
     give_back(verifier);
 }
 
-/// Checks a detached signature, armored or not, or several one after the other. Whatever is wrong with it is in
-/// `verification`, and is no error. Of several signatures the one that decides is shown: the first that is bad,
-/// else the first that is good, else the first.
+/// Verifies a detached signature, armored or not, or several concatenated ones. Faults of signatures are in
+/// `verification`, and are not errors of the call. The result has the deciding signature: the first bad one,
+/// else the first good one, else the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verify(
     verifier: Option<&talaria_verifier>,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn talaria_verify(
     })
 }
 
-/// Insists on signers: TALARIA_STATUS_OK only if each of `signers`, which are fingerprints in hexadecimal, has
+/// Requires signers: TALARIA_STATUS_OK only if each of `signers` (fingerprints in hexadecimal) has
 /// made a good signature on the data; TALARIA_STATUS_NOT_ACCEPTED otherwise.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verify_signers(
@@ -172,8 +172,8 @@ pub unsafe extern "C" fn talaria_verify_signers(
     })
 }
 
-/// Checks `count` signatures, on all cores; Ed25519 signatures in batches. `verifications` has room for as
-/// many.
+/// Verifies `count` signatures on all cores, and Ed25519 signatures in batches. `verifications` has the same
+/// length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verify_many(
     verifier: Option<&talaria_verifier>,
@@ -196,8 +196,8 @@ pub unsafe extern "C" fn talaria_verify_many(
     })
 }
 
-/// Frees the strings of `count` verifications; the array is the caller's. Strings that are null are left
-/// alone, and all are null afterwards.
+/// Frees the strings of `count` verifications; the array belongs to the caller. Null strings are
+/// ignored, and all strings are null afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verifications_free(
     verifications: *mut talaria_verification,

@@ -22,7 +22,7 @@ use crate::error::CliError;
 use crate::passphrase;
 use crate::render::printable;
 
-/// Where secret keys come from, besides the key store.
+/// Sources of secret keys besides the key store.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct KeyArgs {
     /// Also use the secret keys in FILE (can be repeated)

@@ -22,7 +22,7 @@ const PASSPHRASE_BYTES_MAX: usize = 4096;
 /// After an interrupt the process ends within this time.
 const SIGNAL_TAKES: Duration = Duration::from_secs(2);
 
-/// Where a passphrase comes from. Without any of these it is asked for on the terminal.
+/// Sources of a passphrase. Without these options, talaria asks on the terminal.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct PassphraseArgs {
     /// Read the passphrase from the first line of FILE (can be repeated)
@@ -89,7 +89,7 @@ impl PassphraseArgs {
     }
 }
 
-/// Where a new passphrase comes from, beside the one that there is.
+/// Sources of a new passphrase, besides those of the current one.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 pub(crate) struct NewPassphraseArgs {

@@ -19,7 +19,7 @@ use crate::render::{day, printable};
 use crate::terminal::{Paint, Painted};
 use crate::trust::Belief;
 
-/// Where status lines go.
+/// The destination of status lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct StatusArgs {
     /// Write gpg's status lines (`GOODSIG`, `SIG_CREATED`, …) to file descriptor N
@@ -132,7 +132,7 @@ pub(crate) fn report_apart(octets: u64, cx: &Context) {
     }
 }
 
-/// Whose signature a command insists on.
+/// Required signers.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SignerArgs {
     /// Require a good signature by this certificate: a fingerprint, or a whole address or user ID of one

@@ -227,7 +227,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// Whether to show long output in a pager.
+/// Use of a pager for long output.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct PagerArgs {
     /// Do not start a pager, even if `TALARIA_PAGER` or `PAGER` is set

@@ -48,7 +48,7 @@ pub enum GnupgError {
         /// The database.
         path: PathBuf,
     },
-    /// Bytes are not what they should be.
+    /// The data are damaged.
     #[error("damaged at offset {offset}: {what}")]
     Damaged {
         /// The fault.
@@ -99,7 +99,7 @@ pub enum GnupgError {
 }
 
 impl GnupgError {
-    /// For `map_err`: names the file and what was tried.
+    /// For `map_err`: adds the file and the operation.
     pub(crate) fn io<'a>(
         action: &'static str,
         path: &'a Path,

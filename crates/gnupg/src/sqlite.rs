@@ -78,7 +78,7 @@ pub(crate) fn check_length(path: &Path, connection: &Connection) -> Result<(), G
     is_shorter(path, len, bytes).map_or(Ok(()), Err)
 }
 
-/// Names what is damaged, if that is why SQLite failed.
+/// Names the damaged part, if damage is the reason why SQLite failed.
 pub(crate) fn failed(
     path: &Path,
     connection: Option<&Connection>,

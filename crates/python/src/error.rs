@@ -5,14 +5,14 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use talaria::embed::{self, ErrorKind};
 
-create_exception!(talaria, Error, PyException, "Why something could not be done.");
-create_exception!(talaria, UsageError, Error, "What was asked for does not go together.");
-create_exception!(talaria, MalformedError, Error, "The bytes are not what they should be.");
+create_exception!(talaria, Error, PyException, "The base class of all errors of talaria.");
+create_exception!(talaria, UsageError, Error, "The arguments contradict each other.");
+create_exception!(talaria, MalformedError, Error, "The data are malformed, or of another kind.");
 create_exception!(
     talaria,
     TamperedError,
     Error,
-    "What protects the message from changes does not hold, or is missing."
+    "The integrity check of the message fails or is missing."
 );
 create_exception!(
     talaria,
@@ -30,33 +30,23 @@ create_exception!(
     talaria,
     UnsupportedError,
     Error,
-    "Something in the message cannot be computed here."
+    "The message uses an unsupported algorithm or format."
 );
-create_exception!(
-    talaria,
-    TooLargeError,
-    Error,
-    "A part of the message is larger than what is read of it."
-);
-create_exception!(
-    talaria,
-    NotFoundError,
-    Error,
-    "There is no such store, or no such certificate in it."
-);
+create_exception!(talaria, TooLargeError, Error, "A part of the message exceeds a limit.");
+create_exception!(talaria, NotFoundError, Error, "The store or the certificate does not exist.");
 create_exception!(
     talaria,
     AmbiguousError,
     Error,
-    "More than one certificate is called that, or none exactly."
+    "Several certificates match the name, or none matches it exactly."
 );
 create_exception!(
     talaria,
     SignatureError,
     Error,
-    "A signature of the message is bad, or one that it must have is missing."
+    "A signature of the message is bad, or a required signature is missing."
 );
-create_exception!(talaria, InternalError, Error, "A bug in talaria, which was stopped.");
+create_exception!(talaria, InternalError, Error, "A bug in talaria (a panic).");
 create_exception!(talaria, StoreError, Error, "The store cannot be read.");
 
 /// Does the work of a call while other threads of Python run. A panic becomes an exception that

@@ -9,7 +9,7 @@ use talaria::embed;
 use crate::data::{Data, Passphrase};
 use crate::error::{Raised, work};
 
-/// A secret key that signs.
+/// A secret key for signing.
 #[pyclass(frozen)]
 pub(crate) struct Key(embed::Key);
 

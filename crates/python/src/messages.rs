@@ -29,7 +29,7 @@ impl Sealer {
         Ok(Self(work(py, || embed::sealer(&passphrases, &certs, profile))?))
     }
 
-    /// The message that only the recipients can read, signed with a key if there is one.
+    /// Encrypts a message, and signs it if a key is given.
     #[pyo3(signature = (data, *, sign_with = None))]
     fn seal<'py>(
         &self,
@@ -74,7 +74,7 @@ impl Opener {
         Ok(Self(work(py, || embed::Opener::new(&passphrases, &keys, &key_passphrases))?))
     }
 
-    /// The content of a message. Its signatures are not looked at.
+    /// Returns the content of a message without checking its signatures.
     fn open<'py>(&self, py: Python<'py>, data: Data) -> Result<Bound<'py, PyBytes>, Raised> {
         let plain = work(py, || self.0.open(data.as_ref()))?;
         Ok(PyBytes::new(py, &plain))

@@ -37,7 +37,7 @@ impl Verifier {
         })
     }
 
-    /// Checks a detached signature. Whatever is wrong with it is in the result.
+    /// Verifies a detached signature. Faults of the signature are in the result.
     #[pyo3(signature = (signature, data, *, signers = None))]
     fn verify(
         &self,
@@ -69,7 +69,7 @@ impl Verifier {
     }
 }
 
-/// What came out of checking a signature. True if it is good and counts, and is one that was expected.
+/// The result of checking a signature. True if the signature is good, counts, and was expected.
 #[pyclass(frozen)]
 pub(crate) struct Verification {
     report: SignatureReport,

@@ -55,7 +55,7 @@ pub enum Exchange {
     Ask(Ask),
     /// We are the initiator; requests are due.
     Answer(Answer),
-    /// Nothing more to say: write what is in the outbox and close the connection.
+    /// The exchange is complete: write the outbox and close the connection.
     Done(Outcome),
 }
 
@@ -83,7 +83,7 @@ pub enum Ending {
     Cut,
 }
 
-/// Why an exchange failed. The connection can only be closed, after what is in the outbox.
+/// The reason why an exchange failed. Write the outbox, then close the connection.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
@@ -134,11 +134,11 @@ impl Exchange {
         Self::Greet(Greet::start(role, settings, seed, out))
     }
 
-    /// Takes one message, appends what is to say to `out`, and returns the next state.
+    /// Takes one message, appends the answers to `out`, and returns the next state.
     ///
     /// # Errors
     ///
-    /// [`ExchangeError`]; the peer is told in the outbox where the protocol has words for it.
+    /// [`ExchangeError`]; the outbox has a message for the peer if the protocol has one for the error.
     pub fn step(self, got: Message, tree: &Tree, out: &mut Outbox) -> Result<Self, ExchangeError> {
         match (self, got) {
             (_, Message::Error(text)) => Err(ExchangeError::Peer(text)),

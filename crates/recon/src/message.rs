@@ -23,7 +23,7 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The longest message that is read before both peers agree to talk.
 pub const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 
-/// How much of a reason is told.
+/// The maximum length of a reason in bytes.
 const REASON_CHARS_MAX: usize = 1000;
 
 /// One message, or the verdict on the peer's configuration.
@@ -92,7 +92,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Longer than what is read.
+    /// The length is above the limit.
     #[error("the peer announced {announced} bytes or digests, the limit is {max}")]
     TooMany {
         /// The size that the peer announced: bytes of a message or digests of a query.
@@ -182,7 +182,7 @@ impl Message {
         }
     }
 
-    /// Reads what is in a frame: the type byte and the body.
+    /// Parses the content of a frame: the type byte and the body.
     fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
         let (&kind, body) = frame.split_first().ok_or(DecodeError::Malformed("empty message"))?;
         let mut body = Reader::new(body);

@@ -106,7 +106,7 @@ fn interpolate(
     Some((monic(numerator), monic(denominator)))
 }
 
-/// Solves linear equations, one per row with the right side last; what is free becomes zero.
+/// Solves linear equations, one per row with the right side last; free variables become zero.
 ///
 /// `None` if they contradict each other.
 fn solve(mut rows: Vec<Vec<Zp>>) -> Option<Vec<Zp>> {

@@ -10,7 +10,7 @@ use crate::digest::Digest;
 /// four children each, but is still a set of digests.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 pub struct Prefix {
-    /// Left aligned; what is behind the first `len` bits is zero.
+    /// Left aligned; the bits after the first `len` are zero.
     key: u128,
     len: u8,
 }

@@ -112,7 +112,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// The prefix of a node that is not what it has to be: only a bug or bad memory can do that.
+    /// The prefix of an inconsistent node: only a bug or bad memory can cause it.
     pub fn check(&self) -> Result<(), Prefix> {
         self.root.check(Prefix::ROOT)
     }

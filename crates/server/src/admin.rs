@@ -15,7 +15,7 @@ pub(crate) fn ready(state: &Arc<State>) -> Result<Answer, Refusal> {
     Ok(ok(media::TEXT, "ready\n"))
 }
 
-/// Refuses what is for operators only.
+/// Refuses requests that only operators may send.
 pub(crate) fn operators_only(state: &State, request: &Request) -> Result<(), Refusal> {
     let config = state.config.load();
     let client = request.client.to_canonical();

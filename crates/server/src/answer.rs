@@ -136,7 +136,7 @@ pub(crate) fn answer(status: StatusCode, media: &'static str, body: impl Into<By
     answer
 }
 
-/// An answer with what was asked for.
+/// An answer with the requested data.
 pub(crate) fn ok(media: &'static str, body: impl Into<Bytes>) -> Answer {
     answer(StatusCode::OK, media, body)
 }

@@ -55,13 +55,13 @@ use crate::state::State;
 use crate::trees::Trees;
 use crate::writer::Writer;
 
-/// How often the change log is looked at for what others have written.
+/// The interval for reading changes of other processes from the change log.
 const FOLLOW: Duration = Duration::from_millis(500);
 
-/// How often the counts of the day are written.
+/// The interval for writing the counts of the day.
 const TALLY: Duration = Duration::from_secs(300);
 
-/// How long nothing is added before indexes are put in order.
+/// The idle time before indexes are merged.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// Starts the log of the process, on standard error. A second call does nothing.
@@ -130,7 +130,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Lets open requests end, writes what was acknowledged, and ends.
+    /// Lets open requests finish, writes acknowledged uploads, and stops.
     pub fn shut_down(&self) {
         let _ = self.down.send(true);
     }
@@ -289,7 +289,7 @@ async fn signals(handle: Handle) {
     handle.shut_down();
 }
 
-/// Brings the trees to what was written, by whomever.
+/// Updates the trees with the changes of all processes.
 async fn follow(state: Arc<State>, mut down: watch::Receiver<bool>) {
     loop {
         tokio::select! {

@@ -63,7 +63,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// How much may be in memory for clients that send or take large things, in KiB.
+/// The memory limit for large requests and answers together, in KiB.
 #[derive(Debug)]
 pub(crate) struct Memory {
     bodies: Arc<Semaphore>,

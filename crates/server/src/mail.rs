@@ -29,7 +29,7 @@ const WINDOW: Duration = Duration::from_secs(3600);
 /// to forget some would lift their limit.
 const ADDRESSES_MAX: usize = 65_536;
 
-/// How long the mail server may take.
+/// The time limit of the mail server.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a mail was not sent.

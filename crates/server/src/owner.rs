@@ -41,7 +41,7 @@ const SIGNATURES_MAX: usize = 4;
 /// Bytes of the signatures in one request.
 const SIGNATURE_BYTES_MAX: usize = 64 << 10;
 
-/// How much a clock may be ahead.
+/// The accepted difference of a clock that is ahead.
 const AHEAD: Duration = Duration::from_secs(120);
 
 /// The request of an owner.
@@ -267,7 +267,7 @@ impl Readings {
     }
 }
 
-/// Does what is wished for all of the certificates, or for none.
+/// Executes a request for all of the certificates, or for none.
 fn carry_out(
     store: &mut Store,
     wish: Wish,
@@ -318,7 +318,7 @@ fn carry_out(
     Ok(Ok(report))
 }
 
-/// Puts `cert` in the place of what is there. User IDs that are not in it do not come back from peers.
+/// Replaces the stored certificate with `cert`. User IDs that it lacks do not return from peers.
 fn replace(
     store: &mut Store,
     cert: &Cert,

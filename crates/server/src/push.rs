@@ -33,7 +33,7 @@ const TRIES_MAX: u32 = 20;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(900);
 
-/// How long a target may take.
+/// The time limit of a target.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The queue of one target.
@@ -49,7 +49,7 @@ struct Target {
     not_before: Instant,
 }
 
-/// How it went with one certificate.
+/// The result for one certificate.
 #[derive(Debug)]
 enum Delivery {
     Taken,
@@ -158,7 +158,7 @@ impl Target {
     }
 }
 
-/// Pushes what is new until the server goes down.
+/// Pushes new certificates until the server shuts down.
 pub(crate) fn run(
     state: Arc<State>,
     mut down: watch::Receiver<bool>,
@@ -213,7 +213,7 @@ pub(crate) fn run(
     }
 }
 
-/// Notes what is new for each target.
+/// Records new certificates for each target.
 fn enqueue(targets: &mut BTreeMap<String, Target>, config: &Config, news: &News) {
     targets.retain(|name, target| target.under_way.is_some() || config.push.targets.contains(name));
     for name in &config.push.targets {

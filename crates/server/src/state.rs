@@ -138,7 +138,7 @@ impl State {
         Ok(outcomes)
     }
 
-    /// Tells whoever passes it on that something is new here.
+    /// Notifies the pusher about new certificates.
     pub(crate) fn announce(&self, fingerprints: Vec<Fingerprint>, via: Option<String>) {
         if !fingerprints.is_empty() {
             // Nobody may listen.
@@ -178,7 +178,7 @@ impl State {
         self.metrics.since_last_tally().into_iter().chain(noted).collect()
     }
 
-    /// Changes what is known of a peer.
+    /// Changes the status of a peer.
     pub(crate) fn note_peer(&self, name: &str, change: impl FnOnce(&mut PeerStatus)) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let at = peers.iter().position(|peer| peer.name == name).unwrap_or_else(|| {

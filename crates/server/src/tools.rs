@@ -100,11 +100,11 @@ pub fn probe(config: &Config, peer: &Peer) -> Result<Probed, ServeError> {
     })
 }
 
-/// Compares the store with a peer once, and fetches what it has more.
+/// Compares the store with a peer once, and fetches the missing certificates.
 ///
 /// # Errors
 ///
-/// [`ServeError`]; what was fetched before is in the store.
+/// [`ServeError`]; certificates fetched before it are in the store.
 pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeError> {
     let mut opened = Store::open(store, Access::Create)?;
     let trees = Trees::build(&opened)?;

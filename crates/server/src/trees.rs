@@ -9,7 +9,7 @@ use talaria_cert::View;
 use talaria_recon::{Digest, Tree};
 use talaria_store::{Store, StoreError};
 
-/// A tree and what is needed to keep it.
+/// A tree with the digests of all certificates.
 #[derive(Debug, Default)]
 struct Followed {
     tree: Tree,

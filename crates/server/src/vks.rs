@@ -301,7 +301,7 @@ async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal
     Ok(uploaded(state, fingerprint, status))
 }
 
-/// The protocol knows one status for what is not understood.
+/// The protocol has one status for malformed requests.
 fn bad(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Malformed(why) | Refusal::TooLarge(why) => Refusal::BadRequest(why),

@@ -21,7 +21,7 @@ use crate::talaria::Talaria;
 use crate::text;
 use crate::verify::Acceptance;
 
-/// The message in `data`, of which is known what it is.
+/// The message in `data`, whose kind is known.
 fn message(
     data: &mut (dyn Read + Send + Sync),
 ) -> Result<Message<BufReader<&mut (dyn Read + Send + Sync)>>> {

@@ -207,7 +207,7 @@ impl Store {
     }
 }
 
-/// Finds the introducers that certified certificates, and caches what it reads.
+/// Finds the introducers that certified certificates, with a cache.
 pub struct Certifiers<'s> {
     store: &'s Store,
     web: Option<Web<'s>>,

@@ -17,7 +17,7 @@ const EXPONENT: u32 = 65_537;
 /// Primes are shared from here on: 512 make 130,816 different RSA keys.
 const PRIMES_MAX: usize = 512;
 
-/// 64 bytes that follow from the seed, a number and what they are for.
+/// 64 bytes derived from the seed, a number and their purpose.
 pub(super) fn derive(seed: u64, index: u64, purpose: &str) -> [u8; 64] {
     let mut context = Context::new(&SHA512);
     context.update(&seed.to_be_bytes());
@@ -35,7 +35,7 @@ pub(super) fn secret(seed: u64, index: u64, purpose: &str) -> [u8; 32] {
     out
 }
 
-/// What a key is able to do and which algorithm does it (RFC 9580, section 9.1).
+/// The purpose of a key and its algorithm (RFC 9580, section 9.1).
 pub(super) enum Secret {
     /// Algorithm 22.
     EdDsaLegacy(Ed25519KeyPair),

@@ -246,7 +246,7 @@ fn syncs(
     Ok(())
 }
 
-/// How many times as much SKS needs, each side with the page size that suits it best.
+/// The ratio of SKS's costs to ours, each with its best page size.
 fn ratios(table: &mut Table, ours: &[Built], theirs: &[Built], tree: &Built) {
     let best = |all: &[Built], work: &str, figure: fn(&Built) -> f64| {
         let of = all.iter().filter(|built| built.work == work).map(figure);

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a server may take for an answer.
+/// The time limit of a server for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection that is kept as long as the server keeps it. SKS closes it with each answer.

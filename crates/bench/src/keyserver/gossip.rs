@@ -17,7 +17,7 @@ use crate::BenchError;
 use crate::measure::Run;
 use crate::table::{Cell, Table};
 
-/// How long two servers may take until they are equal.
+/// The time limit until two servers are equal.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Certificates that two SKS have in common, at most: they take their time.
@@ -28,7 +28,7 @@ struct Met {
     who: &'static str,
     certs: u64,
     differences: u64,
-    /// From the start of the exchange until both have stored what they lacked.
+    /// The time from the start of the exchange until both have stored their missing certificates.
     seconds: f64,
     cpu_s: f64,
     requests: Option<u64>,

@@ -259,7 +259,7 @@ fn path(form: &str, at: u64, cert: &Cert, lookups: &[Lookup]) -> String {
     }
 }
 
-/// Looks at some answers: what is fast has to be right as well.
+/// Checks some answers, because fast answers must also be right.
 fn check(server: &Server, questions: &Questions) -> Result<(), BenchError> {
     let mut client = Client::new(server.address);
     for path in questions.paths.iter().take(20) {

@@ -15,7 +15,7 @@ use super::float;
 use crate::BenchError;
 use crate::measure::{memory, process_cpu_s};
 
-/// How long a server may take until it answers.
+/// The time limit until a server answers.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that runs. It is killed when this is dropped: its data are not needed any more.
@@ -31,7 +31,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a process that is to answer at an address. What it says goes to `log`.
+    /// Starts a server process for an address. Its output goes to `log`.
     pub(super) fn start(
         name: &'static str,
         command: Command,
@@ -123,7 +123,7 @@ impl Server {
         self.processes.iter().map(bytes).collect()
     }
 
-    /// Bytes of memory that it has beside what is in files.
+    /// Memory in bytes that is not backed by files.
     pub(super) fn anonymous_bytes(&self) -> f64 {
         let bytes = |child: &Child| float(memory(child.id(), "RssAnon:").unwrap_or(0));
         self.processes.iter().map(bytes).sum()
@@ -140,7 +140,7 @@ impl Server {
             .ok_or_else(|| self.wrong("/metrics", &reply))
     }
 
-    /// Whether it has a certificate.
+    /// Whether the server has a certificate.
     pub(super) fn finds(&self, client: &mut Client, cert: &Cert) -> Result<bool, BenchError> {
         let path = lookup_path(cert);
         let reply = client.get(&path).map_err(|error| self.silent(&error))?;
@@ -161,7 +161,7 @@ impl Drop for Server {
     }
 }
 
-/// Where a certificate is had by its fingerprint.
+/// The path for a certificate by its fingerprint.
 pub(super) fn lookup_path(cert: &Cert) -> String {
     format!("/pks/lookup?op=get&options=mr&search=0x{}", cert.fingerprint())
 }

@@ -10,7 +10,7 @@ use super::server::{Server, free_port};
 use crate::BenchError;
 use crate::measure::{Cost, Run};
 
-/// Whether it can be run.
+/// Whether SKS can be run.
 pub(super) fn is_there(program: &Path) -> bool {
     Command::new(program).arg("version").output().is_ok()
 }

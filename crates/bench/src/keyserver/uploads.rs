@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 8;
 /// Certificates that are made ready at a time.
 const POOL_CERTS: u64 = 10_000;
 
-/// What is uploaded to a server: certificates that no server has yet, made as they are needed.
+/// Uploads for a server: certificates that no server has yet, generated on demand.
 pub(super) struct Adder<'a> {
     bench: &'a Bench<'a>,
     next: u64,

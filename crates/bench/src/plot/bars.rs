@@ -14,13 +14,13 @@ pub struct Bars {
     pub colours: Vec<Colour>,
     /// The unit of all figures.
     pub unit: Unit,
-    /// How long a bar is.
+    /// The length of a bar.
     pub scale: Scale,
     /// The quotient of two series, written beside each group.
     pub factor: Option<Factor>,
 }
 
-/// How long a bar is.
+/// The length of a bar.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Scale {
     /// In proportion to its figure, in all places.

@@ -8,7 +8,7 @@ use super::{Colour, Series, Text, legend, rect, text};
 /// Lines over a logarithmic horizontal axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// Where the figures stand on the horizontal axis: numbers above 0, in order.
+    /// The positions of the figures on the horizontal axis: numbers above 0, in order.
     pub places: Vec<f64>,
     /// Name of the horizontal axis. That it is logarithmic is added.
     pub across: String,

@@ -50,7 +50,7 @@ pub(crate) fn number(figure: f64) -> String {
     }
 }
 
-/// How many times one figure is as large as another.
+/// The ratio of two figures.
 pub(super) fn times(factor: f64) -> String {
     let text = match factor {
         factor if factor >= 9.95 => three_digits(factor.round()),

@@ -140,7 +140,7 @@ impl Agree {
     }
 }
 
-/// Three numbers with dots; what is behind the last digit is ignored.
+/// Three numbers with dots; text after the last digit is ignored.
 fn version(text: &str) -> Option<[u32; 3]> {
     let mut parts = text.splitn(3, '.');
     let number = |part: &str| part.parse().ok();

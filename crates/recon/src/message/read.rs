@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    /// A number of bits and the bytes that hold them; what is behind the last bit is ignored.
+    /// A number of bits and their bytes; the bits after the last one are ignored.
     pub(crate) fn prefix(&mut self) -> Result<Prefix, DecodeError> {
         let malformed = DecodeError::Malformed("prefix");
         let bits = self.int()?;

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::state::State;
 
-/// What an exchange may take in all, in multiples of what one answer may take.
+/// The time limit of an exchange, as a multiple of that for one answer.
 const ANSWERS: u32 = 20;
 
 /// Why an exchange failed.
@@ -69,7 +69,7 @@ fn settings(config: &Config, view: View) -> Settings {
     }
 }
 
-/// A connection and what was read of it.
+/// A connection and the bytes read from it.
 struct Wire {
     stream: TcpStream,
     decoder: Decoder,
@@ -176,7 +176,7 @@ async fn bounded<T>(
     timeout(patience, work).await.unwrap_or(Err(ExchangeFailure::Timeout))
 }
 
-/// Feeds an exchange until it is done. `first` is what was read before.
+/// Runs an exchange until it is done. `first` has the bytes read before.
 async fn talk(
     state: &Arc<State>,
     mut wire: Wire,

@@ -49,7 +49,7 @@ impl From<Refusal> for GossipError {
 }
 
 impl GossipError {
-    /// Whether the peer is there and has no time just now: SKS closes the connection while it fetches,
+    /// Whether the peer is running and busy: SKS closes the connection while it fetches,
     /// Hockeypuck says so.
     fn is_busy(&self) -> bool {
         match self {
@@ -155,7 +155,7 @@ pub(crate) async fn initiate(state: Arc<State>, mut down: watch::Receiver<bool>)
     }
 }
 
-/// Whether a peer that failed has had its pause.
+/// Whether the pause of a failing peer is over.
 fn is_due(state: &State, peer: &Peer) -> bool {
     let name = name(peer);
     let status = state.peer_statuses().into_iter().find(|status| status.name == name);
@@ -165,12 +165,12 @@ fn is_due(state: &State, peer: &Peer) -> bool {
     u64::from(since) >= pause(interval, status.failing).as_secs()
 }
 
-/// How long a peer is left alone that failed so many times in a row.
+/// The pause of a peer after this number of consecutive failures.
 fn pause(interval: Duration, failing: u32) -> Duration {
     interval.saturating_mul(1 << failing.min(10)).min(PAUSE_MAX)
 }
 
-/// Begins one exchange with a peer and fetches what it has more.
+/// Starts one exchange with a peer, and fetches the missing certificates.
 pub(crate) async fn with(state: &Arc<State>, peer: &Peer) -> Result<Exchanged, GossipError> {
     let started = Instant::now();
     let (address, outcome) = exchange::connect(state, peer).await?;
@@ -189,7 +189,7 @@ async fn finish(
     }
 }
 
-/// Fetches what was found, and notes how it went.
+/// Fetches the missing certificates, and records the result.
 async fn complete(
     state: &Arc<State>,
     peer: &Peer,

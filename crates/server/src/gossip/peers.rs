@@ -12,7 +12,7 @@ use crate::answer::Refusal;
 use crate::config::{Config, ConfigError};
 use crate::state::State;
 
-/// Where a peer is named.
+/// The source of a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Origin {
     /// In the membership file.

@@ -48,7 +48,7 @@ impl Report {
     }
 }
 
-/// Adds what was submitted, durably, and says what became of it.
+/// Stores the submitted certificates durably, and returns a report.
 pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Report, Refusal> {
     if !state.config.load().policy.uploads {
         return Err(Refusal::Forbidden("this server does not accept uploads".into()));

@@ -22,7 +22,7 @@ use crate::submission;
 /// Bytes of certificates in one answer to a hash query; the rest is left out and asked for again.
 const HASHQUERY_BYTES: usize = 16 << 20;
 
-/// What `op` asks for.
+/// The operation of `op`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Op {
     Get,
@@ -113,7 +113,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|_| Err(Refusal::Unavailable("the request took too long".into())))
 }
 
-/// How an answer is to look.
+/// The format of an answer.
 struct Options {
     op: Op,
     json: bool,
@@ -172,7 +172,7 @@ pub(crate) fn armored(found: &[Found]) -> Answer {
 
 const COUNT: header::HeaderName = header::HeaderName::from_static("x-hkp-results-count");
 
-/// Marks an answer with what it depends on, so that a client need not get it twice.
+/// Adds an entity tag to an answer, so that a client need not fetch it twice.
 pub(crate) fn tagged(answer: Answer, found: &[Found]) -> Answer {
     let answer = with(answer, header::CACHE_CONTROL, "no-cache");
     match found {

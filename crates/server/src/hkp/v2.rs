@@ -224,7 +224,7 @@ async fn add(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     Ok(answer)
 }
 
-/// What was submitted: the whole body, the field `keytext` of a form, or the part of that name.
+/// The submitted data: the whole body, the field `keytext` of a form, or the part with that name.
 pub(crate) async fn keytext(request: &Request) -> Result<(Bytes, Parameters), Refusal> {
     let missing = || Refusal::Malformed("the field keytext is missing or empty".into());
     match request.media().as_str() {

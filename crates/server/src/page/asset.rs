@@ -10,11 +10,11 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 const ICON: &str = include_str!("favicon.svg");
 
-/// What programs that crawl are asked to leave alone: certificates are found by asking for them.
+/// The rules for crawlers: they must not fetch certificates.
 const ROBOTS: &str = "User-agent: *\nDisallow: /pks/\nDisallow: /certificate/\nDisallow: /suggest\n\
     Disallow: /operator\nAllow: /\n";
 
-/// The version of all of them: FNV-1a over what is in them.
+/// The version of all assets: FNV-1a over their content.
 const VERSION: u64 = {
     let mut hash = 0xcbf2_9ce4_8422_2325;
     let all = [STYLE.as_bytes(), SCRIPT.as_bytes(), ICON.as_bytes()];

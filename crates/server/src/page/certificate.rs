@@ -267,7 +267,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    /// What the state of the certificate means for whoever wants to use it.
+    /// The meaning of the certificate's state for its users.
     fn explained(&self) -> Option<&'static str> {
         let texts = self.visit.texts;
         match self.summary.validity(self.now) {

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::language::Texts;
 use super::text::grouped;
 
-/// Height of the field of columns, and of what is below it.
+/// Heights of the column area and of the area below it.
 const FIELD: f64 = 160.0;
 const BELOW: f64 = 24.0;
 

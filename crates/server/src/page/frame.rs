@@ -68,7 +68,7 @@ pub(crate) fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// How the operator is reached: a link if it is an address of a known kind.
+/// The contact of the operator: a link if it is an address of a known kind.
 fn contact(contact: &str) -> Markup {
     let target = if contact.starts_with("https://") || contact.starts_with("http://") {
         Some(contact.to_owned())

@@ -16,7 +16,7 @@ use crate::request::Request;
 /// The languages.
 static ALL: [&Texts; 2] = [&ENGLISH, &GERMAN];
 
-/// The texts for whoever sent a request: the best of what they accept, English if it is none.
+/// The texts for a request: the best accepted language, or else English.
 pub(crate) fn of(request: &Request) -> &'static Texts {
     preferred(request.header(header::ACCEPT_LANGUAGE).unwrap_or_default())
 }

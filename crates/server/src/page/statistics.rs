@@ -23,13 +23,13 @@ use crate::hkp::v1::day_text;
 use crate::request::Request;
 use crate::state::State;
 
-/// How long what was counted is good enough.
+/// The maximum age of the statistics.
 const COUNT_EVERY: Duration = Duration::from_secs(600);
 
-/// How long the first one to ask waits.
+/// The waiting time of the first request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the number of certificates is good enough.
+/// The maximum age of the number of certificates.
 const CERTS_EVERY: Duration = Duration::from_secs(10);
 
 /// Days that are shown.

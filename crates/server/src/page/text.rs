@@ -35,7 +35,7 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
-/// A text with what is hidden in it made visible: for places that take no markup.
+/// A text with hidden characters made visible, for places without markup.
 pub(crate) fn plain(text: &str, characters: usize) -> String {
     let mut out = String::with_capacity(text.len().min(4 * characters));
     for (at, c) in text.chars().enumerate() {
@@ -52,12 +52,12 @@ pub(crate) fn plain(text: &str, characters: usize) -> String {
     out
 }
 
-/// A text without what is hidden in it: for fields, where it is there by accident.
+/// A text without hidden characters, for input fields, where they are accidental.
 pub(crate) fn visible(text: &str) -> String {
     text.chars().filter(|&c| !is_hidden(c)).collect()
 }
 
-/// A text with what is hidden in it made visible, kept apart from what surrounds it.
+/// A text with hidden characters made visible, isolated from the surrounding text.
 struct Foreign<'a> {
     text: &'a str,
     characters: usize,
@@ -95,7 +95,7 @@ impl Render for Foreign<'_> {
     }
 }
 
-/// What a stranger wrote, on one line or a few: shortened, with what is hidden made visible.
+/// Untrusted text on one line or a few: shortened, with hidden characters made visible.
 pub(crate) fn foreign(text: &str) -> Markup {
     Foreign { text, characters: SHOWN_CHARACTERS }.render()
 }

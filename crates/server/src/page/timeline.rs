@@ -18,7 +18,7 @@ const TRACKS_MAX: usize = 24;
 const TRACK: usize = 46;
 const AXIS: usize = 26;
 
-/// How a part ends.
+/// The end of a part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum End {
     Open,
@@ -83,7 +83,7 @@ impl Axis {
 /// Seconds of a year, about.
 const YEAR: u32 = 31_556_952;
 
-/// What a stranger wrote as a label: short, also where what is hidden in it takes room.
+/// Untrusted text as a label: short, also if its hidden characters take space.
 pub(crate) fn label(text: &str) -> String {
     const CHARACTERS: usize = 26;
     plain(&plain(text, CHARACTERS), CHARACTERS)
