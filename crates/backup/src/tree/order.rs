@@ -58,8 +58,9 @@ impl Order {
     /// Takes the next path.
     pub(crate) fn push(&mut self, path: &[u8], is_folder: bool) -> Result<(), Rule> {
         self.check_ascent(path)?;
-        let depth =
-            self.folders.iter().take_while(|at| is_beneath(path, &self.last[..**at])).count();
+        // If one of them has the path beneath it, so have all above.
+        let depth = self.folders.iter().rposition(|at| is_beneath(path, &self.last[..*at]));
+        let depth = depth.map_or(0, |at| at + 1);
         let nearest = depth.checked_sub(1).map_or(0, |at| self.folders[at]);
         if nearest != parent(path).len() {
             return Err("the parent of the path is not an earlier directory");
