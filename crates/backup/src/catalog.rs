@@ -1,6 +1,6 @@
 //! What the indexes of a repository say: for readers, and for a client that deduplicates.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use talaria_message::openpgp::Fingerprint;
@@ -120,7 +120,9 @@ impl Repository {
         let mut present = Present::new();
         let unreadable = self.indexes(keys, now, &mut |pack, standing| {
             let is_own = match (standing, client) {
-                (Standing::Good(signer), Some(client)) => signer == client,
+                (Standing::Good(signer) | Standing::Past(signer, _), Some(client)) => {
+                    signer == client
+                }
                 (Standing::Unsigned, None) => true,
                 _ => false,
             };
@@ -257,12 +259,16 @@ impl Repository {
 
 /// The snapshot that a user means: `latest`, `latest~1` for the one before, or the start of an identifier, of at least 4 digits.
 ///
-/// `latest` never means a snapshot that does not count.
+/// `latest` never means a snapshot that does not count. If there are several clients, it needs one: `client`.
 ///
 /// # Errors
 ///
 /// [`BackupError::Refused`] if there is none, or if there are several.
-pub fn select<'a>(snapshots: &'a [Listed], name: &str) -> Result<&'a Listed> {
+pub fn select<'a>(
+    snapshots: &'a [Listed],
+    name: &str,
+    client: Option<&Fingerprint>,
+) -> Result<&'a Listed> {
     let refused = |why: String| BackupError::Refused(why);
     if let Some(before) = name.strip_prefix("latest") {
         let before = match before.strip_prefix('~') {
@@ -273,8 +279,23 @@ pub fn select<'a>(snapshots: &'a [Listed], name: &str) -> Result<&'a Listed> {
         let before = before
             .ok_or_else(|| refused(format!("\"{name}\" is not \"latest\" or \"latest~1\"")))?;
         let counts = |listed: &&Listed| !matches!(listed.standing, Standing::Foreign(_));
-        let mut newest: Vec<&Listed> = snapshots.iter().filter(counts).collect();
-        newest.sort_by_key(|listed| (listed.snapshot.time, listed.snapshot.number));
+        let is_meant = |listed: &&Listed| {
+            client.is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
+        };
+        let mut newest: Vec<&Listed> = snapshots.iter().filter(counts).filter(is_meant).collect();
+        let clients: BTreeSet<_> = newest.iter().map(|listed| &listed.snapshot.client).collect();
+        if clients.len() > 1 {
+            // Times and host names are what a client says. A stolen client could date its snapshot last.
+            let names: Vec<String> = clients
+                .iter()
+                .map(|client| client.as_ref().map_or("unsigned".into(), Fingerprint::to_hex))
+                .collect();
+            return Err(refused(format!(
+                "\"{name}\" is not clear, since there are snapshots of several clients: choose one with --client ({})",
+                names.join(", ")
+            )));
+        }
+        newest.sort_by_key(|listed| listed.snapshot.number);
         let place = newest.len().checked_sub(before + 1);
         return place.map(|place| newest[place]).ok_or_else(|| {
             refused(match newest.len() {

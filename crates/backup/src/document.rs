@@ -67,8 +67,9 @@ pub(crate) fn verifier(certs: Arc<[Cert]>, now: u32) -> Verifier<'static> {
 pub enum Standing {
     /// A key that may sign such documents made a good signature.
     Good(Fingerprint),
-    /// As [`Self::Good`], but the key has expired or was revoked: the signer and the reason. A revoked key may be
-    /// in the hands of somebody else.
+    /// As [`Self::Good`], but the key has expired or was retired since: the signer and the reason.
+    Past(Fingerprint, String),
+    /// The key is compromised, or had expired before: the signer and the reason. Somebody else may have signed.
     Doubtful(Fingerprint, String),
     /// The document needs no signature here.
     Unsigned,
@@ -81,7 +82,7 @@ impl Standing {
     #[must_use]
     pub fn signer(&self) -> Option<&Fingerprint> {
         match self {
-            Self::Good(signer) | Self::Doubtful(signer, _) => Some(signer),
+            Self::Good(signer) | Self::Past(signer, _) | Self::Doubtful(signer, _) => Some(signer),
             Self::Unsigned | Self::Foreign(_) => None,
         }
     }
@@ -96,13 +97,13 @@ impl Standing {
             let signer = report.signer.as_ref()?.certificate.parse::<Fingerprint>().ok()?;
             is_allowed(&signer).then_some(signer)
         };
-        let mut doubtful = None;
+        let (mut past, mut doubtful) = (None, None);
         let mut refused = "it has no signature".to_owned();
         for report in reports {
             match (allowed(report), &report.outcome) {
                 (Some(signer), Outcome::Good) => match &report.since {
                     None => return Self::Good(signer),
-                    Some(since) => doubtful = Some(Self::Doubtful(signer, since.to_string())),
+                    Some(since) => past = Some(Self::Past(signer, since.to_string())),
                 },
                 (
                     Some(signer),
@@ -125,6 +126,6 @@ impl Standing {
                 }
             }
         }
-        doubtful.unwrap_or(Self::Foreign(refused))
+        past.or(doubtful).unwrap_or(Self::Foreign(refused))
     }
 }

@@ -50,6 +50,34 @@ impl State {
         Ok(state)
     }
 
+    /// Remembers which repository is in a place, and refuses another one there, unless it `is_new`: whoever replaces a
+    /// repository gives it another id, for which nothing is remembered.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Refused`] if the place had another repository; errors of the file system.
+    pub fn expect_at(folder: &Path, place: &str, id: RepositoryId, is_new: bool) -> Result<()> {
+        let places = folder.join("places");
+        let failed = |source| BackupError::File { path: places.display().to_string(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&places).map_err(failed)?;
+        let path = places.join(blake3::hash(place.as_bytes()).to_hex().as_str());
+        let text =
+            format!("{id} {}\n", crate::text::escaped(place.as_bytes(), crate::text::Place::Last));
+        match fs::read_to_string(&path) {
+            Ok(known) if known == text => return Ok(()),
+            Ok(known) if !is_new => {
+                let known = known.split(' ').next().unwrap_or_default();
+                return Err(BackupError::Refused(format!(
+                    "{place} has the repository {id} now, and had {known} before: somebody may have replaced it"
+                )));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(failed(source)),
+        }
+        write(&places, &path, &text).map_err(failed)
+    }
+
     /// Keeps other runs on this machine away: two at once would give two snapshots one number.
     ///
     /// # Errors
@@ -153,22 +181,39 @@ impl State {
             let client = client.as_ref().map_or("none".into(), Fingerprint::to_hex);
             text.push_str(&format!("head {client} {number} {id}\n"));
         }
-        let write = || -> io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(self.folder.join(NAME))?;
-            File::open(&self.folder)?.sync_all()
-        };
-        write()
+        write(&self.folder, &self.folder.join(NAME), &text)
             .map_err(|source| BackupError::File { path: self.folder.display().to_string(), source })
     }
+}
+
+/// Replaces a file in `folder`.
+fn write(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::id::Id;
+
+    #[test]
+    fn another_repository_in_a_known_place_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let expect = |place, octet, is_new| {
+            State::expect_at(folder.path(), place, RepositoryId([octet; 16]), is_new)
+        };
+        expect("/mnt/a", 1, false).unwrap();
+        expect("/mnt/a", 1, false).unwrap();
+        expect("/mnt/b", 2, false).unwrap();
+        let refused = expect("/mnt/a", 2, false).unwrap_err().to_string();
+        assert!(refused.contains("/mnt/a") && refused.contains("replaced"), "{refused}");
+        expect("/mnt/a", 2, true).unwrap();
+        expect("/mnt/a", 2, false).unwrap();
+    }
 
     #[test]
     fn what_was_seen_is_remembered_and_never_goes_back() {

@@ -99,7 +99,7 @@ impl ContentWriter {
     }
 }
 
-/// The parts of a file in order, with all lists resolved. Memory: the text of [at most four](LIST_DEPTH_MAX) lists.
+/// The parts of a file in order, with all lists resolved. Memory: the text of at most four lists.
 ///
 /// After an error, there is nothing more.
 pub struct Parts<'a> {

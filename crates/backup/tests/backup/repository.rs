@@ -5,8 +5,10 @@ use std::fs;
 
 use talaria_backup::{
     BackupError, Change, Expected, Id, InitOptions, Profile, Repository, Root, Snapshot, Standing,
+    select,
 };
 use talaria_message::openpgp::Cert;
+use talaria_message::openpgp::cert::CertRevocationBuilder;
 use talaria_message::openpgp::types::ReasonForRevocation;
 
 use crate::people::{NOW, Place, name, person, secrets, signer};
@@ -29,6 +31,20 @@ fn snapshot(client: &Cert, number: u64, previous: Option<Id>) -> Snapshot {
         groups: BTreeMap::new(),
         heads: BTreeMap::new(),
     }
+}
+
+/// The certificate with a revocation that was made at this time.
+fn revoked(cert: &Cert, reason: ReasonForRevocation, time: u32) -> Cert {
+    let primary = cert.primary_key().key().clone().parts_into_secret().unwrap();
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.into());
+    let revocation = CertRevocationBuilder::new()
+        .set_reason_for_revocation(reason, b"")
+        .unwrap()
+        .set_signature_creation_time(at)
+        .unwrap()
+        .build(&mut primary.into_keypair().unwrap(), cert, None)
+        .unwrap();
+    cert.clone().insert_packets(revocation).unwrap().0
 }
 
 #[test]
@@ -227,16 +243,7 @@ fn a_revoked_signer_is_reported_and_prevents_no_listing() {
     let (repository, keys) = place.open_as(&place.alice);
     let written = snapshot(&place.alice, 1, None);
     repository.write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW).unwrap();
-    let primary = place.alice.primary_key().key().clone().parts_into_secret().unwrap();
-    let revocation = place
-        .alice
-        .revoke(
-            &mut primary.into_keypair().unwrap(),
-            ReasonForRevocation::KeyCompromised,
-            b"stolen",
-        )
-        .unwrap();
-    let revoked = place.alice.clone().insert_packets(revocation).unwrap().0;
+    let revoked = revoked(&place.alice, ReasonForRevocation::KeyCompromised, NOW);
     let mut known = |_: &_| Some(revoked.clone());
     let backend = place.backend();
     let repository = Repository::open(backend, &Expected::default(), &mut known, NOW).unwrap();
@@ -245,4 +252,49 @@ fn a_revoked_signer_is_reported_and_prevents_no_listing() {
     assert!(
         matches!(&listed[0].standing, Standing::Doubtful(signer, _) if *signer == name(&place.alice))
     );
+}
+
+#[test]
+fn latest_needs_a_client_where_there_are_several() {
+    let place = Place::new(Profile::Rfc4880);
+    let carol = person("carol");
+    let (mut repository, keys) = place.open_as(&place.alice);
+    repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
+    let write = |client: &Cert, number, previous, time| {
+        let snapshot = Snapshot { time, ..snapshot(client, number, previous) };
+        repository.write_snapshot(&keys, &snapshot, Some(&mut signer(client)), NOW).unwrap()
+    };
+    let first = write(&place.alice, 1, None, NOW);
+    let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+    assert_eq!(select(&listed, "latest", None).unwrap().id, first);
+    // Carol's machine was stolen, and its snapshot claims to be the newest one.
+    let stolen = write(&carol, 1, None, NOW + 10_000_000);
+    // The clock of Alice's machine went back: the number counts, not the time.
+    let second = write(&place.alice, 2, Some(first), NOW - 1000);
+    let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
+    assert!(matches!(select(&listed, "latest", None), Err(BackupError::Refused(_))));
+    assert_eq!(select(&listed, "latest", Some(&name(&place.alice))).unwrap().id, second);
+    assert_eq!(select(&listed, "latest~1", Some(&name(&place.alice))).unwrap().id, first);
+    assert!(select(&listed, "latest~2", Some(&name(&place.alice))).is_err());
+    assert_eq!(select(&listed, "latest", Some(&name(&carol))).unwrap().id, stolen);
+    assert_eq!(select(&listed, &stolen.to_string()[..8], None).unwrap().id, stolen);
+    for wrong in ["latest~", "latest~x", "latest2", "abc", "x", "", "0000000000"] {
+        assert!(select(&listed, wrong, Some(&name(&carol))).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_word_of_a_retired_key_stays() {
+    let place = Place::new(Profile::Rfc4880);
+    let (repository, keys) = place.open_as(&place.alice);
+    let written = snapshot(&place.alice, 1, None);
+    repository.write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW).unwrap();
+    let retired = revoked(&place.alice, ReasonForRevocation::KeyRetired, NOW + 10);
+    let mut known = |_: &_| Some(retired.clone());
+    let later = NOW + 20;
+    let opened =
+        Repository::open(place.backend(), &Expected::default(), &mut known, later).unwrap();
+    assert!(matches!(opened.standing(), Standing::Past(..)), "{:?}", opened.standing());
+    let (listed, _) = opened.snapshots(&keys, later).unwrap();
+    assert!(matches!(&listed[0].standing, Standing::Past(..)), "{:?}", listed[0].standing);
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use talaria_backup::{Entry, Node, Reader, Tree, path_order};
 
-use super::AccessArgs;
+use super::{AccessArgs, ClientArgs};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -26,13 +26,16 @@ pub(crate) struct Args {
     #[arg(value_name = "NEW", default_value = "latest")]
     new: String,
     #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
     access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let client = args.client.client.as_ref();
     let mut session = args.access.open(place, cx)?;
-    let (old, reader) = session.read(&args.old, cx)?;
-    let (new, _) = session.read(&args.new, cx)?;
+    let (old, reader) = session.read(&args.old, client, cx)?;
+    let (new, _) = session.read(&args.new, client, cx)?;
     let mut olds = Tree::new(&reader, old.snapshot.root).entries();
     let mut news = Tree::new(&reader, new.snapshot.root).entries();
     let (mut before, mut after) = (olds.next().transpose()?, news.next().transpose()?);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use talaria::store::{Access, Query};
 use talaria_backup::{Folder, Heads, InitOptions, Profile, Repository, State};
 
-use super::{AccessArgs, certificate};
+use super::{AccessArgs, certificate, place_name};
 use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
@@ -54,7 +54,9 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let options =
         InitOptions { owner: &owner, readers: &readers, profile: *profile, signed: !unsigned };
     let repository = Repository::init(Arc::new(Folder::new(place)), &options, &mut signer, cx.now)?;
-    let mut state = State::open(&access.state_folder()?, repository.id())?;
+    let folder = access.state_folder()?;
+    State::expect_at(&folder, &place_name(place), repository.id(), true)?;
+    let mut state = State::open(&folder, repository.id())?;
     state.remember(&owner.fingerprint(), 1, &Heads::new())?;
     if *profile == Profile::None {
         cx.status(format_args!(

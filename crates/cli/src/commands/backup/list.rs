@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         for listed in &listed {
             let Listed { id, snapshot, standing } = listed;
             let mark = match standing {
-                Standing::Good(_) => paint.good("✓"),
+                Standing::Good(_) | Standing::Past(..) => paint.good("✓"),
                 Standing::Unsigned | Standing::Doubtful(..) => paint.doubtful("?"),
                 Standing::Foreign(_) => paint.bad("✗"),
             };

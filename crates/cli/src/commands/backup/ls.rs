@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use talaria_backup::{Entry, Meta, Node, Tree, is_beneath};
 
-use super::{AccessArgs, tree_path};
+use super::{AccessArgs, ClientArgs, tree_path};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -22,12 +22,14 @@ pub(crate) struct Args {
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
     #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
     access: AccessArgs,
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut session = args.access.open(place, cx)?;
-    let (listed, reader) = session.read(&args.snapshot, cx)?;
+    let (listed, reader) = session.read(&args.snapshot, args.client.client.as_ref(), cx)?;
     let path = args.path.as_deref().map(tree_path).unwrap_or_default();
     let tree = Tree::new(&reader, listed.snapshot.root);
     if !path.is_empty() && tree.get(&path)?.is_none() {

@@ -128,7 +128,10 @@ impl AccessArgs {
             )),
             error => error.into(),
         })?;
-        let mut state = State::open(&self.state_folder()?, id)?;
+        let folder = self.state_folder()?;
+        // Who gives the owner's fingerprint knows which repository it has to be.
+        State::expect_at(&folder, &place_name(place), id, self.owner.is_some())?;
+        let mut state = State::open(&folder, id)?;
         let first_use = state.expected.owner.is_none();
         let owner = self.owner.clone().or_else(|| state.expected.owner.clone());
         let expected = Expected { owner, configuration: state.expected.configuration };
@@ -256,11 +259,16 @@ impl Session {
 
 impl Session {
     /// The snapshot with this name, and a reader of the repository.
-    fn read(&mut self, name: &str, cx: &Context) -> Result<(Listed, Reader), CliError> {
+    fn read(
+        &mut self,
+        name: &str,
+        client: Option<&Fingerprint>,
+        cx: &Context,
+    ) -> Result<(Listed, Reader), CliError> {
         let (listed, _) = self.snapshots(cx)?;
-        let listed = select(&listed, name)?.clone();
+        let listed = select(&listed, name, client)?.clone();
         let warning = Paint::stderr().doubtful("Warning");
-        if !matches!(listed.standing, Standing::Good(_)) {
+        if !matches!(listed.standing, Standing::Good(_) | Standing::Past(..)) {
             let standing = standing_in_words(&listed.standing);
             cx.status(format_args!("{warning}: snapshot {} is {standing}.", listed.id));
         }
@@ -270,6 +278,12 @@ impl Session {
         }
         Ok((listed, reader))
     }
+}
+
+/// The name of the place of a repository, wherever the user stands.
+fn place_name(place: &Path) -> String {
+    let absolute = place.canonicalize().or_else(|_| std::path::absolute(place));
+    absolute.unwrap_or_else(|_| place.to_owned()).display().to_string()
 }
 
 /// A path as trees have it: absolute, without the leading slash.
@@ -309,10 +323,19 @@ fn with_progress<T: Send>(
     })
 }
 
+/// The client whose snapshots are meant.
+#[derive(Clone, Debug, clap::Args)]
+struct ClientArgs {
+    /// Only snapshots of the client with this fingerprint; needed for `latest` if there are several clients
+    #[arg(long, value_name = "FINGERPRINT", value_parser = parse_fingerprint)]
+    client: Option<Fingerprint>,
+}
+
 /// Whose word a snapshot is, in words.
 fn standing_in_words(standing: &Standing) -> String {
     match standing {
         Standing::Good(_) => "good".into(),
+        Standing::Past(_, why) => format!("good when it was made; since then: {why}"),
         Standing::Doubtful(_, why) => format!("doubtful: {why}"),
         Standing::Unsigned => "unsigned".into(),
         Standing::Foreign(why) => format!("does not count: {why}"),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use talaria_backup::{Event, Overwrite, RestoreOptions, Selection, Tree, restore};
 
-use super::{AccessArgs, tree_path, with_progress};
+use super::{AccessArgs, ClientArgs, tree_path, with_progress};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::size;
@@ -45,6 +45,8 @@ pub(crate) struct Args {
     #[arg(long)]
     privileged: bool,
     #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
     access: AccessArgs,
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         threads: 0,
     };
     let mut session = args.access.open(place, cx)?;
-    let (listed, reader) = session.read(&args.snapshot, cx)?;
+    let (listed, reader) = session.read(&args.snapshot, args.client.client.as_ref(), cx)?;
     let tree = Tree::new(&reader, listed.snapshot.root);
     let paint = Paint::stderr();
     let tell = |path: &[u8], event: Event| {
