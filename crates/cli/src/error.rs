@@ -79,9 +79,9 @@ pub(crate) enum CliError {
     /// The user named no key, and no key can certify.
     #[error("you have no secret key that can certify")]
     NoCertifier,
-    /// The user named no key, and several keys can sign.
-    #[error("you have {} keys that can sign: choose one", candidates.len())]
-    WhichSigner { candidates: Vec<String> },
+    /// The user named no key, and several keys can do it.
+    #[error("you have {} keys that can {can}: choose one", candidates.len())]
+    WhichSigner { can: &'static str, candidates: Vec<String> },
     #[error("{query} is ambiguous: {count} certificates match")]
     Ambiguous { query: String, count: String, candidates: Vec<String> },
 }
@@ -204,7 +204,7 @@ impl CliError {
     fn candidates(&self) -> &[String] {
         match self {
             Self::Ambiguous { candidates, .. }
-            | Self::WhichSigner { candidates }
+            | Self::WhichSigner { candidates, .. }
             | Self::SecondKey { candidates, .. }
             | Self::Operation(
                 talaria::Error::Ambiguous { candidates, .. }

@@ -111,6 +111,7 @@ impl KeyArgs {
             }
             [] => Err(CliError::NoSigner),
             ref many => Err(CliError::WhichSigner {
+                can: "sign",
                 candidates: many.iter().map(|cert| described(cert)).collect(),
             }),
         }
@@ -145,6 +146,7 @@ impl KeyArgs {
             ([] | [_], None) => Err(CliError::NoCertifier),
             (many, Some(query)) => Err(ambiguous(&query.to_string(), many)),
             (many, None) => Err(CliError::WhichSigner {
+                can: "certify",
                 candidates: many.iter().map(|cert| described(cert)).collect(),
             }),
         }

@@ -211,6 +211,7 @@ impl AccessArgs {
                 }
                 ref many => {
                     return Err(CliError::WhichSigner {
+                        can: "do this here",
                         candidates: many.iter().map(|cert| talaria::described(cert)).collect(),
                     });
                 }
