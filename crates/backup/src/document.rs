@@ -12,7 +12,7 @@ use talaria_message::{
 use crate::error::{BackupError, Result};
 
 /// The maximum length of a document in octets.
-pub(crate) const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The content of a message, and what is known about its signatures.
 pub(crate) struct Document {
@@ -35,7 +35,7 @@ pub(crate) fn open(
     let message = Message::new(bytes).map_err(failed)?;
     let mut text = Vec::new();
     let limits =
-        Limits { expansion: 64, expansion_free_bytes: DOCUMENT_BYTES_MAX, ..Limits::default() };
+        Limits { expansion: 2, expansion_free_bytes: DOCUMENT_BYTES_MAX, ..Limits::default() };
     if message.kind() != MessageKind::Encrypted {
         let mut packets = message.into_packets().map_err(failed)?;
         let (_, signatures) =

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::backend::Backend;
 use crate::config::{Config, Epoch, Role};
-use crate::document::{self, DOCUMENT_BYTES_MAX, Standing, verifier};
+use crate::document::{self, Standing, verifier};
 use crate::epoch::{EpochKey, Profile, Sealing, Use, cert_name, group_name, key_name};
 use crate::error::{BackupError, Result};
 use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
@@ -29,6 +29,10 @@ const MARK_DOMAIN: &str = "talaria backup repository";
 const GROUP_DOMAIN: &str = "talaria backup group secret";
 /// The maximum length of a certificate, or of the keys of an epoch, in octets.
 const CERT_BYTES_MAX: u64 = 4 << 20;
+/// The maximum length of all certificates of a repository together, in octets.
+const ALL_CERTS_BYTES_MAX: usize = 64 << 20;
+/// The maximum length of a snapshot or configuration in octets.
+const SIGNED_BYTES_MAX: u64 = 16 << 20;
 /// The maximum number of certificates in a repository.
 const CERTS_MAX: usize = 10_000;
 
@@ -211,7 +215,7 @@ impl Repository {
         let mut newest: Option<(Config, Standing, [u8; 32])> = None;
         for number in numbers {
             let name = Config::name(number);
-            let bytes = backend.get(&name, DOCUMENT_BYTES_MAX)?;
+            let bytes = backend.get(&name, SIGNED_BYTES_MAX)?;
             let document = document::open(&name, &bytes, &mut Secrets::default(), &verifier)?;
             let config = Config::parse(&name, &document.text, id)?;
             let before = newest.as_ref().map(|(config, _, hash)| (config, hash));
@@ -393,7 +397,7 @@ impl Repository {
         verifier: &talaria_message::Verifier<'_>,
     ) -> Result<Listed> {
         let name = Snapshot::name(&id);
-        let bytes = self.backend.get(&name, DOCUMENT_BYTES_MAX)?;
+        let bytes = self.backend.get(&name, SIGNED_BYTES_MAX)?;
         let document = document::open(&name, &bytes, secrets, verifier)?;
         if keys.identifiers.of(Kind::Snapshot, &document.text) != id {
             return Err(BackupError::damaged(
@@ -442,6 +446,11 @@ impl Repository {
         let id = keys.identifiers.of(Kind::Snapshot, text.as_bytes());
         let name = Snapshot::name(&id);
         let sealed = self.sealing(Use::Index, now)?.seal(&name, text.as_bytes(), signer, now)?;
+        if sealed.len() as u64 > SIGNED_BYTES_MAX {
+            return Err(BackupError::Refused(format!(
+                "the snapshot names too many paths, tags or owners: its document may have {SIGNED_BYTES_MAX} octets"
+            )));
+        }
         self.backend.put(&name, &[&sealed])?;
         self.backend.sync()?;
         Ok(id)
@@ -699,7 +708,7 @@ fn read_all_certs(
     backend: &dyn Backend,
     known: &mut dyn FnMut(&Fingerprint) -> Option<Cert>,
 ) -> Result<Vec<Cert>> {
-    let mut certs = Vec::new();
+    let (mut certs, mut bytes_left) = (Vec::new(), ALL_CERTS_BYTES_MAX);
     for object in backend.list("certs")? {
         if certs.len() == CERTS_MAX {
             return Err(BackupError::damaged(
@@ -708,6 +717,9 @@ fn read_all_certs(
             ));
         }
         let bytes = backend.get(&object.name, CERT_BYTES_MAX)?;
+        bytes_left = bytes_left.checked_sub(bytes.len()).ok_or_else(|| {
+            BackupError::damaged("certs", format!("it has more than {ALL_CERTS_BYTES_MAX} octets"))
+        })?;
         let Ok(cert) = read_cert(&bytes) else { continue };
         if cert_name(&cert.fingerprint()) != object.name {
             continue;

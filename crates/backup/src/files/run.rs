@@ -115,6 +115,12 @@ impl Repository {
             }
         }
         let own = others.remove(&name);
+        // Who stole the key of this client could have used up the numbers.
+        let Some(number) = own.map_or(Some(1), |head| head.number.checked_add(1)) else {
+            return refused(
+                "this client has no number left for a snapshot: use another key".into(),
+            );
+        };
         let (present, unreadable) = self.present(keys, name.as_ref(), now)?;
         let sealing = self.sealing(Use::Index, now)?;
         let index_signer = signer.clone();
@@ -146,7 +152,7 @@ impl Repository {
         });
         let snapshot = Snapshot {
             client: name.clone(),
-            number: own.map_or(1, |head| head.number + 1),
+            number,
             previous: own.map(|head| head.id),
             time: now,
             epoch: self.config().newest_epoch().number,
