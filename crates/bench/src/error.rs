@@ -40,6 +40,12 @@ pub enum BenchError {
         /// The CPU time until then.
         cpu_s: f64,
     },
+    /// A backup program restored something else than it was given.
+    #[error("{program} restored something else than was backed up")]
+    Restored {
+        /// The program.
+        program: String,
+    },
     /// A server that is measured does not answer.
     #[error("{server} does not answer: {said}")]
     Silent {

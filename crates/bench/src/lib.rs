@@ -4,6 +4,7 @@
 //! the same figures as CSV and as a plot. Other programs are measured as processes, from start to
 //! end; of this project both the program and the library.
 
+pub mod backup;
 mod error;
 mod generate;
 pub mod keydb;

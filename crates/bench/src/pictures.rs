@@ -29,6 +29,8 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
             vec![("", trust(table, "Listing 500 certificates with trust on first use"))]
         }
         "trust-check" => vec![("", trust(table, "Checking the web of trust"))],
+        "backup-many" => vec![("", trust(table, "Backup of many tiny files"))],
+        "backup-one" => vec![("", trust(table, "Backup of one large file"))],
         "trust-growth" => vec![("", trust_growth(table))],
         _ => Vec::new(),
     };

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    Generate, Profile, file_names, generate, generate_files, keydb, keyserver, messages, report,
-    scale, storage, trust,
+    Generate, Profile, backup, file_names, generate, generate_files, keydb, keyserver, messages,
+    report, scale, storage, trust,
 };
 
 use crate::context::Context;
@@ -100,6 +100,20 @@ enum What {
         /// The gpg to compare with (can be repeated for several versions)
         #[arg(long, value_name = "PROGRAM", default_value = "gpg")]
         gpg: Vec<PathBuf>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Measure backup of many tiny files and of a large one, beside rsync, restic and borg
+    ///
+    /// Repeats the report on obnam (2016): a first run, an unchanged second one, and a restore that is compared with
+    /// the source. The scratch folder needs five times the size of the large file.
+    Backup {
+        /// Number of files of one octet; 0 for none
+        #[arg(long, value_name = "N", default_value_t = 102_400)]
+        files: usize,
+        /// Length of the large file in octets; 0 for none
+        #[arg(long, value_name = "BYTES", default_value_t = 1_000_000_000)]
+        bytes: u64,
         #[command(flatten)]
         common: Common,
     },
@@ -243,6 +257,17 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 results: common.results.clone(),
             };
             messages::run(&options, &mut out).map_err(failed)?;
+        }
+        What::Backup { files, bytes, common } => {
+            let options = backup::BackupOptions {
+                files: *files,
+                bytes: *bytes,
+                program: std::env::current_exe()?,
+                scratch: common.scratch(),
+                runs: common.runs,
+                results: common.results.clone(),
+            };
+            backup::run(&options, &mut out).map_err(failed)?;
         }
         What::Trust { keyring, quick, growth, gpg, common } => {
             let options = trust::TrustOptions {

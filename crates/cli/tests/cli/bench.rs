@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use talaria_bench::Table;
+use talaria_bench::backup::{self, BackupOptions};
 use talaria_bench::keyserver::{self, KeyserverOptions, Part};
 use talaria_bench::trust::{self, TrustOptions};
 
@@ -59,6 +60,30 @@ fn bench_measures_builds_lookups_and_uploads_beside_sks() {
 fn bench_measures_gossip() {
     use Part::{Builds, Queries, Sks, Trees, Uploads};
     assert_eq!(measure(&[Builds, Trees, Queries, Uploads, Sks], &["gossip"]).len(), 1);
+}
+
+/// Programs that are not installed are left out.
+#[test]
+fn bench_measures_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results");
+    let options = BackupOptions {
+        files: 300,
+        bytes: 3_000_000,
+        program: env!("CARGO_BIN_EXE_talaria").into(),
+        scratch: folder.path().to_owned(),
+        runs: 1,
+        results: Some(results.clone()),
+    };
+    let mut out = Vec::new();
+    let tables = backup::run(&options, &mut out).unwrap_or_else(|error| panic!("{error:?}"));
+    assert_eq!(tables.len(), 2);
+    for (table, name) in tables.iter().zip(["many", "one"]) {
+        assert_eq!(table.rows.len(), 3);
+        assert!(table.rows.iter().all(|row| row[1..].iter().all(|cell| cell.number().is_some())));
+        has_figures(&results.join(format!("backup-{name}.csv")));
+        assert!(results.join(format!("backup-{name}.svg")).exists(), "{name}");
+    }
 }
 
 #[test]
