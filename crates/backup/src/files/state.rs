@@ -13,7 +13,7 @@ use crate::error::{BackupError, Result};
 use crate::id::RepositoryId;
 use crate::repository::Expected;
 use crate::snapshot::Head;
-use crate::text::Lines;
+use crate::text::{Lines, Place, escaped};
 
 const DOMAIN: &str = "talaria backup state";
 const NAME: &str = "seen";
@@ -50,32 +50,42 @@ impl State {
         Ok(state)
     }
 
-    /// Remembers which repository is in a place, and refuses another one there, unless it `is_new`: whoever replaces a
+    /// Refuses another repository in a place than the one that [`Self::remember_place`] noted: whoever replaces a
     /// repository gives it another id, for which nothing is remembered.
     ///
     /// # Errors
     ///
     /// [`BackupError::Refused`] if the place had another repository; errors of the file system.
-    pub fn expect_at(folder: &Path, place: &str, id: RepositoryId, is_new: bool) -> Result<()> {
-        let places = folder.join("places");
-        let failed = |source| BackupError::File { path: places.display().to_string(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&places).map_err(failed)?;
-        let path = places.join(blake3::hash(place.as_bytes()).to_hex().as_str());
-        let text =
-            format!("{id} {}\n", crate::text::escaped(place.as_bytes(), crate::text::Place::Last));
+    pub fn check_place(folder: &Path, place: &str, id: RepositoryId) -> Result<()> {
+        let path = place_path(folder, place);
         match fs::read_to_string(&path) {
-            Ok(known) if known == text => return Ok(()),
-            Ok(known) if !is_new => {
+            Ok(known) if known == place_text(place, id) => Ok(()),
+            Ok(known) => {
                 let known = known.split(' ').next().unwrap_or_default();
-                return Err(BackupError::Refused(format!(
-                    "{place} has the repository {id} now, and had {known} before: somebody may have replaced it"
-                )));
+                Err(BackupError::Refused(format!(
+                    "{place} has the repository {id} now, and had {known} before: somebody may have replaced it; if you \
+                     did, give the fingerprint of its owner with --owner"
+                )))
             }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(failed(source)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(BackupError::File { path: path.display().to_string(), source }),
         }
-        write(&places, &path, &text).map_err(failed)
+    }
+
+    /// Remembers that a place has this repository, after it was opened as its owner's.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the file system.
+    pub fn remember_place(folder: &Path, place: &str, id: RepositoryId) -> Result<()> {
+        let (path, text) = (place_path(folder, place), place_text(place, id));
+        if fs::read_to_string(&path).is_ok_and(|known| known == text) {
+            return Ok(());
+        }
+        let places = path.parent().unwrap_or(folder);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(places);
+        made.and_then(|()| write(places, &path, &text))
+            .map_err(|source| BackupError::File { path: path.display().to_string(), source })
     }
 
     /// Keeps other runs on this machine away: two at once would give two snapshots one number.
@@ -186,6 +196,14 @@ impl State {
     }
 }
 
+fn place_path(folder: &Path, place: &str) -> PathBuf {
+    folder.join("places").join(blake3::hash(place.as_bytes()).to_hex().as_str())
+}
+
+fn place_text(place: &str, id: RepositoryId) -> String {
+    format!("{id} {}\n", escaped(place.as_bytes(), Place::Last))
+}
+
 /// Replaces a file in `folder`.
 fn write(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -203,16 +221,21 @@ mod tests {
     #[test]
     fn another_repository_in_a_known_place_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let expect = |place, octet, is_new| {
-            State::expect_at(folder.path(), place, RepositoryId([octet; 16]), is_new)
-        };
-        expect("/mnt/a", 1, false).unwrap();
-        expect("/mnt/a", 1, false).unwrap();
-        expect("/mnt/b", 2, false).unwrap();
-        let refused = expect("/mnt/a", 2, false).unwrap_err().to_string();
+        let id = |octet| RepositoryId([octet; 16]);
+        let check = |place, octet| State::check_place(folder.path(), place, id(octet));
+        let remember =
+            |place, octet| State::remember_place(folder.path(), place, id(octet)).unwrap();
+        check("/mnt/a", 1).unwrap();
+        // To look is not to remember.
+        check("/mnt/a", 2).unwrap();
+        remember("/mnt/a", 1);
+        remember("/mnt/b", 2);
+        check("/mnt/a", 1).unwrap();
+        let refused = check("/mnt/a", 2).unwrap_err().to_string();
         assert!(refused.contains("/mnt/a") && refused.contains("replaced"), "{refused}");
-        expect("/mnt/a", 2, true).unwrap();
-        expect("/mnt/a", 2, false).unwrap();
+        remember("/mnt/a", 2);
+        check("/mnt/a", 2).unwrap();
+        assert!(check("/mnt/a", 1).is_err());
     }
 
     #[test]

@@ -178,6 +178,41 @@ fn a_deleted_newest_snapshot_is_noticed_by_who_has_seen_it() {
 }
 
 #[test]
+fn a_replaced_repository_is_refused_until_the_owner_is_named() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 3);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    // Mallory puts a repository of her own in its place, which Alice can read.
+    let mallory = Backups::new();
+    let cert = backups.0.path("alice.pgp").display().to_string();
+    backups.0.ok(&["export", "alice@example.org", "--output", &cert]);
+    mallory.0.ok(&["import", &cert]);
+    let listed: serde_json::Value =
+        serde_json::from_str(backups.0.ok(&["key", "list", "--json"]).lines().next().unwrap())
+            .unwrap();
+    let name = listed["fingerprint"].as_str().unwrap().to_owned();
+    let key = ["key", "generate", "--no-passphrase", "Mallory <mallory@example.org>"];
+    mallory.0.ok(&key);
+    mallory.ok(&["init", "-u", "mallory@example.org", "--to", &name]);
+    let (ours, hers) = (backups.0.path("repository"), mallory.0.path("repository"));
+    fs::rename(&ours, backups.0.path("stolen")).unwrap();
+    let copied = Command::new("cp").arg("-a").arg(&hers).arg(&ours).status().unwrap();
+    assert!(copied.success());
+    let refused = |args: &[&str], why: &str| {
+        let (_, said) = backups.exits(args, 1);
+        assert!(said.contains(why), "{said}");
+    };
+    refused(&["create", "files"], "somebody may have replaced it");
+    refused(&["create", "files", "--owner", &name], "belongs to");
+    // An attempt with the owner's name does not make the new one the known one.
+    refused(&["create", "files"], "somebody may have replaced it");
+    fs::remove_dir_all(&ours).unwrap();
+    fs::rename(backups.0.path("stolen"), &ours).unwrap();
+    backups.ok(&["create", "files"]);
+}
+
+#[test]
 fn a_killed_run_harms_nothing_and_the_next_one_continues() {
     let kills = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
     let backups = Backups::new();

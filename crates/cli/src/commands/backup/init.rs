@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         InitOptions { owner: &owner, readers: &readers, profile: *profile, signed: !unsigned };
     let repository = Repository::init(Arc::new(Folder::new(place)), &options, &mut signer, cx.now)?;
     let folder = access.state_folder()?;
-    State::expect_at(&folder, &place_name(place), repository.id(), true)?;
+    State::remember_place(&folder, &place_name(place), repository.id())?;
     let mut state = State::open(&folder, repository.id())?;
     state.remember(&owner.fingerprint(), 1, &Heads::new())?;
     if *profile == Profile::None {

@@ -129,8 +129,11 @@ impl AccessArgs {
             error => error.into(),
         })?;
         let folder = self.state_folder()?;
+        let name = place_name(place);
         // Who gives the owner's fingerprint knows which repository it has to be.
-        State::expect_at(&folder, &place_name(place), id, self.owner.is_some())?;
+        if self.owner.is_none() {
+            State::check_place(&folder, &name, id)?;
+        }
         let mut state = State::open(&folder, id)?;
         let first_use = state.expected.owner.is_none();
         let owner = self.owner.clone().or_else(|| state.expected.owner.clone());
@@ -142,6 +145,7 @@ impl AccessArgs {
             found.into_iter().find(|cert| cert.fingerprint() == *fingerprint)
         };
         let repository = Repository::open(backend, &expected, &mut known, cx.now)?;
+        State::remember_place(&folder, &name, id)?;
         let owner = repository.config().owner.clone();
         if first_use && self.owner.is_none() {
             cx.status(format_args!(
