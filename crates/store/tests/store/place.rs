@@ -1,5 +1,6 @@
 //! The file of a store, its name and its logs, with concurrent processes.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -113,12 +114,18 @@ fn a_reader_rolls_back_a_leftover_journal() {
     assert_clean(&store);
 }
 
-/// Locks on a file, as the system lists them. While other processes lock and unlock, a list can miss some, so
-/// the longest of several lists counts.
+/// Locks on a file, as the system lists them. While other processes lock and unlock, a list can miss some or have some
+/// twice, so the most different ones of several lists count.
 fn locks(path: &Path) -> usize {
     let inode = format!(":{} ", fs::metadata(path).unwrap().ino());
-    let listed = || fs::read_to_string("/proc/locks").unwrap();
-    let count = || listed().lines().filter(|line| line.contains(&inode)).count();
+    let count = || {
+        let listed = fs::read_to_string("/proc/locks").unwrap();
+        let of_file = listed.lines().filter(|line| line.contains(&inode));
+        // Without the number of the line.
+        let locks =
+            of_file.filter_map(|line| line.split_once(": ").map(|(_, lock)| lock.to_owned()));
+        locks.collect::<BTreeSet<_>>().len()
+    };
     (0..50).map(|_| count()).max().unwrap()
 }
 
@@ -127,11 +134,11 @@ fn reading_the_kind_of_a_store_drops_no_lock() {
     let folder = Folder::new();
     let store = folder.filled(&corpus(5));
     assert_eq!(store.count().unwrap(), 5);
-    let held = locks(&folder.path());
-    assert!(held > 0, "the store is open and not locked");
+    assert!(locks(&folder.path()) > 0, "the store is open and not locked");
     for _ in 0..3 {
         assert_eq!(file_kind(&folder.path()).unwrap(), FileKind::Store);
-        assert_eq!(locks(&folder.path()), held);
+        // All locks would go at once.
+        assert!(locks(&folder.path()) > 0);
     }
     // Closing a descriptor drops the locks.
     drop(File::open(folder.path()).unwrap());
