@@ -10,11 +10,9 @@ use crate::config::fingerprint;
 use crate::error::Result;
 use crate::id::{Id, RepositoryId};
 use crate::text::{Lines, Place, escaped, unescaped};
+use crate::tree::LEVEL_MAX;
 
 const DOMAIN: &str = "talaria backup snapshot";
-
-/// The maximum level of the root of a tree.
-pub(crate) const LEVEL_MAX: u8 = 8;
 
 /// A tree of a snapshot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -564,6 +564,27 @@ impl Run<'_> {
             && (!self.options.owners || (found.st_uid, found.st_gid) == (meta.uid, meta.gid))
     }
 
+    /// Removes something in the place of an entry that may be replaced. `false`: the place is taken, and that was told.
+    fn makes_room(
+        &self,
+        path: &[u8],
+        folder: &OwnedFd,
+        name: &CStr,
+        is_same: impl FnOnce(&Stat) -> bool,
+    ) -> bool {
+        match self.judge_existing(path, folder, name, is_same) {
+            None => false,
+            Some(Way::Free) => true,
+            Some(Way::Taken) => match unlinkat(folder, name, AtFlags::empty()) {
+                Ok(()) => true,
+                Err(error) => {
+                    self.fail(path, error.into());
+                    false
+                }
+            },
+        }
+    }
+
     /// Decides what happens to something in the place of an entry. `None`: it stays, and that was told.
     fn judge_existing(
         &self,
@@ -710,15 +731,8 @@ impl Run<'_> {
         }
         let name = name_of(path);
         let is_same = |found: &Stat| is_same_node(found, &entry.node, folder, &name);
-        match self.judge_existing(path, folder, &name, is_same) {
-            None => return Ok(()),
-            Some(Way::Free) => {}
-            Some(Way::Taken) => {
-                if let Err(error) = unlinkat(folder, &name, AtFlags::empty()) {
-                    self.fail(path, error.into());
-                    return Ok(());
-                }
-            }
+        if !self.makes_room(path, folder, &name, is_same) {
+            return Ok(());
         }
         let make = |kind, device| mknodat(folder, &name, kind, Mode::RUSR | Mode::WUSR, device);
         let made = match &entry.node {
@@ -790,15 +804,8 @@ impl Run<'_> {
                 self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
-            match self.judge_existing(path, folder, &name, is_same) {
-                None => return Ok(()),
-                Some(Way::Free) => {}
-                Some(Way::Taken) => {
-                    if let Err(error) = unlinkat(folder, &name, AtFlags::empty()) {
-                        self.fail(path, error.into());
-                        return Ok(());
-                    }
-                }
+            if !self.makes_room(path, folder, &name, is_same) {
+                return Ok(());
             }
             // Never through a symbolic link: without a flag, the call links the link itself.
             if linkat(&parent, &source_name, folder, &name, AtFlags::empty()).is_ok() {
