@@ -64,6 +64,8 @@ pub struct Config {
     pub time: u32,
     /// The BLAKE3 hash of the text of the configuration before; `None` for the first.
     pub previous: Option<[u8; 32]>,
+    /// The hash of the group secret, since whoever keeps the storage can encrypt another one to a reader.
+    pub group: [u8; 32],
     /// Snapshots and indexes must be signed.
     pub signed: bool,
     /// The certificate of the owner.
@@ -93,6 +95,7 @@ impl Config {
         line("number", &self.number.to_string());
         line("time", &timestamp(self.time));
         line("previous", &self.previous.map_or("none".into(), |hash| to_hex(&hash)));
+        line("group", &to_hex(&self.group));
         line("snapshots", if self.signed { "signed" } else { "unsigned" });
         line("owner", &self.owner.to_hex());
         for (signer, roles) in &self.signers {
@@ -123,6 +126,8 @@ impl Config {
             "none" => None,
             hash => Some(from_hex(hash).ok_or_else(|| lines.damaged("its previous hash is none"))?),
         };
+        let group = from_hex(lines.one("group")?);
+        let group = group.ok_or_else(|| lines.damaged("its hash of the group secret is none"))?;
         let signed = match lines.one("snapshots")? {
             "signed" => true,
             "unsigned" => false,
@@ -135,6 +140,7 @@ impl Config {
             number,
             time,
             previous,
+            group,
             signed,
             owner,
             signers: BTreeMap::new(),
@@ -221,6 +227,7 @@ mod tests {
             number: 2,
             time: 1_795_381_506,
             previous: Some([7; 32]),
+            group: [8; 32],
             signed: true,
             owner: key(1),
             signers: [(key(2), [Role::Create, Role::Admin].into())].into(),

@@ -7,6 +7,8 @@ use zeroize::Zeroizing;
 
 use crate::error::{BackupError, Result};
 
+/// The domain of the hash of the group secret.
+const GROUP_DOMAIN: &str = "talaria backup 1 group";
 /// The domain of the key of identifiers.
 const DOMAIN: &str = "talaria backup 1 identifiers";
 
@@ -133,6 +135,16 @@ impl FromStr for ObjectHash {
 /// The secret that all readers and clients of a repository share.
 #[derive(Clone)]
 pub struct GroupSecret(pub Zeroizing<[u8; 32]>);
+
+impl GroupSecret {
+    /// The hash by which a configuration names the secret.
+    #[must_use]
+    pub(crate) fn hash(&self, repository: RepositoryId) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key(GROUP_DOMAIN);
+        hasher.update(&*self.0).update(&repository.0);
+        *hasher.finalize().as_bytes()
+    }
+}
 
 /// Computes identifiers.
 #[derive(Clone)]

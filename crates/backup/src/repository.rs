@@ -148,6 +148,7 @@ impl Repository {
                 number: 0,
                 time: now,
                 previous: None,
+                group: group.hash(id),
                 signed: options.signed,
                 owner: options.owner.fingerprint(),
                 signers: BTreeMap::new(),
@@ -334,6 +335,12 @@ impl Repository {
             from_hex(lines.one("secret")?).ok_or_else(|| lines.damaged("its secret is none"))?;
         lines.end()?;
         let group = GroupSecret(Zeroizing::new(secret));
+        if group.hash(self.id) != self.config.group {
+            return Err(BackupError::damaged(
+                name,
+                "it is not the secret that the configuration names",
+            ));
+        }
         let is_reader = self.config.readers.contains(recipient);
         let (mut index, mut data, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for epoch in &self.config.epochs {

@@ -137,6 +137,23 @@ fn a_replaced_repository_and_a_rolled_back_configuration_are_refused() {
 }
 
 #[test]
+fn a_replaced_group_secret_is_refused() {
+    let place = Place::new(Profile::Rfc4880);
+    let other = Place::new(Profile::Rfc4880);
+    let (mut repository, keys) = other.open_as(&other.alice);
+    // Anybody can encrypt a secret of their own to Alice.
+    repository
+        .change(&keys, &Change::AddReader(&place.alice), &mut signer(&other.alice), NOW)
+        .unwrap();
+    let secret = format!("keys/group/{}.pgp", name(&place.alice).to_hex());
+    fs::copy(other.path(&secret), place.path(&secret)).unwrap();
+    let repository = place.open().unwrap();
+    let refused = repository.unlock(&mut secrets(&place.alice), &[name(&place.alice)]);
+    let said = refused.map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("keys/group/") && said.contains("configuration names"), "{said}");
+}
+
+#[test]
 fn only_an_admin_changes_the_configuration() {
     let place = Place::new(Profile::Rfc4880);
     let (mut repository, keys) = place.open_as(&place.alice);
