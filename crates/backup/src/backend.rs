@@ -46,12 +46,24 @@ pub trait Backend: Send + Sync {
     /// [`Missing`](crate::BackupError::Missing); errors of the storage.
     fn get_range(&self, name: &str, offset: u64, length: u64) -> Result<Vec<u8>>;
 
-    /// All objects in a folder and its folders, in no particular order. A folder that is not there is empty.
+    /// Calls `each` with all objects in a folder and its folders, in no particular order. A folder that is not there
+    /// is empty.
     ///
     /// # Errors
     ///
     /// Errors of the storage.
-    fn list(&self, folder: &str) -> Result<Vec<Object>>;
+    fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()>;
+
+    /// The objects of [`Self::list_each`], for folders with few objects: a repository has millions of packs.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    fn list(&self, folder: &str) -> Result<Vec<Object>> {
+        let mut objects = Vec::new();
+        self.list_each(folder, &mut |object| objects.push(object))?;
+        Ok(objects)
+    }
 
     /// Deletes an object. One that is not there is no error.
     ///

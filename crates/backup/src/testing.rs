@@ -78,12 +78,12 @@ impl Backend for Memory {
         Ok(object[at(offset)..at(offset.saturating_add(length))].to_vec())
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<Object>> {
+    fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()> {
         let objects = self.objects.lock().unwrap();
         let all = objects.iter().filter(|(name, _)| name.starts_with(&format!("{folder}/")));
-        Ok(all
-            .map(|(name, object)| Object { name: name.clone(), bytes: object.len() as u64 })
-            .collect())
+        all.map(|(name, object)| Object { name: name.clone(), bytes: object.len() as u64 })
+            .for_each(each);
+        Ok(())
     }
 
     fn delete(&self, name: &str) -> Result<()> {

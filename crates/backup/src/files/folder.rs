@@ -73,7 +73,7 @@ impl Folder {
         }
     }
 
-    fn walk(&self, folder: &str, found: &mut Vec<Object>) -> io::Result<()> {
+    fn walk(&self, folder: &str, each: &mut dyn FnMut(Object)) -> io::Result<()> {
         let entries = match fs::read_dir(self.root.join(folder)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries?,
@@ -84,10 +84,10 @@ impl Folder {
             let name = format!("{folder}/{name}");
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                self.walk(&name, found)?;
+                self.walk(&name, each)?;
             } else if kind.is_file() && !name.contains(&format!("/{UNFINISHED}")) {
                 match entry.metadata() {
-                    Ok(meta) => found.push(Object { name, bytes: meta.len() }),
+                    Ok(meta) => each(Object { name, bytes: meta.len() }),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }
@@ -160,10 +160,8 @@ impl Backend for Folder {
         Ok(bytes)
     }
 
-    fn list(&self, folder: &str) -> Result<Vec<Object>> {
-        let mut found = Vec::new();
-        self.walk(folder, &mut found).map_err(self.failed(folder))?;
-        Ok(found)
+    fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()> {
+        self.walk(folder, each).map_err(self.failed(folder))
     }
 
     fn delete(&self, name: &str) -> Result<()> {
