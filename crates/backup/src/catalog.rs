@@ -1,6 +1,6 @@
 //! What the indexes of a repository say: for readers, and for a client that deduplicates.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use talaria_message::openpgp::Fingerprint;
@@ -21,12 +21,12 @@ use crate::tree::Parts;
 
 impl Repository {
     /// Calls `each` with every pack of every index and whose word the index is. Returns the indexes that cannot be
-    /// read.
+    /// read. An error of `each` ends it.
     pub(crate) fn indexes(
         &self,
         keys: &Keys,
         now: u32,
-        each: &mut dyn FnMut(&IndexedPack, &Standing),
+        each: &mut dyn FnMut(&IndexedPack, &Standing) -> Result<()>,
     ) -> Result<Vec<BackupError>> {
         let verifier = verifier(self.certs(), now);
         let mut secrets = keys.index_secrets();
@@ -36,7 +36,7 @@ impl Repository {
             let hash =
                 name.strip_prefix("indexes/").and_then(|hash| hash.parse::<ObjectHash>().ok());
             let Some(hash) = hash else { continue };
-            let mut read = || -> Result<()> {
+            let mut read = || -> Result<(Vec<IndexedPack>, Standing)> {
                 let bytes = self.backend().get(&name, INDEX_BYTES_MAX)?;
                 if ObjectHash::of(&bytes) != hash {
                     return Err(BackupError::damaged(
@@ -59,25 +59,26 @@ impl Repository {
                     }
                     standing => standing,
                 };
-                for pack in index::parse(&name, &document.text, self.id())? {
-                    each(&pack, &standing);
-                }
-                Ok(())
+                Ok((index::parse(&name, &document.text, self.id())?, standing))
             };
-            if let Err(error) = read() {
-                unreadable.push(error);
+            match read() {
+                Ok((packs, standing)) => {
+                    packs.iter().try_for_each(|pack| each(pack, &standing))?;
+                }
+                Err(error) => unreadable.push(error),
             }
         }
         Ok(unreadable)
     }
 
     /// The lengths of the packs that the storage lists.
-    pub(crate) fn listed_packs(&self) -> Result<HashMap<ObjectHash, u64>> {
-        let objects = self.backend().list("packs")?;
-        let packs = objects
-            .into_iter()
-            .filter_map(|object| Some((pack_of_name(&object.name)?, object.bytes)));
-        Ok(packs.collect())
+    pub(crate) fn listed_packs(&self) -> Result<ListedPacks> {
+        let mut packs = Vec::new();
+        self.backend().list_each("packs", &mut |object| {
+            packs.extend(pack_of_name(&object.name).map(|hash| (hash, object.bytes)));
+        })?;
+        packs.sort_unstable();
+        Ok(ListedPacks(packs))
     }
 
     /// A reader of all chunks, and the indexes that cannot be read. Any index may say where a chunk is: its
@@ -89,6 +90,7 @@ impl Repository {
     pub(crate) fn source(&self, keys: &Keys, now: u32) -> Result<(Source, Vec<BackupError>)> {
         let mut source = self.empty_source(keys)?;
         let unreadable = self.indexes(keys, now, &mut |pack, _| source.add(pack))?;
+        source.merge()?;
         Ok((source, unreadable))
     }
 
@@ -104,8 +106,8 @@ impl Repository {
             profile: epoch.profile,
             keys: keys.data_keys(epoch.number),
         });
-        let backend = Arc::clone(self.backend());
-        Ok(Source::new(backend, self.id(), keys.identifiers.clone(), epochs.collect()))
+        let (backend, scratch) = (Arc::clone(self.backend()), Arc::clone(self.scratch()));
+        Ok(Source::new(backend, scratch, self.id(), keys.identifiers.clone(), epochs.collect()))
     }
 
     /// The chunks that `client` need not store again: those that its own indexes name, in packs that
@@ -117,7 +119,7 @@ impl Repository {
         now: u32,
     ) -> Result<(Present, Vec<BackupError>)> {
         let listed = self.listed_packs()?;
-        let mut present = Present::new();
+        let mut present = Present::new(Arc::clone(self.scratch()));
         let unreadable = self.indexes(keys, now, &mut |pack, standing| {
             let is_own = match (standing, client) {
                 (Standing::Good(signer) | Standing::Past(signer, _), Some(client)) => {
@@ -126,11 +128,33 @@ impl Repository {
                 (Standing::Unsigned, None) => true,
                 _ => false,
             };
-            if is_own && listed.get(&pack.hash) == Some(&pack.bytes) {
-                present.add(pack);
+            if is_own && listed.get(&pack.hash) == Some(pack.bytes) {
+                present.add(pack)?;
             }
+            Ok(())
         })?;
+        present.merge()?;
         Ok((present, unreadable))
+    }
+}
+
+/// The packs that a storage lists, with their lengths: 40 octets a pack.
+pub(crate) struct ListedPacks(Vec<(ObjectHash, u64)>);
+
+impl ListedPacks {
+    /// The length of a pack, if it is there.
+    pub(crate) fn get(&self, hash: &ObjectHash) -> Option<u64> {
+        let at = self.0.binary_search_by_key(hash, |(hash, _)| *hash).ok()?;
+        Some(self.0[at].1)
+    }
+
+    /// All packs with their lengths, by their hashes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ObjectHash, u64)> {
+        self.0.iter().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::catalog::ListedPacks;
 use crate::chain::{Heads, irregularities};
 use crate::chunks::ReadChunks as _;
 use crate::document::Standing;
@@ -133,10 +134,10 @@ impl Repository {
         let mut source = self.empty_source(keys)?;
         let (mut suspects, mut named) = (HashSet::new(), HashMap::<ObjectHash, Vec<Stored>>::new());
         let unreadable = self.indexes(keys, now, &mut |pack, standing| {
-            source.add(pack);
+            source.add(pack)?;
             let why = match listed.get(&pack.hash) {
                 None => Some("an index names it, and it is missing".to_owned()),
-                Some(bytes) if *bytes != pack.bytes => {
+                Some(bytes) if bytes != pack.bytes => {
                     Some(format!("it has {bytes} octets, and an index says {}", pack.bytes))
                 }
                 Some(_) => None,
@@ -152,10 +153,13 @@ impl Repository {
             if read.wants(&pack.hash) {
                 chunks.extend(&pack.chunks);
             }
+            Ok(())
         })?;
+        source.merge()?;
         unreadable.iter().for_each(|error| checked.add_error(error));
         checked.packs = listed.len() as u64;
-        checked.unindexed = listed.keys().filter(|hash| !named.contains_key(hash)).count() as u64;
+        checked.unindexed =
+            listed.iter().filter(|(hash, _)| !named.contains_key(hash)).count() as u64;
         read_packs(&source, keys, read, &listed, &named, &mut checked, &mut suspects, progress)?;
         // A chunk is lost if no copy of it is good.
         let lost: HashSet<Id> = suspects
@@ -180,17 +184,17 @@ fn read_packs(
     source: &Source,
     keys: &Keys,
     read: ReadData,
-    listed: &HashMap<ObjectHash, u64>,
+    listed: &ListedPacks,
     named: &HashMap<ObjectHash, Vec<Stored>>,
     checked: &mut Checked,
     suspects: &mut HashSet<(Kind, Id)>,
     progress: &Progress,
 ) -> Result<()> {
-    let wanted: Vec<ObjectHash> = listed.keys().filter(|hash| read.wants(hash)).copied().collect();
+    let wanted: Vec<_> = listed.iter().filter(|(hash, _)| read.wants(hash)).collect();
     let next = AtomicUsize::new(0);
     let results = Mutex::new((checked, suspects));
     let work = || -> Result<()> {
-        while let Some(hash) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((hash, bytes)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
             progress.go_on()?;
             let known = named.get(hash).map_or(&[][..], Vec::as_slice);
             let (problem, bad) = match source.read_pack(hash) {
@@ -221,11 +225,11 @@ fn read_packs(
                 }
             };
             Progress::add(&progress.packs, 1);
-            Progress::add(&progress.read_bytes, listed[hash]);
+            Progress::add(&progress.read_bytes, *bytes);
             let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let (checked, suspects) = &mut *results;
             checked.packs_read += 1;
-            checked.bytes_read += listed[hash];
+            checked.bytes_read += bytes;
             if let Some(problem) = problem {
                 checked.add_error(&problem);
             }
@@ -269,12 +273,11 @@ fn check_tree(
         let Node::File { content, .. } = entry.node else { continue };
         let why = Parts::new(source, content).find_map(|part| match part {
             Err(error) => Some(error.to_string()),
-            Ok(Part::Data { id, .. }) if !source.contains(&id) => {
-                Some(format!("no index names its chunk {id}"))
-            }
-            Ok(Part::Data { id, .. }) if lost.contains(&id) => {
-                Some(format!("its chunk {id} is lost"))
-            }
+            Ok(Part::Data { id, .. }) => match source.contains(&id) {
+                Ok(true) => lost.contains(&id).then(|| format!("its chunk {id} is lost")),
+                Ok(false) => Some(format!("no index names its chunk {id}")),
+                Err(error) => Some(error.to_string()),
+            },
             Ok(_) => None,
         });
         let Some(why) = why else { continue };

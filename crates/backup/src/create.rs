@@ -123,7 +123,11 @@ impl<I: Reading, T> Creation<I, T> {
     }
 
     /// Whether the repository has a chunk, or gets it by this run.
-    pub(crate) fn has(&self, id: &Id) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// Errors of temporary files.
+    pub(crate) fn has(&self, id: &Id) -> Result<bool> {
         self.sink.store().contains(id)
     }
 
@@ -574,13 +578,13 @@ mod tests {
             for entry in heard.stored.values() {
                 let Node::File { content, .. } = &entry.node else { panic!("only files") };
                 let has = |part: &Part| match part {
-                    Part::Data { id, .. } => creation.has(id),
+                    Part::Data { id, .. } => creation.has(id).unwrap(),
                     _ => true,
                 };
                 assert!(content.iter().all(has));
                 creation.push(entry.clone(), (), &mut second).unwrap();
             }
-            assert!(!creation.has(&Id([9; 32])));
+            assert!(!creation.has(&Id([9; 32])).unwrap());
             assert_eq!(creation.finish(&mut second).unwrap(), created);
             assert_eq!((progress.read_bytes.load(Relaxed), progress.packs.load(Relaxed)), (0, 0));
             roots.push(created.root);

@@ -30,6 +30,7 @@ mod repository;
 mod sink;
 mod snapshot;
 mod source;
+mod table;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -47,7 +48,7 @@ pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
     Cache, CacheWriter, Cached, CreateOptions, Event, Folder, Item, Overwrite, RestoreOptions,
-    RestoreReport, Run, RunLock, Selection, Stamp, State, Walk, WalkOptions, Walked,
+    RestoreReport, Run, RunLock, ScratchFolder, Selection, Stamp, State, Walk, WalkOptions, Walked,
     parse_path_list, restore,
 };
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
@@ -56,4 +57,5 @@ pub use pack::{Stored, parse as parse_pack};
 pub use progress::Progress;
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Root, Snapshot};
+pub use table::{InMemory, Scratch, ScratchFile};
 pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};

@@ -4,125 +4,55 @@
 //! million others costs somebody who knows the group secret 2^104 hashes, and a reader computes the whole
 //! identifier in any case.
 
+use std::sync::Arc;
+
+use crate::error::Result;
 use crate::id::{Id, ObjectHash};
 use crate::index::IndexedPack;
 use crate::pack::Stored;
+use crate::table::{Buckets, Key, Keyed, Row, Scratch, Table};
 
-/// The start of an identifier.
-type Short = [u8; 16];
-
-fn short(id: &Id) -> Short {
-    id.0[..16].try_into().expect("it is shorter")
+fn key(octets: &[u8; 32]) -> Key {
+    octets[..16].try_into().expect("it is shorter")
 }
 
-/// The number of buckets.
-const BUCKETS: usize = 4096;
-
-/// A row with its key, by which rows are sorted.
-trait Keyed: Copy + Ord {
-    fn key(&self) -> &Short;
-}
-
-/// Rows in buckets by the first bits of the key.
-struct Buckets<T>(Vec<Bucket<T>>);
-
-/// Sorted rows, then new ones in no order: few, so that searching them costs little.
-struct Bucket<T> {
-    rows: Vec<T>,
-    sorted: usize,
-}
-
-impl<T: Keyed> Buckets<T> {
-    fn new() -> Self {
-        Self((0..BUCKETS).map(|_| Bucket { rows: Vec::new(), sorted: 0 }).collect())
-    }
-
-    fn number(key: &Short) -> usize {
-        usize::from(u16::from_be_bytes([key[0], key[1]]) >> 4)
-    }
-
-    /// The rows with this key.
-    fn find<'a>(&'a self, key: &'a Short) -> impl Iterator<Item = &'a T> {
-        let Bucket { rows, sorted } = &self.0[Self::number(key)];
-        let (old, new) = rows.split_at(*sorted);
-        let old = &old[old.partition_point(|row| row.key() < key)..];
-        let old = old.iter().take_while(move |row| row.key() == key);
-        old.chain(new.iter().filter(move |row| row.key() == key))
-    }
-
-    fn push(&mut self, row: T) {
-        let Bucket { rows, sorted } = &mut self.0[Self::number(row.key())];
-        if rows.len() == rows.capacity() {
-            // Doubling would waste half of the memory.
-            rows.reserve_exact(rows.len() / 8 + 4);
-        }
-        rows.push(row);
-        // The sort finds the sorted part and merges: each row is moved some 16 times in all.
-        if rows.len() - *sorted > 32 + *sorted / 16 {
-            rows.sort();
-            *sorted = rows.len();
-        }
-    }
-
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.0.iter().map(|bucket| bucket.rows.len()).sum()
-    }
-
-    /// Octets of memory.
-    #[cfg(test)]
-    fn memory(&self) -> usize {
-        let rows: usize = self.0.iter().map(|bucket| bucket.rows.capacity()).sum();
-        rows * size_of::<T>() + BUCKETS * size_of::<Bucket<T>>()
-    }
-}
-
-impl Keyed for Short {
-    fn key(&self) -> &Short {
-        self
-    }
-}
-
-/// A set of chunks, at some 18 octets each.
-pub(crate) struct Present(Buckets<Short>);
+/// A set of chunks.
+pub(crate) struct Present(Table<Key>);
 
 impl Present {
-    pub(crate) fn new() -> Self {
-        Self(Buckets::new())
+    pub(crate) fn new(scratch: Arc<dyn Scratch>) -> Self {
+        Self(Table::new(scratch))
     }
 
     /// Whether the chunk is in the set.
-    pub(crate) fn contains(&self, id: &Id) -> bool {
-        self.0.find(&short(id)).next().is_some()
+    pub(crate) fn contains(&self, id: &Id) -> Result<bool> {
+        self.0.contains(&key(&id.0))
     }
 
     /// Adds a chunk; false if it was there.
-    pub(crate) fn insert(&mut self, id: &Id) -> bool {
-        let is_new = !self.contains(id);
+    pub(crate) fn insert(&mut self, id: &Id) -> Result<bool> {
+        let is_new = !self.contains(id)?;
         if is_new {
-            self.0.push(short(id));
+            self.0.push(key(&id.0))?;
         }
-        is_new
+        Ok(is_new)
     }
 
     /// Adds the chunks of a pack, which the storage must have.
-    pub(crate) fn add(&mut self, pack: &IndexedPack) {
-        for chunk in &pack.chunks {
-            self.insert(&chunk.id);
-        }
+    pub(crate) fn add(&mut self, pack: &IndexedPack) -> Result<()> {
+        pack.chunks.iter().try_for_each(|chunk| self.0.push(key(&chunk.id.0)))
     }
 
-    /// The number of chunks.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    /// Makes searches fast, after the last [`Self::add`].
+    pub(crate) fn merge(&mut self) -> Result<()> {
+        self.0.merge()
     }
 }
 
-/// A chunk in a pack: 32 octets.
+/// A chunk in a pack.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-struct Row {
-    key: Short,
+struct Copied {
+    key: Key,
     pack: u32,
     /// The offset in blocks of 512 octets.
     block: u32,
@@ -131,13 +61,39 @@ struct Row {
     plain: u32,
 }
 
-impl Keyed for Row {
-    fn key(&self) -> &Short {
+impl Keyed for Copied {
+    fn key(&self) -> &Key {
         &self.key
     }
 }
 
-/// The bit of [`Row::plain`] for compressed chunks.
+impl Row for Copied {
+    const BYTES: usize = 32;
+
+    fn write(&self, octets: &mut Vec<u8>) {
+        octets.extend_from_slice(&self.key);
+        for number in [self.pack, self.block, self.stored, self.plain] {
+            octets.extend_from_slice(&number.to_be_bytes());
+        }
+    }
+
+    fn read(octets: &[u8]) -> Self {
+        let (key, numbers) = octets.split_at(16);
+        let number = |at: usize| {
+            let octets = numbers[4 * at..4 * at + 4].try_into();
+            u32::from_be_bytes(octets.expect("it has 4 octets"))
+        };
+        Self {
+            key: key.try_into().expect("it has 16 octets"),
+            pack: number(0),
+            block: number(1),
+            stored: number(2),
+            plain: number(3),
+        }
+    }
+}
+
+/// The bit of [`Copied::plain`] for compressed chunks.
 const COMPRESSED: u32 = 1 << 31;
 
 /// Where a copy of a chunk is.
@@ -151,38 +107,71 @@ pub(crate) struct Place {
     pub(crate) compressed: bool,
 }
 
-/// The places of all copies of all chunks, at some 36 octets each.
+/// A pack by its hash.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+struct PackNumber {
+    key: Key,
+    number: u32,
+}
+
+impl Keyed for PackNumber {
+    fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+/// The places of all copies of all chunks. A pack takes some 60 octets of memory.
 pub(crate) struct Located {
     packs: Vec<(ObjectHash, u64)>,
-    rows: Buckets<Row>,
+    numbers: Buckets<PackNumber>,
+    copies: Table<Copied>,
 }
 
 impl Located {
-    pub(crate) fn new() -> Self {
-        Self { packs: Vec::new(), rows: Buckets::new() }
+    pub(crate) fn new(scratch: Arc<dyn Scratch>) -> Self {
+        Self { packs: Vec::new(), numbers: Buckets::new(), copies: Table::new(scratch) }
     }
 
-    /// Adds the chunks of a pack. A pack may be added only once.
-    pub(crate) fn add(&mut self, pack: &IndexedPack) {
-        let number = u32::try_from(self.packs.len()).expect("2^32 packs hold 64 PiB");
-        self.packs.push((pack.hash, pack.bytes));
+    /// Adds the chunks of a pack. Two indexes may describe the same pack; if they differ, both descriptions are
+    /// kept.
+    pub(crate) fn add(&mut self, pack: &IndexedPack) -> Result<()> {
+        let identity = (pack.hash, pack.bytes);
+        let key_of_pack = key(&pack.hash.0);
+        let number = self.number_of(&key_of_pack, &identity).unwrap_or_else(|| {
+            let number = u32::try_from(self.packs.len()).expect("2^32 packs hold 64 PiB");
+            self.packs.push(identity);
+            self.numbers.push(PackNumber { key: key_of_pack, number });
+            number
+        });
         for Stored { id, offset, stored, plain, compressed, .. } in &pack.chunks {
             let block = u32::try_from(offset / 512).expect("a pack is smaller");
             let plain = plain | if *compressed { COMPRESSED } else { 0 };
-            self.rows.push(Row { key: short(id), pack: number, block, stored: *stored, plain });
+            let key = key(&id.0);
+            self.copies.push(Copied { key, pack: number, block, stored: *stored, plain })?;
         }
+        Ok(())
+    }
+
+    fn number_of(&self, key: &Key, identity: &(ObjectHash, u64)) -> Option<u32> {
+        let mut known = self.numbers.find(key).map(|row| row.number);
+        known.find(|number| self.packs[*number as usize] == *identity)
+    }
+
+    /// Makes searches fast, after the last [`Self::add`].
+    pub(crate) fn merge(&mut self) -> Result<()> {
+        self.copies.merge()
     }
 
     /// The copies of a chunk.
-    pub(crate) fn places(&self, id: &Id) -> Vec<Place> {
-        let place = |row: &Row| Place {
+    pub(crate) fn places(&self, id: &Id) -> Result<Vec<Place>> {
+        let place = |row: Copied| Place {
             pack: row.pack,
             offset: u64::from(row.block) * 512,
             stored: row.stored,
             plain: row.plain & !COMPRESSED,
             compressed: row.plain & COMPRESSED != 0,
         };
-        self.rows.find(&short(id)).map(place).collect()
+        Ok(self.copies.find(&key(&id.0))?.into_iter().map(place).collect())
     }
 
     /// The name and length of a pack.
@@ -193,7 +182,7 @@ impl Located {
     /// The number of copies of chunks.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+        self.copies.len()
     }
 }
 
@@ -205,6 +194,7 @@ mod tests {
 
     use super::*;
     use crate::id::Kind;
+    use crate::table::InMemory;
 
     /// Identifiers with few different starts.
     fn id() -> impl Strategy<Value = Id> {
@@ -218,17 +208,16 @@ mod tests {
     proptest! {
         #[test]
         fn a_set_has_the_chunks_that_were_added(ids in proptest::collection::vec(id(), 0..200)) {
-            let (mut set, mut model) = (Present::new(), BTreeSet::new());
+            let (mut set, mut model) = (Present::new(Arc::new(InMemory)), BTreeSet::new());
             for id in &ids {
-                prop_assert_eq!(set.contains(id), model.contains(&id.0[..16]));
-                prop_assert_eq!(set.insert(id), model.insert(id.0[..16].to_vec()));
+                prop_assert_eq!(set.contains(id).unwrap(), model.contains(&id.0[..16]));
+                prop_assert_eq!(set.insert(id).unwrap(), model.insert(id.0[..16].to_vec()));
             }
-            prop_assert_eq!(set.len(), model.len());
         }
 
         #[test]
         fn all_copies_are_found(packs in proptest::collection::vec(proptest::collection::vec(id(), 0..20), 0..10)) {
-            let (mut located, mut model) = (Located::new(), BTreeMap::<_, Vec<_>>::new());
+            let (mut located, mut model) = (Located::new(Arc::new(InMemory)), BTreeMap::<_, Vec<_>>::new());
             for (number, ids) in (0_u32..).zip(&packs) {
                 let chunks = (1_u32..).zip(ids).map(|(n, id)| Stored {
                     kind: Kind::Data, id: *id, offset: u64::from(n) * 512, stored: n, plain: 2 * n, compressed: n % 2 == 0,
@@ -236,7 +225,9 @@ mod tests {
                 let pack = IndexedPack {
                     hash: ObjectHash([u8::try_from(number).unwrap(); 32]), bytes: 1 << 20, chunks: chunks.collect(),
                 };
-                located.add(&pack);
+                // An index may say the same again.
+                located.add(&pack).unwrap();
+                located.add(&pack).unwrap();
                 for chunk in &pack.chunks {
                     let &Stored { offset, stored, plain, compressed, .. } = chunk;
                     let place = Place { pack: number, offset, stored, plain, compressed };
@@ -246,42 +237,9 @@ mod tests {
             for (key, places) in &model {
                 let mut id = Id([0; 32]);
                 id.0[..16].copy_from_slice(key);
-                prop_assert_eq!(&located.places(&id), places);
+                prop_assert_eq!(&located.places(&id).unwrap(), places);
             }
-            prop_assert_eq!(located.len(), packs.iter().map(Vec::len).sum::<usize>());
-            prop_assert!(located.places(&Id([9; 32])).is_empty());
+            prop_assert!(located.places(&Id([9; 32])).unwrap().is_empty());
         }
-    }
-
-    /// The limit of a run is 256 MiB, with ten million chunks: 18 octets a chunk leave 76 MiB for everything else.
-    #[test]
-    fn a_chunk_takes_18_octets_for_a_writer_and_36_for_a_reader() {
-        let (mut present, mut located) = (Present::new(), Located::new());
-        let mut octets = blake3::Hasher::new().finalize_xof();
-        for number in 0..150_u8 {
-            let chunks = (1..=2000).map(|n| {
-                let mut id = Id([0; 32]);
-                octets.fill(&mut id.0);
-                Stored {
-                    kind: Kind::Data,
-                    id,
-                    offset: n * 512,
-                    stored: 1,
-                    plain: 1,
-                    compressed: false,
-                }
-            });
-            let chunks: Vec<Stored> = chunks.collect();
-            let pack = IndexedPack { hash: ObjectHash([number; 32]), bytes: 2 << 20, chunks };
-            present.add(&pack);
-            located.add(&pack);
-            assert!(pack.chunks.iter().all(|chunk| present.contains(&chunk.id)));
-            assert_eq!(located.places(&pack.chunks[7].id)[0].offset, 8 * 512);
-        }
-        let count = present.len();
-        assert_eq!((count, located.len()), (300_000, 300_000));
-        let tables = BUCKETS * size_of::<Bucket<Row>>();
-        assert!(present.0.memory() - tables <= 18 * count, "{}", present.0.memory());
-        assert!(located.rows.memory() - tables <= 36 * count, "{}", located.rows.memory());
     }
 }

@@ -21,6 +21,7 @@ use crate::epoch::{EpochKey, Profile, Sealing, Use, cert_name, group_name, key_n
 use crate::error::{BackupError, Result};
 use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
 use crate::snapshot::Snapshot;
+use crate::table::{InMemory, Scratch};
 use crate::text::Lines;
 
 /// The object that makes a place a repository.
@@ -67,6 +68,8 @@ pub struct Repository {
     /// The BLAKE3 hash of the text of the configuration.
     hash: [u8; 32],
     certs: Arc<[Cert]>,
+    /// Where large tables go.
+    scratch: Arc<dyn Scratch>,
 }
 
 /// The secrets that a reader or a client has from a repository.
@@ -143,6 +146,7 @@ impl Repository {
         let fingerprints = |certs: &[Cert]| certs.iter().map(Cert::fingerprint).collect();
         let mut repository = Self {
             backend,
+            scratch: Arc::new(InMemory),
             id,
             config: Config {
                 number: 0,
@@ -260,7 +264,7 @@ impl Repository {
                 config.number, expected.configuration
             )));
         }
-        Ok(Self { backend, id, config, standing, hash, certs })
+        Ok(Self { backend, id, config, standing, hash, certs, scratch: Arc::new(InMemory) })
     }
 
     /// The id of the repository.
@@ -289,6 +293,17 @@ impl Repository {
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// Keeps large tables in temporary files from now on, so that the memory of an operation has a limit. Without
+    /// it they are in memory, at 32 octets a chunk.
+    pub fn set_scratch(&mut self, scratch: Arc<dyn Scratch>) {
+        self.scratch = scratch;
+    }
+
+    /// Where large tables go.
+    pub(crate) fn scratch(&self) -> &Arc<dyn Scratch> {
+        &self.scratch
     }
 
     /// The certificate with this fingerprint, as the repository and the caller know it.

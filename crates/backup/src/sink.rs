@@ -167,7 +167,11 @@ impl WriteChunks for Sink {
 
 impl Store {
     /// Whether the repository has the chunk, or gets it by this run.
-    pub(crate) fn contains(&self, id: &Id) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// Errors of temporary files.
+    pub(crate) fn contains(&self, id: &Id) -> Result<bool> {
         lock(&self.present).contains(id)
     }
 
@@ -204,7 +208,7 @@ impl Store {
         self.go_on()?;
         assert!(plain.len() <= CHUNK_BYTES_MAX, "a chunk is smaller");
         let id = self.identifiers.of(kind, &plain);
-        if !lock(&self.present).insert(&id) {
+        if !lock(&self.present).insert(&id)? {
             return Ok(id);
         }
         let bytes = u32::try_from(plain.len()).expect("a chunk is smaller");
@@ -311,7 +315,7 @@ mod tests {
         let plain = noise(1, 100_000);
         let id = sink.write(Kind::Data, &plain).unwrap();
         assert_eq!(sink.write(Kind::Data, &plain).unwrap(), id);
-        assert!(sink.store().contains(&id));
+        assert!(sink.store().contains(&id).unwrap());
         sink.finish().unwrap();
         assert_eq!(progress.new_chunks.load(Relaxed), 1);
         assert_eq!(place.backend.names("packs/").len(), 1);

@@ -1,6 +1,6 @@
 //! Reading chunks from packs.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +14,7 @@ pub(crate) use crate::opener::EpochReader;
 use crate::opener::{OpenPack, PackOpener, WholePack};
 use crate::pack::{Stored, pack_name};
 use crate::sink::lock;
+use crate::table::Scratch;
 
 /// Octets of chunks in the cache of [`Source::read_shared`].
 const SHARED_BYTES: usize = 16 << 20;
@@ -28,7 +29,6 @@ pub(crate) struct Source {
     identifiers: Identifiers,
     opener: PackOpener,
     located: Located,
-    known: HashSet<(ObjectHash, u64)>,
     open: Mutex<Recent<u32, Slot>>,
     shared: Mutex<Recent<(Kind, Id), Shared>>,
 }
@@ -43,6 +43,7 @@ impl Source {
     /// Reads packs of these epochs. The source knows no chunk before [`Self::add`].
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
+        scratch: Arc<dyn Scratch>,
         repository: RepositoryId,
         identifiers: Identifiers,
         epochs: Vec<EpochReader>,
@@ -52,8 +53,7 @@ impl Source {
             repository,
             identifiers,
             opener: PackOpener::new(epochs),
-            located: Located::new(),
-            known: HashSet::new(),
+            located: Located::new(scratch),
             open: Mutex::new(Recent::new(OPEN_BYTES)),
             shared: Mutex::new(Recent::new(SHARED_BYTES)),
         }
@@ -61,23 +61,21 @@ impl Source {
 
     /// Adds the chunks of a pack. Two indexes may describe the same pack; if they differ, both descriptions are
     /// tried.
-    pub(crate) fn add(&mut self, pack: &IndexedPack) {
-        if self.known.insert((pack.hash, pack.bytes)) {
-            self.located.add(pack);
-            return;
-        }
-        let is_new = |chunk: &&Stored| {
-            !self.located.places(&chunk.id).iter().any(|place| {
-                self.located.pack(place.pack) == (pack.hash, pack.bytes)
-                    && place.offset == chunk.offset
-                    && (place.stored, place.plain) == (chunk.stored, chunk.plain)
-                    && place.compressed == chunk.compressed
-            })
-        };
-        let chunks: Vec<Stored> = pack.chunks.iter().filter(is_new).copied().collect();
-        if !chunks.is_empty() {
-            self.located.add(&IndexedPack { chunks, ..pack.clone() });
-        }
+    ///
+    /// # Errors
+    ///
+    /// Errors of temporary files.
+    pub(crate) fn add(&mut self, pack: &IndexedPack) -> Result<()> {
+        self.located.add(pack)
+    }
+
+    /// Makes searches fast, after the last [`Self::add`].
+    ///
+    /// # Errors
+    ///
+    /// Errors of temporary files.
+    pub(crate) fn merge(&mut self) -> Result<()> {
+        self.located.merge()
     }
 
     /// The number of chunks, with all their copies.
@@ -96,8 +94,12 @@ impl Source {
     }
 
     /// Whether an index names the chunk.
-    pub(crate) fn contains(&self, id: &Id) -> bool {
-        !self.located.places(id).is_empty()
+    ///
+    /// # Errors
+    ///
+    /// Errors of temporary files.
+    pub(crate) fn contains(&self, id: &Id) -> Result<bool> {
+        Ok(!self.located.places(id)?.is_empty())
     }
 
     fn open_pack(&self, number: u32, name: &str, bytes: u64) -> Result<Arc<OpenPack>> {
@@ -154,7 +156,7 @@ impl ReadChunks for Source {
     fn read(&self, kind: Kind, id: &Id) -> Result<Vec<u8>> {
         let chunk = || format!("the {} chunk {id}", kind.name());
         let (mut why, mut failed) = (Vec::new(), None);
-        for place in self.located.places(id) {
+        for place in self.located.places(id)? {
             match self.copy(kind, id, place) {
                 Ok(plain) => return Ok(plain),
                 Err(error @ (BackupError::Damaged { .. } | BackupError::Missing { .. })) => {
@@ -182,7 +184,7 @@ impl ReadChunks for Source {
     }
 
     fn place(&self, id: &Id) -> Option<u64> {
-        let place = *self.located.places(id).first()?;
+        let place = *self.located.places(id).ok()?.first()?;
         Some(u64::from(place.pack) << 32 | place.offset)
     }
 }
@@ -278,7 +280,7 @@ mod tests {
                 assert_eq!(source.read(*kind, id).unwrap(), *plain, "{profile}");
                 assert_eq!(*source.read_shared(*kind, id).unwrap(), *plain);
                 assert_eq!(*source.read_shared(*kind, id).unwrap(), *plain);
-                assert!(source.contains(id) && source.place(id).is_some());
+                assert!(source.contains(id).unwrap() && source.place(id).is_some());
             }
             let missing = source.read(Kind::Data, &Id([9; 32]));
             assert!(matches!(missing, Err(BackupError::Missing { .. })));
@@ -372,7 +374,7 @@ mod tests {
             let second = place.backend.get(&names[1], u64::MAX).unwrap();
             place.backend.change(&names[0], |pack| *pack = second);
             let mut source = place.empty_source();
-            packs.iter().for_each(|(pack, _)| source.add(pack));
+            packs.iter().for_each(|(pack, _)| source.add(pack).unwrap());
             assert!(is_damaged(&source.read(Kind::Data, &packs[0].1)), "{profile}");
             assert!(source.read(Kind::Data, &packs[1].1).is_ok());
             assert!(is_damaged(&source.read_pack(&packs[0].0.hash)));
@@ -386,16 +388,16 @@ mod tests {
         let id = place.identifiers.of(Kind::Data, &good);
         let garbage = place.pack(&[(Kind::Data, id, 17, false, b"the wrong content".to_vec())]);
         let mut source = place.empty_source();
-        source.add(&garbage);
+        source.add(&garbage).unwrap();
         assert!(is_damaged(&source.read(Kind::Data, &id)));
         let pack = source.read_pack(&garbage.hash).unwrap();
         assert_eq!(pack.damaged_chunks(&place.identifiers), [id]);
         // A copy in a pack that is gone, and a good one.
         let copy = place.pack(&[(Kind::Data, id, 17, false, good.clone())]);
         let gone = IndexedPack { hash: ObjectHash([5; 32]), ..copy.clone() };
-        source.add(&gone);
+        source.add(&gone).unwrap();
         assert!(is_damaged(&source.read(Kind::Data, &id)));
-        source.add(&copy);
+        source.add(&copy).unwrap();
         assert_eq!(source.read(Kind::Data, &id).unwrap(), good);
     }
 
@@ -419,7 +421,7 @@ mod tests {
             (chunk.kind, chunk.id) = (Kind::Tree, Id([8; 32]));
         }
         let mut source = place.empty_source();
-        forged.iter().for_each(|pack| source.add(pack));
+        forged.iter().for_each(|pack| source.add(pack).unwrap());
         assert!(is_damaged(&source.read(Kind::Tree, &Id([8; 32]))));
     }
 
@@ -433,10 +435,10 @@ mod tests {
             let mut pack = indexed.clone();
             change(&mut pack.chunks[at]);
             let mut source = place.empty_source();
-            source.add(&pack);
+            source.add(&pack).unwrap();
             let forged = source.read(Kind::Data, id);
             // Beside a true index, a forged one does no harm.
-            source.add(&indexed);
+            source.add(&indexed).unwrap();
             assert_eq!(source.read(Kind::Data, id).unwrap(), *plain);
             forged
         };
@@ -461,9 +463,9 @@ mod tests {
             IndexedPack { hash: ObjectHash([3; 32]), ..indexed.clone() },
         ] {
             let mut source = place.empty_source();
-            source.add(&pack);
+            source.add(&pack).unwrap();
             assert!(is_damaged(&source.read(Kind::Data, id)));
-            source.add(&indexed);
+            source.add(&indexed).unwrap();
             assert_eq!(source.read(Kind::Data, id).unwrap(), *plain);
         }
     }
@@ -476,7 +478,7 @@ mod tests {
         // It says that it has 1,000 octets, and has 8 MiB.
         let pack = place.pack(&[(Kind::Data, id, 1000, true, bomb)]);
         let mut source = place.empty_source();
-        source.add(&pack);
+        source.add(&pack).unwrap();
         let read = source.read(Kind::Data, &id);
         assert!(is_damaged(&read) && read.unwrap_err().to_string().contains("decompress"));
         assert!(is_damaged(&source.read_pack(&pack.hash)));
@@ -512,7 +514,7 @@ mod tests {
             std::io::Read::read_to_end(&mut stream, &mut octets).unwrap();
             let pack = place.put_pack(other, &octets, chunks);
             let mut source = place.empty_source();
-            source.add(&pack);
+            source.add(&pack).unwrap();
             for (kind, id, _) in &known {
                 assert!(source.read(*kind, id).is_err(), "{profile} {other}");
             }
@@ -526,7 +528,7 @@ mod tests {
         let (place, known) = filled(Profile::Rfc9580);
         let other = Repository::new(Profile::Rfc9580);
         let mut source = other.empty_source();
-        place.indexed().iter().for_each(|pack| source.add(pack));
+        place.indexed().iter().for_each(|pack| source.add(pack).unwrap());
         assert!(matches!(source.read(known[0].0, &known[0].1), Err(BackupError::Damaged { .. })));
         let name = place.backend.names("packs/").remove(0);
         let pack = place.backend.get(&name, u64::MAX).unwrap();

@@ -19,6 +19,7 @@ use crate::pack::{PackWriter, pack_name};
 use crate::progress::Progress;
 use crate::sink::{Sink, SinkOptions};
 use crate::source::Source;
+use crate::table::InMemory;
 
 pub(crate) const REPOSITORY: RepositoryId = RepositoryId([2; 16]);
 pub(crate) const NOW: u32 = 1_795_000_000;
@@ -141,8 +142,8 @@ impl Place {
     }
 
     pub(crate) fn present(&self) -> Present {
-        let mut present = Present::new();
-        self.indexed().iter().for_each(|pack| present.add(pack));
+        let mut present = Present::new(Arc::new(InMemory));
+        self.indexed().iter().for_each(|pack| present.add(pack).unwrap());
         present
     }
 
@@ -153,12 +154,12 @@ impl Place {
         let keys = decryption_keys(&cert, &ask);
         let epoch = EpochReader { profile: self.profile, keys };
         let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
-        Source::new(backend, REPOSITORY, self.identifiers.clone(), vec![epoch])
+        Source::new(backend, Arc::new(InMemory), REPOSITORY, self.identifiers.clone(), vec![epoch])
     }
 
     pub(crate) fn source(&self) -> Source {
         let mut source = self.empty_source();
-        self.indexed().iter().for_each(|pack| source.add(pack));
+        self.indexed().iter().for_each(|pack| source.add(pack).unwrap());
         source
     }
 

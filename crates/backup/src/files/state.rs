@@ -4,15 +4,18 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use talaria_message::openpgp::Fingerprint;
 
 use crate::chain::Heads;
 use crate::config::fingerprint;
 use crate::error::{BackupError, Result};
+use crate::files::scratch::ScratchFolder;
 use crate::id::RepositoryId;
 use crate::repository::Expected;
 use crate::snapshot::Head;
+use crate::table::Scratch;
 use crate::text::{Lines, Place, escaped};
 
 const DOMAIN: &str = "talaria backup state";
@@ -86,6 +89,12 @@ impl State {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(places);
         made.and_then(|()| write(places, &path, &text))
             .map_err(|source| BackupError::File { path: path.display().to_string(), source })
+    }
+
+    /// Temporary files in this folder.
+    #[must_use]
+    pub fn scratch(&self) -> Arc<dyn Scratch> {
+        Arc::new(ScratchFolder::new(&self.folder))
     }
 
     /// Keeps other runs on this machine away: two at once would give two snapshots one number.

@@ -57,7 +57,8 @@ pub(crate) fn create_tree(
             creation.push(item.entry, stamp, &mut listener)?;
             continue;
         }
-        match cache.find(&mut item, |id| creation.has(id)) {
+        // Without an answer the file is read again, and the error comes from there.
+        match cache.find(&mut item, |id| creation.has(id).unwrap_or(false)) {
             Cached::All(parts) => {
                 let mut entry = item.entry;
                 if let Node::File { content, .. } = &mut entry.node {

@@ -144,7 +144,8 @@ impl AccessArgs {
             let found = stores.parsed(&fingerprint.to_hex().parse().ok()?, cx.now).ok()?;
             found.into_iter().find(|cert| cert.fingerprint() == *fingerprint)
         };
-        let repository = Repository::open(backend, &expected, &mut known, cx.now)?;
+        let mut repository = Repository::open(backend, &expected, &mut known, cx.now)?;
+        repository.set_scratch(state.scratch());
         State::remember_place(&folder, &name, id)?;
         let owner = repository.config().owner.clone();
         if first_use && self.owner.is_none() {
