@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
 use crate::chunks::ReadChunks;
 use crate::config::Role;
 use crate::document::{self, Standing, verifier};
 use crate::entry::Part;
-use crate::epoch::Profile;
+use crate::epoch::{Profile, Use};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, INDEX_BYTES_MAX, IndexedPack};
@@ -69,6 +70,24 @@ impl Repository {
             }
         }
         Ok(unreadable)
+    }
+
+    /// Writes an index of packs, encrypted to the index key and signed by `signer`, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Message`] if it cannot be encrypted or signed; errors of the storage.
+    pub fn write_index(
+        &self,
+        packs: &[IndexedPack],
+        signer: Option<&mut SigningKey>,
+        now: u32,
+    ) -> Result<()> {
+        let text = index::write(self.id(), packs);
+        let sealed =
+            self.sealing(Use::Index, now)?.seal("indexes", text.as_bytes(), signer, now)?;
+        self.backend().put(&index::index_name(&ObjectHash::of(&sealed)), &[&sealed])?;
+        self.backend().sync()
     }
 
     /// The lengths of the packs that the storage lists.

@@ -1,20 +1,20 @@
-//! The report on encrypted backup for obnam again (2016): many tiny files and one large one, backed up, backed up again unchanged,
-//! and restored, beside rsync, restic and borg.
+//! The report on encrypted backup for obnam again (2016): many tiny files, one large file, and a source tree are backed up, backed up
+//! again unchanged, and restored, beside rsync, restic, borg and duplicity.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+mod growth;
+mod source;
+mod tool;
+
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::{env, process};
+use std::{env, iter};
 
-use crate::measure::{Cost, Run, median, version};
+use self::source::{check_restored, many_files, octets, one_file};
+use self::tool::{PROFILES, Place, Tool};
+use crate::measure::{Cost, median, version};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
-
-/// Files in a folder of the many files.
-const FILES_PER_FOLDER: usize = 256;
-/// The passphrase of peers that need one.
-const PASSPHRASE: &str = "correct horse";
 
 /// Options of the measurement.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,12 +23,18 @@ pub struct BackupOptions {
     pub files: usize,
     /// The length of the large file in octets; 0 leaves this measurement out.
     pub bytes: u64,
+    /// A folder with a source tree, if it is to be measured.
+    pub tree: Option<PathBuf>,
+    /// Numbers of chunks in the repositories whose memory is measured.
+    pub chunks: Vec<u64>,
     /// The talaria executable.
     pub program: PathBuf,
     /// A folder on the disk that is to be measured.
     pub scratch: PathBuf,
     /// Runs of which the median is taken. The programs take turns.
     pub runs: usize,
+    /// Runs of each profile, in turns, from which the cost of encryption is computed; 0 leaves it out.
+    pub profile_runs: usize,
     /// The folder for tables and plots, if any.
     pub results: Option<PathBuf>,
 }
@@ -38,21 +44,15 @@ impl Default for BackupOptions {
         Self {
             files: 102_400,
             bytes: 1_000_000_000,
+            tree: None,
+            chunks: Vec::new(),
             program: env::current_exe().unwrap_or_else(|_| "talaria".into()),
             scratch: env::temp_dir(),
             runs: 5,
+            profile_runs: 10,
             results: None,
         }
     }
-}
-
-/// A program with its way to back up.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Tool {
-    Talaria(&'static str),
-    Rsync,
-    Restic,
-    Borg,
 }
 
 /// Measures talaria and its peers, prints the tables and returns them. Peers that are not installed are left out.
@@ -64,326 +64,196 @@ pub fn run(options: &BackupOptions, out: &mut dyn Write) -> Result<Vec<Table>, B
     let folder = tempfile::Builder::new().prefix("backup").tempdir_in(&options.scratch);
     let folder = folder.map_err(BenchError::io("make a folder in", &options.scratch))?;
     let mut tables = Vec::new();
-    for (name, wanted) in [("many", options.files > 0), ("one", options.bytes > 0)] {
-        if !wanted {
-            continue;
-        }
-        let source = folder.path().join(name);
-        let title = if name == "many" {
-            many_files(&source, options.files).map_err(BenchError::io("write", &source))?;
-            format!("{} files of one random octet", options.files)
-        } else {
-            one_file(&source, options.bytes).map_err(BenchError::io("write", &source))?;
-            format!("one file of {} random octets", options.bytes)
-        };
-        let table = measure(options, &title, &source, &folder.path().join("work"))?;
+    let mut keep = |name: &str, table: Table| -> Result<(), BenchError> {
         table.print(out).map_err(BenchError::Output)?;
-        results::save(options.results.as_deref(), &format!("backup-{name}"), &table)?;
+        results::save(options.results.as_deref(), name, &table)?;
         tables.push(table);
-        fs::remove_dir_all(&source).map_err(BenchError::io("remove", &source))?;
+        Ok(())
+    };
+    let mut sources = Vec::new();
+    if options.files > 0 {
+        let path = folder.path().join("many");
+        many_files(&path, options.files).map_err(BenchError::io("write", &path))?;
+        let title = format!("{} files of one random octet", options.files);
+        sources.push(Source { name: "many", title, path });
+    }
+    if options.bytes > 0 {
+        let path = folder.path().join("one");
+        one_file(&path, options.bytes).map_err(BenchError::io("write", &path))?;
+        let title = format!("one file of {} random octets", options.bytes);
+        sources.push(Source { name: "one", title, path });
+    }
+    if let Some(path) = &options.tree {
+        let path = path.canonicalize().map_err(BenchError::io("find", path))?;
+        let (files, bytes) = source::counts(&path).map_err(BenchError::io("read", &path))?;
+        let title = format!("a source tree of {files} files with {bytes} octets");
+        sources.push(Source { name: "tree", title, path });
+    }
+    let work = folder.path().join("work");
+    let tools: Vec<Tool> = iter::once(Tool::Talaria(PROFILES[0])).chain(Tool::peers()).collect();
+    for source in &sources {
+        let costs = measure(options, source, &tools, options.runs.max(1), &work)?;
+        keep(&format!("backup-{}", source.name), beside_peers(options, source, &tools, &costs))?;
+    }
+    if options.profile_runs > 0 && !sources.is_empty() {
+        let profiles = PROFILES.map(Tool::Talaria);
+        let mut table = profile_table(options.profile_runs);
+        for source in &sources {
+            let costs = measure(options, source, &profiles, options.profile_runs, &work)?;
+            add_profiles(&mut table, source, &costs);
+        }
+        keep("backup-profiles", table)?;
+    }
+    if !options.chunks.is_empty() {
+        keep("backup-memory", growth::run(options, folder.path())?)?;
     }
     Ok(tables)
 }
 
+/// Something that is backed up.
+struct Source {
+    name: &'static str,
+    title: String,
+    path: PathBuf,
+}
+
+/// The costs of a program.
+#[derive(Clone, Default)]
+struct Costs {
+    first: Vec<Cost>,
+    again: Vec<Cost>,
+    restore: Vec<Cost>,
+    /// Octets of the repository.
+    bytes: u64,
+}
+
+/// The tasks, as rows.
+const TASKS: [&str; 3] = ["first run", "again, unchanged", "restore"];
+
+impl Costs {
+    fn tasks(&self) -> [&[Cost]; 3] {
+        [&self.first, &self.again, &self.restore]
+    }
+}
+
+/// Runs each program in turn, each time in a new folder and with the disk at rest.
 fn measure(
     options: &BackupOptions,
-    title: &str,
-    source: &Path,
+    source: &Source,
+    tools: &[Tool],
+    runs: usize,
     work: &Path,
-) -> Result<Table, BenchError> {
-    let found = |name: &str| {
-        let paths = env::var_os("PATH").unwrap_or_default();
-        env::split_paths(&paths).any(|path| path.join(name).is_file())
-    };
-    let mut tools: Vec<Tool> = ["rfc9580", "librepgp", "rfc4880", "none"].map(Tool::Talaria).into();
-    tools.extend(
-        [Tool::Rsync, Tool::Restic, Tool::Borg].into_iter().filter(|tool| found(tool.program())),
-    );
-    let mut costs: Vec<[Vec<Cost>; 3]> = vec![Default::default(); tools.len()];
-    let mut sizes = vec![0; tools.len()];
-    for turn in 0..options.runs.max(1) {
-        for (at, tool) in tools.iter().enumerate() {
-            let _ = fs::remove_dir_all(work);
-            fs::create_dir_all(work).map_err(BenchError::io("make", work))?;
-            let place = Place { program: &options.program, source, work };
-            for run in place.prepare(*tool) {
+) -> Result<Vec<Costs>, BenchError> {
+    let mut all = vec![Costs::default(); tools.len()];
+    for turn in 0..runs {
+        for at in 0..tools.len() {
+            // Whoever comes first has no advantage of it.
+            let at = (at + turn) % tools.len();
+            let (tool, costs) = (tools[at], &mut all[at]);
+            let work = work.join(format!("{turn}-{at}"));
+            fs::create_dir_all(&work).map_err(BenchError::io("make", &work))?;
+            let place = Place { program: &options.program, source: &source.path, work: &work };
+            for run in place.prepare(tool) {
                 run.measure()?;
             }
-            let [first, second, restore] = &mut costs[at];
-            first.push(place.back_up(*tool, "a").measure()?);
-            second.push(place.back_up(*tool, "b").measure()?);
-            sizes[at] = octets(&place.repository()).map_err(BenchError::io("read", work))?;
+            rustix::fs::sync();
+            costs.first.push(place.back_up(tool, "a").measure()?);
+            rustix::fs::sync();
+            costs.again.push(place.back_up(tool, "b").measure()?);
+            costs.bytes = octets(&place.repository()).map_err(BenchError::io("read", &work))?;
             let target = work.join("restored");
             fs::create_dir_all(&target).map_err(BenchError::io("make", &target))?;
-            restore.push(place.restore(*tool).measure()?);
+            rustix::fs::sync();
+            costs.restore.push(place.restore(tool).measure()?);
             if turn == 0 {
-                check_restored(source, &target, *tool)?;
+                check_restored(&source.path, &target, &tool.name())?;
+            }
+            // After many files were deleted, ext4 makes new ones slowly for minutes: it looks past the inodes.
+            if source.name == "one" {
+                fs::remove_dir_all(&work).map_err(BenchError::io("remove", &work))?;
             }
         }
     }
     let _ = fs::remove_dir_all(work);
+    Ok(all)
+}
+
+fn beside_peers(options: &BackupOptions, source: &Source, tools: &[Tool], all: &[Costs]) -> Table {
     let mut columns = vec!["task".to_owned()];
-    for tool in &tools {
+    for tool in tools {
         columns.extend([format!("{} CPU s", tool.name()), format!("{} wall s", tool.name())]);
     }
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(&format!("Backup of {title}"), &columns);
-    for (task, name) in ["first run", "again, unchanged", "restore"].into_iter().enumerate() {
+    let mut table = Table::new(&format!("Backup of {}", source.title), &columns);
+    for (task, name) in TASKS.into_iter().enumerate() {
         let mut row = vec![Cell::from(name)];
-        for costs in &costs {
-            let cost = median(&costs[task]);
+        for costs in all {
+            let cost = median(costs.tasks()[task]);
             row.extend([Cell::from(cost.cpu_s()), Cell::from(cost.wall_s)]);
         }
         table.push(row);
     }
     table.note(format!(
-        "{title}. Medians of {} runs; the programs take turns, each with a new repository on the same file system. talaria syncs each \
-         object before it is named, restic and borg sync too; rsync does not. talaria `none` does not encrypt.",
+        "{}. Medians of {} runs; the programs take turns, each with a new repository on the same file system. talaria syncs          each object before it is named, restic and borg sync too; rsync and duplicity do not.",
+        source.title,
         options.runs.max(1)
     ));
-    let sizes = tools.iter().zip(&sizes).map(|(tool, bytes)| format!("{} {bytes}", tool.name()));
-    table.note(format!("Octets of the repository: {}.", sizes.collect::<Vec<_>>().join(", ")));
-    let peaks = tools.iter().zip(&costs).map(|(tool, costs)| {
-        format!("{} {} MB", tool.name(), median(&costs[0]).peak_bytes / 1_000_000)
-    });
-    table.note(format!("Peak memory of the first run: {}.", peaks.collect::<Vec<_>>().join(", ")));
-    let versions = tools.iter().filter(|tool| !matches!(tool, Tool::Talaria(_)));
-    let versions: Vec<String> =
-        versions.filter_map(|tool| version(Path::new(tool.program()))).collect();
-    table.note(format!("Peers: {}.", versions.join(", ")));
-    Ok(table)
-}
-
-impl Tool {
-    fn program(self) -> &'static str {
-        match self {
-            Self::Talaria(_) => "talaria",
-            Self::Rsync => "rsync",
-            Self::Restic => "restic",
-            Self::Borg => "borg",
-        }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Self::Talaria("rfc9580") => "talaria".into(),
-            Self::Talaria(profile) => format!("talaria {profile}"),
-            tool => tool.program().into(),
-        }
-    }
-}
-
-/// Where a program works.
-struct Place<'a> {
-    program: &'a Path,
-    source: &'a Path,
-    work: &'a Path,
-}
-
-impl Place<'_> {
-    fn repository(&self) -> PathBuf {
-        self.work.join("repository")
-    }
-
-    /// A run with the settings of this place only.
-    fn run(&self, program: &Path) -> Run {
-        let setting = |name: &str, value: PathBuf| {
-            let mut setting = OsString::from(name);
-            setting.push("=");
-            setting.push(value);
-            setting
-        };
-        Run::new("env")
-            .arg("-C")
-            .arg(self.work)
-            .arg(setting("HOME", self.work.into()))
-            .arg(setting("TALARIA_CONFIG", PathBuf::new()))
-            .arg(setting("XDG_DATA_HOME", self.work.join("data")))
-            .arg(setting("RESTIC_PASSWORD", PASSPHRASE.into()))
-            .arg(setting("RESTIC_CACHE_DIR", self.work.join("cache")))
-            .arg(setting("BORG_PASSPHRASE", PASSPHRASE.into()))
-            .arg(setting("BORG_BASE_DIR", self.work.join("borg")))
-            .arg(program)
-    }
-
-    fn talaria(&self) -> Run {
-        self.run(self.program).args(["-q", "backup", "--repo"]).arg(self.repository())
-    }
-
-    fn peer(&self, tool: Tool) -> Run {
-        self.run(Path::new(tool.program()))
-    }
-
-    fn borg_archive(&self, name: &str) -> OsString {
-        let mut archive = self.repository().into_os_string();
-        archive.push("::");
-        archive.push(name);
-        archive
-    }
-
-    /// What makes the repository.
-    fn prepare(&self, tool: Tool) -> Vec<Run> {
-        let repository = self.repository();
-        match tool {
-            Tool::Talaria(profile) => vec![
-                self.run(self.program).args([
-                    "-q",
-                    "key",
-                    "generate",
-                    "--no-passphrase",
-                    "Backup <backup@example.org>",
-                ]),
-                self.talaria().args(["init", "--profile", profile]),
-            ],
-            Tool::Rsync => Vec::new(),
-            Tool::Restic => vec![self.peer(tool).arg("-r").arg(repository).arg("init")],
-            Tool::Borg => {
-                vec![self.peer(tool).args(["init", "-e", "repokey-blake2"]).arg(repository)]
-            }
-        }
-    }
-
-    fn back_up(&self, tool: Tool, name: &str) -> Run {
-        let repository = self.repository();
-        match tool {
-            Tool::Talaria(_) => self.talaria().arg("create").arg(self.source),
-            Tool::Rsync => self.peer(tool).arg("-a").arg(self.source.join("")).arg(repository),
-            Tool::Restic => {
-                self.peer(tool).arg("-r").arg(repository).arg("backup").arg(self.source)
-            }
-            Tool::Borg => {
-                self.peer(tool).arg("create").arg(self.borg_archive(name)).arg(self.source)
-            }
-        }
-    }
-
-    fn restore(&self, tool: Tool) -> Run {
-        let (repository, target) = (self.repository(), self.work.join("restored"));
-        match tool {
-            Tool::Talaria(_) => self
-                .talaria()
-                .args(["restore", "latest", "--target"])
-                .arg(target)
-                .arg("--path")
-                .arg(self.source),
-            Tool::Rsync => self.peer(tool).arg("-a").arg(repository.join("")).arg(target),
-            Tool::Restic => self
-                .peer(tool)
-                .arg("-r")
-                .arg(repository)
-                .args(["restore", "latest", "--target"])
-                .arg(target),
-            // It extracts into the working directory.
-            Tool::Borg => self
-                .run(Path::new("env"))
-                .arg("-C")
-                .arg(target)
-                .args(["borg", "extract"])
-                .arg(self.borg_archive("b")),
-        }
-    }
-}
-
-/// Random octets, fast and not for secrets.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn fill(&mut self, out: &mut [u8]) {
-        for chunk in out.chunks_mut(8) {
-            let octets = self.next().to_le_bytes();
-            chunk.copy_from_slice(&octets[..chunk.len()]);
-        }
-    }
-}
-
-fn many_files(folder: &Path, files: usize) -> io::Result<()> {
-    let mut noise = Noise(u64::from(process::id()) + 1);
-    for number in 0..files {
-        let folder = folder.join((number / FILES_PER_FOLDER).to_string());
-        if number % FILES_PER_FOLDER == 0 {
-            fs::create_dir_all(&folder)?;
-        }
-        fs::write(folder.join(number.to_string()), &noise.next().to_le_bytes()[3..4])?;
-    }
-    Ok(())
-}
-
-fn one_file(folder: &Path, bytes: u64) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    let mut file = File::create(folder.join("file"))?;
-    let (mut noise, mut buffer) = (Noise(u64::from(process::id()) + 1), vec![0; 1 << 20]);
-    let mut left = bytes;
-    while left > 0 {
-        noise.fill(&mut buffer);
-        let length = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        file.write_all(&buffer[..length])?;
-        left -= length as u64;
-    }
-    Ok(())
-}
-
-/// The octets of all files in a folder.
-fn octets(folder: &Path) -> io::Result<u64> {
-    let mut sum = 0;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        sum += if meta.is_dir() { octets(&entry.path())? } else { meta.len() };
-    }
-    Ok(sum)
-}
-
-/// Refuses a restore that is not what was backed up. Some programs restore the whole path below the target.
-fn check_restored(source: &Path, target: &Path, tool: Tool) -> Result<(), BenchError> {
-    let below = target.join(source.strip_prefix("/").unwrap_or(source));
-    let restored = if below.is_dir() { below } else { target.to_owned() };
-    match same(source, &restored) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(BenchError::Restored { program: tool.name() }),
-        Err(error) => Err(BenchError::io("compare", &restored)(error)),
-    }
-}
-
-/// Whether two folders have the same files with the same content.
-fn same(a: &Path, b: &Path) -> io::Result<bool> {
-    let names = |folder: &Path| -> io::Result<Vec<OsString>> {
-        let mut names: Vec<_> =
-            fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
-        names.sort();
-        Ok(names)
+    let each = |figure: &dyn Fn(&Costs) -> String| {
+        let texts =
+            tools.iter().zip(all).map(|(tool, costs)| format!("{} {}", tool.name(), figure(costs)));
+        texts.collect::<Vec<_>>().join(", ")
     };
-    let all = names(a)?;
-    if all != names(b)? {
-        return Ok(false);
-    }
-    for name in all {
-        let (a, b) = (a.join(&name), b.join(&name));
-        let is_same = if a.is_dir() { same(&a, &b)? } else { same_file(&a, &b)? };
-        if !is_same {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    table.note(format!("Octets of the repository: {}.", each(&|costs| costs.bytes.to_string())));
+    let peak = |costs: &Costs| format!("{} MB", median(&costs.first).peak_bytes / 1_000_000);
+    table.note(format!("Peak memory of the first run: {}.", each(&peak)));
+    let peers = tools.iter().filter(|tool| !matches!(tool, Tool::Talaria(_)));
+    let versions: Vec<String> =
+        peers.filter_map(|tool| version(Path::new(tool.program()))).collect();
+    table.note(format!("Peers: {}.", versions.join(", ")));
+    table
 }
 
-fn same_file(a: &Path, b: &Path) -> io::Result<bool> {
-    const STEP: u64 = 1 << 20;
-    let (mut a, mut b) = (File::open(a)?, File::open(b)?);
-    let (mut left, mut right) = (Vec::new(), Vec::new());
-    loop {
-        left.clear();
-        right.clear();
-        Read::by_ref(&mut a).take(STEP).read_to_end(&mut left)?;
-        Read::by_ref(&mut b).take(STEP).read_to_end(&mut right)?;
-        if left != right || left.is_empty() {
-            return Ok(left == right);
-        }
+fn profile_table(runs: usize) -> Table {
+    let mut columns = vec!["task".to_owned()];
+    for profile in PROFILES {
+        columns.extend([format!("{profile} CPU s"), format!("{profile} wall s")]);
     }
+    for profile in &PROFILES[..3] {
+        columns.extend([format!("{profile}\nadds CPU %"), format!("{profile}\nadds wall %")]);
+    }
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut table = Table::new("Encryption on against off", &columns);
+    table.note(format!(
+        "Medians of {runs} runs of each profile, in turns, by the same program. `none` does not encrypt, and does everything else."
+    ));
+    table
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share in per cent")]
+fn add_profiles(table: &mut Table, source: &Source, all: &[Costs]) {
+    for (task, name) in TASKS.into_iter().enumerate() {
+        let costs: Vec<Cost> = all.iter().map(|costs| median(costs.tasks()[task])).collect();
+        let Some((without, with)) = costs.split_last() else { continue };
+        let mut row = vec![Cell::from(format!("{}: {name}", source.name))];
+        row.extend(
+            costs.iter().flat_map(|cost| [Cell::from(cost.cpu_s()), Cell::from(cost.wall_s)]),
+        );
+        let added = |with: f64, without: f64| Cell::from((with / without - 1.0) * 100.0);
+        row.extend(with.iter().flat_map(|cost| {
+            [added(cost.cpu_s(), without.cpu_s()), added(cost.wall_s, without.wall_s)]
+        }));
+        table.push(row);
+    }
+    table.note(format!("{}: {}.", source.name, source.title));
+    let Some((without, with)) = all.split_last() else { return };
+    let sizes = with.iter().zip(PROFILES).map(|(costs, profile)| {
+        let percent = (costs.bytes as f64 / without.bytes as f64 - 1.0) * 100.0;
+        format!("{profile} {percent:.2} %")
+    });
+    let sizes: Vec<String> = sizes.collect();
+    table.note(format!(
+        "{}: encryption makes the repository larger by {}.",
+        source.name,
+        sizes.join(", ")
+    ));
 }

@@ -46,6 +46,14 @@ pub enum BenchError {
         /// The program.
         program: String,
     },
+    /// Something that a measurement needs could not be made.
+    #[error("cannot make {what}: {why}")]
+    Prepare {
+        /// What was to be made.
+        what: String,
+        /// The reason.
+        why: String,
+    },
     /// A server that is measured does not answer.
     #[error("{server} does not answer: {said}")]
     Silent {

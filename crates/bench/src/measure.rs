@@ -29,6 +29,9 @@ pub struct Cost {
     pub system_s: f64,
     /// The most memory that was resident at a time, in bytes. 0 within this process.
     pub peak_bytes: u64,
+    /// The most memory that was resident at a time and is not a part of a file, in bytes, as far as it was seen by looking every few
+    /// milliseconds. 0 within this process.
+    pub peak_anonymous_bytes: u64,
 }
 
 impl Cost {
@@ -112,13 +115,14 @@ impl Run {
         // A handle, since the number may be that of another process by the time it is used.
         let handle = i32::try_from(id).ok().and_then(Pid::from_raw);
         let handle = handle.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        let (used, (peak, stopped), wall) = thread::scope(|scope| {
+        let (used, (peak, anonymous, stopped), wall) = thread::scope(|scope| {
             // What the kernel keeps of a child's peak begins with the memory of its parent, so it
             // is looked at while the child runs.
             let watch = scope.spawn(|| {
-                let (mut peak, mut stopped) = (0, false);
+                let (mut peak, mut anonymous, mut stopped) = (0, 0, false);
                 while !done.load(Ordering::Relaxed) {
                     peak = memory(id, "VmHWM:").unwrap_or(peak);
+                    anonymous = memory(id, "RssAnon:").unwrap_or(0).max(anonymous);
                     if !stopped && self.limit.is_some_and(|limit| start.elapsed() > limit) {
                         stopped = handle
                             .as_ref()
@@ -126,7 +130,7 @@ impl Run {
                     }
                     thread::sleep(WATCH);
                 }
-                (peak, stopped)
+                (peak, anonymous, stopped)
             });
             let used = child.wait4();
             let wall = start.elapsed();
@@ -158,6 +162,7 @@ impl Run {
             user_s: used.rusage.utime.as_secs_f64(),
             system_s: used.rusage.stime.as_secs_f64(),
             peak_bytes: if peak > 0 { peak } else { used.rusage.maxrss },
+            peak_anonymous_bytes: anonymous,
         })
     }
 
@@ -217,13 +222,17 @@ pub(crate) fn median(costs: &[Cost]) -> Cost {
         all.sort_by(f64::total_cmp);
         all[all.len() / 2]
     };
-    let mut peaks: Vec<u64> = costs.iter().map(|cost| cost.peak_bytes).collect();
-    peaks.sort_unstable();
+    let peak = |figure: fn(&Cost) -> u64| {
+        let mut all: Vec<u64> = costs.iter().map(figure).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
     Cost {
         wall_s: middle(|cost| cost.wall_s),
         user_s: middle(|cost| cost.user_s),
         system_s: middle(|cost| cost.system_s),
-        peak_bytes: peaks[peaks.len() / 2],
+        peak_bytes: peak(|cost| cost.peak_bytes),
+        peak_anonymous_bytes: peak(|cost| cost.peak_anonymous_bytes),
     }
 }
 

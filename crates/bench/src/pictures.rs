@@ -31,6 +31,9 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
         "trust-check" => vec![("", trust(table, "Checking the web of trust"))],
         "backup-many" => vec![("", trust(table, "Backup of many tiny files"))],
         "backup-one" => vec![("", trust(table, "Backup of one large file"))],
+        "backup-tree" => vec![("", trust(table, "Backup of a source tree"))],
+        "backup-profiles" => vec![("", trust(table, "Backup with and without encryption"))],
+        "backup-memory" => vec![("", backup_memory(table))],
         "trust-growth" => vec![("", trust_growth(table))],
         _ => Vec::new(),
     };
@@ -166,6 +169,24 @@ fn keydb(table: &Table) -> Option<Picture> {
 fn trust(table: &Table, title: &str) -> Option<Picture> {
     let subtitle = format!("CPU time of whole processes; less is better. {EACH}");
     Some(single(title, &subtitle, Body::Bars(against(table)?)))
+}
+
+fn backup_memory(table: &Table) -> Option<Picture> {
+    let series = ["first run", "restore", "check"].map(|task| {
+        let figures = table.column(&format!("{task} peak MB"))?;
+        Some(Series { name: task.to_owned(), figures })
+    });
+    let lines = Lines {
+        places: table.column("chunks")?.into_iter().flatten().collect(),
+        across: "chunks in the repository".into(),
+        series: series.into_iter().flatten().collect(),
+        axis: Axis::Linear,
+    };
+    if lines.series.is_empty() {
+        return None;
+    }
+    let subtitle = "Peak of anonymous memory in MB; less is better.";
+    Some(single("Backup: memory has a limit", subtitle, Body::Lines(lines)))
 }
 
 fn trust_growth(table: &Table) -> Option<Picture> {

@@ -10,7 +10,7 @@ use crate::table::{Cell, Table};
 use crate::{BenchError, pictures, results};
 
 /// The measurements in the order of the page, each with the command that makes them.
-const ORDER: [(&str, &str); 16] = [
+const ORDER: [(&str, &str); 19] = [
     ("keydb", "talaria bench keydb"),
     ("scale", "talaria bench scale"),
     ("storage", "talaria bench storage"),
@@ -24,6 +24,9 @@ const ORDER: [(&str, &str); 16] = [
     ("messages-signatures", "talaria bench messages"),
     ("backup-many", "talaria bench backup"),
     ("backup-one", "talaria bench backup"),
+    ("backup-tree", "talaria bench backup --tree FOLDER"),
+    ("backup-profiles", "talaria bench backup"),
+    ("backup-memory", "talaria bench backup --chunks 10000,100000,1000000"),
     ("trust-listing", "talaria bench trust"),
     ("trust-check", "talaria bench trust"),
     ("trust-growth", "talaria bench trust"),

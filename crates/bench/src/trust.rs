@@ -320,6 +320,7 @@ fn sum(one: Cost, other: Cost) -> Cost {
         user_s: one.user_s + other.user_s,
         system_s: one.system_s + other.system_s,
         peak_bytes: one.peak_bytes.max(other.peak_bytes),
+        peak_anonymous_bytes: one.peak_anonymous_bytes.max(other.peak_anonymous_bytes),
     }
 }
 

@@ -103,10 +103,11 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
-    /// Measure backup of many tiny files and of a large one, beside rsync, restic and borg
+    /// Measure backup of many tiny files and of a large one, beside rsync, restic, borg and duplicity
     ///
     /// Repeats the report on obnam (2016): a first run, an unchanged second one, and a restore that is compared with
-    /// the source. The scratch folder needs five times the size of the large file.
+    /// the source. Measures what encryption costs, and the memory of large repositories. The scratch folder needs five
+    /// times the size of the large file, and 1 GB for each run.
     Backup {
         /// Number of files of one octet; 0 for none
         #[arg(long, value_name = "N", default_value_t = 102_400)]
@@ -114,6 +115,15 @@ enum What {
         /// Length of the large file in octets; 0 for none
         #[arg(long, value_name = "BYTES", default_value_t = 1_000_000_000)]
         bytes: u64,
+        /// Also measure a source tree
+        #[arg(long, value_name = "FOLDER")]
+        tree: Option<PathBuf>,
+        /// Numbers of runs with each encryption profile and without encryption, in turns; 0 for none
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        profile_runs: usize,
+        /// Also measure the memory of repositories with these numbers of chunks
+        #[arg(long, value_name = "N", value_delimiter = ',')]
+        chunks: Vec<u64>,
         #[command(flatten)]
         common: Common,
     },
@@ -258,10 +268,13 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
             };
             messages::run(&options, &mut out).map_err(failed)?;
         }
-        What::Backup { files, bytes, common } => {
+        What::Backup { files, bytes, tree, profile_runs, chunks, common } => {
             let options = backup::BackupOptions {
                 files: *files,
                 bytes: *bytes,
+                tree: tree.clone(),
+                profile_runs: *profile_runs,
+                chunks: chunks.clone(),
                 program: std::env::current_exe()?,
                 scratch: common.scratch(),
                 runs: common.runs,

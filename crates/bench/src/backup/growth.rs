@@ -1,0 +1,159 @@
+//! Memory of large repositories. A repository is filled with indexes of chunks that nobody stored, and with packs that
+//! have a length and no content; then a file is backed up and restored.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use talaria_backup::{
+    Folder, Id, IndexedPack, InitOptions, Kind, ObjectHash, Profile, Repository, Stored,
+};
+use talaria_message::make::{GenerateOptions, Protection, generate};
+use talaria_message::openpgp::serialize::MarshalInto as _;
+use talaria_message::{policy, signing_key};
+
+use super::BackupOptions;
+use super::source::{Noise, check_restored, one_file};
+use crate::BenchError;
+use crate::measure::{Cost, Run};
+use crate::table::{Cell, Table};
+
+/// Chunks in a pack, and packs in an index: what a backup of large files writes.
+const PACK_CHUNKS: u64 = 16;
+const INDEX_PACKS: u64 = 256;
+/// Octets of a chunk on average, and of the file that is backed up.
+const CHUNK_BYTES: u32 = 1 << 20;
+const FILE_BYTES: u64 = 100_000_000;
+
+/// The limit of the memory that a process may write to, in octets: with its stacks, and with what it never touches.
+const LIMIT: u64 = 256 << 20;
+
+pub(super) fn run(options: &BackupOptions, folder: &Path) -> Result<Table, BenchError> {
+    let source = folder.join("file");
+    one_file(&source, FILE_BYTES).map_err(BenchError::io("write", &source))?;
+    let columns = [
+        "chunks",
+        "first run\npeak MB",
+        "first run\nCPU s",
+        "restore\npeak MB",
+        "restore\nCPU s",
+        "check\npeak MB",
+        "check\nCPU s",
+    ];
+    let mut table = Table::new("Memory of a backup by the size of the repository", &columns);
+    table.note(format!(
+        "A file of {FILE_BYTES} octets is backed up to and restored from a repository with so many chunks of {CHUNK_BYTES} octets; then the \
+         repository is checked without reading packs. Peak of anonymous memory; every process runs with a limit of {} MiB of memory that \
+         it can write to (`prlimit --data`).",
+        LIMIT >> 20
+    ));
+    for &chunks in &options.chunks {
+        let work = folder.join(format!("chunks-{chunks}"));
+        fs::create_dir_all(&work).map_err(BenchError::io("make", &work))?;
+        let key = fill(&work, chunks)?;
+        let talaria = || limited(options, &work, &key);
+        let first = talaria().arg("create").arg(&source).measure()?;
+        let target = work.join("restored");
+        let restore = talaria()
+            .args(["restore", "latest", "--target"])
+            .arg(&target)
+            .arg("--path")
+            .arg(&source)
+            .measure()?;
+        check_restored(&source, &target, "talaria")?;
+        let check = talaria().arg("check").measure()?;
+        let mut row = vec![Cell::from(chunks)];
+        row.extend([first, restore, check].iter().flat_map(|cost: &Cost| {
+            [Cell::from(cost.peak_anonymous_bytes / 1_000_000), Cell::from(cost.cpu_s())]
+        }));
+        table.push(row);
+        fs::remove_dir_all(&work).map_err(BenchError::io("remove", &work))?;
+    }
+    Ok(table)
+}
+
+/// talaria with a limit on its memory.
+fn limited(options: &BackupOptions, work: &Path, key: &Path) -> Run {
+    let setting = |name: &str, value: &Path| format!("{name}={}", value.display());
+    Run::new("prlimit")
+        .arg(format!("--data={LIMIT}"))
+        .arg("env")
+        .arg(setting("HOME", work))
+        .arg("TALARIA_CONFIG=")
+        .arg(setting("XDG_DATA_HOME", &work.join("data")))
+        .arg(&options.program)
+        .args(["-q", "backup", "--repo"])
+        .arg(work.join("repository"))
+        .arg("--key-file")
+        .arg(key)
+}
+
+/// Makes a repository with so many chunks, and returns the file with the owner's key.
+fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: &dyn std::fmt::Display| BenchError::Prepare { what, why: error.to_string() }
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX));
+    let person = GenerateOptions {
+        user_ids: vec!["Backup <backup@example.org>".into()],
+        ..GenerateOptions::default()
+    };
+    let owner = generate(&person, &Protection::Unprotected, now - 60);
+    let owner = owner.map_err(|error| failed("a key")(&error))?.cert;
+    let key = work.join("owner.pgp");
+    let secret = owner.as_tsk().to_vec().map_err(|error| failed("a key")(&error))?;
+    fs::write(&key, secret).map_err(BenchError::io("write", &key))?;
+    let signer = signing_key(&owner, policy(), now, &mut |_, _| None);
+    let mut signer = signer.map_err(|error| failed("a key")(&error))?;
+    let root = work.join("repository");
+    let init = InitOptions {
+        owner: &owner,
+        readers: std::slice::from_ref(&owner),
+        profile: Profile::Rfc9580,
+        signed: true,
+    };
+    let repository = Repository::init(Arc::new(Folder::new(&root)), &init, &mut signer, now);
+    let repository = repository.map_err(|error| failed("a repository")(&error))?;
+    let mut noise = Noise(chunks | 1);
+    let mut octets = || {
+        let mut octets = [0; 32];
+        noise.fill(&mut octets);
+        octets
+    };
+    let bytes = PACK_CHUNKS * u64::from(CHUNK_BYTES + 512) + 8192;
+    let mut left = chunks;
+    while left > 0 {
+        let mut packs = Vec::new();
+        while left > 0 && packs.len() < usize::try_from(INDEX_PACKS).unwrap_or(usize::MAX) {
+            let mut count = 0;
+            let chunks = std::iter::from_fn(|| {
+                (count < PACK_CHUNKS.min(left)).then(|| {
+                    count += 1;
+                    Stored {
+                        kind: Kind::Data,
+                        id: Id(octets()),
+                        offset: 512 + (count - 1) * u64::from(CHUNK_BYTES + 512),
+                        stored: CHUNK_BYTES,
+                        plain: CHUNK_BYTES,
+                        compressed: false,
+                    }
+                })
+            });
+            let chunks: Vec<Stored> = chunks.collect();
+            left -= chunks.len() as u64;
+            let hash = ObjectHash(octets());
+            let name = hash.to_string();
+            let path = root.join("packs").join(&name[..2]);
+            fs::create_dir_all(&path).map_err(BenchError::io("make", &path))?;
+            let path = path.join(name);
+            let pack = File::create(&path).and_then(|pack| pack.set_len(bytes));
+            pack.map_err(BenchError::io("write", &path))?;
+            packs.push(IndexedPack { hash, bytes, chunks });
+        }
+        let written = repository.write_index(&packs, Some(&mut signer), now);
+        written.map_err(|error| failed("an index")(&error))?;
+    }
+    Ok(key)
+}
