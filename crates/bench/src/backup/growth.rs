@@ -51,17 +51,17 @@ pub(super) fn run(options: &BackupOptions, folder: &Path) -> Result<Table, Bench
         let work = folder.join(format!("chunks-{chunks}"));
         fs::create_dir_all(&work).map_err(BenchError::io("make", &work))?;
         let key = fill(&work, chunks)?;
-        let talaria = || limited(options, &work, &key);
-        let first = talaria().arg("create").arg(&source).measure()?;
+        let talaria = |command| limited(options, &work, &key, command);
+        let first = talaria("create").arg(&source).measure()?;
         let target = work.join("restored");
-        let restore = talaria()
-            .args(["restore", "latest", "--target"])
+        let restore = talaria("restore")
+            .args(["latest", "--target"])
             .arg(&target)
             .arg("--path")
             .arg(&source)
             .measure()?;
         check_restored(&source, &target, "talaria")?;
-        let check = talaria().arg("check").measure()?;
+        let check = talaria("check").measure()?;
         let mut row = vec![Cell::from(chunks)];
         row.extend([first, restore, check].iter().flat_map(|cost: &Cost| {
             [Cell::from(cost.peak_anonymous_bytes / 1_000_000), Cell::from(cost.cpu_s())]
@@ -73,7 +73,7 @@ pub(super) fn run(options: &BackupOptions, folder: &Path) -> Result<Table, Bench
 }
 
 /// talaria with a limit on its memory.
-fn limited(options: &BackupOptions, work: &Path, key: &Path) -> Run {
+fn limited(options: &BackupOptions, work: &Path, key: &Path, command: &str) -> Run {
     let setting = |name: &str, value: &Path| format!("{name}={}", value.display());
     Run::new("prlimit")
         .arg(format!("--data={LIMIT}"))
@@ -84,7 +84,7 @@ fn limited(options: &BackupOptions, work: &Path, key: &Path) -> Run {
         .arg(&options.program)
         .args(["-q", "backup", "--repo"])
         .arg(work.join("repository"))
-        .arg("--key-file")
+        .args([command, "--key-file"])
         .arg(key)
 }
 
