@@ -70,6 +70,9 @@ fn bench_measures_backup() {
     let options = BackupOptions {
         files: 300,
         bytes: 3_000_000,
+        tree: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands")),
+        chunks: vec![2000],
+        profile_runs: 1,
         program: env!("CARGO_BIN_EXE_talaria").into(),
         scratch: folder.path().to_owned(),
         runs: 1,
@@ -77,9 +80,10 @@ fn bench_measures_backup() {
     };
     let mut out = Vec::new();
     let tables = backup::run(&options, &mut out).unwrap_or_else(|error| panic!("{error:?}"));
-    assert_eq!(tables.len(), 2);
-    for (table, name) in tables.iter().zip(["many", "one"]) {
-        assert_eq!(table.rows.len(), 3);
+    let names = [("many", 3), ("one", 3), ("tree", 3), ("profiles", 9), ("memory", 1)];
+    assert_eq!(tables.len(), names.len());
+    for (table, (name, rows)) in tables.iter().zip(names) {
+        assert_eq!(table.rows.len(), rows, "{name}");
         assert!(table.rows.iter().all(|row| row[1..].iter().all(|cell| cell.number().is_some())));
         has_figures(&results.join(format!("backup-{name}.csv")));
         assert!(results.join(format!("backup-{name}.svg")).exists(), "{name}");
