@@ -6,6 +6,7 @@ use std::fmt;
 use talaria_message::openpgp::Fingerprint;
 
 use crate::document::Standing;
+use crate::forget::Forgotten;
 use crate::id::Id;
 use crate::repository::Listed;
 use crate::snapshot::Head;
@@ -68,11 +69,15 @@ pub fn heads(snapshots: &[Listed]) -> Heads {
     heads
 }
 
-/// The faults in the chains of all snapshots that count, given the heads that the caller has seen before. Snapshots name
+/// The faults in the chains of all snapshots that count and were not forgotten, given the heads that the caller has seen before. Snapshots name
 /// the snapshot before them and the heads of other clients, so only a tail that nobody here has
 /// seen can be missing without a trace.
 #[must_use]
-pub fn irregularities(snapshots: &[Listed], seen: &Heads) -> Vec<Irregularity> {
+pub fn irregularities(
+    snapshots: &[Listed],
+    forgotten: &Forgotten,
+    seen: &Heads,
+) -> Vec<Irregularity> {
     let mut by_place: BTreeMap<(Option<Fingerprint>, u64), Vec<Id>> = BTreeMap::new();
     let mut named: BTreeMap<(Option<Fingerprint>, u64), Id> = BTreeMap::new();
     for (client, head) in seen {
@@ -94,7 +99,7 @@ pub fn irregularities(snapshots: &[Listed], seen: &Heads) -> Vec<Irregularity> {
     let mut found = Vec::new();
     for ((client, number), id) in named {
         let there = by_place.get(&(client.clone(), number));
-        if !there.is_some_and(|ids| ids.contains(&id)) {
+        if !there.is_some_and(|ids| ids.contains(&id)) && !forgotten.contains(&id) {
             found.push(Irregularity::Missing { client, number, id });
         }
     }
@@ -108,6 +113,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::forget::SnapshotName;
     use crate::snapshot::{Root, Snapshot};
 
     fn key(octet: u8) -> Fingerprint {
@@ -142,32 +148,43 @@ mod tests {
     fn a_missing_snapshot_is_named_by_the_one_after_it() {
         let chain =
             [listed(1, 1, 11, None), listed(1, 2, 12, Some(11)), listed(1, 3, 13, Some(12))];
-        assert!(irregularities(&chain, &Heads::new()).is_empty());
-        let gap = irregularities(&[chain[0].clone(), chain[2].clone()], &Heads::new());
+        assert!(irregularities(&chain, &Forgotten::default(), &Heads::new()).is_empty());
+        let gap = irregularities(
+            &[chain[0].clone(), chain[2].clone()],
+            &Forgotten::default(),
+            &Heads::new(),
+        );
         let missing = Irregularity::Missing { client: Some(key(1)), number: 2, id: Id([12; 32]) };
         assert_eq!(gap, [missing]);
+        // A tombstone explains it.
+        let gap = [chain[0].clone(), chain[2].clone()];
+        let forgotten = Forgotten::of([SnapshotName::of(&chain[1])]);
+        assert!(irregularities(&gap, &forgotten, &Heads::new()).is_empty());
     }
 
     #[test]
     fn a_dropped_tail_is_seen_by_whoever_knows_a_head() {
         let chain = [listed(1, 1, 11, None), listed(1, 2, 12, Some(11))];
         let seen = heads(&chain);
-        assert_eq!(irregularities(&chain[..1], &Heads::new()), []);
-        assert_eq!(irregularities(&chain[..1], &seen).len(), 1);
+        assert_eq!(irregularities(&chain[..1], &Forgotten::default(), &Heads::new()), []);
+        assert_eq!(irregularities(&chain[..1], &Forgotten::default(), &seen).len(), 1);
         // Another client wrote down what it saw.
         let mut other = listed(2, 1, 21, None);
         other.snapshot.heads.insert(key(1), Head { number: 2, id: Id([12; 32]) });
-        assert_eq!(irregularities(&[chain[0].clone(), other], &Heads::new()).len(), 1);
+        assert_eq!(
+            irregularities(&[chain[0].clone(), other], &Forgotten::default(), &Heads::new()).len(),
+            1
+        );
     }
 
     #[test]
     fn two_snapshots_with_one_number_are_named() {
         let branched = [listed(1, 1, 11, None), listed(1, 1, 12, None)];
-        let found = irregularities(&branched, &Heads::new());
+        let found = irregularities(&branched, &Forgotten::default(), &Heads::new());
         assert_eq!(found, [Irregularity::Branched { client: Some(key(1)), number: 1 }]);
         // What nobody here has signed cannot make a client look bad.
         let mut foreign = branched.clone();
         foreign[1].standing = Standing::Foreign("no signature".into());
-        assert!(irregularities(&foreign, &Heads::new()).is_empty());
+        assert!(irregularities(&foreign, &Forgotten::default(), &Heads::new()).is_empty());
     }
 }

@@ -120,9 +120,9 @@ impl Repository {
     ) -> Result<Checked> {
         let mut checked = Checked::default();
         keys.missing().iter().for_each(|error| checked.add_error(error));
-        let (snapshots, unreadable) = self.snapshots(keys, now)?;
+        let (snapshots, forgotten, unreadable) = self.survey(keys, now)?;
         unreadable.iter().for_each(|error| checked.add_error(error));
-        for irregularity in irregularities(&snapshots, seen) {
+        for irregularity in irregularities(&snapshots, &forgotten, seen) {
             checked.add("snapshots", irregularity.to_string());
         }
         for Listed { id, standing, .. } in &snapshots {

@@ -27,7 +27,8 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 4] = [Self::Admin, Self::Create, Self::Forget, Self::Prune];
+    /// All roles.
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Create, Self::Forget, Self::Prune];
 
     /// The name of the role in a configuration.
     #[must_use]

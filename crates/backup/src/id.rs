@@ -23,6 +23,8 @@ pub enum Kind {
     Tree = 2,
     /// The text of a snapshot.
     Snapshot = 3,
+    /// The text of a tombstone, protection, lease, plan or commit.
+    Document = 4,
 }
 
 impl Kind {
@@ -34,6 +36,7 @@ impl Kind {
             Self::List => "list",
             Self::Tree => "tree",
             Self::Snapshot => "snapshot",
+            Self::Document => "document",
         }
     }
 

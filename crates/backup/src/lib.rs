@@ -19,14 +19,17 @@ mod entry;
 mod epoch;
 mod error;
 mod files;
+mod forget;
 mod id;
 mod index;
 mod located;
 mod opener;
 mod pack;
+mod policy;
 mod progress;
 mod reading;
 mod repository;
+mod signed;
 mod sink;
 mod snapshot;
 mod source;
@@ -51,9 +54,11 @@ pub use files::{
     RestoreReport, Run, RunLock, ScratchFolder, Selection, Stamp, State, Walk, WalkOptions, Walked,
     parse_path_list, restore,
 };
+pub use forget::{Forgotten, SnapshotName, parse_tombstone};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use index::{IndexedPack, parse as parse_index, write as write_index};
 pub use pack::{Stored, parse as parse_pack};
+pub use policy::{Fate, Grouping, Policy, decide, halved};
 pub use progress::Progress;
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Root, Snapshot};

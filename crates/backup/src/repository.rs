@@ -19,6 +19,7 @@ use crate::config::{Config, Epoch, Role};
 use crate::document::{self, Standing, verifier};
 use crate::epoch::{EpochKey, Profile, Sealing, Use, cert_name, group_name, key_name};
 use crate::error::{BackupError, Result};
+use crate::forget::Forgotten;
 use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
 use crate::snapshot::Snapshot;
 use crate::table::{InMemory, Scratch};
@@ -33,7 +34,7 @@ const CERT_BYTES_MAX: u64 = 4 << 20;
 /// The maximum length of all certificates of a repository together, in octets.
 const ALL_CERTS_BYTES_MAX: usize = 64 << 20;
 /// The maximum length of a snapshot or configuration in octets.
-const SIGNED_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const SIGNED_BYTES_MAX: u64 = 16 << 20;
 /// The maximum number of certificates in a repository.
 const CERTS_MAX: usize = 10_000;
 
@@ -104,6 +105,8 @@ pub enum Change<'a> {
     AddClient(&'a Cert),
     /// A reader or client loses access to what is written from now on.
     Remove(&'a Fingerprint),
+    /// A reader or client has exactly these roles from now on, beside those that it has anyway.
+    SetRoles(&'a Fingerprint, BTreeSet<Role>),
 }
 
 impl Repository {
@@ -390,25 +393,42 @@ impl Repository {
         Ok(Keys { identifiers: Identifiers::new(&group, self.id), group, index, data, missing })
     }
 
-    /// All snapshots, oldest first, and the objects among them that cannot be read.
+    /// All snapshots that were not forgotten, oldest first, and the objects among them that cannot be read.
     ///
     /// # Errors
     ///
     /// Errors of listing.
     pub fn snapshots(&self, keys: &Keys, now: u32) -> Result<(Vec<Listed>, Vec<BackupError>)> {
+        let (found, _, unreadable) = self.survey(keys, now)?;
+        Ok((found, unreadable))
+    }
+
+    /// Like [`Self::snapshots`], with those that were forgotten.
+    ///
+    /// # Errors
+    ///
+    /// Errors of listing.
+    pub fn survey(
+        &self,
+        keys: &Keys,
+        now: u32,
+    ) -> Result<(Vec<Listed>, Forgotten, Vec<BackupError>)> {
         let verifier = verifier(self.certs.clone(), now);
         let mut secrets = keys.index_secrets();
-        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-        for object in self.backend.list("snapshots")? {
+        // First: a snapshot that is deleted meanwhile has its tombstone already.
+        let objects = self.backend.list("snapshots")?;
+        let (forgotten, mut unreadable) = self.forgotten(keys, now)?;
+        let mut found = Vec::new();
+        for object in objects {
             let id = object.name.strip_prefix("snapshots/").and_then(|id| id.parse::<Id>().ok());
-            let Some(id) = id else { continue };
+            let Some(id) = id.filter(|id| !forgotten.contains(id)) else { continue };
             match self.snapshot(id, keys, &mut secrets, &verifier) {
                 Ok(listed) => found.push(listed),
                 Err(error) => unreadable.push(error),
             }
         }
         found.sort_by_key(|listed| (listed.snapshot.time, listed.snapshot.number, listed.id));
-        Ok((found, unreadable))
+        Ok((found, forgotten, unreadable))
     }
 
     fn snapshot(
@@ -522,6 +542,7 @@ impl Repository {
     fn apply(&mut self, keys: &Keys, change: &Change<'_>, now: u32) -> Result<()> {
         let refused = |why: String| Err(BackupError::Refused(why));
         match change {
+            Change::SetRoles(fingerprint, roles) => self.set_roles(fingerprint, roles),
             Change::AddReader(cert) | Change::AddClient(cert) => {
                 let is_reader = matches!(change, Change::AddReader(_));
                 let fingerprint = cert.fingerprint();
@@ -570,10 +591,35 @@ impl Repository {
                 if self.config.readers.is_empty() {
                     return refused("nobody could read the repository then".into());
                 }
-                self.config.signers.remove(fingerprint);
+                self.config.signers.remove(*fingerprint);
                 self.begin_epoch(self.config.newest_epoch().profile, now)
             }
         }
+    }
+
+    fn set_roles(&mut self, fingerprint: &Fingerprint, roles: &BTreeSet<Role>) -> Result<()> {
+        let refused =
+            |why: &str| Err(BackupError::Refused(format!("{} {why}", fingerprint.to_hex())));
+        if *fingerprint == self.config.owner {
+            return refused("is the owner, who has all roles");
+        }
+        let before = self.config.signers.get(fingerprint);
+        if before.map_or(roles.is_empty(), |before| before == roles) {
+            return refused("has these roles already");
+        }
+        let (readers, clients) = (&self.config.readers, &self.config.clients);
+        if !readers.contains(fingerprint) && !clients.contains(fingerprint) {
+            return refused("is neither reader nor client, and cannot open the repository");
+        }
+        if roles.contains(&Role::Prune) && !readers.contains(fingerprint) {
+            return refused("is no reader, and only readers can tell which packs are used");
+        }
+        if roles.is_empty() {
+            self.config.signers.remove(fingerprint);
+        } else {
+            self.config.signers.insert(fingerprint.clone(), roles.clone());
+        }
+        Ok(())
     }
 
     /// Makes the keys of a new epoch and gives them to all readers and clients.
@@ -755,6 +801,6 @@ fn read_all_certs(
     Ok(certs)
 }
 
-fn random(out: &mut [u8]) -> Result<()> {
+pub(crate) fn random(out: &mut [u8]) -> Result<()> {
     getrandom::fill(out).map_err(|error| BackupError::Refused(format!("no random octets: {error}")))
 }

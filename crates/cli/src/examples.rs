@@ -210,6 +210,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup forget",
+        &[
+            (
+                "Keep a snapshot for each of 7 days, 4 weeks and 12 months",
+                "talaria backup --repo /mnt/backup forget --keep-daily 7 --keep-weekly 4 --keep-monthly 12",
+            ),
+            (
+                "Show which snapshots a rule would forget",
+                "talaria backup --repo /mnt/backup forget --keep-last 3 --dry-run",
+            ),
+        ],
+    ),
+    (
         "backup init",
         &[
             (
@@ -286,6 +299,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup protect",
+        &[
+            ("Protect the newest snapshot", "talaria backup --repo /mnt/backup protect latest"),
+            (
+                "End the protection",
+                "talaria backup --repo /mnt/backup protect latest && talaria backup --repo /mnt/backup protect latest --remove",
+            ),
+        ],
+    ),
+    (
         "backup restore",
         &[
             (
@@ -295,6 +318,45 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "Restore only text files",
                 "talaria backup --repo /mnt/backup restore latest --target restored --include '*.txt'",
+            ),
+        ],
+    ),
+    (
+        "backup signer",
+        &[
+            (
+                "Let a client forget snapshots",
+                "talaria backup --repo /mnt/backup client add bob@example.net && talaria backup --repo /mnt/backup signer add bob@example.net --role forget",
+            ),
+            (
+                "Let a reader forget and prune",
+                "talaria backup --repo /mnt/backup key add bob@example.net && talaria backup --repo /mnt/backup signer add bob@example.net --role forget --role prune",
+            ),
+        ],
+    ),
+    (
+        "backup signer add",
+        &[
+            (
+                "Let a client forget snapshots",
+                "talaria backup --repo /mnt/backup client add bob@example.net && talaria backup --repo /mnt/backup signer add bob@example.net --role forget",
+            ),
+            (
+                "Let a reader forget and prune",
+                "talaria backup --repo /mnt/backup key add bob@example.net && talaria backup --repo /mnt/backup signer add bob@example.net --role forget --role prune",
+            ),
+        ],
+    ),
+    (
+        "backup signer remove",
+        &[
+            (
+                "Take the roles of a client",
+                "talaria backup --repo /mnt/backup client add bob@example.net && talaria backup --repo /mnt/backup signer add bob@example.net --role forget && talaria backup --repo /mnt/backup signer remove bob@example.net",
+            ),
+            (
+                "The same by fingerprint, signed by a named key",
+                "talaria backup --repo /mnt/backup client add bob@example.net && talaria backup --repo /mnt/backup signer add bob@example.net --role forget && talaria backup --repo /mnt/backup signer remove 0123456789ABCDEF0123456789ABCDEF01234567 -u alice@example.org",
             ),
         ],
     ),

@@ -106,8 +106,9 @@ impl Repository {
             ));
         }
         let _run = state.lock_run()?;
-        let (listed, _) = self.snapshots(keys, now)?;
+        let (listed, forgotten, _) = self.survey(keys, now)?;
         let mut others = heads(&listed);
+        forgotten.raise(&mut others);
         for (client, head) in &state.heads {
             let newest = others.entry(client.clone()).or_insert(*head);
             if newest.number < head.number {

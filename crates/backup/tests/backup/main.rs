@@ -1,5 +1,6 @@
 //! Tests of repositories on a real folder.
 
 mod create;
+mod forget;
 mod people;
 mod repository;

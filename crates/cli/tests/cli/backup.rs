@@ -213,6 +213,48 @@ fn a_replaced_repository_is_refused_until_the_owner_is_named() {
 }
 
 #[test]
+fn rules_forget_snapshots_and_protected_ones_stay() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 3);
+    backups.ok(&["init"]);
+    for _ in 0..5 {
+        backups.ok(&["create", "files"]);
+    }
+    let ids = || -> Vec<String> {
+        let (listed, _) = backups.ok(&["list", "--json"]);
+        let id = |line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].clone();
+        listed.lines().map(|line| id(line).as_str().unwrap().to_owned()).collect()
+    };
+    let all = ids();
+    backups.exits(&["forget"], 2);
+    backups.exits(&["forget", "--keep-last", "2", "latest"], 2);
+    backups.ok(&["protect", &all[0]]);
+    let (shown, said) = backups.ok(&["forget", "--keep-last", "3", "--dry-run"]);
+    assert!(
+        shown.contains("protected") && said.contains("Would forget 1 snapshot."),
+        "{shown}{said}"
+    );
+    assert_eq!(ids(), all);
+    let (_, said) = backups.exits(&["forget", "--keep-last", "1"], 1);
+    assert!(said.contains("more than half") && said.contains("--yes"), "{said}");
+    let (_, said) = backups.exits(&["forget", &all[0]], 1);
+    assert!(said.contains("is protected"), "{said}");
+    backups.ok(&["forget", "--keep-last", "3"]);
+    assert_eq!(ids(), [&all[..1], &all[2..]].concat());
+    backups.ok(&["protect", &all[0], "--remove"]);
+    let (json, _) = backups.ok(&["forget", &all[0], &all[2], &all[3], "--yes", "--json"]);
+    assert_eq!(json.matches("\"forgotten\":[").count(), 1, "{json}");
+    assert_eq!(ids(), all[4..]);
+    // The next one has the next number, on a machine that has seen nothing, too.
+    backups.ok(&["forget", &all[4], "--yes"]);
+    fs::remove_dir_all(backups.0.path("state")).unwrap();
+    backups.ok(&["create", "files"]);
+    let (listed, said) = backups.ok(&["list", "--json"]);
+    assert!(listed.contains("\"number\":6"), "{listed}{said}");
+    backups.ok(&["check"]);
+}
+
+#[test]
 fn a_killed_run_harms_nothing_and_the_next_one_continues() {
     let kills = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
     let backups = Backups::new();

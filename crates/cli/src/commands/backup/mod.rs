@@ -4,12 +4,15 @@ mod check;
 mod client;
 mod create;
 mod diff;
+mod forget;
 mod init;
 mod key;
 mod list;
 mod ls;
 mod people;
+mod protect;
 mod restore;
+mod signer;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -59,6 +62,9 @@ enum Command {
     Check(check::Args),
     Key(key::Args),
     Client(client::Args),
+    Signer(signer::Args),
+    Forget(forget::Args),
+    Protect(protect::Args),
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -75,6 +81,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Check(args) => check::run(args, place, cx),
         Command::Key(args) => key::run(args, place, cx),
         Command::Client(args) => client::run(args, place, cx),
+        Command::Signer(args) => signer::run(args, place, cx),
+        Command::Forget(args) => forget::run(args, place, cx),
+        Command::Protect(args) => protect::run(args, place, cx),
     }
 }
 
@@ -248,12 +257,12 @@ fn certificate(signer: &SigningKey, own: &[Cert], cx: &Context) -> Result<Cert, 
 impl Session {
     /// All snapshots, oldest first. Says what is wrong with them, and remembers the newest of each client.
     fn snapshots(&mut self, cx: &Context) -> Result<(Vec<Listed>, Vec<Irregularity>), CliError> {
-        let (listed, unreadable) = self.repository.snapshots(&self.keys, cx.now)?;
+        let (listed, forgotten, unreadable) = self.repository.survey(&self.keys, cx.now)?;
         let warning = Paint::stderr().doubtful("Warning");
         for error in &unreadable {
             cx.status(format_args!("{warning}: {error}"));
         }
-        let wrong = irregularities(&listed, &self.state.heads);
+        let wrong = irregularities(&listed, &forgotten, &self.state.heads);
         for irregularity in &wrong {
             cx.status(format_args!("{warning}: {irregularity}."));
         }

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use talaria::message::openpgp::Fingerprint;
 use talaria::store::{Access, Query};
 use talaria_backup::{Change, Role};
 
-use super::AccessArgs;
+use super::{AccessArgs, Session};
 use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
@@ -42,23 +43,7 @@ pub(crate) fn change(
     let mut session = access.open(place, cx)?;
     let name;
     let (change, fingerprint, said) = if action == Action::Remove {
-        let config = session.repository.config();
-        let text = cert.to_string().to_uppercase();
-        let text = text.strip_prefix("0X").unwrap_or(&text);
-        let known = config.readers.iter().chain(&config.clients);
-        let found = known.into_iter().find(|one| one.to_hex() == text).cloned();
-        name = if let Some(found) = found {
-            found
-        } else {
-            let found = cx.stores(Access::Read)?.parsed(cert, cx.now)?;
-            let is_known = |one: &_| config.readers.contains(one) || config.clients.contains(one);
-            let mut found = found.into_iter().map(|cert| cert.fingerprint()).filter(is_known);
-            found.next().filter(|_| found.next().is_none()).ok_or_else(|| {
-                CliError::Missing(format!(
-                    "{cert} names no reader or client of the repository: use a fingerprint"
-                ))
-            })?
-        };
+        name = member(cert, &session, cx)?;
         (None, name.to_hex(), "removed")
     } else {
         let found = cx.stores(Access::Read)?.recipient(cert, cx.policy(), cx.now)?;
@@ -92,4 +77,27 @@ pub(crate) fn change(
         )),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The reader or client that a query names.
+pub(super) fn member(
+    query: &Query,
+    session: &Session,
+    cx: &Context,
+) -> Result<Fingerprint, CliError> {
+    let config = session.repository.config();
+    let text = query.to_string().to_uppercase();
+    let text = text.strip_prefix("0X").unwrap_or(&text);
+    let mut members = config.readers.iter().chain(&config.clients);
+    if let Some(found) = members.find(|one| one.to_hex() == text) {
+        return Ok(found.clone());
+    }
+    let found = cx.stores(Access::Read)?.parsed(query, cx.now)?;
+    let is_member = |one: &_| config.readers.contains(one) || config.clients.contains(one);
+    let mut found = found.into_iter().map(|cert| cert.fingerprint()).filter(is_member);
+    found.next().filter(|_| found.next().is_none()).ok_or_else(|| {
+        CliError::Missing(format!(
+            "{query} names no reader or client of the repository: use a fingerprint"
+        ))
+    })
 }

@@ -1,0 +1,221 @@
+//! `talaria backup forget`
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use talaria_backup::{
+    BackupError, Fate, Grouping, Id, Listed, Policy, Role, SnapshotName, decide, halved, select,
+};
+
+use super::{AccessArgs, ClientArgs, counted_snapshots};
+use crate::context::{Content, Context};
+use crate::error::CliError;
+use crate::render::printable;
+use crate::terminal::Paint;
+
+/// Forget snapshots that are no longer needed
+///
+/// Forgets the snapshots that are named, or those that no --keep rule keeps. Rules count for each client alone, and for
+/// each host and set of paths unless --group-by says otherwise; the newest of each group stays. A snapshot whose time is in the
+/// future, or before that of the snapshot before it, stays until it is named.
+///
+/// Forgotten snapshots are not listed any more. Their content stays in the repository until the next prune.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Snapshot: the start of its identifier (can be repeated)
+    #[arg(value_name = "SNAPSHOT")]
+    snapshots: Vec<String>,
+    #[command(flatten)]
+    keep: Keep,
+    /// Properties that snapshots share to be counted together
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,paths")]
+    group_by: Vec<Property>,
+    #[command(flatten)]
+    client: ClientArgs,
+    /// Show which snapshots would be forgotten, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Forget them even if a client loses more than half of its snapshots
+    #[arg(long, short)]
+    yes: bool,
+    /// Key that signs [default: your only key that may]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
+    sign_with: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct Keep {
+    /// Keep the newest N
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    keep_last: u32,
+    /// Keep the newest of each of N hours
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    keep_hourly: u32,
+    /// Keep the newest of each of N days
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    keep_daily: u32,
+    /// Keep the newest of each of N weeks
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    keep_weekly: u32,
+    /// Keep the newest of each of N months
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    keep_monthly: u32,
+    /// Keep the newest of each of N years
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    keep_yearly: u32,
+    /// Keep all that are at most DURATION older than the newest, such as 12h, 30d or 8w
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    keep_within: Option<u32>,
+    /// Keep all with this tag (can be repeated)
+    #[arg(long, value_name = "TAG")]
+    keep_tag: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Property {
+    Host,
+    Paths,
+    Tags,
+    None,
+}
+
+fn parse_duration(text: &str) -> Result<u32, String> {
+    let refused = || "a duration is a number with h, d, w or y, such as 30d".to_owned();
+    let split = text.len().checked_sub(1).filter(|at| text.is_char_boundary(*at));
+    let (number, unit) = text.split_at(split.ok_or_else(refused)?);
+    let seconds = match unit {
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        "y" => 366 * 86_400,
+        _ => return Err(refused()),
+    };
+    let number: u32 = number.parse().map_err(|_| refused())?;
+    number.checked_mul(seconds).ok_or_else(|| "the duration is too long".into())
+}
+
+impl Keep {
+    fn policy(&self) -> Policy {
+        Policy {
+            last: self.keep_last,
+            hourly: self.keep_hourly,
+            daily: self.keep_daily,
+            weekly: self.keep_weekly,
+            monthly: self.keep_monthly,
+            yearly: self.keep_yearly,
+            within: self.keep_within,
+            tags: self.keep_tag.iter().map(|tag| tag.clone().into_bytes()).collect(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let policy = args.keep.policy();
+    if args.snapshots.is_empty() == policy.is_empty() {
+        return Err(CliError::Usage(
+            "name snapshots, or say which to keep: --keep-last, --keep-daily, …".into(),
+        ));
+    }
+    let mut session = args.access.open(place, cx)?;
+    let (mut listed, _) = session.snapshots(cx)?;
+    let (forgotten, _) = session.repository.forgotten(&session.keys, cx.now)?;
+    let client = args.client.client.as_ref();
+    listed.retain(|l| client.is_none_or(|client| l.snapshot.client.as_ref() == Some(client)));
+    let mut names = BTreeSet::new();
+    if policy.is_empty() {
+        for name in &args.snapshots {
+            names.insert(named(name, &listed, &session.repository, client)?);
+        }
+    } else {
+        let has = |property| args.group_by.contains(&property);
+        let grouping = Grouping {
+            host: has(Property::Host),
+            paths: has(Property::Paths),
+            tags: has(Property::Tags),
+        };
+        let fates = decide(&listed, &forgotten, &policy, grouping, cx.now)?;
+        if !cx.json {
+            show(&listed, &fates)?;
+        }
+        let lost = listed.iter().filter(|l| fates.get(&l.id) == Some(&Fate::Forget));
+        names.extend(lost.map(SnapshotName::of));
+    }
+    let ids: BTreeSet<Id> = names.iter().map(|name| name.id).collect();
+    if !args.dry_run {
+        if !args.yes
+            && let [client, ..] = &halved(&listed, &ids)[..]
+        {
+            let client = client.as_ref().map_or("none".into(), |client| client.to_hex());
+            return Err(BackupError::Refused(format!(
+                "client {client} would lose more than half of its snapshots: look with --dry-run, then use --yes"
+            ))
+            .into());
+        }
+        let wanted = args.sign_with.as_deref();
+        let (mut signer, cert) = args.access.signer(wanted, &session, Role::Forget, cx)?;
+        let by = (&cert.fingerprint(), &mut signer);
+        session.repository.forget(&session.keys, &names, by, cx.now)?;
+    }
+    if cx.json {
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let json = serde_json::json!({
+            "action": "backup forget", "forgotten": ids, "kept": listed.len() - listed.iter().filter(|l| {
+                names.iter().any(|name| name.id == l.id)
+            }).count(), "dry_run": args.dry_run,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else if args.dry_run {
+        cx.status(format_args!("Would forget {}.", counted_snapshots(names.len())));
+    } else if names.is_empty() {
+        cx.status(format_args!("Nothing to forget."));
+    } else {
+        cx.status(format_args!(
+            "Forgot {}. The next talaria backup prune frees the space.",
+            counted_snapshots(names.len())
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The snapshot that a user means. One that cannot be read needs its whole identifier.
+fn named(
+    name: &str,
+    listed: &[Listed],
+    repository: &talaria_backup::Repository,
+    client: Option<&talaria::message::openpgp::Fingerprint>,
+) -> Result<SnapshotName, CliError> {
+    let selected = select(listed, name, client);
+    if let (Err(_), Ok(id)) = (&selected, name.parse::<Id>()) {
+        let object = format!("snapshots/{id}");
+        if repository.backend().list("snapshots")?.iter().any(|one| one.name == object) {
+            return Ok(SnapshotName::unreadable(id));
+        }
+    }
+    Ok(SnapshotName::of(selected?))
+}
+
+fn show(listed: &[Listed], fates: &std::collections::BTreeMap<Id, Fate>) -> Result<(), CliError> {
+    let paint = Paint::stdout();
+    let mut out = std::io::stdout().lock();
+    for Listed { id, snapshot, .. } in listed {
+        let (mark, why) = match &fates[id] {
+            Fate::Keep(why) => ("keep  ", why.join(", ")),
+            Fate::Forget => ("forget", String::new()),
+        };
+        let id = id.to_string();
+        writeln!(
+            out,
+            "{mark}  {}  {}  {}  {}",
+            paint.handle(&id[..12]),
+            talaria::timestamp(snapshot.time),
+            printable(&snapshot.host),
+            paint.faint(why),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! `talaria backup signer`
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Subcommand, ValueEnum};
+use talaria::store::Query;
+use talaria_backup::{Change, Role};
+
+use super::AccessArgs;
+use super::people::member;
+use crate::commands::parse_query;
+use crate::context::{Content, Context};
+use crate::error::CliError;
+
+/// Manage who else may create, forget and prune
+///
+/// The owner has all roles. A client or reader gets further ones here; to prune, it must be a reader.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Give roles to a reader or client, instead of those that it has
+    Add(AddArgs),
+    /// Take all roles from a certificate
+    Remove(RemoveArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    /// Certificate
+    #[arg(value_name = "CERT", value_parser = parse_query)]
+    cert: Query,
+    /// Role (can be repeated)
+    #[arg(long, required = true, value_name = "ROLE")]
+    role: Vec<RoleName>,
+    #[command(flatten)]
+    by: By,
+}
+
+#[derive(Debug, clap::Args)]
+struct RemoveArgs {
+    /// Certificate
+    #[arg(value_name = "CERT", value_parser = parse_query)]
+    cert: Query,
+    #[command(flatten)]
+    by: By,
+}
+
+/// Who makes the change.
+#[derive(Debug, clap::Args)]
+struct By {
+    /// Key that signs the change [default: your only key that may]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
+    sign_with: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RoleName {
+    /// Create snapshots
+    Create,
+    /// Forget snapshots of all clients
+    Forget,
+    /// Delete what no snapshot needs
+    Prune,
+    /// Change who may do what
+    Admin,
+}
+
+impl RoleName {
+    fn role(self) -> Role {
+        match self {
+            Self::Create => Role::Create,
+            Self::Forget => Role::Forget,
+            Self::Prune => Role::Prune,
+            Self::Admin => Role::Admin,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let (cert, roles, by) = match &args.command {
+        Command::Add(AddArgs { cert, role, by }) => {
+            (cert, role.iter().map(|role| role.role()).collect(), by)
+        }
+        Command::Remove(RemoveArgs { cert, by }) => (cert, BTreeSet::new(), by),
+    };
+    let mut session = by.access.open(place, cx)?;
+    let name = member(cert, &session, cx)?;
+    let (mut signer, own) = by.access.signer(by.sign_with.as_deref(), &session, Role::Admin, cx)?;
+    if !roles.contains(&Role::Forget) {
+        // Else the snapshots that it forgot would be missing.
+        let by = (&own.fingerprint(), &mut signer);
+        session.repository.renew_tombstones(&session.keys, &name, by, cx.now)?;
+    }
+    let change = Change::SetRoles(&name, roles.clone());
+    session.repository.change(&session.keys, &change, &mut signer, cx.now)?;
+    let config = session.repository.config();
+    session.state.remember(&config.owner, config.number, &talaria_backup::Heads::new())?;
+    let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+    if cx.json {
+        let json = serde_json::json!({
+            "action": "backup signer", "certificate": name.to_hex(), "roles": roles,
+            "configuration": config.number,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else if roles.is_empty() {
+        cx.status(format_args!("{} has no roles now.", name.to_hex()));
+    } else {
+        cx.status(format_args!("{} has the roles {} now.", name.to_hex(), roles.join(", ")));
+    }
+    Ok(ExitCode::SUCCESS)
+}
