@@ -38,6 +38,7 @@ mod table;
 mod testing;
 mod text;
 mod tree;
+mod view;
 
 pub use backend::{Backend, Object};
 pub use catalog::{Reader, select};
@@ -50,9 +51,9 @@ pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, CreateOptions, Event, Folder, Item, Overwrite, RestoreOptions,
-    RestoreReport, Run, RunLock, ScratchFolder, Selection, Stamp, State, Walk, WalkOptions, Walked,
-    parse_path_list, restore,
+    Cache, CacheWriter, Cached, CreateOptions, Event, Folder, Item, Mount, Mounted, Overwrite,
+    RestoreOptions, RestoreReport, Run, RunLock, ScratchFolder, Selection, Stamp, State, Tell,
+    Walk, WalkOptions, Walked, parse_path_list, restore,
 };
 pub use forget::{Forgotten, SnapshotName, parse_tombstone};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
@@ -64,3 +65,4 @@ pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Root, Snapshot};
 pub use table::{InMemory, Scratch, ScratchFile};
 pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};
+pub use view::{Children, View};

@@ -9,6 +9,7 @@ mod order;
 mod read;
 mod write;
 
+pub(crate) use content::parse_list;
 pub use content::{ContentWriter, Parts};
 pub(crate) use order::parents;
 pub use order::{is_beneath, path_order};

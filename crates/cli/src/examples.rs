@@ -309,6 +309,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup mount",
+        &[
+            ("Browse all snapshots", "talaria backup --repo /mnt/backup mount --target snapshots"),
+            (
+                "Browse the newest snapshot",
+                "talaria backup --repo /mnt/backup mount latest --target snapshots",
+            ),
+        ],
+    ),
+    (
         "backup restore",
         &[
             (

@@ -4,6 +4,7 @@ mod attributes;
 mod cache;
 mod folder;
 mod input;
+mod mount;
 mod restore;
 mod run;
 mod scratch;
@@ -14,6 +15,7 @@ mod walk;
 
 pub use cache::{Cache, CacheWriter, Cached};
 pub use folder::Folder;
+pub use mount::{Mount, Mounted, Tell};
 pub use restore::{Event, Overwrite, RestoreOptions, RestoreReport, restore};
 pub use run::{CreateOptions, Run};
 pub use scratch::ScratchFolder;

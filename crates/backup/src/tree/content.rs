@@ -127,12 +127,7 @@ impl<'a> Parts<'a> {
         if self.lists.len() == LIST_DEPTH_MAX {
             return Err(damaged(id, "lists are nested more than 4 levels"));
         }
-        let text = String::from_utf8(self.chunks.read(Kind::List, &id)?);
-        let text = text.map_err(|_| damaged(id, "it is not UTF-8 text"))?;
-        if !text.ends_with('\n') {
-            return Err(damaged(id, "its last line has no end"));
-        }
-        self.lists.push(OpenList { id, text, at: 0, rest: length });
+        self.lists.push(OpenList::new(id, self.chunks.read(Kind::List, &id)?, length)?);
         Ok(())
     }
 
@@ -152,7 +147,21 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// The parts of a list, of which each can be a list again.
+pub(crate) fn parse_list(id: Id, plain: &[u8], length: u64) -> Result<Vec<Part>> {
+    let mut list = OpenList::new(id, plain.to_vec(), length)?;
+    std::iter::from_fn(|| list.next().transpose()).collect()
+}
+
 impl OpenList {
+    fn new(id: Id, plain: Vec<u8>, length: u64) -> Result<Self> {
+        let text = String::from_utf8(plain).map_err(|_| damaged(id, "it is not UTF-8 text"))?;
+        if !text.ends_with('\n') {
+            return Err(damaged(id, "its last line has no end"));
+        }
+        Ok(Self { id, text, at: 0, rest: length })
+    }
+
     fn next(&mut self) -> Result<Option<Part>> {
         let Some((line, _)) = self.text[self.at..].split_once('\n') else {
             return match self.rest {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::examples::can_mount;
 use crate::program::Program;
 
 /// A program with Alice's key, which remembers repositories in a folder of its own.
@@ -252,6 +254,65 @@ fn rules_forget_snapshots_and_protected_ones_stay() {
     let (listed, said) = backups.ok(&["list", "--json"]);
     assert!(listed.contains("\"number\":6"), "{listed}{said}");
     backups.ok(&["check"]);
+}
+
+/// Where this user can mount, which a container often does not allow.
+#[test]
+fn a_mounted_snapshot_is_what_a_restore_gives_and_cannot_be_changed() {
+    if !can_mount() {
+        return;
+    }
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 300);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    fs::write(root.join("new"), "second").unwrap();
+    backups.ok(&["create", "files"]);
+    let inside = root.strip_prefix("/").unwrap();
+    let target = backups.0.path("mounted");
+    fs::create_dir(&target).unwrap();
+    let mounted = |args: &[&str], work: &dyn Fn()| {
+        let mut args = args.to_vec();
+        args.extend(["--target", "mounted"]);
+        let mut run = backups.command(&args).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(run.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.starts_with("Mounted "), "{line}");
+        work();
+        let id = rustix::process::Pid::from_child(&run);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(run.wait().unwrap().success());
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0, "it is unmounted");
+    };
+    mounted(&["mount", "latest"], &|| {
+        let root = target.join(inside);
+        assert_eq!(contents(&root), contents(&backups.0.path("files")));
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let own = mounts.lines().find(|line| line.contains(target.to_str().unwrap())).unwrap();
+        for option in ["ro,", "nosuid", "nodev"] {
+            assert!(own.contains(option), "{own}");
+        }
+        let refused = fs::write(root.join("new"), "other").unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    });
+    mounted(&["mount"], &|| {
+        let mut names: Vec<_> =
+            fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        assert_eq!(names.len(), 2);
+        let has_new = |path: &Path| path.join(inside).join("new").exists();
+        assert_eq!(names.iter().filter(|path| has_new(path)).count(), 1);
+        // A range in the middle of a file.
+        let file = "deep/file 90";
+        let (whole, part) = (fs::read(root.join(file)).unwrap(), &mut [0; 5000]);
+        let opened = fs::File::open(names[0].join(inside).join(file)).unwrap();
+        opened.read_exact_at(part, 20_000).unwrap();
+        assert_eq!(part, &whole[20_000..25_000]);
+    });
+    fs::write(target.join("there"), "").unwrap();
+    let (_, said) = backups.exits(&["mount", "--target", "mounted"], 2);
+    assert!(said.contains("mounted is not empty"), "{said}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod init;
 mod key;
 mod list;
 mod ls;
+mod mount;
 mod people;
 mod protect;
 mod restore;
@@ -59,6 +60,7 @@ enum Command {
     Ls(ls::Args),
     Diff(diff::Args),
     Restore(restore::Args),
+    Mount(mount::Args),
     Check(check::Args),
     Key(key::Args),
     Client(client::Args),
@@ -78,6 +80,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Ls(args) => ls::run(args, place, cx),
         Command::Diff(args) => diff::run(args, place, cx),
         Command::Restore(args) => restore::run(args, place, cx),
+        Command::Mount(args) => mount::run(args, place, cx),
         Command::Check(args) => check::run(args, place, cx),
         Command::Key(args) => key::run(args, place, cx),
         Command::Client(args) => client::run(args, place, cx),
@@ -287,11 +290,16 @@ impl Session {
             let standing = standing_in_words(&listed.standing);
             cx.status(format_args!("{warning}: snapshot {} is {standing}.", listed.id));
         }
+        Ok((listed, self.reader(cx)?))
+    }
+
+    /// A reader of the repository. Says which indexes cannot be read.
+    fn reader(&self, cx: &Context) -> Result<Reader, CliError> {
         let (reader, unreadable) = self.repository.reader(&self.keys, cx.now)?;
         for error in unreadable {
-            cx.status(format_args!("{warning}: {error}"));
+            cx.status(format_args!("{}: {error}", Paint::stderr().doubtful("Warning")));
         }
-        Ok((listed, reader))
+        Ok(reader)
     }
 }
 

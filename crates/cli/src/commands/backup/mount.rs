@@ -1,0 +1,100 @@
+//! `talaria backup mount`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use talaria_backup::{BackupError, Listed, Mount, Mounted, Standing};
+
+use super::{AccessArgs, ClientArgs, counted_snapshots};
+use crate::context::{Content, Context};
+use crate::error::{CliError, say};
+use crate::render::printable;
+use crate::terminal::Paint;
+
+/// How often the command looks whether it has to end.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Show snapshots as a read-only folder
+///
+/// Mounts one snapshot, or a folder for each snapshot that counts, by FUSE. Every chunk is verified before it is shown. Only you
+/// can enter the folder. Set-user-ID bits and devices have no effect in it.
+///
+/// The command runs until you interrupt it with Ctrl-C, or unmount the folder with `fusermount -u FOLDER`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Snapshot: `latest`, or the start of its identifier [default: all]
+    #[arg(value_name = "SNAPSHOT")]
+    snapshot: Option<String>,
+    /// Folder to mount on; it must be empty
+    #[arg(long, short, value_name = "FOLDER")]
+    target: PathBuf,
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let is_empty = std::fs::read_dir(&args.target).map(|mut entries| entries.next().is_none());
+    match is_empty {
+        Ok(true) => {}
+        Ok(false) => {
+            let why = format!("{} is not empty: choose another folder", args.target.display());
+            return Err(CliError::Usage(why));
+        }
+        Err(source) => {
+            let path = args.target.display().to_string();
+            return Err(BackupError::File { path, source }.into());
+        }
+    }
+    let mut session = args.access.open(place, cx)?;
+    let client = args.client.client.as_ref();
+    let (mounted, reader) = if let Some(name) = &args.snapshot {
+        let (listed, reader) = session.read(name, client, cx)?;
+        (vec![mounted(&listed, String::new())], reader)
+    } else {
+        let (all, _) = session.snapshots(cx)?;
+        let counts = |listed: &&Listed| {
+            !matches!(listed.standing, Standing::Foreign(_))
+                && client.is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
+        };
+        let mounted = all.iter().filter(counts).map(|listed| {
+            let id = listed.id.to_string();
+            mounted(listed, format!("{}-{}", talaria::timestamp(listed.snapshot.time), &id[..8]))
+        });
+        (mounted.collect(), session.reader(cx)?)
+    };
+    let count = mounted.len();
+    let tell = |path: &[u8], error: &BackupError| {
+        say(format_args!("{}: {}: {error}", Paint::stderr().bad("Not shown"), printable(path)));
+    };
+    let mount = Mount::new(reader, mounted, &args.target, Box::new(tell))?;
+    if cx.json {
+        let json = serde_json::json!({
+            "action": "backup mount", "target": args.target.display().to_string(), "snapshots": count,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        cx.status(format_args!(
+            "Mounted {} on {}. Press Ctrl-C to unmount.",
+            counted_snapshots(count),
+            args.target.display()
+        ));
+    }
+    cx.long(|monitor| {
+        while !monitor.stop.load(Ordering::Relaxed) && !mount.has_ended() {
+            std::thread::sleep(TURN);
+        }
+    });
+    mount.unmount().map_err(|source| {
+        let path = format!("{} cannot be unmounted", args.target.display());
+        CliError::from(BackupError::File { path, source })
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn mounted(listed: &Listed, name: String) -> Mounted {
+    Mounted { name, root: listed.snapshot.root, time: listed.snapshot.time }
+}
