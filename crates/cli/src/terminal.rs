@@ -175,20 +175,28 @@ fn folded_line(line: &str, columns: usize) -> String {
     out
 }
 
-/// The parts of a line that must not be folded: words and commands.
+/// The parts of a line that must not be folded: words, commands, and what is in backticks.
 fn units(content: &str) -> Vec<String> {
     let mut units: Vec<String> = Vec::new();
-    let mut in_command = false;
-    for word in content.split(' ') {
+    let (mut in_command, mut in_backticks) = (false, false);
+    let mut words = content.split(' ').peekable();
+    while let Some(word) = words.next() {
         match units.last_mut() {
-            Some(command) if in_command => {
-                command.push(' ');
-                command.push_str(word);
+            Some(unit) if in_command || in_backticks => {
+                unit.push(' ');
+                unit.push_str(word);
             }
             _ => units.push(word.to_owned()),
         }
-        let starts = word.trim_start_matches(['`', '(', '\'']) == "talaria";
+        let has_option = words.peek().is_some_and(|next| next.starts_with('-'));
+        let starts = match word.trim_start_matches(['`', '(', '\'']) {
+            "talaria" => true,
+            // The name of a program also stands in sentences.
+            "gpg" | "sq" | "fusermount" => has_option,
+            _ => false,
+        };
         in_command = (in_command || starts) && !word.ends_with(['.', ',', ';', ':', ')', '`']);
+        in_backticks ^= word.matches('`').count() % 2 == 1;
     }
     units
 }
@@ -324,6 +332,13 @@ mod tests {
         let wanted = "List it:\n  talaria list bob. Or\n  import it:\n  talaria import FILE,\n  from a server";
         assert_eq!(folded(hint, 22), wanted);
         // A word that is too long is left to the terminal.
+        let hint = "To copy one: gpg --export-secret-keys KEY | talaria key import -";
+        let wanted = "To copy one:\n  gpg --export-secret-keys KEY | talaria key import -";
+        assert_eq!(folded(hint, 30), wanted);
+        assert_eq!(
+            folded("gpg reads `a b c d` as gpg does", 12),
+            "gpg reads\n  `a b c d`\n  as gpg\n  does"
+        );
         assert_eq!(folded("a abcdefghijkl b", 5), "a\n  abcdefghijkl\n  b");
         let painted = Paint { on: true }.good("valid").to_string();
         assert_eq!(folded(&format!("{painted} {painted}"), 11), format!("{painted} {painted}"));

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::examples::can_mount;
+use crate::json::assert_documented;
 use crate::program::Program;
 
 /// A program with Alice's key, which remembers repositories in a folder of its own.
@@ -310,6 +311,17 @@ fn a_mounted_snapshot_is_what_a_restore_gives_and_cannot_be_changed() {
         opened.read_exact_at(part, 20_000).unwrap();
         assert_eq!(part, &whole[20_000..25_000]);
     });
+    let mut run = backups.command(&["mount", "--target", "mounted", "--json"]);
+    let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(run.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_documented("backup mount", &serde_json::from_str(&line).unwrap());
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&run),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    assert!(run.wait().unwrap().success());
     fs::write(target.join("there"), "").unwrap();
     let (_, said) = backups.exits(&["mount", "--target", "mounted"], 2);
     assert!(said.contains("mounted is not empty"), "{said}");

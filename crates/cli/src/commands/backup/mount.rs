@@ -70,27 +70,29 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let tell = |path: &[u8], error: &BackupError| {
         say(format_args!("{}: {}: {error}", Paint::stderr().bad("Not shown"), printable(path)));
     };
-    let mount = Mount::new(reader, mounted, &args.target, Box::new(tell))?;
-    if cx.json {
-        let json = serde_json::json!({
-            "action": "backup mount", "target": args.target.display().to_string(), "snapshots": count,
-        });
-        cx.report(Content::Elsewhere, &json)?;
-    } else {
-        cx.status(format_args!(
-            "Mounted {} on {}. Press Ctrl-C to unmount.",
-            counted_snapshots(count),
-            args.target.display()
-        ));
-    }
-    cx.long(|monitor| {
+    // A signal between mounting and waiting must unmount, too.
+    cx.long(|monitor| -> Result<(), CliError> {
+        let mount = Mount::new(reader, mounted, &args.target, Box::new(tell))?;
+        if cx.json {
+            let target = args.target.display().to_string();
+            let json = serde_json::json!({
+                "action": "backup mount", "target": target, "snapshots": count,
+            });
+            cx.report(Content::Elsewhere, &json)?;
+        } else {
+            cx.status(format_args!(
+                "Mounted {} on {}. Press Ctrl-C to unmount.",
+                counted_snapshots(count),
+                args.target.display()
+            ));
+        }
         while !monitor.stop.load(Ordering::Relaxed) && !mount.has_ended() {
             std::thread::sleep(TURN);
         }
-    });
-    mount.unmount().map_err(|source| {
-        let path = format!("{} cannot be unmounted", args.target.display());
-        CliError::from(BackupError::File { path, source })
+        mount.unmount().map_err(|source| {
+            let path = format!("{} cannot be unmounted", args.target.display());
+            CliError::from(BackupError::File { path, source })
+        })
     })?;
     Ok(ExitCode::SUCCESS)
 }
