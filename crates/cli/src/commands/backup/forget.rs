@@ -49,6 +49,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 struct Keep {
     /// Keep the newest N
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
