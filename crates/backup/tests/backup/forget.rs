@@ -94,8 +94,7 @@ fn a_tombstone_of_somebody_without_the_role_has_no_effect() {
     // With the role, it has.
     let of_carol = name(&carol);
     let roles = |roles: &[Role]| Change::SetRoles(&of_carol, roles.iter().copied().collect());
-    let mut change =
-        |change| repository.change(&keys, &change, &mut signer(&place.alice), NOW);
+    let mut change = |change| repository.change(&keys, &change, &mut signer(&place.alice), NOW);
     assert!(matches!(change(roles(&[Role::Prune])), Err(BackupError::Refused(_))), "no reader");
     change(roles(&[Role::Forget])).unwrap();
     let (mut repository, keys) = place.open_as(&place.alice);

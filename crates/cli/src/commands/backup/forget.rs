@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use talaria::message::openpgp::Fingerprint;
 use talaria_backup::{
     BackupError, Fate, Grouping, Id, Listed, Policy, Role, SnapshotName, decide, halved, select,
 };
@@ -151,7 +152,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         if !args.yes
             && let [client, ..] = &halved(&listed, &ids)[..]
         {
-            let client = client.as_ref().map_or("none".into(), |client| client.to_hex());
+            let client = client.as_ref().map_or("none".into(), Fingerprint::to_hex);
             return Err(BackupError::Refused(format!(
                 "client {client} would lose more than half of its snapshots: look with --dry-run, then use --yes"
             ))
@@ -188,7 +189,7 @@ fn named(
     name: &str,
     listed: &[Listed],
     repository: &talaria_backup::Repository,
-    client: Option<&talaria::message::openpgp::Fingerprint>,
+    client: Option<&Fingerprint>,
 ) -> Result<SnapshotName, CliError> {
     let selected = select(listed, name, client);
     if let (Err(_), Ok(id)) = (&selected, name.parse::<Id>()) {
