@@ -16,9 +16,13 @@ use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, INDEX_BYTES_MAX, IndexedPack};
 use crate::located::Present;
 use crate::pack::pack_of_name;
+use crate::plan::can_rely;
 use crate::repository::{Keys, Listed, Repository};
 use crate::source::{EpochReader, Source};
 use crate::tree::Parts;
+
+/// Gets the name of an index, its packs, and whose word it is.
+type EachIndex<'a> = dyn FnMut(&str, &[IndexedPack], &Standing) -> Result<()> + 'a;
 
 impl Repository {
     /// Calls `each` with every pack of every index and whose word the index is. Returns the indexes that cannot be
@@ -28,6 +32,19 @@ impl Repository {
         keys: &Keys,
         now: u32,
         each: &mut dyn FnMut(&IndexedPack, &Standing) -> Result<()>,
+    ) -> Result<Vec<BackupError>> {
+        self.named_indexes(keys, now, &mut |_, packs, standing| {
+            packs.iter().try_for_each(|pack| each(pack, standing))
+        })
+    }
+
+    /// Like [`Self::indexes`], with the name of the object and all its packs. An index that is deleted meanwhile is
+    /// left out.
+    pub(crate) fn named_indexes(
+        &self,
+        keys: &Keys,
+        now: u32,
+        each: &mut EachIndex<'_>,
     ) -> Result<Vec<BackupError>> {
         let verifier = verifier(self.certs(), now);
         let mut secrets = keys.index_secrets();
@@ -50,8 +67,10 @@ impl Repository {
                 if !encrypts.into_iter().any(|packets| packets == document.profile) {
                     return Err(BackupError::damaged(&name, "no epoch has packets like its own"));
                 }
-                let may_create =
-                    |signer: &Fingerprint| self.config().has_role(signer, Role::Create);
+                let may_create = |signer: &Fingerprint| {
+                    let has = |role| self.config().has_role(signer, role);
+                    has(Role::Create) || has(Role::Prune)
+                };
                 let standing = match Standing::of(&document.signatures, may_create) {
                     Standing::Foreign(_)
                         if !self.config().signed && document.signatures.is_empty() =>
@@ -63,9 +82,8 @@ impl Repository {
                 Ok((index::parse(&name, &document.text, self.id())?, standing))
             };
             match read() {
-                Ok((packs, standing)) => {
-                    packs.iter().try_for_each(|pack| each(pack, &standing))?;
-                }
+                Ok((packs, standing)) => each(&name, &packs, &standing)?,
+                Err(BackupError::Missing { .. }) => {}
                 Err(error) => unreadable.push(error),
             }
         }
@@ -122,6 +140,7 @@ impl Repository {
             ));
         }
         let epochs = self.config().epochs.iter().map(|epoch| EpochReader {
+            number: epoch.number,
             profile: epoch.profile,
             keys: keys.data_keys(epoch.number),
         });
@@ -129,31 +148,43 @@ impl Repository {
         Ok(Source::new(backend, scratch, self.id(), keys.identifiers.clone(), epochs.collect()))
     }
 
-    /// The chunks that `client` need not store again: those that its own indexes name, in packs that
-    /// the storage lists. Another client could have stored something else under the same name.
+    /// The chunks that `client` need not store again, with their packs, and the indexes that cannot be read. They are in packs
+    /// that the storage lists and that no plan names, by indexes of the client or of somebody with the role `prune`, who has
+    /// computed their identifiers. Another client could have stored something else under the same name.
     pub(crate) fn present(
         &self,
         keys: &Keys,
         client: Option<&Fingerprint>,
         now: u32,
-    ) -> Result<(Present, Vec<BackupError>)> {
+    ) -> Result<(Present, Vec<ObjectHash>, Vec<BackupError>)> {
+        let planned = self.plans(keys, now)?.planned();
         let listed = self.listed_packs()?;
+        let mut packs = Vec::new();
         let mut present = Present::new(Arc::clone(self.scratch()));
         let unreadable = self.indexes(keys, now, &mut |pack, standing| {
             let is_own = match (standing, client) {
+                (Standing::Good(signer) | Standing::Past(signer, _), _)
+                    if self.config().has_role(signer, Role::Prune) =>
+                {
+                    true
+                }
                 (Standing::Good(signer) | Standing::Past(signer, _), Some(client)) => {
                     signer == client
                 }
                 (Standing::Unsigned, None) => true,
                 _ => false,
             };
-            if is_own && listed.get(&pack.hash) == Some(pack.bytes) {
+            let is_listed = listed.get(&pack.hash) == Some(pack.bytes);
+            if is_own && can_rely(is_listed, planned.contains(&pack.hash)) {
+                packs.push(pack.hash);
                 present.add(pack)?;
             }
             Ok(())
         })?;
         present.merge()?;
-        Ok((present, unreadable))
+        packs.sort_unstable();
+        packs.dedup();
+        Ok((present, packs, unreadable))
     }
 }
 

@@ -132,11 +132,18 @@ impl Repository {
         }
         let listed = self.listed_packs()?;
         let mut source = self.empty_source(keys)?;
+        let mut missing: HashMap<ObjectHash, Vec<(Kind, Id)>> = HashMap::new();
         let (mut suspects, mut named) = (HashSet::new(), HashMap::<ObjectHash, Vec<Stored>>::new());
         let unreadable = self.indexes(keys, now, &mut |pack, standing| {
             source.add(pack)?;
             let why = match listed.get(&pack.hash) {
-                None => Some("an index names it, and it is missing".to_owned()),
+                None => {
+                    // A prune deletes packs, and leaves indexes that name others, too.
+                    let chunks = pack.chunks.iter().map(|chunk| (chunk.kind, chunk.id));
+                    missing.entry(pack.hash).or_default().extend(chunks.clone());
+                    suspects.extend(chunks);
+                    None
+                }
                 Some(bytes) if bytes != pack.bytes => {
                     Some(format!("it has {bytes} octets, and an index says {}", pack.bytes))
                 }
@@ -167,11 +174,21 @@ impl Repository {
             .filter(|(kind, id)| source.read(*kind, id).is_err())
             .map(|(_, id)| id)
             .collect();
-        let mut roots = HashSet::new();
+        let (mut roots, mut hit) = (HashSet::new(), HashSet::new());
+        let before = checked.problems.len();
         for Listed { id, snapshot, .. } in &snapshots {
             checked.snapshots += 1;
             if roots.insert(snapshot.root.id) {
-                check_tree(&source, id, snapshot.root, &lost, &mut checked, progress)?;
+                check_tree(&source, id, snapshot.root, &lost, &mut hit, &mut checked, progress)?;
+            }
+        }
+        let has_lost_trees = checked.problems.len() > before;
+        for (pack, chunks) in missing {
+            let is_needed = |(kind, id): &(Kind, Id)| {
+                lost.contains(id) && (hit.contains(id) || *kind != Kind::Data && has_lost_trees)
+            };
+            if chunks.iter().any(is_needed) {
+                checked.add(pack_name(&pack), "an index names it, and it is missing");
             }
         }
         Ok(checked)
@@ -254,6 +271,7 @@ fn check_tree(
     id: &Id,
     root: crate::snapshot::Root,
     lost: &HashSet<Id>,
+    hit: &mut HashSet<Id>,
     checked: &mut Checked,
     progress: &Progress,
 ) -> Result<()> {
@@ -274,7 +292,10 @@ fn check_tree(
         let why = Parts::new(source, content).find_map(|part| match part {
             Err(error) => Some(error.to_string()),
             Ok(Part::Data { id, .. }) => match source.contains(&id) {
-                Ok(true) => lost.contains(&id).then(|| format!("its chunk {id} is lost")),
+                Ok(true) => lost.contains(&id).then(|| {
+                    hit.insert(id);
+                    format!("its chunk {id} is lost")
+                }),
                 Ok(false) => Some(format!("no index names its chunk {id}")),
                 Err(error) => Some(error.to_string()),
             },

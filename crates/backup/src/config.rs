@@ -189,6 +189,12 @@ impl Config {
         self.epochs.last().expect("a configuration has an epoch")
     }
 
+    /// The owner and the signers with the role `prune`.
+    pub(crate) fn pruners(&self) -> impl Iterator<Item = Fingerprint> {
+        let signers = self.signers.iter().filter(|(_, roles)| roles.contains(&Role::Prune));
+        signers.map(|(signer, _)| signer).chain([&self.owner]).cloned()
+    }
+
     /// Whether a certificate has a role. The owner has all of them; a client may create.
     #[must_use]
     pub fn has_role(&self, certificate: &Fingerprint, role: Role) -> bool {

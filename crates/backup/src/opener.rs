@@ -20,6 +20,7 @@ const START_BYTES: u64 = 68 << 10;
 
 /// The secret data keys of an epoch, and the format of its packs.
 pub(crate) struct EpochReader {
+    pub(crate) number: u32,
     pub(crate) profile: Profile,
     /// None for [`Profile::None`].
     pub(crate) keys: Vec<DecryptionKey>,
@@ -28,7 +29,7 @@ pub(crate) struct EpochReader {
 /// Opens the packs of some epochs.
 pub(crate) struct PackOpener {
     /// The profile of the epoch of each key, by the fingerprint of the key.
-    profiles: Vec<(String, Profile)>,
+    profiles: Vec<(String, Profile, u32)>,
     /// An epoch has no encryption.
     plain: bool,
     secrets: Mutex<Secrets>,
@@ -49,10 +50,10 @@ impl PackOpener {
         let mut opener =
             Self { profiles: Vec::new(), plain: false, secrets: Mutex::new(Secrets::default()) };
         let mut secrets = Secrets::default();
-        for EpochReader { profile, keys } in epochs {
+        for EpochReader { number, profile, keys } in epochs {
             opener.plain |= profile == Profile::None;
             for key in keys {
-                opener.profiles.push((key.public().fingerprint().to_hex(), profile));
+                opener.profiles.push((key.public().fingerprint().to_hex(), profile, number));
                 secrets.keys.push(key);
             }
         }
@@ -66,7 +67,7 @@ impl PackOpener {
             return Err(BackupError::damaged(name, "it was not decrypted with a key"));
         };
         let profile =
-            self.profiles.iter().find(|(known, _)| known == key).map(|(_, profile)| profile);
+            self.profiles.iter().find(|(known, ..)| known == key).map(|(_, profile, _)| profile);
         if profile.and_then(|profile| profile.packets()) == Some(found) {
             return Ok(());
         }
@@ -98,25 +99,59 @@ impl PackOpener {
         }
     }
 
+    /// The number of the epoch that a pack is encrypted to; `None` if it is not encrypted, or to another key.
+    pub(crate) fn epoch_of(
+        &self,
+        backend: &dyn Backend,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Option<u32>> {
+        let start = backend.get_range(name, 0, START_BYTES.min(bytes))?;
+        if self.plain && is_literal(&start) {
+            return Ok(None);
+        }
+        let by = {
+            let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            match RangeOpener::new(&start, bytes, &mut secrets) {
+                Ok(opener) => Some(opener.by().clone()),
+                // Version 1 packets cannot be read in parts.
+                Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
+                    drop(secrets);
+                    self.decrypted_by(name, backend.get(name, PACK_BYTES_MAX + SEALED_EXTRA_MAX)?)?
+                        .1
+                }
+                Err(error) => return Err(failed(name, error)),
+            }
+        };
+        let Some(OpenedBy::Key(key)) = by else { return Ok(None) };
+        Ok(self.profiles.iter().find(|(known, ..)| *known == key).map(|(.., number)| *number))
+    }
+
     fn has(&self, profile: Profile) -> bool {
-        self.profiles.iter().any(|(_, known)| *known == profile)
+        self.profiles.iter().any(|(_, known, _)| *known == profile)
     }
 
     /// The content of a pack.
     fn decrypted(&self, name: &str, object: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(self.decrypted_by(name, object)?.0)
+    }
+
+    /// The content of a pack, and the key that opened it.
+    fn decrypted_by(&self, name: &str, object: Vec<u8>) -> Result<(Vec<u8>, Option<OpenedBy>)> {
         let failed = |source| failed(name, source);
         let bytes = object.len() as u64;
         if self.plain && is_literal(&object) {
             let start = literal_start(&object, bytes).map_err(failed)?;
             let start = usize::try_from(start).expect("it is in memory");
-            return Ok(object[start..].to_vec());
+            return Ok((object[start..].to_vec(), None));
         }
         let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         match RangeOpener::new(&object, bytes, &mut secrets) {
             Ok(opener) => {
                 drop(secrets);
                 self.check(name, opener.by(), opener.profile())?;
-                opener.open_whole(object).map_err(failed)
+                let by = opener.by().clone();
+                Ok((opener.open_whole(object).map_err(failed)?, Some(by)))
             }
             Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
                 let mut content = Vec::with_capacity(object.len());
@@ -133,7 +168,7 @@ impl PackOpener {
                 if !done.signatures.is_empty() {
                     return Err(BackupError::damaged(name, "it is signed, which no pack is"));
                 }
-                Ok(content)
+                Ok((content, Some(done.by)))
             }
             Err(error) => Err(failed(error)),
         }

@@ -71,6 +71,8 @@ pub struct Repository {
     certs: Arc<[Cert]>,
     /// Where large tables go.
     scratch: Arc<dyn Scratch>,
+    /// Who has or had the role `prune`.
+    pruners: BTreeSet<Fingerprint>,
 }
 
 /// The secrets that a reader or a client has from a repository.
@@ -150,6 +152,7 @@ impl Repository {
         let mut repository = Self {
             backend,
             scratch: Arc::new(InMemory),
+            pruners: BTreeSet::new(),
             id,
             config: Config {
                 number: 0,
@@ -220,6 +223,7 @@ impl Repository {
         {
             return Err(BackupError::damaged("config", "configurations are missing in between"));
         }
+        let mut pruners = BTreeSet::new();
         let mut newest: Option<(Config, Standing, [u8; 32])> = None;
         for number in numbers {
             let name = Config::name(number);
@@ -248,6 +252,7 @@ impl Repository {
                     "it does not follow the configuration before it",
                 ));
             }
+            pruners.extend(config.pruners());
             let hash = *blake3::hash(&document.text).as_bytes();
             newest = Some((config, standing, hash));
         }
@@ -267,7 +272,16 @@ impl Repository {
                 config.number, expected.configuration
             )));
         }
-        Ok(Self { backend, id, config, standing, hash, certs, scratch: Arc::new(InMemory) })
+        Ok(Self {
+            backend,
+            id,
+            config,
+            standing,
+            hash,
+            certs,
+            scratch: Arc::new(InMemory),
+            pruners,
+        })
     }
 
     /// The id of the repository.
@@ -286,6 +300,11 @@ impl Repository {
     #[must_use]
     pub fn standing(&self) -> &Standing {
         &self.standing
+    }
+
+    /// Everybody who had the role `prune` when the repository was opened, or before.
+    pub(crate) fn pruners(&self) -> &BTreeSet<Fingerprint> {
+        &self.pruners
     }
 
     pub(crate) fn certs(&self) -> Arc<[Cert]> {

@@ -1,13 +1,16 @@
 //! Small signed documents of a repository: tombstones, protections, leases, plans and commits.
 
+use std::sync::Arc;
+
 use talaria_cert::{parse_timestamp, timestamp};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
+use crate::backend::{Backend, Object};
 use crate::document::{self, Document, Standing, verifier};
-use crate::epoch::Use;
+use crate::epoch::{Sealing, Use};
 use crate::error::{BackupError, Result};
-use crate::id::{Id, Kind, RepositoryId, from_hex, to_hex};
+use crate::id::{Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
 use crate::repository::{Keys, Repository, SIGNED_BYTES_MAX, random};
 use crate::text::Lines;
 
@@ -47,6 +50,7 @@ const DOCUMENTS_MAX: usize = 100_000;
 
 /// A document whose name is the identifier of its text.
 pub(crate) struct Signed {
+    pub(crate) id: Id,
     /// The name of the object.
     pub(crate) name: String,
     document: Document,
@@ -67,6 +71,44 @@ impl Signed {
     }
 }
 
+/// Writes documents.
+pub(crate) struct DocumentWriter {
+    backend: Arc<dyn Backend>,
+    identifiers: Identifiers,
+    sealing: Sealing,
+}
+
+impl DocumentWriter {
+    pub(crate) fn new(repository: &Repository, keys: &Keys, now: u32) -> Result<Self> {
+        Ok(Self {
+            backend: Arc::clone(repository.backend()),
+            identifiers: keys.identifiers.clone(),
+            sealing: repository.sealing(Use::Index, now)?,
+        })
+    }
+
+    /// Writes a document, which is durable when this returns.
+    pub(crate) fn write(
+        &self,
+        folder: &str,
+        text: &str,
+        signer: Option<&mut SigningKey>,
+        now: u32,
+    ) -> Result<Id> {
+        let id = self.identifiers.of(Kind::Document, text.as_bytes());
+        let name = format!("{folder}/{id}");
+        let sealed = self.sealing.seal(&name, text.as_bytes(), signer, now)?;
+        if sealed.len() as u64 > SIGNED_BYTES_MAX {
+            return Err(BackupError::Refused(format!(
+                "a document for {folder} would have more than {SIGNED_BYTES_MAX} octets"
+            )));
+        }
+        self.backend.put(&name, &[&sealed])?;
+        self.backend.sync()?;
+        Ok(id)
+    }
+}
+
 impl Repository {
     /// Writes a document, which is durable when this returns.
     pub(crate) fn write_signed(
@@ -77,17 +119,7 @@ impl Repository {
         signer: Option<&mut SigningKey>,
         now: u32,
     ) -> Result<Id> {
-        let id = keys.identifiers.of(Kind::Document, text.as_bytes());
-        let name = format!("{folder}/{id}");
-        let sealed = self.sealing(Use::Index, now)?.seal(&name, text.as_bytes(), signer, now)?;
-        if sealed.len() as u64 > SIGNED_BYTES_MAX {
-            return Err(BackupError::Refused(format!(
-                "a document for {folder} would have more than {SIGNED_BYTES_MAX} octets"
-            )));
-        }
-        self.backend().put(&name, &[&sealed])?;
-        self.backend().sync()?;
-        Ok(id)
+        DocumentWriter::new(self, keys, now)?.write(folder, text, signer, now)
     }
 
     /// Calls `each` with every document of a folder that opens. Returns the ones that do not, or that `each` refuses.
@@ -100,9 +132,6 @@ impl Repository {
         now: u32,
         each: &mut dyn FnMut(&Signed) -> Result<()>,
     ) -> Result<Vec<BackupError>> {
-        let verifier = verifier(self.certs(), now);
-        let mut secrets = keys.index_secrets();
-        let mut unreadable = Vec::new();
         let objects = self.backend().list(folder)?;
         if objects.len() > DOCUMENTS_MAX {
             return Err(BackupError::damaged(
@@ -110,6 +139,21 @@ impl Repository {
                 format!("it has more than {DOCUMENTS_MAX} documents"),
             ));
         }
+        self.read_objects(keys, folder, objects, now, each)
+    }
+
+    /// Like [`Self::read_signed`], for some of the objects in the folder.
+    pub(crate) fn read_objects(
+        &self,
+        keys: &Keys,
+        folder: &str,
+        objects: Vec<Object>,
+        now: u32,
+        each: &mut dyn FnMut(&Signed) -> Result<()>,
+    ) -> Result<Vec<BackupError>> {
+        let verifier = verifier(self.certs(), now);
+        let mut secrets = keys.index_secrets();
+        let mut unreadable = Vec::new();
         let prefix = format!("{folder}/");
         for object in objects {
             let name = object.name;
@@ -127,7 +171,7 @@ impl Repository {
                 if !profiles.any(|packets| packets == document.profile) {
                     return Err(BackupError::damaged(&name, "no epoch has packets like its own"));
                 }
-                each(&Signed { name: name.clone(), document })
+                each(&Signed { id, name: name.clone(), document })
             };
             match read() {
                 Ok(()) | Err(BackupError::Missing { .. }) => {}

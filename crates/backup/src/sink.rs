@@ -66,6 +66,8 @@ pub(crate) struct Store {
     /// Packs on their way to a sealer; `None` at the end.
     full: Mutex<Option<Sender<PackWriter>>>,
     index: Mutex<IndexWriter>,
+    /// All packs that were written.
+    written: Mutex<Vec<ObjectHash>>,
     has_failed: AtomicBool,
     failed: Mutex<Option<BackupError>>,
 }
@@ -105,6 +107,7 @@ impl Sink {
             open: Mutex::default(),
             full: Mutex::new(Some(full)),
             index: Mutex::new(IndexWriter { packs: VecDeque::new(), chunks: 0, seal: seal_index }),
+            written: Mutex::default(),
             has_failed: AtomicBool::new(false),
             failed: Mutex::new(None),
         });
@@ -173,6 +176,11 @@ impl Store {
     /// Errors of temporary files.
     pub(crate) fn contains(&self, id: &Id) -> Result<bool> {
         lock(&self.present).contains(id)
+    }
+
+    /// The packs that were written so far.
+    pub(crate) fn written(&self) -> Vec<ObjectHash> {
+        lock(&self.written).clone()
     }
 
     fn has_failed(&self) -> bool {
@@ -260,6 +268,7 @@ impl Store {
         }
         Progress::add(&self.progress.packs, 1);
         Progress::add(&self.progress.written_bytes, object.len() as u64);
+        lock(&self.written).push(hash);
         let mut index = lock(&self.index);
         index.chunks += chunks.len();
         index.packs.push_back(IndexedPack { hash, bytes: object.len() as u64, chunks });

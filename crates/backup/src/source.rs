@@ -102,6 +102,11 @@ impl Source {
         Ok(!self.located.places(id)?.is_empty())
     }
 
+    /// The number of the epoch that a pack is encrypted to; `None` if it is not encrypted.
+    pub(crate) fn epoch_of(&self, hash: &ObjectHash, bytes: u64) -> Result<Option<u32>> {
+        self.opener.epoch_of(&*self.backend, &pack_name(hash), bytes)
+    }
+
     fn open_pack(&self, number: u32, name: &str, bytes: u64) -> Result<Arc<OpenPack>> {
         let slot = lock(&self.open).get_or(number, OPEN_PACK_BYTES, Slot::default);
         let mut opened = lock(&slot);

@@ -152,7 +152,7 @@ impl Place {
         let cert = read_cert(&self.key.secret).unwrap();
         let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
         let keys = decryption_keys(&cert, &ask);
-        let epoch = EpochReader { profile: self.profile, keys };
+        let epoch = EpochReader { number: 1, profile: self.profile, keys };
         let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
         Source::new(backend, Arc::new(InMemory), REPOSITORY, self.identifiers.clone(), vec![epoch])
     }

@@ -5,12 +5,14 @@
 
 mod content;
 mod line;
+mod mark;
 mod order;
 mod read;
 mod write;
 
 pub(crate) use content::parse_list;
 pub use content::{ContentWriter, Parts};
+pub(crate) use mark::mark;
 pub(crate) use order::parents;
 pub use order::{is_beneath, path_order};
 pub(crate) use read::Finder;

@@ -319,6 +319,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup prune",
+        &[
+            ("Delete what no snapshot needs", "talaria backup --repo /mnt/backup prune"),
+            ("Show how much would be deleted", "talaria backup --repo /mnt/backup prune --dry-run"),
+        ],
+    ),
+    (
         "backup restore",
         &[
             (

@@ -1,5 +1,6 @@
 //! What touches the file system.
 
+mod alive;
 mod attributes;
 mod cache;
 mod folder;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
+use super::alive::Alive;
 use super::cache::{Cache, CacheWriter};
 use super::state::State;
 use super::tree::{Report, create_tree};
@@ -20,14 +21,17 @@ use crate::document::Standing;
 use crate::entry::Entry;
 use crate::epoch::Use;
 use crate::error::{BackupError, Result};
-use crate::id::Id;
+use crate::id::{Id, ObjectHash};
+use crate::plan::is_lost;
 use crate::progress::Progress;
 use crate::repository::{Keys, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions, lock};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Head, Snapshot};
 
 /// The number of paths that a report names, of each kind.
 const NAMED_MAX: usize = 1000;
+/// How often a run begins again because prunes have deleted packs that it needs.
+const ATTEMPTS: usize = 5;
 /// The name of the cache in the state folder.
 const CACHE: &str = "cache";
 
@@ -116,37 +120,140 @@ impl Repository {
             }
         }
         let own = others.remove(&name);
+        let taker = Writer { repository: self, keys, name, signer, options, progress, now };
+        let others = others.into_iter().filter_map(|(client, head)| Some((client?, head)));
+        let mut chain = Chain { own, heads: others.collect() };
+        let mut written: Option<(Id, Snapshot)> = None;
+        for _ in 0..ATTEMPTS {
+            let lease =
+                Alive::begin(self, keys, taker.name.as_ref(), taker.signer.clone(), state, now)?;
+            let Attempt { snapshot, relied, notes, next_cache, unreadable } =
+                taker.attempt(state, &chain)?;
+            // The chunks of the same tree are all there again.
+            let id = match written.take() {
+                Some((id, before)) if before.root == snapshot.root => id,
+                before => {
+                    let mut snapshot = snapshot.clone();
+                    if let Some((id, before)) = before
+                        && self.backend().delete(&Snapshot::name(&id)).is_err()
+                    {
+                        chain.own = Some(Head { number: before.number, id });
+                    }
+                    (snapshot.number, snapshot.previous) = chain.next()?;
+                    taker.write(&snapshot)?
+                }
+            };
+            let lost = {
+                let commits = self.commits(keys, now)?;
+                let committed: BTreeSet<_> =
+                    commits.iter().flat_map(|commit| &commit.packs).collect();
+                let listed = self.listed_packs()?;
+                let is_lost = |pack: &ObjectHash| {
+                    is_lost(listed.get(pack).is_some(), committed.contains(pack))
+                };
+                relied.iter().any(is_lost)
+            };
+            if lost {
+                // A prune did not wait for this run, or began while it stood still.
+                written = Some((id, snapshot));
+                continue;
+            }
+            drop(lease);
+            let head = Head { number: snapshot.number, id };
+            let heads = crate::Heads::from([(taker.name, head)]);
+            state.remember(&self.config().owner, self.config().number, &heads)?;
+            let _ = next_cache.map(CacheWriter::finish);
+            let Notes { unread, changed, without_attributes, sockets, .. } = notes;
+            return Ok(Run {
+                id,
+                snapshot,
+                unread,
+                changed,
+                without_attributes,
+                sockets,
+                unreadable,
+            });
+        }
+        refused("prunes have deleted packs of this run again and again: try later".into())
+    }
+}
+
+/// What a client writes, and with which keys.
+struct Writer<'a> {
+    repository: &'a Repository,
+    keys: &'a Keys,
+    name: Option<Fingerprint>,
+    signer: Option<Arc<Mutex<SigningKey>>>,
+    options: &'a CreateOptions,
+    progress: &'a Arc<Progress>,
+    now: u32,
+}
+
+/// The newest known snapshots.
+struct Chain {
+    own: Option<Head>,
+    heads: BTreeMap<Fingerprint, Head>,
+}
+
+impl Chain {
+    /// The number of the next snapshot, and the identifier of the one before it.
+    fn next(&self) -> Result<(u64, Option<Id>)> {
         // Who stole the key of this client could have used up the numbers.
-        let Some(number) = own.map_or(Some(1), |head| head.number.checked_add(1)) else {
-            return refused(
+        let number = self.own.map_or(Some(1), |head| head.number.checked_add(1));
+        let number = number.ok_or_else(|| {
+            BackupError::Refused(
                 "this client has no number left for a snapshot: use another key".into(),
-            );
-        };
-        let (present, unreadable) = self.present(keys, name.as_ref(), now)?;
-        let sealing = self.sealing(Use::Index, now)?;
-        let index_signer = signer.clone();
+            )
+        })?;
+        Ok((number, self.own.map(|head| head.id)))
+    }
+}
+
+/// A tree that was written, and the packs that it may need.
+struct Attempt {
+    snapshot: Snapshot,
+    relied: Vec<ObjectHash>,
+    notes: Notes,
+    next_cache: Option<CacheWriter>,
+    unreadable: Vec<BackupError>,
+}
+
+impl Writer<'_> {
+    fn write(&self, snapshot: &Snapshot) -> Result<Id> {
+        let mut signer = self.signer.as_ref().map(|signer| lock(signer));
+        self.repository.write_snapshot(self.keys, snapshot, signer.as_deref_mut(), self.now)
+    }
+
+    fn attempt(&self, state: &State, chain: &Chain) -> Result<Attempt> {
+        let Self { repository, keys, name, options, progress, now, .. } = self;
+        let (number, previous) = chain.next()?;
+        let (present, mut relied, unreadable) = repository.present(keys, name.as_ref(), *now)?;
+        let sealing = repository.sealing(Use::Index, *now)?;
+        let (index_signer, now) = (self.signer.clone(), *now);
         let seal_index: SealIndex = Box::new(move |text| {
             let mut signer = index_signer.as_ref().map(|signer| lock(signer));
             sealing.seal("indexes", text.as_bytes(), signer.as_deref_mut(), now)
         });
         let sink = Sink::new(SinkOptions {
-            backend: Arc::clone(self.backend()),
-            repository: self.id(),
+            backend: Arc::clone(repository.backend()),
+            repository: repository.id(),
             identifiers: keys.identifiers.clone(),
-            packs: self.sealing(Use::Data, now)?,
+            packs: repository.sealing(Use::Data, now)?,
             seal_index,
             present,
             now,
             threads: options.threads.max(1),
             progress: Arc::clone(progress),
         });
+        let store = Arc::clone(sink.store());
         let cache_path = state.folder().join(CACHE);
         let failed = |source| BackupError::File { path: "/".into(), source };
         let walk = Walk::new(&options.paths, options.walk.clone()).map_err(failed)?;
-        let mut cache = Cache::open(&cache_path, self.id());
-        let next_cache = CacheWriter::create(&cache_path, self.id()).ok();
+        let mut cache = Cache::open(&cache_path, repository.id());
+        let next_cache = CacheWriter::create(&cache_path, repository.id()).ok();
         let mut notes = Notes::default();
         let (made, next_cache) = create_tree(walk, &mut cache, next_cache, sink, &mut notes)?;
+        relied.extend(store.written());
         let absolute = options.paths.iter().map(|path| {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             absolute.as_os_str().as_bytes().to_vec()
@@ -154,9 +261,9 @@ impl Repository {
         let snapshot = Snapshot {
             client: name.clone(),
             number,
-            previous: own.map(|head| head.id),
+            previous,
             time: now,
-            epoch: self.config().newest_epoch().number,
+            epoch: repository.config().newest_epoch().number,
             host: options.host.clone(),
             root: made.root,
             entries: made.counts.entries,
@@ -166,16 +273,9 @@ impl Repository {
             tags: options.tags.clone(),
             users: names("/etc/passwd", &notes.users),
             groups: names("/etc/group", &notes.groups),
-            heads: others.into_iter().filter_map(|(client, head)| Some((client?, head))).collect(),
+            heads: chain.heads.clone(),
         };
-        let mut signer = signer.as_ref().map(|signer| lock(signer));
-        let id = self.write_snapshot(keys, &snapshot, signer.as_deref_mut(), now)?;
-        let head = crate::Head { number: snapshot.number, id };
-        let heads = crate::Heads::from([(name, head)]);
-        state.remember(&self.config().owner, self.config().number, &heads)?;
-        let _ = next_cache.map(CacheWriter::finish);
-        let Notes { unread, changed, without_attributes, sockets, .. } = notes;
-        Ok(Run { id, snapshot, unread, changed, without_attributes, sockets, unreadable })
+        Ok(Attempt { snapshot, relied, notes, next_cache, unreadable })
     }
 }
 

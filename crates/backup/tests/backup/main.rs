@@ -3,4 +3,5 @@
 mod create;
 mod forget;
 mod people;
+mod prune;
 mod repository;

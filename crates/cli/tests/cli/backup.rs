@@ -367,6 +367,75 @@ fn a_killed_run_harms_nothing_and_the_next_one_continues() {
 }
 
 #[test]
+fn a_killed_prune_or_change_of_keys_harms_nothing_and_the_next_one_continues() {
+    let kills = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 60);
+    let bob = ["key", "generate", "--no-passphrase", "Bob <bob@example.net>"];
+    backups.0.ok(&bob);
+    let by = ["-u", "alice@example.org"];
+    backups.ok(&[&["init", "--to", "alice@example.org"], &by[..]].concat());
+    let create = || {
+        backups.ok(&[&["create", "files"], &by[..]].concat());
+    };
+    create();
+    let mut finished = 0;
+    for turn in 0..kills.unwrap_or(60_u64) {
+        if turn % 3 == 0 {
+            // Something to forget and to copy.
+            fs::write(root.join("deep/file 7"), turn.to_string().repeat(30_000)).unwrap();
+            fs::write(root.join("deep/file 8"), turn.to_string().repeat(20_000)).unwrap();
+            create();
+            backups.ok(&[&["forget", "--keep-last", "1", "--yes"], &by[..]].concat());
+        }
+        let args = match turn % 4 {
+            0 | 2 => vec!["prune", "--max-unused", "0", "--stale-after", "1"],
+            1 => vec!["prune", "--max-unused", "0", "--stale-after", "1", "--rekey"],
+            _ => vec!["key", ["add", "remove"][usize::from(turn % 8 == 7)], "bob@example.net"],
+        };
+        let mut run = backups.command(&[&args[..], &by[..]].concat()).spawn().unwrap();
+        thread::sleep(Duration::from_millis(turn * 7 % 90));
+        run.kill().unwrap();
+        finished += u32::from(run.wait().unwrap().success());
+        backups.compare("latest", &root);
+        if turn % 10 == 9 {
+            backups.ok(&["check", "--read-data"]);
+        }
+    }
+    backups.ok(&[&["prune", "--max-unused", "0", "--stale-after", "1"], &by[..]].concat());
+    let (_, said) = backups.ok(&["check", "--read-data"]);
+    assert!(said.contains("No problem found."), "{said} {finished}");
+    backups.compare("latest", &root);
+    for folder in ["plans", "commits", "leases"] {
+        let left = fs::read_dir(backups.0.path("repository").join(folder)).unwrap();
+        let left = left.filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name();
+            !name.to_string_lossy().starts_with(".tmp-")
+        });
+        assert_eq!(left.count(), 0, "{folder}");
+    }
+}
+
+#[test]
+fn a_prune_says_what_it_deletes() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 20);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    fs::remove_dir_all(root.join("deep")).unwrap();
+    fs::write(root.join("new"), "new").unwrap();
+    backups.ok(&["create", "files"]);
+    backups.ok(&["forget", "latest~1"]);
+    let (_, said) = backups.ok(&["prune", "--dry-run"]);
+    assert!(said.contains("Would delete 1 of 2 packs"), "{said}");
+    let (json, _) = backups.ok(&["prune", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["deleted_packs"], &json["snapshots"]), (&1.into(), &1.into()), "{json}");
+    backups.compare("latest", &root);
+    backups.ok(&["check", "--read-data"]);
+}
+
+#[test]
 fn a_full_disk_is_named_and_the_next_run_continues() {
     let backups = Backups::new();
     let root = folder(&backups.0, "files", 120);

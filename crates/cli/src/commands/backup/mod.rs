@@ -12,6 +12,7 @@ mod ls;
 mod mount;
 mod people;
 mod protect;
+mod prune;
 mod restore;
 mod signer;
 
@@ -67,6 +68,7 @@ enum Command {
     Signer(signer::Args),
     Forget(forget::Args),
     Protect(protect::Args),
+    Prune(prune::Args),
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -87,6 +89,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Signer(args) => signer::run(args, place, cx),
         Command::Forget(args) => forget::run(args, place, cx),
         Command::Protect(args) => protect::run(args, place, cx),
+        Command::Prune(args) => prune::run(args, place, cx),
     }
 }
 

@@ -1,0 +1,112 @@
+//! `talaria backup prune`
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use talaria_backup::{Patience, PruneOptions, Role};
+
+use super::{AccessArgs, with_progress};
+use crate::context::{Content, Context};
+use crate::error::{CliError, say};
+use crate::progress::size;
+use crate::render::counted;
+use crate::terminal::Paint;
+
+/// Delete content that no snapshot needs
+///
+/// Packs that no snapshot needs are deleted. Of packs that are used in part, what is needed is copied to new packs first. Others can
+/// back up meanwhile: talaria waits until the runs have ended that were going on. A prune that was interrupted is continued by
+/// the next one.
+///
+/// To prune, you need the key of a reader, since only the content of snapshots says what is needed, and the role "prune".
+///
+/// The exit status is 4 if content that is needed is damaged. It stays where it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Leave unused content up to PERCENT of the repository in packs that are used in part
+    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
+    max_unused: u32,
+    /// Also encrypt content again that former readers could read
+    #[arg(long)]
+    rekey: bool,
+    /// Seconds after which a backup that shows no sign of life is not waited for
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    stale_after: u64,
+    /// Show how much would be deleted, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Key that signs [default: your only key that may]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
+    sign_with: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    /// How often leases are listed while a prune waits.
+    const TURN: Duration = Duration::from_secs(1);
+    let session = args.access.open(place, cx)?;
+    let patience = Patience { idle: args.stale_after, ..Patience::default() };
+    let options = PruneOptions { max_unused: args.max_unused, rekey: args.rekey, patience };
+    let (repository, keys, now) = (&session.repository, &session.keys, cx.now);
+    let pruned = if args.dry_run {
+        with_progress(cx, |progress| repository.prune_dry(keys, &options, progress, now))?
+    } else {
+        let wanted = args.sign_with.as_deref();
+        let (signer, cert) = args.access.signer(wanted, &session, Role::Prune, cx)?;
+        let is_quiet = cx.json;
+        with_progress(cx, |progress| {
+            let began = Instant::now();
+            let mut told = 0;
+            let mut wait = |runs| {
+                if runs > 0 {
+                    if runs != told && !is_quiet {
+                        say(format_args!("Waiting for {} to end.", counted(runs, "backup")));
+                        told = runs;
+                    }
+                    let until = Instant::now() + TURN;
+                    while Instant::now() < until {
+                        progress.go_on()?;
+                        std::thread::sleep(Duration::from_millis(50));
+                    }
+                }
+                Ok(began.elapsed().as_secs())
+            };
+            let by = (&cert.fingerprint(), signer);
+            repository.prune(keys, by, &options, &mut wait, &Arc::clone(progress), now)
+        })?
+    };
+    if cx.json {
+        let kept: Vec<_> = pruned
+            .kept
+            .iter()
+            .map(|problem| serde_json::json!({ "object": problem.object, "why": problem.why }))
+            .collect();
+        let json = serde_json::json!({
+            "action": "backup prune", "packs": pruned.packs, "bytes": pruned.bytes,
+            "deleted_packs": pruned.deleted_packs, "deleted_bytes": pruned.deleted_bytes,
+            "copied_bytes": pruned.copied_bytes, "snapshots": pruned.snapshots, "kept": kept,
+            "dry_run": args.dry_run,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        let warning = Paint::stderr().doubtful("Warning");
+        for problem in &pruned.kept {
+            cx.status(format_args!("{warning}: {} stays: {}", problem.object, problem.why));
+        }
+        cx.status(format_args!(
+            "{} {} of {} ({} of {}); {} of it {} needed and {}.",
+            if args.dry_run { "Would delete" } else { "Deleted" },
+            pruned.deleted_packs,
+            counted(pruned.packs, "pack"),
+            size(pruned.deleted_bytes),
+            size(pruned.bytes),
+            size(pruned.copied_bytes),
+            if args.dry_run { "are" } else { "were" },
+            if args.dry_run { "would be copied" } else { "copied" },
+        ));
+    }
+    Ok(if pruned.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}
