@@ -13,7 +13,8 @@ use crate::output::{Existing, Target};
 
 /// Install or print shell completions
 ///
-/// Commands, options, files, and the names of certificates and keys are completed.
+/// Commands, options, files, and the names of certificates and keys are completed. --install replaces the completions of an
+/// earlier version.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Shell [default: the one in the environment variable SHELL]

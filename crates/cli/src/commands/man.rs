@@ -13,7 +13,8 @@ use crate::examples;
 
 /// Print or write the manual pages
 ///
-/// Prints one page, or with --dir writes one file per command (talaria.1, talaria-import.1, …).
+/// Prints one page, or with --dir writes one file per command (talaria.1, talaria-import.1, …). Pages of an earlier version in
+/// that folder are replaced.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Command whose page to print, such as `key generate` [default: talaria itself]
@@ -25,12 +26,16 @@ pub(crate) struct Args {
 }
 
 /// The files of the user and their contents.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("~/.local/share/talaria/certs.db", "the store: certificates, owner trust, TOFU data, peers"),
     ("~/.local/share/talaria/keys/", "secret keys, one file each, readable only by you"),
     (
         "~/.local/share/talaria/keys/revocations/",
         "revocation certificates of keys that were generated here",
+    ),
+    (
+        "~/.local/share/talaria/backup/",
+        "what this machine remembers of backup repositories, and the cache of unchanged files",
     ),
     (
         "~/.config/talaria/config.toml",
@@ -39,11 +44,13 @@ const FILES: [(&str, &str); 4] = [
 ];
 
 /// The environment variables and their effects.
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 11] = [
     ("TALARIA_STORE", "the store, as --store"),
     ("TALARIA_KEYS", "the folder of secret keys, as --keys"),
     ("TALARIA_CONFIG", "the configuration file; empty: none"),
     ("TALARIA_TRUST_MODEL", "the trust model, as --trust-model"),
+    ("TALARIA_REPO", "the backup repository, as --repo"),
+    ("TALARIA_BACKUP_STATE", "replaces ~/.local/share/talaria/backup"),
     (
         "HOME",
         "where the files above are. Without it, and without XDG_DATA_HOME, the store has to be named",
