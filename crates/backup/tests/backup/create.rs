@@ -268,9 +268,30 @@ fn damage_touches_only_the_files_that_check_names() {
     assert!(content(&repository, &keys, &listed[0], &large) == fs::read(&large).unwrap());
 }
 
+/// How gpg takes a file with secret keys, and decrypts a file.
+const GPG: &str = r#"
+export GNUPGHOME=$PWD
+chmod 700 .
+gpg="gpg -q --batch --no-tty --trust-model always"
+take() { $gpg --import "$1"; }
+decrypt() { $gpg -d "$1" 2>/dev/null; }
+"#;
+
+/// The same for sq 0.27, which wants a file for each key.
+const SQ: &str = r#"
+keys=
+take() {
+    mkdir "split-$(basename "$1")"
+    sq keyring split -p "split-$(basename "$1")/key" "$1"
+    for key in "split-$(basename "$1")"/*; do keys="$keys --recipient-key $key"; done
+}
+decrypt() { sq decrypt $keys "$1" 2>/dev/null; }
+"#;
+
 #[test]
-fn a_whole_file_is_recovered_with_gpg_alone() {
-    for profile in [Profile::Rfc4880, Profile::LibrePgp] {
+fn a_whole_file_is_recovered_without_talaria() {
+    let tools = [(Profile::Rfc4880, GPG), (Profile::LibrePgp, GPG), (Profile::Rfc4880, SQ)];
+    for (profile, tool) in tools {
         let place = Place::new(profile);
         let root = files(&place);
         let (repository, keys) = place.open_as(&place.alice);
@@ -284,15 +305,13 @@ fn a_whole_file_is_recovered_with_gpg_alone() {
         let script = format!(
             r#"
 set -e
-export GNUPGHOME=$PWD
-chmod 700 .
-gpg="gpg -q --batch --no-tty --trust-model always"
-$gpg --import alice.key
-for k in {repository}/keys/1/*.pgp; do $gpg -d "$k" 2>/dev/null | $gpg --import; done
-$gpg -d {repository}/snapshots/{id} > snapshot 2>/dev/null
-for i in {repository}/indexes/*; do $gpg -d "$i" 2>/dev/null; done > all
+{tool}
+take alice.key
+for k in {repository}/keys/1/*.pgp; do decrypt "$k" > epoch.key; take epoch.key; done
+decrypt {repository}/snapshots/{id} > snapshot
+for i in {repository}/indexes/*; do decrypt "$i"; done > all
 mkdir chunks
-for p in {repository}/packs/*/*; do $gpg -d "$p" 2>/dev/null | tar x -C chunks; done
+for p in {repository}/packs/*/*; do decrypt "$p" | tar x -C chunks; done
 for z in chunks/*.zst; do zstd -q -d --rm "$z"; done
 root=$(sed -n 's/^root [0-9]* //p' snapshot)
 grep ' {path}$' chunks/$root > entry
