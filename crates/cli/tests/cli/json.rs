@@ -107,6 +107,7 @@ const LINES: &str = "\
     backup key remove --repo copies bob@example.net
     backup key list --repo copies
     backup forget --repo copies --keep-last 1
+    backup prune --repo copies
 ";
 
 /// The row of a command or an object in the document: the text behind its first cell.
