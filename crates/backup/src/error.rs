@@ -72,6 +72,11 @@ pub enum BackupError {
 }
 
 impl BackupError {
+    /// Whether the storage failed, so that nothing is known of the object.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        matches!(self, Self::Storage { .. })
+    }
+
     /// Damage of the object `name`.
     pub(crate) fn damaged(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Damaged { name: name.into(), why: why.into() }

@@ -171,6 +171,7 @@ impl Repository {
             certs: certs.into(),
         };
         repository.write_certs(options.readers.iter().chain([options.owner]))?;
+        repository.try_to_replace(options.owner)?;
         repository.begin_epoch(options.profile, now)?;
         for reader in options.readers {
             repository.give_group(&group, reader, now)?;
@@ -704,6 +705,10 @@ impl Repository {
         };
         let mut sealed = Vec::new();
         encrypt(plain, &mut sealed, &recipients, &mut [], &options, now).map_err(failed)?;
+        match self.backend.put(name, &[&sealed]) {
+            Err(BackupError::Exists { .. }) => {}
+            put => return put,
+        }
         self.backend.delete(name)?;
         self.backend.put(name, &[&sealed])
     }
@@ -719,6 +724,20 @@ impl Repository {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a storage that replaces objects.
+    fn try_to_replace(&self, cert: &Cert) -> Result<()> {
+        let name = cert_name(&cert.fingerprint());
+        match self.backend.put(&name, &[b""]) {
+            Err(BackupError::Exists { .. }) => Ok(()),
+            Ok(()) => Err(BackupError::Refused(
+                "the storage replaces objects that are there; choose one that creates an object only if its name is free \
+                 (S3: If-None-Match)"
+                    .into(),
+            )),
+            Err(error) => Err(error),
+        }
     }
 
     /// Signs and writes the configuration with the next number. `before` says who may do so.

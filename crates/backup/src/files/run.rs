@@ -110,7 +110,11 @@ impl Repository {
             ));
         }
         let _run = state.lock_run()?;
-        let (listed, forgotten, _) = self.survey(keys, now)?;
+        let (listed, forgotten, unreadable) = self.survey(keys, now)?;
+        // It could be this client's newest: the next one would have the same number.
+        if let Some(error) = unreadable.into_iter().find(BackupError::is_of_storage) {
+            return Err(error);
+        }
         let mut others = heads(&listed);
         forgotten.raise(&mut others);
         for (client, head) in &state.heads {

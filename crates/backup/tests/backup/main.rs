@@ -1,6 +1,7 @@
-//! Tests of repositories on a real folder.
+//! Tests of repositories on a real folder and on a simulated storage.
 
 mod create;
+mod faults;
 mod forget;
 mod people;
 mod prune;

@@ -53,7 +53,7 @@ impl Backups {
 }
 
 /// All paths in a folder, with kind, mode, time and content.
-fn contents(folder: &Path) -> BTreeMap<String, (u32, i64, i64, Vec<u8>)> {
+pub(crate) fn contents(folder: &Path) -> BTreeMap<String, (u32, i64, i64, Vec<u8>)> {
     let mut all = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
     while let Some(path) = open.pop() {
@@ -76,7 +76,7 @@ fn contents(folder: &Path) -> BTreeMap<String, (u32, i64, i64, Vec<u8>)> {
 }
 
 /// A folder with `count` files of different lengths.
-fn folder(program: &Program, name: &str, count: usize) -> std::path::PathBuf {
+pub(crate) fn folder(program: &Program, name: &str, count: usize) -> std::path::PathBuf {
     let root = program.path(name);
     fs::create_dir_all(root.join("deep/er")).unwrap();
     for number in 0..count {

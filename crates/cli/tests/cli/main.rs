@@ -24,6 +24,7 @@ mod operator;
 mod outputs;
 mod program;
 mod reading;
+mod remote;
 mod revokers;
 mod secrets;
 mod snapshots;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use talaria::store::{Access, Query};
-use talaria_backup::{Folder, Heads, InitOptions, Profile, Repository, State};
+use talaria_backup::{Heads, InitOptions, Profile, Repository, State};
 
-use super::{AccessArgs, certificate, place_name};
+use super::place::{open_place, place_name};
+use super::{AccessArgs, certificate};
 use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     }
     let options =
         InitOptions { owner: &owner, readers: &readers, profile: *profile, signed: !unsigned };
-    let repository = Repository::init(Arc::new(Folder::new(place)), &options, &mut signer, cx.now)?;
+    let repository = Repository::init(open_place(place)?, &options, &mut signer, cx.now)?;
     let folder = access.state_folder()?;
     State::remember_place(&folder, &place_name(place), repository.id())?;
     let mut state = State::open(&folder, repository.id())?;

@@ -11,6 +11,7 @@ mod list;
 mod ls;
 mod mount;
 mod people;
+mod place;
 mod protect;
 mod prune;
 mod restore;
@@ -28,10 +29,11 @@ use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::message::{Secrets, SigningKey};
 use talaria::store::Access;
 use talaria_backup::{
-    BackupError, Expected, Folder, Irregularity, Keys, Listed, Progress, Reader, Repository, Role,
+    BackupError, Expected, Irregularity, Keys, Listed, Progress, Reader, Repository, Role,
     Standing, State, heads, irregularities, select,
 };
 
+use self::place::{open_place, place_name};
 use crate::context::{Context, data_folder};
 use crate::error::CliError;
 use crate::keys::KeyArgs;
@@ -46,7 +48,7 @@ use crate::terminal::Paint;
 /// docs/formats/backup.md shows how to recover files with gpg alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folder of the repository
+    /// Repository: a folder, or a URL (s3://, sftp://, webdav://, webdavs://; see docs/backup.md)
     #[arg(long, global = true, env = "TALARIA_REPO", value_name = "REPO")]
     repo: Option<PathBuf>,
     #[command(subcommand)]
@@ -73,7 +75,9 @@ enum Command {
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let place = args.repo.as_deref().ok_or_else(|| {
-        CliError::Usage("name the repository: --repo FOLDER, or set TALARIA_REPO".into())
+        CliError::Usage(
+            "name the repository: --repo FOLDER or --repo URL, or set TALARIA_REPO".into(),
+        )
     })?;
     match &args.command {
         Command::Init(args) => init::run(args, place, cx),
@@ -133,9 +137,9 @@ impl AccessArgs {
         folder.ok_or(CliError::NoHome { what: "what is known of the repository" })
     }
 
-    /// Opens the repository in the folder `place`, and decrypts its keys.
+    /// Opens the repository in `place`, and decrypts its keys.
     fn open(&self, place: &Path, cx: &Context) -> Result<Session, CliError> {
-        let backend = Arc::new(Folder::new(place));
+        let backend = open_place(place)?;
         let id = Repository::id_in(&*backend).map_err(|error| match error {
             BackupError::Missing { .. } => CliError::Missing(format!(
                 "{} is no backup repository; to make one: talaria backup --repo {0} init",
@@ -304,12 +308,6 @@ impl Session {
         }
         Ok(reader)
     }
-}
-
-/// The name of the place of a repository, wherever the user stands.
-fn place_name(place: &Path) -> String {
-    let absolute = place.canonicalize().or_else(|_| std::path::absolute(place));
-    absolute.unwrap_or_else(|_| place.to_owned()).display().to_string()
 }
 
 /// A path as trees have it: absolute, without the leading slash.

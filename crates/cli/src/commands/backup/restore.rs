@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use talaria_backup::{Event, Overwrite, RestoreOptions, Selection, Tree, restore};
 
+use super::place::restore_threads;
 use super::{AccessArgs, ClientArgs, tree_path, with_progress};
 use crate::context::{Content, Context};
 use crate::error::CliError;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         },
         owners: args.owners || rustix::process::geteuid().is_root(),
         privileged: args.privileged,
-        threads: 0,
+        threads: restore_threads(place),
     };
     let mut session = args.access.open(place, cx)?;
     let (listed, reader) = session.read(&args.snapshot, args.client.client.as_ref(), cx)?;

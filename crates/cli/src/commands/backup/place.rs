@@ -1,0 +1,41 @@
+//! Where a repository is: a folder, or a URL.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use talaria_backup::{Backend, Folder};
+use talaria_backup_remote::{Address, Remote, is_url};
+
+use crate::error::CliError;
+
+/// Threads that restore from a service: each waits for answers most of the time.
+const THREADS_REMOTE: usize = 8;
+
+/// The address, if the place is a URL.
+fn address(place: &Path) -> Option<Result<Address, CliError>> {
+    let url = place.to_str().filter(|name| is_url(name))?;
+    let parsed = Address::parse(url, &|name| std::env::var(name).ok());
+    Some(parsed.map_err(|error| CliError::Usage(error.to_string())))
+}
+
+/// The storage in a place, which need not have a repository.
+pub(super) fn open_place(place: &Path) -> Result<Arc<dyn Backend>, CliError> {
+    Ok(match address(place) {
+        None => Arc::new(Folder::new(place)),
+        Some(address) => Arc::new(Remote::new(&address?)?),
+    })
+}
+
+/// The name of a place, wherever the user stands.
+pub(super) fn place_name(place: &Path) -> String {
+    if let Some(Ok(address)) = address(place) {
+        return address.name().to_owned();
+    }
+    let absolute = place.canonicalize().or_else(|_| std::path::absolute(place));
+    absolute.unwrap_or_else(|_| place.to_owned()).display().to_string()
+}
+
+/// The number of threads that restore from a place; 0 for one per core.
+pub(super) fn restore_threads(place: &Path) -> usize {
+    if address(place).is_some() { THREADS_REMOTE } else { 0 }
+}
