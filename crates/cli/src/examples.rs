@@ -210,6 +210,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup find",
+        &[
+            ("Find all versions of a file", "talaria backup --repo /mnt/backup find letter.txt"),
+            (
+                "Find all text files in the newest snapshot",
+                "talaria backup --repo /mnt/backup find '*.txt' --snapshot latest",
+            ),
+        ],
+    ),
+    (
         "backup forget",
         &[
             (

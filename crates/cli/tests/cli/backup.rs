@@ -257,6 +257,30 @@ fn rules_forget_snapshots_and_protected_ones_stay() {
     backups.ok(&["check"]);
 }
 
+#[test]
+fn files_are_found_in_all_snapshots_with_their_versions() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 30);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    backups.ok(&["create", "files"]);
+    fs::write(root.join("deep/file 7"), "changed").unwrap();
+    backups.ok(&["create", "files"]);
+    let (found, _) = backups.ok(&["find", "file 7", "--json"]);
+    let found: Vec<serde_json::Value> =
+        found.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let counts: Vec<_> = found.iter().map(|found| found["snapshots"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [2, 1], "{found:?}");
+    assert_eq!(found[1]["size"], 7);
+    let (found, _) = backups.ok(&["find", "file 7", "--snapshot", "latest"]);
+    assert_eq!(found.lines().count(), 1);
+    // A folder stands for what is in it.
+    let (found, _) = backups.ok(&["find", "deep", "--snapshot", "latest"]);
+    assert_eq!(found.lines().count(), 1, "{found}");
+    let (_, said) = backups.exits(&["find", "nothing*"], 1);
+    assert!(said.contains("no path in 3 snapshots matches"), "{said}");
+}
+
 /// Where this user can mount, which a container often does not allow.
 #[test]
 fn a_mounted_snapshot_is_what_a_restore_gives_and_cannot_be_changed() {

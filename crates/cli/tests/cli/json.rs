@@ -95,6 +95,7 @@ const LINES: &str = "\
     backup create --repo copies letter.txt friend.asc
     backup list --repo copies
     backup ls --repo copies
+    backup find --repo copies letter.txt
     backup diff --repo copies latest~1 latest
     backup restore --repo copies latest --target restored
     backup check --repo copies --read-data
@@ -137,7 +138,7 @@ fn command(line: &str) -> &str {
 /// The fields of an object that are not in the document.
 fn undocumented(name: &str, json: &Value) -> Vec<String> {
     let mut described = row(name).unwrap().to_owned();
-    for other in ["list", "key list", "verify"] {
+    for other in ["list", "key list", "verify", "backup ls"] {
         if described.contains(&format!("as `{other}`")) {
             described.push_str(row(other).unwrap());
         }

@@ -64,7 +64,8 @@ fn kind(node: &Node) -> (char, Option<&Meta>) {
     }
 }
 
-fn line(entry: &Entry, paint: Paint) -> String {
+/// An entry as a line.
+pub(super) fn line(entry: &Entry, paint: Paint) -> String {
     let (letter, meta) = kind(&entry.node);
     let size = match &entry.node {
         Node::File { size, .. } => size.to_string(),
@@ -104,7 +105,8 @@ fn mode(mode: u16) -> String {
     String::from_utf8(text).expect("ASCII")
 }
 
-fn json(entry: &Entry) -> serde_json::Value {
+/// An entry as JSON.
+pub(super) fn json(entry: &Entry) -> serde_json::Value {
     let (letter, meta) = kind(&entry.node);
     let kind = match letter {
         '-' => "file",

@@ -4,6 +4,7 @@ mod check;
 mod client;
 mod create;
 mod diff;
+mod find;
 mod forget;
 mod init;
 mod key;
@@ -61,6 +62,7 @@ enum Command {
     Create(create::Args),
     List(list::Args),
     Ls(ls::Args),
+    Find(find::Args),
     Diff(diff::Args),
     Restore(restore::Args),
     Mount(mount::Args),
@@ -84,6 +86,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Create(args) => create::run(args, place, cx),
         Command::List(args) => list::run(args, place, cx),
         Command::Ls(args) => ls::run(args, place, cx),
+        Command::Find(args) => find::run(args, place, cx),
         Command::Diff(args) => diff::run(args, place, cx),
         Command::Restore(args) => restore::run(args, place, cx),
         Command::Mount(args) => mount::run(args, place, cx),

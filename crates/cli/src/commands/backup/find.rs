@@ -1,0 +1,112 @@
+//! `talaria backup find`
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_backup::{Entry, Id, Listed, Node, Selection, Standing, Tree, is_beneath, select};
+
+use super::{AccessArgs, ClientArgs, counted_snapshots, ls};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::terminal::Paint;
+
+/// Find files in snapshots by their names
+///
+/// Searches all snapshots that count, oldest first. A file that has the same size, time and owner in several snapshots is
+/// listed once, with the first of them and their number. A folder that matches is listed, and not what is in it.
+///
+/// The exit status is 1 if nothing matches.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Name, or path with `/`, with `*`, `?` and `**`
+    #[arg(value_name = "GLOB", required = true)]
+    globs: Vec<String>,
+    /// Search only this snapshot: `latest`, or the start of its identifier
+    #[arg(long, value_name = "SNAPSHOT")]
+    snapshot: Option<String>,
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// A file that was found, with the snapshots that have it.
+struct Found {
+    entry: Entry,
+    first: Id,
+    time: u32,
+    count: u64,
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let selection =
+        Selection::new(&args.globs, &[]).map_err(|error| CliError::Usage(error.to_string()))?;
+    let mut session = args.access.open(place, cx)?;
+    let client = args.client.client.as_ref();
+    let (all, _) = session.snapshots(cx)?;
+    let searched: Vec<&Listed> = if let Some(name) = &args.snapshot {
+        vec![select(&all, name, client)?]
+    } else {
+        let counts = |listed: &&Listed| {
+            !matches!(listed.standing, Standing::Foreign(_))
+                && client.is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
+        };
+        all.iter().filter(counts).collect()
+    };
+    let reader = session.reader(cx)?;
+    let mut found: Vec<Found> = Vec::new();
+    // The newest version of each path that was found.
+    let mut newest: HashMap<Vec<u8>, usize> = HashMap::new();
+    for listed in &searched {
+        let mut folder: Option<Vec<u8>> = None;
+        for entry in Tree::new(&reader, listed.snapshot.root).entries() {
+            let mut entry = entry?;
+            let is_folder = matches!(entry.node, Node::Directory(_));
+            let inside = folder.as_ref().is_some_and(|folder| is_beneath(&entry.path, folder));
+            if inside || !selection.wants(&entry.path, is_folder) {
+                continue;
+            }
+            folder = is_folder.then(|| entry.path.clone());
+            // Small files share chunks with their neighbours, so the same content can have other parts. Size and time decide.
+            if let Node::File { content, .. } = &mut entry.node {
+                content.clear();
+            }
+            match newest.get(&entry.path).map(|at| &mut found[*at]) {
+                Some(known) if known.entry == entry => known.count += 1,
+                _ => {
+                    newest.insert(entry.path.clone(), found.len());
+                    let time = listed.snapshot.time;
+                    found.push(Found { entry, first: listed.id, time, count: 1 });
+                }
+            }
+        }
+    }
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let paint = Paint::stdout();
+    for Found { entry, first, time, count } in &found {
+        if cx.json {
+            let mut json = ls::json(entry);
+            json["snapshot"] = first.to_string().into();
+            json["snapshots"] = (*count).into();
+            writeln!(out, "{json}")?;
+        } else {
+            let id = first.to_string();
+            writeln!(
+                out,
+                "{}  {}  {count:>4}  {}",
+                paint.handle(&id[..12]),
+                talaria::timestamp(*time),
+                ls::line(entry, paint)
+            )?;
+        }
+    }
+    out.flush()?;
+    drop(out);
+    if found.is_empty() {
+        let among = counted_snapshots(searched.len());
+        return Err(CliError::Missing(format!("no path in {among} matches")));
+    }
+    Ok(ExitCode::SUCCESS)
+}
