@@ -309,6 +309,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup mount",
+        &[
+            ("Browse all snapshots", "talaria backup --repo /mnt/backup mount --target snapshots"),
+            (
+                "Browse the newest snapshot",
+                "talaria backup --repo /mnt/backup mount latest --target snapshots",
+            ),
+    (
         "backup protect",
         &[
             ("Protect the newest snapshot", "talaria backup --repo /mnt/backup protect latest"),
@@ -318,14 +326,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
         ],
     ),
-    (
-        "backup mount",
-        &[
-            ("Browse all snapshots", "talaria backup --repo /mnt/backup mount --target snapshots"),
-            (
-                "Browse the newest snapshot",
-                "talaria backup --repo /mnt/backup mount latest --target snapshots",
-            ),
         ],
     ),
     (
