@@ -316,6 +316,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Browse the newest snapshot",
                 "talaria backup --repo /mnt/backup mount latest --target snapshots",
             ),
+        ],
+    ),
     (
         "backup protect",
         &[
@@ -324,8 +326,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "End the protection",
                 "talaria backup --repo /mnt/backup protect latest && talaria backup --repo /mnt/backup protect latest --remove",
             ),
-        ],
-    ),
         ],
     ),
     (
