@@ -59,7 +59,7 @@ impl Inner {
         happens
     }
 
-    fn fail<T>(&self, name: &str) -> Result<T, BackupError> {
+    fn fail<T>(name: &str) -> Result<T, BackupError> {
         let source = io::Error::new(io::ErrorKind::ConnectionReset, "a simulated fault");
         Err(BackupError::Storage { name: name.to_owned(), source })
     }
@@ -67,12 +67,12 @@ impl Inner {
     /// What comes before every call.
     fn begin(&mut self, name: &str) -> Result<(), BackupError> {
         self.is_dead |= self.happens(self.rates.dead);
-        if self.is_dead || self.happens(self.rates.before) { self.fail(name) } else { Ok(()) }
+        if self.is_dead || self.happens(self.rates.before) { Self::fail(name) } else { Ok(()) }
     }
 
     /// What comes after every call with an effect.
     fn end(&mut self, name: &str) -> Result<(), BackupError> {
-        if self.happens(self.rates.after) { self.fail(name) } else { Ok(()) }
+        if self.happens(self.rates.after) { Self::fail(name) } else { Ok(()) }
     }
 }
 
@@ -213,7 +213,7 @@ impl Place {
         fs::create_dir_all(root.join("deep")).unwrap();
         for number in 0..8 {
             let which = seed.wrapping_mul(31).wrapping_add(turn * 7 + number);
-            if turn == 0 || which % 3 == 0 {
+            if turn == 0 || which.is_multiple_of(3) {
                 let length = usize::try_from(which * 7919 % 9000).unwrap();
                 // One file has several chunks.
                 let length = if number == 0 { 400_000 + length } else { length };

@@ -88,7 +88,7 @@ impl S3 {
         format!("s3://{path}?endpoint=http://{}", self.0.address)
     }
 
-    pub(super) fn env(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn env() -> Vec<(&'static str, String)> {
         vec![
             ("AWS_ACCESS_KEY_ID", "test".into()),
             ("AWS_SECRET_ACCESS_KEY", "test".into()),
@@ -103,7 +103,7 @@ impl S3 {
             self.0.address
         );
         let mut python = Command::new(Self::peer("python"));
-        python.args(["-c", &(begin + text)]).envs(self.env());
+        python.args(["-c", &(begin + text)]).envs(Self::env());
         let output = python.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
@@ -190,7 +190,7 @@ auth.require = ("/" => ("method" => "basic", "realm" => "dav", "require" => "val
         format!("webdav://{}/{path}", self.0.address)
     }
 
-    pub(super) fn env(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn env() -> Vec<(&'static str, String)> {
         vec![("TALARIA_WEBDAV_USER", "alice".into()), ("TALARIA_WEBDAV_PASSWORD", "secret".into())]
     }
 }
