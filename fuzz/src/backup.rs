@@ -1,7 +1,8 @@
 //! What holds for any bytes as a part of a backup repository.
 
 use talaria_backup::{
-    Id, IndexedPack, Kind, ObjectHash, RepositoryId, Stored, parse_index, parse_pack, write_index,
+    Id, IndexedPack, Kind, ObjectHash, RepositoryId, Stored, check_lease, parse_index, parse_pack,
+    parse_plan, parse_tombstone, write_index,
 };
 
 /// The repository of the seeds.
@@ -12,6 +13,18 @@ pub fn index(bytes: &[u8]) {
     if let Ok(packs) = parse_index("indexes/1", bytes, REPOSITORY) {
         assert_eq!(write_index(REPOSITORY, &packs).into_bytes(), bytes);
     }
+}
+
+/// A small document names nothing more often than it has lines, and is of one kind only.
+pub fn signed(bytes: &[u8]) {
+    let lines = bytes.split(|octet| *octet == b'\n').count();
+    let tombstone = parse_tombstone("forgotten/1", bytes, REPOSITORY);
+    let plan = parse_plan("plans/1", bytes, REPOSITORY);
+    let lease = check_lease("leases/1", bytes, REPOSITORY);
+    let kinds = [tombstone.is_ok(), plan.is_ok(), lease.is_ok()];
+    assert!(kinds.into_iter().filter(|is_one| *is_one).count() <= 1);
+    assert!(tombstone.is_ok_and(|names| names.len() < lines) || !kinds[0]);
+    assert!(plan.is_ok_and(|packs| packs.len() < lines) || !kinds[1]);
 }
 
 /// The chunks of a pack are in it, one after the other, and an index can describe them.

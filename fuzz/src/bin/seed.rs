@@ -329,7 +329,9 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Packs and indexes of a backup.
 fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    use talaria_backup::{IndexedPack, ObjectHash, parse_pack, write_index};
+    use talaria_backup::{
+        IndexedPack, ObjectHash, check_lease, parse_pack, parse_plan, parse_tombstone, write_index,
+    };
     use talaria_fuzz::backup::{REPOSITORY, seed};
     let plains: [&[&[u8]]; 3] = [&[], &[b"one"], &[b"first", &[7; 600], b""]];
     for (number, plains) in plains.into_iter().enumerate() {
@@ -340,6 +342,26 @@ fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let pack = IndexedPack { hash: ObjectHash([9; 32]), bytes: 1 << 20, chunks };
         let packs = vec![pack; number];
         write(folder, "index", number, write_index(REPOSITORY, &packs).as_bytes())?;
+    }
+    let (client, id, nonce) = ("AB".repeat(20), "cd".repeat(32), "05".repeat(16));
+    let documents = [
+        ("forgotten", format!("snapshot none 0 {id}\nsnapshot {client} 17 {id}\n")),
+        ("plan", format!("plan none\npack {id}\n")),
+        ("lease", format!("client {client}\nrun {nonce}\nbeat end\n")),
+    ];
+    for (number, (kind, rest)) in documents.into_iter().enumerate() {
+        let time = "time 2026-11-22T21:05:06Z";
+        let text = format!(
+            "talaria backup {kind} 1\nrepository {REPOSITORY}\nnonce {nonce}\n{time}\n{rest}"
+        );
+        let text = text.as_bytes();
+        // A seed that is refused would teach the fuzzer nothing.
+        match kind {
+            "forgotten" => assert_eq!(parse_tombstone("seed", text, REPOSITORY)?.len(), 2),
+            "plan" => assert_eq!(parse_plan("seed", text, REPOSITORY)?.len(), 1),
+            _ => check_lease("seed", text, REPOSITORY)?,
+        }
+        write(folder, "signed", number, text)?;
     }
     Ok(())
 }

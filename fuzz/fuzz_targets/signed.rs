@@ -1,0 +1,5 @@
+//! Any bytes as a tombstone, plan or lease.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::backup::signed(bytes));
