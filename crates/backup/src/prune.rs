@@ -229,7 +229,7 @@ impl Repository {
         if let Some(error) = errors.iter().find(|error| object_of(error).starts_with("snapshots/"))
         {
             return Err(BackupError::Refused(format!(
-                "{error}: nobody can tell what it needs; repair it, or forget it by its identifier"
+                "{error}: nobody can tell what it needs; forget it by its whole identifier to go on"
             )));
         }
         let listed = self.listed_packs()?;
@@ -275,7 +275,7 @@ impl Repository {
             marked.map_err(|error| match error {
                 BackupError::Damaged { .. } | BackupError::Missing { .. } => {
                     BackupError::Refused(format!(
-                        "snapshots/{}: {error}: nobody can tell what it needs; repair it, or forget it by its identifier",
+                        "snapshots/{}: {error}: nobody can tell what it needs; forget it by its whole identifier to go on",
                         listed.id
                     ))
                 }
