@@ -15,7 +15,7 @@ use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, INDEX_BYTES_MAX, IndexedPack};
 use crate::located::Present;
-use crate::pack::pack_of_name;
+use crate::pack::{pack_name, pack_of_name};
 use crate::plan::can_rely;
 use crate::repository::{Keys, Listed, Repository};
 use crate::source::{EpochReader, Source};
@@ -116,6 +116,15 @@ impl Repository {
         })?;
         packs.sort_unstable();
         Ok(ListedPacks(packs))
+    }
+
+    /// Whether the storage has a pack, by a look at the pack itself.
+    pub(crate) fn has_pack(&self, hash: &ObjectHash) -> Result<bool> {
+        match self.backend().get_range(&pack_name(hash), 0, 1) {
+            Ok(octets) => Ok(!octets.is_empty()),
+            Err(BackupError::Missing { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// A reader of all chunks, and the indexes that cannot be read. Any index may say where a chunk is: its

@@ -152,10 +152,13 @@ impl Repository {
                 let committed: BTreeSet<_> =
                     commits.iter().flat_map(|commit| &commit.packs).collect();
                 let listed = self.listed_packs()?;
-                let is_lost = |pack: &ObjectHash| {
-                    is_lost(listed.get(pack).is_some(), committed.contains(pack))
-                };
-                relied.iter().any(is_lost)
+                let mut lost = false;
+                for pack in &relied {
+                    // A storage may list new objects late.
+                    let is_there = listed.get(pack).is_some() || self.has_pack(pack)?;
+                    lost |= is_lost(is_there, committed.contains(pack));
+                }
+                lost
             };
             if lost {
                 // A prune did not wait for this run, or began while it stood still.
