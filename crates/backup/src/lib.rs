@@ -36,6 +36,7 @@ mod signed;
 mod sink;
 mod snapshot;
 mod source;
+mod stats;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -69,6 +70,7 @@ pub use progress::Progress;
 pub use prune::{PruneOptions, Pruned};
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Root, Snapshot};
+pub use stats::Stats;
 pub use table::{InMemory, Scratch, ScratchFile};
 pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};
 pub use view::{Children, View};

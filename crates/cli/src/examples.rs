@@ -388,6 +388,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup stats",
+        &[
+            ("Show the sizes of a repository", "talaria backup --repo /mnt/backup stats"),
+            ("Show them as JSON", "talaria backup --repo /mnt/backup stats --json"),
+        ],
+    ),
+    (
         "bench",
         &[
             (

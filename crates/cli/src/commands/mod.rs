@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Dump(dump::Args),
     Serve(serve::Args),
     Peer(peer::Args),
-    Backup(backup::Args),
+    Backup(Box<backup::Args>),
     Admin(admin::Args),
     Bench(bench::Args),
     Completions(completions::Args),

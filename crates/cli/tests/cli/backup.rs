@@ -163,6 +163,77 @@ fn mistakes_with_repositories_are_named() {
     assert!(said.contains("newer format"), "{said}");
 }
 
+/// Who knows the newest snapshot from elsewhere notices an old state also at the first use.
+#[test]
+fn an_old_state_is_refused_by_who_expects_a_newer_head() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 3);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    let copied = Command::new("cp")
+        .args(["-a", "repository", "old"])
+        .current_dir(backups.0.path(""))
+        .status();
+    assert!(copied.unwrap().success());
+    let (said, _) = backups.ok(&["create", "files", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let head = said["id"].as_str().unwrap();
+    let expects = |repository: &str, status: i32| {
+        let elsewhere = ["--state", "other-state", "--expect-head", head];
+        for command in [&["list"][..], &["check"], &["restore", "latest", "--target", "restored"]] {
+            let _ = fs::remove_dir_all(backups.0.path("restored"));
+            let args = [&["--repo", repository], command, &elsewhere].concat();
+            let (_, said) = backups.exits(&args, status);
+            assert_eq!(said.contains("put back an old state"), status != 0, "{said}");
+            assert!(status == 0 || !backups.0.path("restored").exists());
+        }
+    };
+    expects("repository", 0);
+    expects("old", 4);
+}
+
+#[test]
+fn sizes_of_a_repository_are_those_of_its_files_and_objects() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 60);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    backups.ok(&["create", "files"]);
+    let (said, _) = backups.ok(&["stats", "--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let files: usize = contents(&root)
+        .values()
+        .map(|(mode, .., content)| if mode & 0o170_000 == 0o100_000 { content.len() } else { 0 })
+        .sum();
+    assert_eq!(stats["files_bytes"], 2 * files);
+    assert_eq!((&stats["snapshots"], &stats["unindexed"]), (&2.into(), &0.into()));
+    let plain = usize::try_from(stats["plain_bytes"].as_u64().unwrap()).unwrap();
+    // The files once, but for the tiny ones, which are in trees; and two trees.
+    assert!((files - 30_000..files + 30_000).contains(&plain), "{files} {stats}");
+    let packs = contents(&backups.0.path("repository/packs"));
+    let octets: usize = packs.values().map(|(_, _, _, content)| content.len()).sum();
+    let in_folders = packs.values().filter(|(mode, ..)| mode & 0o170_000 == 0o040_000).count();
+    assert_eq!(stats["pack_bytes"], octets);
+    assert_eq!(stats["packs"], packs.len() - in_folders);
+    let (said, _) = backups.ok(&["stats"]);
+    assert!(said.contains("Files to storage"), "{said}");
+}
+
+#[test]
+fn a_newest_snapshot_that_is_too_old_fails_the_listing() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 3);
+    backups.ok(&["init"]);
+    let (_, said) = backups.exits(&["list", "--max-age", "26h"], 1);
+    assert!(said.contains("no snapshot of anybody from the last 26 h"), "{said}");
+    backups.ok(&["create", "files", "--host", "alpha"]);
+    let (_, said) = backups.ok(&["list", "--max-age", "26h"]);
+    assert!(said.contains("Age of the newest: alpha "), "{said}");
+    thread::sleep(Duration::from_millis(1100));
+    let (_, said) = backups.exits(&["list", "--max-age", "0h"], 1);
+    assert!(said.contains("no snapshot of alpha from the last 0 s"), "{said}");
+}
+
 #[test]
 fn a_deleted_newest_snapshot_is_noticed_by_who_has_seen_it() {
     let backups = Backups::new();

@@ -99,6 +99,7 @@ const LINES: &str = "\
     backup diff --repo copies latest~1 latest
     backup restore --repo copies latest --target restored
     backup check --repo copies --read-data
+    backup stats --repo copies
     backup protect --repo copies latest
     backup client add --repo copies bob@example.net
     backup client remove --repo copies bob@example.net

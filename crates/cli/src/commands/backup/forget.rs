@@ -11,7 +11,7 @@ use talaria_backup::{
     BackupError, Fate, Grouping, Id, Listed, Policy, Role, SnapshotName, decide, halved, select,
 };
 
-use super::{AccessArgs, ClientArgs, counted_snapshots};
+use super::{AccessArgs, ClientArgs, counted_snapshots, parse_duration};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::printable;
@@ -84,21 +84,6 @@ enum Property {
     Paths,
     Tags,
     None,
-}
-
-fn parse_duration(text: &str) -> Result<u32, String> {
-    let refused = || "a duration is a number with h, d, w or y, such as 30d".to_owned();
-    let split = text.len().checked_sub(1).filter(|at| text.is_char_boundary(*at));
-    let (number, unit) = text.split_at(split.ok_or_else(refused)?);
-    let seconds = match unit {
-        "h" => 3600,
-        "d" => 86_400,
-        "w" => 7 * 86_400,
-        "y" => 366 * 86_400,
-        _ => return Err(refused()),
-    };
-    let number: u32 = number.parse().map_err(|_| refused())?;
-    number.checked_mul(seconds).ok_or_else(|| "the duration is too long".into())
 }
 
 impl Keep {

@@ -7,17 +7,20 @@ use std::process::ExitCode;
 
 use talaria_backup::{Listed, Standing};
 
-use super::{AccessArgs, counted_snapshots, standing_in_words};
+use super::{AccessArgs, counted_snapshots, parse_duration, standing_in_words};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::{grouped, size};
-use crate::render::printable;
-use crate::terminal::Paint;
+use crate::render::{counted, printable};
+use crate::terminal::{Paint, fitted};
 
 /// List snapshots
 ///
 /// Without knowledge of a newer snapshot nobody can tell whether the newest ones were deleted. So the age of the newest
-/// snapshot of each client stands at the end, and talaria compares with what this machine has seen before.
+/// snapshot of each client stands at the end, and talaria compares with what this machine has seen before. A time in the
+/// future is not believed.
+///
+/// With --max-age, the exit status is 1 if a client has no snapshot that is new enough.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only snapshots of this host
@@ -26,6 +29,9 @@ pub(crate) struct Args {
     /// Only snapshots with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
+    /// Fail if the newest snapshot of a client is older than DURATION, such as 26h, 7d or 2w
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    max_age: Option<u32>,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -58,8 +64,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             let paths: Vec<String> = snapshot.paths.iter().map(|path| printable(path)).collect();
             let tags =
                 if tags.is_empty() { String::new() } else { format!("  [{}]", tags.join(", ")) };
-            writeln!(
-                out,
+            let line = format!(
                 "{mark} {}  {}  {:>10}  {:>9}  {}  {}{}",
                 paint.handle(&id[..12]),
                 talaria::timestamp(snapshot.time),
@@ -68,35 +73,81 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
                 printable(&snapshot.host),
                 paths.join(" "),
                 paint.faint(tags),
-            )?;
+            );
+            writeln!(out, "{}", fitted(&line))?;
             if !matches!(standing, Standing::Good(_)) {
                 writeln!(out, "    {}", standing_in_words(standing))?;
             }
             if snapshot.unread > 0 {
-                writeln!(
-                    out,
-                    "    {} could not be read",
-                    crate::render::counted(snapshot.unread, "path")
-                )?;
+                writeln!(out, "    {} could not be read", counted(snapshot.unread, "path"))?;
             }
         }
         drop(out);
-        let mut newest: BTreeMap<_, u32> = BTreeMap::new();
-        for listed in listed.iter().filter(|l| !matches!(l.standing, Standing::Foreign(_))) {
-            let host = printable(&listed.snapshot.host);
-            let time = newest.entry(host).or_default();
-            *time = (*time).max(listed.snapshot.time);
-        }
+        cx.status(format_args!("{}", counted_snapshots(listed.len())));
+    }
+    let newest = newest(&listed, cx.now);
+    if !cx.json && !newest.is_empty() {
         let ages: Vec<String> = newest
             .iter()
-            .map(|(host, time)| format!("{host} {}", age(cx.now.saturating_sub(*time))))
+            .map(|one| format!("{} {}", one.name, one.age.map_or("unknown".into(), age)))
             .collect();
-        cx.status(format_args!("{}", counted_snapshots(listed.len())));
-        if !ages.is_empty() {
-            cx.status(format_args!("Age of the newest: {}", ages.join(", ")));
+        cx.status(format_args!("Age of the newest: {}", ages.join(", ")));
+    }
+    for one in newest.iter().filter(|one| one.ahead > 0) {
+        cx.status(format_args!(
+            "{}: {} of {} dated in the future.",
+            Paint::stderr().doubtful("Warning"),
+            counted(one.ahead, "snapshot"),
+            if one.ahead == 1 { format!("{} is", one.name) } else { format!("{} are", one.name) },
+        ));
+    }
+    if let Some(limit) = args.max_age {
+        let is_old = |one: &&Newest| one.age.is_none_or(|age| age > limit);
+        let old: Vec<&str> = newest.iter().filter(is_old).map(|one| one.name.as_str()).collect();
+        if newest.is_empty() || !old.is_empty() {
+            let whose = if newest.is_empty() { "anybody".into() } else { old.join(", ") };
+            return Err(CliError::Missing(format!(
+                "there is no snapshot of {whose} from the last {}",
+                age(limit)
+            )));
         }
     }
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}
+
+/// The newest snapshot of a client.
+struct Newest {
+    /// The host of the snapshot, with the client where several have the same.
+    name: String,
+    /// The seconds since the newest time that is not in the future.
+    age: Option<u32>,
+    /// The number of snapshots with a time in the future.
+    ahead: usize,
+}
+
+fn newest(listed: &[Listed], now: u32) -> Vec<Newest> {
+    let mut clients: BTreeMap<_, Vec<&Listed>> = BTreeMap::new();
+    for listed in listed.iter().filter(|one| !matches!(one.standing, Standing::Foreign(_))) {
+        clients.entry(&listed.snapshot.client).or_default().push(listed);
+    }
+    let host = |snapshots: &[&Listed]| {
+        let last = snapshots.iter().max_by_key(|one| one.snapshot.number);
+        last.map_or(String::new(), |last| printable(&last.snapshot.host))
+    };
+    let hosts: Vec<String> = clients.values().map(|snapshots| host(snapshots)).collect();
+    let newest = clients.iter().map(|(client, snapshots)| {
+        let host = host(snapshots);
+        let is_alone = hosts.iter().filter(|other| **other == host).count() == 1;
+        let name = match client {
+            Some(client) if !is_alone => format!("{host} ({})", client.to_hex()),
+            _ => host,
+        };
+        // Whoever steals a client's key could silence an alarm with one snapshot from the future.
+        let times = snapshots.iter().map(|one| one.snapshot.time);
+        let age = times.clone().filter(|time| *time <= now).max().map(|time| now - time);
+        Newest { name, age, ahead: times.filter(|time| *time > now).count() }
+    });
+    newest.collect()
 }
 
 /// A time span in the largest unit that fits.

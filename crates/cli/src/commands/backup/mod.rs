@@ -17,6 +17,7 @@ mod protect;
 mod prune;
 mod restore;
 mod signer;
+mod stats;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::message::{Secrets, SigningKey};
 use talaria::store::Access;
 use talaria_backup::{
-    BackupError, Expected, Irregularity, Keys, Listed, Progress, Reader, Repository, Role,
+    BackupError, Expected, Id, Irregularity, Keys, Listed, Progress, Reader, Repository, Role,
     Standing, State, heads, irregularities, select,
 };
 
@@ -67,6 +68,7 @@ enum Command {
     Restore(restore::Args),
     Mount(mount::Args),
     Check(check::Args),
+    Stats(stats::Args),
     Key(key::Args),
     Client(client::Args),
     Signer(signer::Args),
@@ -91,6 +93,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Restore(args) => restore::run(args, place, cx),
         Command::Mount(args) => mount::run(args, place, cx),
         Command::Check(args) => check::run(args, place, cx),
+        Command::Stats(args) => stats::run(args, place, cx),
         Command::Key(args) => key::run(args, place, cx),
         Command::Client(args) => client::run(args, place, cx),
         Command::Signer(args) => signer::run(args, place, cx),
@@ -109,6 +112,10 @@ pub(crate) struct AccessArgs {
     /// Folder with what this machine remembers of repositories [default: in the XDG data folder]
     #[arg(long, env = "TALARIA_BACKUP_STATE", value_name = "FOLDER")]
     state: Option<PathBuf>,
+    /// Identifier of a snapshot that must be there, as `list --json` gives it, so that an old state of the repository is noticed
+    /// (can be repeated)
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
+    expect_head: Vec<Id>,
     #[command(flatten)]
     keys: KeyArgs,
     #[command(flatten)]
@@ -121,6 +128,26 @@ fn parse_fingerprint(text: &str) -> Result<Fingerprint, String> {
         Ok(fingerprint @ (Fingerprint::V4(_) | Fingerprint::V6(_))) => Ok(fingerprint),
         _ => Err("a fingerprint has 40 or 64 hexadecimal digits".into()),
     }
+}
+
+fn parse_id(text: &str) -> Result<Id, String> {
+    text.parse().map_err(|_| "an identifier has 64 hexadecimal digits".into())
+}
+
+/// Seconds of a duration such as `30d`.
+fn parse_duration(text: &str) -> Result<u32, String> {
+    let refused = || "a duration is a number with h, d, w or y, such as 30d".to_owned();
+    let split = text.len().checked_sub(1).filter(|at| text.is_char_boundary(*at));
+    let (number, unit) = text.split_at(split.ok_or_else(refused)?);
+    let seconds = match unit {
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        "y" => 366 * 86_400,
+        _ => return Err(refused()),
+    };
+    let number: u32 = number.parse().map_err(|_| refused())?;
+    number.checked_mul(seconds).ok_or_else(|| "the duration is too long".into())
 }
 
 /// An open repository, and the user's place in it.
@@ -191,7 +218,9 @@ impl AccessArgs {
             cx.status(format_args!("{warning}: {missing}"));
         }
         state.remember(&owner, repository.config().number, &talaria_backup::Heads::new())?;
-        Ok(Session { repository, state, keys, own })
+        let session = Session { repository, state, keys, own };
+        session.expect(&self.expect_head, cx)?;
+        Ok(session)
     }
 
     fn unlock(
@@ -268,6 +297,29 @@ fn certificate(signer: &SigningKey, own: &[Cert], cx: &Context) -> Result<Cert, 
 }
 
 impl Session {
+    /// Refuses a repository that lacks one of these snapshots: somebody has put back an old state. A snapshot that somebody with
+    /// the right to do so has forgotten is not missing.
+    fn expect(&self, heads: &[Id], cx: &Context) -> Result<(), CliError> {
+        if heads.is_empty() {
+            return Ok(());
+        }
+        let (listed, forgotten, _) = self.repository.survey(&self.keys, cx.now)?;
+        let is_there = |head: &Id| {
+            let counts = |one: &Listed| !matches!(one.standing, Standing::Foreign(_));
+            forgotten.contains(head) || listed.iter().any(|one| one.id == *head && counts(one))
+        };
+        match heads.iter().find(|head| !is_there(head)) {
+            None => Ok(()),
+            Some(head) => Err(BackupError::Damaged {
+                name: "the repository".into(),
+                why: format!(
+                    "the expected snapshot {head} is missing; somebody may have put back an old state"
+                ),
+            }
+            .into()),
+        }
+    }
+
     /// All snapshots, oldest first. Says what is wrong with them, and remembers the newest of each client.
     fn snapshots(&mut self, cx: &Context) -> Result<(Vec<Listed>, Vec<Irregularity>), CliError> {
         let (listed, forgotten, unreadable) = self.repository.survey(&self.keys, cx.now)?;
