@@ -134,8 +134,13 @@ pub(crate) fn stderr_columns() -> Option<usize> {
 }
 
 /// The width in columns of the terminal on standard output; `None` if there is none.
-pub(crate) fn stdout_columns() -> Option<usize> {
+fn stdout_columns() -> Option<usize> {
     io::stdout().is_terminal().then(columns)
+}
+
+/// A text for standard output: folded between words on a terminal, unchanged elsewhere.
+pub(crate) fn fitted(text: &str) -> String {
+    stdout_columns().map_or_else(|| text.to_owned(), |columns| folded(text, columns))
 }
 
 /// The indentation of continued lines beyond that of the first line.

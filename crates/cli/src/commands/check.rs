@@ -10,6 +10,7 @@ use talaria::store::{Access, Depth};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::counted;
+use crate::terminal::fitted;
 
 /// Verify the integrity of the store
 ///
@@ -83,8 +84,7 @@ fn print(
     for finding in &report.findings {
         writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
     }
-    writeln!(
-        out,
+    let result = format!(
         "{path}: {verb} {} certificates, {} good self-signatures, {}",
         report.certs,
         report.signatures,
@@ -92,7 +92,8 @@ fn print(
             0 => "no damage".to_owned(),
             n => format!("{n} damaged"),
         }
-    )?;
+    );
+    writeln!(out, "{}", fitted(&result))?;
     if !report.is_clean() {
         if report.findings.iter().all(|finding| finding.derived) {
             cx.status(format_args!(

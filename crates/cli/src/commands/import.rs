@@ -11,7 +11,7 @@ use talaria::{FileReport, ImportOptions, Input, import};
 use crate::context::Context;
 use crate::error::{CliError, decompress};
 use crate::render::counted;
-use crate::terminal::{folded, stdout_columns};
+use crate::terminal::fitted;
 
 /// Add certificates to the store
 ///
@@ -174,8 +174,7 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
         let values = counted(report.ownertrusts, "owner trust value");
         line.push_str(&format!(", {values}"));
     }
-    let columns = stdout_columns().unwrap_or(usize::MAX);
-    writeln!(std::io::stdout(), "{}", folded(&line, columns))?;
+    writeln!(std::io::stdout(), "{}", fitted(&line))?;
     if report.secret_keys_left > 0 {
         cx.status(format_args!(
             "{input}: {} in it, left with gpg-agent. To use gpg-agent's keys, give --gpg-agent, or \

@@ -16,7 +16,7 @@ use crate::files::{Source, watched};
 use crate::output::Unfinished;
 use crate::progress::size;
 use crate::render::{day, printable};
-use crate::terminal::{Paint, folded, stdout_columns};
+use crate::terminal::{Paint, fitted};
 
 /// Show recipients, encryption and signatures of a message
 ///
@@ -78,8 +78,7 @@ fn print(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     for packet in &packets {
         if let Some((what, text)) = words(packet, stores.as_ref(), cx.now) {
             let line = format!("  {}: {text}", paint.strong(what));
-            let columns = stdout_columns().unwrap_or(usize::MAX);
-            writeln!(out, "{}", folded(&line, columns))?;
+            writeln!(out, "{}", fitted(&line))?;
         }
     }
     Ok(ExitCode::SUCCESS)
