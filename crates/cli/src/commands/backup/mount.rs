@@ -70,8 +70,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let tell = |path: &[u8], error: &BackupError| {
         say(format_args!("{}: {}: {error}", Paint::stderr().bad("Not shown"), printable(path)));
     };
-    // A signal between mounting and waiting must unmount, too.
-    cx.long(|monitor| -> Result<(), CliError> {
+    // A signal between mounting and waiting must unmount, too, and a second one must not end the command before that.
+    cx.asking(true, |monitor| -> Result<(), CliError> {
         let mount = Mount::new(reader, mounted, &args.target, Box::new(tell))?;
         if cx.json {
             let target = args.target.display().to_string();
