@@ -25,6 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -127,7 +128,10 @@ pub(crate) fn tls(certificate: &Path, key: &Path) -> io::Result<TlsAcceptor> {
         .collect();
     let chain = chain.map_err(|error| named(certificate, &error))?;
     let key = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
-    let mut config = ServerConfig::builder()
+    // A program may have several providers of primitives, so the choice is not left to chance.
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| named(certificate, &error))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| named(certificate, &error))?;
