@@ -208,8 +208,9 @@ fn sizes_of_a_repository_are_those_of_its_files_and_objects() {
     assert_eq!(stats["files_bytes"], 2 * files);
     assert_eq!((&stats["snapshots"], &stats["unindexed"]), (&2.into(), &0.into()));
     let plain = usize::try_from(stats["plain_bytes"].as_u64().unwrap()).unwrap();
-    // The files once, but for the tiny ones, which are in trees; and two trees.
-    assert!((files - 30_000..files + 30_000).contains(&plain), "{files} {stats}");
+    // The files at least once, but for the tiny ones, which are in trees. The second run reads files again that had just changed,
+    // and what is small then has other neighbours in its chunk.
+    assert!((files - 30_000..2 * files + 30_000).contains(&plain), "{files} {stats}");
     let packs = contents(&backups.0.path("repository/packs"));
     let octets: usize = packs.values().map(|(_, _, _, content)| content.len()).sum();
     let in_folders = packs.values().filter(|(mode, ..)| mode & 0o170_000 == 0o040_000).count();
