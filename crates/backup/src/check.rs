@@ -289,18 +289,23 @@ fn check_tree(
         checked.entries += 1;
         Progress::add(&progress.entries, 1);
         let Node::File { content, .. } = entry.node else { continue };
-        let why = Parts::new(source, content).find_map(|part| match part {
-            Err(error) => Some(error.to_string()),
-            Ok(Part::Data { id, .. }) => match source.contains(&id) {
-                Ok(true) => lost.contains(&id).then(|| {
-                    hit.insert(id);
-                    format!("its chunk {id} is lost")
-                }),
-                Ok(false) => Some(format!("no index names its chunk {id}")),
+        // All parts are looked at, so that each pack that the file lacks is named.
+        let mut why: Option<String> = None;
+        for part in Parts::new(source, content) {
+            let wrong = match part {
                 Err(error) => Some(error.to_string()),
-            },
-            Ok(_) => None,
-        });
+                Ok(Part::Data { id, .. }) => match source.contains(&id) {
+                    Ok(true) => lost.contains(&id).then(|| {
+                        hit.insert(id);
+                        format!("its chunk {id} is lost")
+                    }),
+                    Ok(false) => Some(format!("no index names its chunk {id}")),
+                    Err(error) => Some(error.to_string()),
+                },
+                Ok(_) => None,
+            };
+            why = why.or(wrong);
+        }
         let Some(why) = why else { continue };
         if checked.problems.len() < NAMED_MAX {
             checked.add(format!("snapshots/{id}: {}", escaped(&entry.path, Place::Last)), why);

@@ -242,6 +242,27 @@ fn a_flipped_bit_in_any_object_is_found_and_named() {
     assert!(check(&repository, &keys).problems.is_empty());
 }
 
+/// A file that is in several packs, all of which are gone.
+#[test]
+fn each_pack_that_a_file_lacks_is_named() {
+    let place = Place::new(Profile::Rfc9580);
+    let root = files(&place);
+    fs::write(root.join("huge"), noise(8, 40_000_000)).unwrap();
+    let (repository, keys) = place.open_as(&place.alice);
+    let state = place.path("../state");
+    back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+    let backend = repository.backend();
+    let mut packs: Vec<_> =
+        backend.list("packs").unwrap().into_iter().map(|pack| (pack.bytes, pack.name)).collect();
+    packs.sort();
+    // The full ones; the tree is in the last, which is not full.
+    let lost: Vec<_> = packs.iter().rev().take(2).map(|(_, name)| name.clone()).collect();
+    lost.iter().for_each(|name| backend.delete(name).unwrap());
+    let checked = check(&repository, &keys);
+    let named = |object: &String| checked.problems.iter().any(|problem| problem.object == *object);
+    assert!(lost.iter().all(named), "{lost:?} {checked:?}");
+}
+
 #[test]
 fn damage_touches_only_the_files_that_check_names() {
     let place = Place::new(Profile::Rfc9580);
