@@ -361,7 +361,7 @@ pub fn select<'a>(
         };
         let before = before
             .ok_or_else(|| refused(format!("\"{name}\" is not \"latest\" or \"latest~1\"")))?;
-        let counts = |listed: &&Listed| !matches!(listed.standing, Standing::Foreign(_));
+        let counts = |listed: &&Listed| listed.standing.counts();
         let is_meant = |listed: &&Listed| {
             client.is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
         };

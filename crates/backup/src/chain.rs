@@ -5,7 +5,6 @@ use std::fmt;
 
 use talaria_message::openpgp::Fingerprint;
 
-use crate::document::Standing;
 use crate::forget::Forgotten;
 use crate::id::Id;
 use crate::repository::Listed;
@@ -57,7 +56,7 @@ impl fmt::Display for Irregularity {
 pub fn heads(snapshots: &[Listed]) -> Heads {
     let mut heads = Heads::new();
     for Listed { id, snapshot, standing } in snapshots {
-        if matches!(standing, Standing::Foreign(_)) {
+        if !standing.counts() {
             continue;
         }
         let head = Head { number: snapshot.number, id: *id };
@@ -84,7 +83,7 @@ pub fn irregularities(
         named.insert((client.clone(), head.number), head.id);
     }
     for Listed { id, snapshot, standing } in snapshots {
-        if matches!(standing, Standing::Foreign(_)) {
+        if !standing.counts() {
             continue;
         }
         let client = &snapshot.client;
@@ -110,38 +109,15 @@ pub fn irregularities(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+    use crate::document::Standing;
     use crate::forget::SnapshotName;
-    use crate::snapshot::{Root, Snapshot};
-
-    fn key(octet: u8) -> Fingerprint {
-        Fingerprint::from_bytes(4, &[octet; 20]).unwrap()
-    }
+    use crate::testing::{self, key};
 
     fn listed(client: u8, number: u64, id: u8, previous: Option<u8>) -> Listed {
-        Listed {
-            id: Id([id; 32]),
-            snapshot: Snapshot {
-                client: Some(key(client)),
-                number,
-                previous: previous.map(|octet| Id([octet; 32])),
-                time: 0,
-                epoch: 1,
-                host: Vec::new(),
-                root: Root { level: 0, id: Id([0; 32]) },
-                entries: 0,
-                bytes: 0,
-                unread: 0,
-                paths: BTreeSet::new(),
-                tags: BTreeSet::new(),
-                users: BTreeMap::new(),
-                groups: BTreeMap::new(),
-                heads: BTreeMap::new(),
-            },
-            standing: Standing::Good(key(client)),
-        }
+        let mut listed = testing::listed(client, number, Id([id; 32]));
+        listed.snapshot.previous = previous.map(|octet| Id([octet; 32]));
+        listed
     }
 
     #[test]

@@ -87,6 +87,17 @@ impl Standing {
         }
     }
 
+    /// Whether the document counts here: somebody signed it who may, even if the key is doubtful by now, or it needs no signature.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        !matches!(self, Self::Foreign(_))
+    }
+
+    /// Whether a decision that others suffer from may rest on the document: it counts, and its key is not doubtful.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.counts() && !matches!(self, Self::Doubtful(..))
+    }
+
     /// The standing of a document with these signatures, where the certificates may sign for which
     /// `is_allowed` is true.
     pub(crate) fn of(

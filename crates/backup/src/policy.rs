@@ -148,14 +148,14 @@ fn odd_times(snapshots: &[Listed], now: u32) -> Vec<(&Listed, Option<&'static st
     let mut out = Vec::new();
     for listed in sorted {
         let client = &listed.snapshot.client;
-        let why = if matches!(listed.standing, Standing::Foreign(_)) {
-            None
-        } else {
+        let why = if listed.standing.counts() {
             let why = odd(listed, newest.get(client).copied());
             if why.is_none() {
                 newest.insert(client, listed.snapshot.time);
             }
             why
+        } else {
+            None
         };
         out.push((listed, why));
     }
@@ -208,7 +208,7 @@ fn reasons(group: &[&Listed], policy: &Policy) -> Vec<Vec<&'static str>> {
 #[must_use]
 pub fn halved(snapshots: &[Listed], forget: &BTreeSet<Id>) -> Vec<Option<Fingerprint>> {
     let mut counts: BTreeMap<&Option<Fingerprint>, (usize, usize)> = BTreeMap::new();
-    for listed in snapshots.iter().filter(|l| !matches!(l.standing, Standing::Foreign(_))) {
+    for listed in snapshots.iter().filter(|listed| listed.standing.counts()) {
         let (all, lost) = counts.entry(&listed.snapshot.client).or_default();
         *all += 1;
         *lost += usize::from(forget.contains(&listed.id));
@@ -222,36 +222,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::snapshot::{Root, Snapshot};
+    use crate::testing::{self, key};
 
     const NOW: u32 = 1_795_381_506;
 
-    fn key(octet: u8) -> Fingerprint {
-        Fingerprint::from_bytes(4, &[octet; 20]).unwrap()
-    }
-
     fn listed(client: u8, number: u8, time: u32) -> Listed {
-        Listed {
-            id: Id(std::array::from_fn(|at| if at % 2 == 0 { client } else { number })),
-            snapshot: Snapshot {
-                client: Some(key(client)),
-                number: u64::from(number),
-                previous: None,
-                time,
-                epoch: 1,
-                host: b"alpha".to_vec(),
-                root: Root { level: 0, id: Id([0; 32]) },
-                entries: 0,
-                bytes: 0,
-                unread: 0,
-                paths: BTreeSet::new(),
-                tags: BTreeSet::new(),
-                users: BTreeMap::new(),
-                groups: BTreeMap::new(),
-                heads: BTreeMap::new(),
-            },
-            standing: Standing::Good(key(client)),
-        }
+        let id = Id(std::array::from_fn(|at| if at % 2 == 0 { client } else { number }));
+        let mut listed = testing::listed(client, number.into(), id);
+        listed.snapshot.time = time;
+        listed
     }
 
     /// The numbers of the snapshots of a client that stay.

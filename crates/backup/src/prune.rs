@@ -90,10 +90,6 @@ struct PackUse {
     unused: u64,
 }
 
-fn counts(standing: &Standing) -> bool {
-    matches!(standing, Standing::Good(_) | Standing::Past(..) | Standing::Unsigned)
-}
-
 /// The object that an error is about.
 fn object_of(error: &BackupError) -> &str {
     match error {
@@ -241,7 +237,7 @@ impl Repository {
                 return Ok(());
             }
             source.add(pack)?;
-            if counts(standing) {
+            if standing.is_trusted() {
                 let mut lines = String::new();
                 pack.chunks.iter().for_each(|chunk| chunk.write(&mut lines));
                 let lines = *blake3::hash(lines.as_bytes()).as_bytes();
@@ -298,7 +294,7 @@ impl Repository {
             let is_clear = view.listed.get(&pack.hash) == Some(pack.bytes)
                 && !view.own.contains_key(&pack.hash)
                 && !view.unreadable.contains(&pack.hash);
-            if is_clear && counts(standing) && seen.insert(pack.hash) {
+            if is_clear && standing.is_trusted() && seen.insert(pack.hash) {
                 each(pack, Some(standing))?;
             }
             Ok(())
@@ -516,7 +512,7 @@ impl Repository {
         // The indexes first: a pack that an index names was there before the index.
         let mut names = Vec::new();
         self.named_indexes(keys, now, &mut |name, packs, standing| {
-            if counts(standing) {
+            if standing.is_trusted() {
                 names.push((
                     name.to_owned(),
                     packs.iter().map(|pack| pack.hash).collect::<Vec<_>>(),

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::document::Standing;
 use crate::error::{BackupError, Result};
 use crate::located::Present;
-use crate::repository::{Keys, Listed, Repository};
+use crate::repository::{Keys, Repository};
 
 /// Sizes of a repository.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -38,9 +37,8 @@ impl Repository {
     /// Errors of the storage and of temporary files.
     pub fn stats(&self, keys: &Keys, now: u32) -> Result<(Stats, Vec<BackupError>)> {
         let (listed, mut unreadable) = self.snapshots(keys, now)?;
-        let counts = |one: &&Listed| !matches!(one.standing, Standing::Foreign(_));
         let mut stats = Stats::default();
-        for one in listed.iter().filter(counts) {
+        for one in listed.iter().filter(|one| one.standing.counts()) {
             stats.snapshots += 1;
             stats.files_bytes = stats.files_bytes.saturating_add(one.snapshot.bytes);
         }
@@ -51,7 +49,7 @@ impl Repository {
         let mut indexed = std::collections::HashSet::new();
         let errors = self.indexes(keys, now, &mut |pack, standing| {
             let is_there = packs.get(&pack.hash) == Some(pack.bytes);
-            if !is_there || matches!(standing, Standing::Foreign(_)) || !indexed.insert(pack.hash) {
+            if !is_there || !standing.counts() || !indexed.insert(pack.hash) {
                 return Ok(());
             }
             for chunk in &pack.chunks {

@@ -1,23 +1,27 @@
 //! A repository in memory, for tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use talaria_message::openpgp::Fingerprint;
 use talaria_message::{decryption_keys, read_cert};
 use zeroize::Zeroizing;
 
 use crate::backend::{Backend, Object};
+use crate::document::Standing;
 use crate::epoch::{EpochKey, Profile, Sealing, Use};
 use crate::error::{BackupError, Result};
-use crate::id::{GroupSecret, Identifiers, Kind, ObjectHash, RepositoryId};
+use crate::id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 use crate::index::{self, IndexedPack};
 use crate::located::Present;
 use crate::opener::EpochReader;
 use crate::pack::{PackWriter, pack_name};
 use crate::progress::Progress;
+use crate::repository::Listed;
 use crate::sink::{Sink, SinkOptions};
+use crate::snapshot::{Root, Snapshot};
 use crate::source::Source;
 use crate::table::InMemory;
 
@@ -194,4 +198,34 @@ pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
     blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut out);
     out
+}
+
+/// The fingerprint of a client.
+pub(crate) fn key(octet: u8) -> Fingerprint {
+    Fingerprint::from_bytes(4, &[octet; 20]).unwrap()
+}
+
+/// A good snapshot of a client, without a snapshot before it.
+pub(crate) fn listed(client: u8, number: u64, id: Id) -> Listed {
+    Listed {
+        id,
+        snapshot: Snapshot {
+            client: Some(key(client)),
+            number,
+            previous: None,
+            time: 0,
+            epoch: 1,
+            host: b"alpha".to_vec(),
+            root: Root { level: 0, id: Id([0; 32]) },
+            entries: 0,
+            bytes: 0,
+            unread: 0,
+            paths: BTreeSet::new(),
+            tags: BTreeSet::new(),
+            users: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            heads: BTreeMap::new(),
+        },
+        standing: Standing::Good(key(client)),
+    }
 }

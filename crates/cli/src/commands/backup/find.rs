@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Entry, Id, Listed, Node, Selection, Standing, Tree, is_beneath, select};
+use talaria_backup::{Entry, Id, Listed, Node, Selection, Tree, is_beneath, select};
 
 use super::{AccessArgs, ClientArgs, counted_snapshots, ls};
 use crate::context::Context;
@@ -49,11 +49,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let searched: Vec<&Listed> = if let Some(name) = &args.snapshot {
         vec![select(&all, name, client)?]
     } else {
-        let counts = |listed: &&Listed| {
-            !matches!(listed.standing, Standing::Foreign(_))
-                && client.is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
-        };
-        all.iter().filter(counts).collect()
+        all.iter().filter(|listed| args.client.wants(listed)).collect()
     };
     let reader = session.reader(cx)?;
     let mut found: Vec<Found> = Vec::new();

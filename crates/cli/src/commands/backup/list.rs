@@ -127,7 +127,7 @@ struct Newest {
 
 fn newest(listed: &[Listed], now: u32) -> Vec<Newest> {
     let mut clients: BTreeMap<_, Vec<&Listed>> = BTreeMap::new();
-    for listed in listed.iter().filter(|one| !matches!(one.standing, Standing::Foreign(_))) {
+    for listed in listed.iter().filter(|one| one.standing.counts()) {
         clients.entry(&listed.snapshot.client).or_default().push(listed);
     }
     let host = |snapshots: &[&Listed]| {
@@ -171,6 +171,6 @@ fn json(listed: &Listed) -> serde_json::Value {
         "number": snapshot.number, "previous": snapshot.previous.map(|id| id.to_string()),
         "entries": snapshot.entries, "bytes": snapshot.bytes, "unread": snapshot.unread,
         "paths": texts(&snapshot.paths), "tags": texts(&snapshot.tags),
-        "counts": !matches!(standing, Standing::Foreign(_)), "standing": standing_in_words(standing),
+        "counts": standing.counts(), "standing": standing_in_words(standing),
     })
 }

@@ -305,8 +305,8 @@ impl Session {
         }
         let (listed, forgotten, _) = self.repository.survey(&self.keys, cx.now)?;
         let is_there = |head: &Id| {
-            let counts = |one: &Listed| !matches!(one.standing, Standing::Foreign(_));
-            forgotten.contains(head) || listed.iter().any(|one| one.id == *head && counts(one))
+            let is_it = |one: &Listed| one.id == *head && one.standing.counts();
+            forgotten.contains(head) || listed.iter().any(is_it)
         };
         match heads.iter().find(|head| !is_there(head)) {
             None => Ok(()),
@@ -408,6 +408,17 @@ struct ClientArgs {
     /// Only snapshots of the client with this fingerprint; needed for `latest` if there are several clients
     #[arg(long, value_name = "FINGERPRINT", value_parser = parse_fingerprint)]
     client: Option<Fingerprint>,
+}
+
+impl ClientArgs {
+    /// Whether a snapshot counts and is of the client, if there is one.
+    fn wants(&self, listed: &Listed) -> bool {
+        listed.standing.counts()
+            && self
+                .client
+                .as_ref()
+                .is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
+    }
 }
 
 /// Whose word a snapshot is, in words.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use talaria_backup::{BackupError, Listed, Mount, Mounted, Standing};
+use talaria_backup::{BackupError, Listed, Mount, Mounted};
 
 use super::{AccessArgs, ClientArgs, counted_snapshots};
 use crate::context::{Content, Context};
@@ -56,11 +56,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         (vec![mounted(&listed, String::new())], reader)
     } else {
         let (all, _) = session.snapshots(cx)?;
-        let counts = |listed: &&Listed| {
-            !matches!(listed.standing, Standing::Foreign(_))
-                && client.is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
-        };
-        let mounted = all.iter().filter(counts).map(|listed| {
+        let mounted = all.iter().filter(|listed| args.client.wants(listed)).map(|listed| {
             let id = listed.id.to_string();
             mounted(listed, format!("{}-{}", talaria::timestamp(listed.snapshot.time), &id[..8]))
         });
