@@ -1,15 +1,14 @@
 //! Forgetting snapshots: who may, and what others can make of it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use talaria_backup::{
-    BackupError, Change, Heads, Id, Keys, Profile, Repository, Role, Root, Snapshot, SnapshotName,
-    heads, irregularities,
+    BackupError, Change, Heads, Id, Keys, Profile, Repository, Role, SnapshotName, heads,
+    irregularities,
 };
 use talaria_message::openpgp::Cert;
 
-use crate::people::{NOW, Place, name, person, signer};
+use crate::people::{NOW, Place, name, person, signer, snapshot};
 
 fn write(
     repository: &Repository,
@@ -18,23 +17,7 @@ fn write(
     number: u64,
     previous: Option<Id>,
 ) -> SnapshotName {
-    let snapshot = Snapshot {
-        client: Some(name(client)),
-        number,
-        previous,
-        time: NOW,
-        epoch: 1,
-        host: b"alpha".to_vec(),
-        root: Root { level: 0, id: Id([1; 32]) },
-        entries: 0,
-        bytes: 0,
-        unread: 0,
-        paths: [b"/home".to_vec()].into(),
-        tags: BTreeSet::new(),
-        users: BTreeMap::new(),
-        groups: BTreeMap::new(),
-        heads: BTreeMap::new(),
-    };
+    let snapshot = snapshot(client, number, previous);
     let id = repository.write_snapshot(keys, &snapshot, Some(&mut signer(client)), NOW).unwrap();
     SnapshotName { client: Some(name(client)), number, id }
 }

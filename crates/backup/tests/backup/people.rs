@@ -1,9 +1,12 @@
 //! People with keys, and repositories of theirs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use talaria_backup::{Expected, Folder, InitOptions, Keys, Profile, Repository};
+use talaria_backup::{
+    Expected, Folder, Id, InitOptions, Keys, Profile, Repository, Root, Snapshot,
+};
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::packet::Key;
 use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
@@ -32,6 +35,27 @@ pub(crate) fn secrets(cert: &Cert) -> Secrets {
     let never = |_: usize, _: &Key<PublicParts, UnspecifiedRole>| None;
     let ask = Arc::new(Mutex::new(never));
     Secrets { keys: decryption_keys(cert, &ask), ..Secrets::default() }
+}
+
+/// An empty snapshot of a client.
+pub(crate) fn snapshot(client: &Cert, number: u64, previous: Option<Id>) -> Snapshot {
+    Snapshot {
+        client: Some(name(client)),
+        number,
+        previous,
+        time: NOW,
+        epoch: 1,
+        host: b"alpha".to_vec(),
+        root: Root { level: 0, id: Id([1; 32]) },
+        entries: 0,
+        bytes: 0,
+        unread: 0,
+        paths: [b"/home".to_vec()].into(),
+        tags: BTreeSet::new(),
+        users: BTreeMap::new(),
+        groups: BTreeMap::new(),
+        heads: BTreeMap::new(),
+    }
 }
 
 /// A folder with a repository of Alice.

@@ -1,37 +1,15 @@
 //! Who may read, write and change a repository, and what a thief of the storage can do.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use talaria_backup::{
-    BackupError, Change, Expected, Id, InitOptions, Profile, Repository, Root, Snapshot, Standing,
-    select,
+    BackupError, Change, Expected, Id, InitOptions, Profile, Repository, Snapshot, Standing, select,
 };
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::cert::CertRevocationBuilder;
 use talaria_message::openpgp::types::ReasonForRevocation;
 
-use crate::people::{NOW, Place, name, person, secrets, signer};
-
-fn snapshot(client: &Cert, number: u64, previous: Option<Id>) -> Snapshot {
-    Snapshot {
-        client: Some(name(client)),
-        number,
-        previous,
-        time: NOW,
-        epoch: 1,
-        host: b"alpha".to_vec(),
-        root: Root { level: 0, id: Id([1; 32]) },
-        entries: 0,
-        bytes: 0,
-        unread: 0,
-        paths: [b"/home".to_vec()].into(),
-        tags: BTreeSet::new(),
-        users: BTreeMap::new(),
-        groups: BTreeMap::new(),
-        heads: BTreeMap::new(),
-    }
-}
+use crate::people::{NOW, Place, name, person, secrets, signer, snapshot};
 
 /// The certificate with a revocation that was made at this time.
 fn revoked(cert: &Cert, reason: ReasonForRevocation, time: u32) -> Cert {
