@@ -55,9 +55,10 @@ pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, CreateOptions, Event, Folder, Item, Mount, Mounted, Overwrite,
-    RestoreOptions, RestoreReport, Run, RunLock, ScratchFolder, Selection, Stamp, State, Tell,
-    Walk, WalkOptions, Walked, parse_path_list, restore,
+    Cache, CacheWriter, Cached, CreateOptions, Difference, Event, FileChange, FileCounts, Folder,
+    Item, Mapping, Mount, Mounted, Overwrite, RestoreOptions, RestoreReport, Run, RunLock,
+    ScratchFolder, Seen, Selection, Stamp, State, Stream, Tell, VerifyReport, Walk, WalkOptions,
+    Walked, map_folders, parse_path_list, restore, verify,
 };
 pub use forget::{Forgotten, SnapshotName, parse_tombstone};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};

@@ -778,6 +778,12 @@ impl Repository {
 }
 
 impl Keys {
+    /// The identifiers of chunks.
+    #[must_use]
+    pub fn identifiers(&self) -> &Identifiers {
+        &self.identifiers
+    }
+
     /// Whether the keys read the content of files.
     #[must_use]
     pub fn can_read(&self) -> bool {

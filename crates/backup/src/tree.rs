@@ -13,7 +13,7 @@ mod write;
 pub(crate) use content::parse_list;
 pub use content::{ContentWriter, Parts};
 pub(crate) use mark::mark;
-pub(crate) use order::parents;
+pub(crate) use order::{check_path, parents};
 pub use order::{is_beneath, path_order};
 pub(crate) use read::Finder;
 pub use read::{Entries, Tree};

@@ -197,6 +197,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Back up two folders, with a label for the snapshot",
                 "talaria backup --repo /mnt/backup create /etc/default /etc/apt --tag weekly",
             ),
+            ("Show what would be stored", "talaria backup --repo /mnt/backup create . --dry-run"),
+            (
+                "Back up the output of a program",
+                "tar c letter.txt | talaria backup --repo /mnt/backup create --stdin letters.tar",
+            ),
         ],
     ),
     (
@@ -345,6 +350,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "Restore only text files",
                 "talaria backup --repo /mnt/backup restore latest --target restored --include '*.txt'",
+            ),
+            (
+                "Restore one folder under another name, and compare it with the snapshot",
+                "talaria backup --repo /mnt/backup restore latest --target restored --map \"$PWD=here\" --verify",
             ),
         ],
     ),

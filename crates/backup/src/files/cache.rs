@@ -23,6 +23,10 @@ const BLOCK_BYTES_MAX: usize = 64 << 20;
 /// Files with more parts are not in the cache, to bound the memory. 2^20 parts of 1 MiB are a file of 1 TiB.
 const PARTS_MAX: usize = 1 << 20;
 
+/// The fields of a record after the path, where nothing but the path is known: inode 0, which no file has, two times, size,
+/// no attributes, no parts.
+const UNKNOWN: [u8; 22] = [0; 22];
+
 /// What the cache knows about an item.
 #[derive(Debug, Eq, PartialEq)]
 pub enum Cached {
@@ -34,10 +38,23 @@ pub enum Cached {
     All(Vec<Part>),
 }
 
+/// How a path differs from what the cache knows.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum FileChange {
+    /// The cache does not have the path.
+    #[default]
+    New,
+    /// Inode, size or times differ, or were too new at the last run to tell.
+    Changed,
+    /// They are the same.
+    Unchanged,
+}
+
 /// Reads the cache of an earlier run.
 pub struct Cache {
     source: Option<Source>,
     next: Option<Record>,
+    change: FileChange,
 }
 
 struct Source {
@@ -73,13 +90,13 @@ impl Cache {
             let good = line == expected;
             Ok(good.then(|| Source { file, block: Vec::new(), at: 0, path: Vec::new() }))
         };
-        Self { source: open().ok().flatten(), next: None }
+        Self { source: open().ok().flatten(), next: None, change: FileChange::New }
     }
 
     /// A cache that knows nothing.
     #[must_use]
     pub fn empty() -> Self {
-        Self { source: None, next: None }
+        Self { source: None, next: None, change: FileChange::New }
     }
 
     /// What the cache knows about an item. Items have to come in the order of the tree.
@@ -87,6 +104,7 @@ impl Cache {
     /// A file is unchanged if its path, inode, size, and the times of the last change of its inode and of its content are the same.
     /// Its content counts only if `is_present` says of each chunk that the repository still has it.
     pub fn find(&mut self, item: &mut Item, is_present: impl Fn(&Id) -> bool) -> Cached {
+        self.change = FileChange::New;
         let path = &item.entry.path;
         while self.next.as_ref().is_none_or(|next| path_order(&next.path, path).is_lt()) {
             self.next = self.source.as_mut().and_then(Source::next);
@@ -98,17 +116,28 @@ impl Cache {
         let Some(record) = self.next.take_if(|next| next.path == *path) else {
             return Cached::Nothing;
         };
+        self.change = FileChange::Changed;
         let Some(meta) = item.entry.node.meta() else { return Cached::Nothing };
-        if record.inode != item.stamp.inode || record.ctime != item.stamp.ctime {
+        if record.inode == 0 || record.inode != item.stamp.inode || record.ctime != item.stamp.ctime
+        {
             return Cached::Nothing;
         }
         let is_same = record.mtime == meta.mtime && record.size == size_of(&item.entry);
+        if is_same {
+            self.change = FileChange::Unchanged;
+        }
         item.set_attributes(record.attributes);
         let present = record.parts.iter().all(|part| match part {
             Part::Data { id, .. } | Part::List { id, .. } => is_present(id),
             Part::Inline(_) | Part::Hole(_) => true,
         });
         if is_same && present { Cached::All(record.parts) } else { Cached::Attributes }
+    }
+
+    /// How the last item of [`Self::find`] differs from its record.
+    #[must_use]
+    pub fn change(&self) -> FileChange {
+        self.change
     }
 }
 
@@ -239,7 +268,7 @@ impl CacheWriter {
     }
 
     /// Appends an entry with its attributes and, for a file, its parts with all lists resolved. Entries come in the order of the
-    /// tree. An entry whose stamp is not settled is left out: a later change could go unnoticed.
+    /// tree. Of an entry whose stamp is not settled only the path is noted: a later change could go unnoticed.
     ///
     /// # Errors
     ///
@@ -247,9 +276,7 @@ impl CacheWriter {
     pub fn push(&mut self, stamp: &Stamp, entry: &Entry, parts: &[Part]) -> io::Result<()> {
         let Some(meta) = entry.node.meta() else { return Ok(()) };
         let has_list = parts.iter().any(|part| matches!(part, Part::List { .. }));
-        if !stamp.is_settled || has_list || parts.len() > PARTS_MAX {
-            return Ok(());
-        }
+        let is_known = stamp.is_settled && !has_list && parts.len() <= PARTS_MAX;
         if self.block.len() >= BLOCK_BYTES {
             self.write_block()?;
         }
@@ -258,6 +285,10 @@ impl CacheWriter {
         push_number(block, shared as u64);
         push_octets(block, &entry.path[shared..]);
         self.last.clone_from(&entry.path);
+        if !is_known {
+            block.extend_from_slice(&UNKNOWN);
+            return Ok(());
+        }
         push_number(block, stamp.inode);
         for time in [stamp.ctime, meta.mtime] {
             block.extend_from_slice(&time.seconds.to_le_bytes());

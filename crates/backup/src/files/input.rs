@@ -133,7 +133,7 @@ mod tests {
     use crate::create::Created;
     use crate::entry::Part;
     use crate::epoch::Profile;
-    use crate::files::cache::{Cache, CacheWriter};
+    use crate::files::cache::{Cache, CacheWriter, FileChange};
     use crate::files::tree::{Report, create_tree};
     use crate::files::walk::{Walk, WalkOptions};
     use crate::id::Kind;
@@ -145,7 +145,7 @@ mod tests {
     struct Heard(Vec<String>);
 
     impl Report for Heard {
-        fn stored(&mut self, _: &Entry) {}
+        fn stored(&mut self, _: &Entry, _: FileChange) {}
 
         fn unread(&mut self, path: &[u8], error: &io::Error) {
             self.0.push(format!("unread {}: {error}", String::from_utf8_lossy(path)));

@@ -3,6 +3,7 @@
 mod alive;
 mod attributes;
 mod cache;
+mod dry;
 mod folder;
 mod input;
 mod mount;
@@ -11,17 +12,23 @@ mod run;
 mod scratch;
 mod select;
 mod state;
+mod stream;
 mod tree;
 mod walk;
+mod writing;
 
-pub use cache::{Cache, CacheWriter, Cached};
+pub use cache::{Cache, CacheWriter, Cached, FileChange};
 pub use folder::Folder;
 pub use mount::{Mount, Mounted, Tell};
-pub use restore::{Event, Overwrite, RestoreOptions, RestoreReport, restore};
-pub use run::{CreateOptions, Run};
+pub use restore::{
+    Difference, Event, Mapping, Overwrite, RestoreOptions, RestoreReport, VerifyReport,
+    map_folders, restore, verify,
+};
+pub use run::{CreateOptions, FileCounts, Run, Seen};
 pub use scratch::ScratchFolder;
 pub use select::Selection;
 pub use state::{RunLock, State};
+pub use stream::Stream;
 pub use walk::{Item, Stamp, Walk, WalkOptions, Walked, parse_path_list};
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod apply;
 mod beneath;
+mod verify;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -13,7 +14,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -24,6 +25,8 @@ use rustix::fs::{
     renameat, statat, symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
+
+pub use self::verify::{Difference, VerifyReport, verify};
 
 use self::apply::{Object, apply};
 use self::beneath::{Folders, Left, Obstacle, State, find_parent, name_of};
@@ -124,6 +127,20 @@ pub struct RestoreReport {
     pub failed: u64,
 }
 
+impl std::ops::AddAssign for RestoreReport {
+    fn add_assign(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.folders += other.folders;
+        self.others += other.others;
+        self.unchanged += other.unchanged;
+        self.kept += other.kept;
+        self.withheld += other.withheld;
+        self.incomplete += other.incomplete;
+        self.failed += other.failed;
+    }
+}
+
 /// Restores a tree to the folder `target`, which is made if it is not there.
 ///
 /// `tell` gets the path of each event in the snapshot; the path is empty for a part of the tree that cannot be read, since the
@@ -140,24 +157,9 @@ pub fn restore(
     progress: &Progress,
     tell: &(dyn Fn(&[u8], Event) + Sync),
 ) -> Result<RestoreReport> {
-    let failed = |source: io::Error| BackupError::File {
-        path: escaped(target.as_os_str().as_encoded_bytes(), Place::Last),
-        source,
-    };
-    let subfolder = options.subfolder.as_slice();
-    let base = match tree.get(subfolder) {
-        _ if subfolder.is_empty() => subfolder,
-        Ok(Some(Entry { node: Node::Directory(_), .. })) => subfolder,
-        Ok(Some(_)) => parents(subfolder).last().unwrap_or_default(),
-        Ok(None) => {
-            let path = escaped(subfolder, Place::Last);
-            return Err(BackupError::Refused(format!("the snapshot has no path {path}")));
-        }
-        Err(error) => return Err(error),
-    };
-    fs::create_dir_all(target).map_err(failed)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(CWD, target, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+    let base = base_of(tree, &options.subfolder)?;
+    make_target(target)?;
+    let folder = open_target(target)?;
     let run = Run {
         tree: *tree,
         chunks: tree.chunks(),
@@ -171,8 +173,140 @@ pub fn restore(
     };
     let existing = run.make_files()?;
     run.make_others(&existing)?;
-    syncfs(&*run.target).map_err(|error| failed(error.into()))?;
+    syncfs(&*run.target).map_err(|error| target_failed(target, error.into()))?;
     Ok(run.counts.report())
+}
+
+/// A folder of the snapshot that becomes a folder beneath the target.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Mapping {
+    /// The folder of the snapshot, without a leading slash; empty for everything.
+    pub from: Vec<u8>,
+    /// Its folder beneath the target; empty for the target itself. A leading slash does not count.
+    pub to: PathBuf,
+}
+
+/// The places for [`restore`] and [`verify`] of several folders of a tree: a target and options for each. The targets are
+/// made, so that nothing in the snapshot can lead the way to one of them elsewhere.
+///
+/// # Errors
+///
+/// [`Refused`](BackupError::Refused) if the snapshot does not have a folder, or if a mapping leads out of `target`; errors of
+/// the tree and of the file system.
+pub fn map_folders(
+    tree: &Tree<'_>,
+    target: &Path,
+    mappings: &[Mapping],
+    options: &RestoreOptions,
+) -> Result<Vec<(PathBuf, RestoreOptions)>> {
+    let mut places = Vec::new();
+    for Mapping { from, to } in mappings {
+        let refused = |why: &str| {
+            let path = escaped(from, Place::Last);
+            BackupError::Refused(format!("/{path} {why}"))
+        };
+        if !from.is_empty() {
+            match tree.get(from)? {
+                Some(Entry { node: Node::Directory(_), .. }) => {}
+                Some(_) => return Err(refused("is no folder in the snapshot")),
+                None => return Err(refused("is not in the snapshot")),
+            }
+        }
+        let below = to.strip_prefix("/").unwrap_or(to);
+        if below.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
+        {
+            let to = escaped(to.as_os_str().as_encoded_bytes(), Place::Last);
+            return Err(refused(&format!("cannot become {to}, which is not beneath the target")));
+        }
+        places.push((
+            target.join(below),
+            RestoreOptions { subfolder: from.clone(), ..options.clone() },
+        ));
+    }
+    places.iter().try_for_each(|(target, _)| make_target(target))?;
+    Ok(places)
+}
+
+/// The folder of the snapshot that becomes the target, if `subfolder` is restored: itself, or the folder of a file.
+fn base_of<'a>(tree: &Tree<'_>, subfolder: &'a [u8]) -> Result<&'a [u8]> {
+    if subfolder.is_empty() {
+        return Ok(subfolder);
+    }
+    match tree.get(subfolder)? {
+        Some(Entry { node: Node::Directory(_), .. }) => Ok(subfolder),
+        Some(_) => Ok(parents(subfolder).last().unwrap_or_default()),
+        None => {
+            let path = escaped(subfolder, Place::Last);
+            Err(BackupError::Refused(format!("the snapshot has no path {path}")))
+        }
+    }
+}
+
+fn target_failed(target: &Path, source: io::Error) -> BackupError {
+    let path = escaped(target.as_os_str().as_encoded_bytes(), Place::Last);
+    BackupError::File { path, source }
+}
+
+fn make_target(target: &Path) -> Result<()> {
+    fs::create_dir_all(target).map_err(|error| target_failed(target, error))
+}
+
+fn open_target(target: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, target, flags, Mode::empty()).map_err(|error| target_failed(target, error.into()))
+}
+
+/// The number of threads that a person wants.
+fn threads_of(options: &RestoreOptions) -> usize {
+    match options.threads {
+        0 => thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    }
+}
+
+/// Whether an existing file has the mode, the time and, where they are restored, the owners of an entry.
+fn has_meta(found: &Stat, meta: &Meta, options: &RestoreOptions) -> bool {
+    let time = (found.st_mtime, found.st_mtime_nsec);
+    let mode = if options.privileged { 0o7777 } else { 0o1777 };
+    time == (meta.mtime.seconds, u64::from(meta.mtime.nanoseconds))
+        && (found.st_mode ^ u32::from(meta.mode)) & mode == 0
+        && (!options.owners || (found.st_uid, found.st_gid) == (meta.uid, meta.gid))
+}
+
+/// The next entry that is wanted or a parent of such. `failed` gets errors of parts of the tree.
+fn next_wanted(
+    entries: &mut Entries<'_>,
+    wanted: &mut Wanted,
+    options: &RestoreOptions,
+    base: &[u8],
+    progress: &Progress,
+    failed: &mut dyn FnMut(BackupError),
+) -> Result<Option<(Entry, Verdict)>> {
+    loop {
+        progress.go_on()?;
+        let entry = match entries.next() {
+            None => return Ok(None),
+            Some(Ok(entry)) => entry,
+            Some(Err(error)) if entries.is_refused() => return Err(error),
+            Some(Err(source)) => {
+                failed(source);
+                continue;
+            }
+        };
+        let subfolder = &options.subfolder;
+        if entry.path != *subfolder && !is_beneath(&entry.path, subfolder) {
+            return Ok(None);
+        }
+        // The subfolder itself is the target.
+        if entry.path == base {
+            continue;
+        }
+        let is_folder = matches!(entry.node, Node::Directory(_));
+        let verdict = wanted.judge(&options.selection, &entry.path, is_folder);
+        if verdict != Verdict::Unwanted {
+            return Ok(Some((entry, verdict)));
+        }
+    }
 }
 
 #[derive(Default)]
@@ -279,33 +413,12 @@ impl Run<'_> {
         wanted: &mut Wanted,
         pass: Pass,
     ) -> Result<Option<(Entry, Verdict)>> {
-        loop {
-            self.progress.go_on()?;
-            let entry = match entries.next() {
-                None => return Ok(None),
-                Some(Ok(entry)) => entry,
-                Some(Err(error)) if entries.is_refused() => return Err(error),
-                Some(Err(source)) => {
-                    if pass == Pass::Files {
-                        self.event(&[], Event::Failed { source });
-                    }
-                    continue;
-                }
-            };
-            let subfolder = &self.options.subfolder;
-            if entry.path != *subfolder && !is_beneath(&entry.path, subfolder) {
-                return Ok(None);
+        let mut failed = |source| {
+            if pass == Pass::Files {
+                self.event(&[], Event::Failed { source });
             }
-            // The subfolder itself is the target.
-            if entry.path == self.base {
-                continue;
-            }
-            let is_folder = matches!(entry.node, Node::Directory(_));
-            let verdict = wanted.judge(&self.options.selection, &entry.path, is_folder);
-            if verdict != Verdict::Unwanted {
-                return Ok(Some((entry, verdict)));
-            }
-        }
+        };
+        next_wanted(entries, wanted, self.options, self.base, self.progress, &mut failed)
     }
 
     fn folders(&self) -> Folders {
@@ -318,11 +431,7 @@ impl Run<'_> {
 
     /// The first pass: folders and files. Gives the folders that were there and are to be left as they are.
     fn make_files(&self) -> Result<HashSet<Vec<u8>>> {
-        let threads = match self.options.threads {
-            0 => thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            threads => threads,
-        };
-        let threads = threads.min(THREADS_MAX);
+        let threads = threads_of(self.options).min(THREADS_MAX);
         thread::scope(|scope| {
             let (jobs, queue) = bounded::<Job>(2 * threads);
             for _ in 0..threads {
@@ -511,7 +620,7 @@ impl Run<'_> {
                 let kind = FileType::from_raw_mode(found.st_mode);
                 kind == FileType::RegularFile
                     && u64::try_from(found.st_size) == Ok(size)
-                    && self.has_meta(found, &meta)
+                    && has_meta(found, &meta, self.options)
             };
             match self.judge_existing(&path, &folder, &name, is_same) {
                 Some(Way::Taken) => {
@@ -553,15 +662,6 @@ impl Run<'_> {
         let number = self.temporary.fetch_add(1, Ordering::Relaxed);
         let name = format!(".talaria-restore-{}-{number}", std::process::id());
         CString::new(name).expect("there is no NUL")
-    }
-
-    /// Whether an existing file has the mode, the time and, where they are restored, the owners of an entry.
-    fn has_meta(&self, found: &Stat, meta: &Meta) -> bool {
-        let time = (found.st_mtime, found.st_mtime_nsec);
-        let mode = if self.options.privileged { 0o7777 } else { 0o1777 };
-        time == (meta.mtime.seconds, u64::from(meta.mtime.nanoseconds))
-            && (found.st_mode ^ u32::from(meta.mode)) & mode == 0
-            && (!self.options.owners || (found.st_uid, found.st_gid) == (meta.uid, meta.gid))
     }
 
     /// Removes something in the place of an entry that may be replaced. `false`: the place is taken, and that was told.

@@ -1,37 +1,33 @@
 //! A run: files are walked and read, and a snapshot is written.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
-use super::alive::Alive;
-use super::cache::{Cache, CacheWriter};
+use super::cache::{Cache, CacheWriter, FileChange};
+use super::dry::DryRun;
 use super::state::State;
+use super::stream::{Stream, create_stream};
 use super::tree::{Report, create_tree};
 use super::walk::{Walk, WalkOptions};
-use crate::chain::heads;
-use crate::create::Remark;
-use crate::document::Standing;
-use crate::entry::Entry;
-use crate::epoch::Use;
+use super::writing::{Chunks, Relied, Writer};
+use crate::create::{Created, Remark};
+use crate::entry::{Entry, Node};
 use crate::error::{BackupError, Result};
-use crate::id::{Id, ObjectHash};
-use crate::plan::is_lost;
+use crate::id::Id;
 use crate::progress::Progress;
 use crate::repository::{Keys, Repository};
-use crate::sink::{SealIndex, Sink, SinkOptions, lock};
-use crate::snapshot::{Head, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// The number of paths that a report names, of each kind.
 const NAMED_MAX: usize = 1000;
-/// How often a run begins again because prunes have deleted packs that it needs.
-const ATTEMPTS: usize = 5;
 /// The name of the cache in the state folder.
 const CACHE: &str = "cache";
 
@@ -57,6 +53,19 @@ pub struct Run {
     pub id: Id,
     /// The snapshot.
     pub snapshot: Snapshot,
+    /// What the run has seen.
+    pub seen: Seen,
+}
+
+/// What a run has seen, besides what is in the snapshot.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The entries of the snapshot.
+    pub entries: u64,
+    /// The octets of its files.
+    pub bytes: u64,
+    /// Paths that could not be read, the number of them.
+    pub unread_count: u64,
     /// Paths that could not be read, with the reason: the first thousand.
     pub unread: Vec<(Vec<u8>, io::Error)>,
     /// Files that changed while they were read. The snapshot may have a mixture of old and new content.
@@ -65,8 +74,23 @@ pub struct Run {
     pub without_attributes: Vec<(Vec<u8>, io::Error)>,
     /// Sockets, which are left out.
     pub sockets: u64,
+    /// Files of the snapshot, compared with the last run of this machine.
+    pub files: FileCounts,
     /// Indexes that could not be read. What only they name is stored again.
     pub unreadable: Vec<BackupError>,
+    users: BTreeSet<u32>,
+    groups: BTreeSet<u32>,
+}
+
+/// Numbers of files, compared with the cache of the last run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FileCounts {
+    /// The last run did not have these paths.
+    pub new: u64,
+    /// Inode, size or times are others, or were too new at the last run to tell. They are read again.
+    pub changed: u64,
+    /// The others.
+    pub unchanged: u64,
 }
 
 impl Repository {
@@ -87,218 +111,133 @@ impl Repository {
         progress: &Arc<Progress>,
         now: u32,
     ) -> Result<Run> {
-        let refused = |why: String| Err(BackupError::Refused(why));
-        if let Standing::Doubtful(signer, why) = self.standing() {
-            return refused(format!(
-                "the configuration is signed by {}, and {why}: somebody else may have changed who can read",
-                signer.to_hex()
-            ));
-        }
-        let (name, signer) = match client {
-            Some((name, signer)) => (Some(name.clone()), Some(Arc::new(Mutex::new(signer)))),
-            None if self.config().signed => {
-                return refused("snapshots must be signed in this repository".into());
-            }
-            None => (None, None),
-        };
-        if let Some(name) = &name
-            && !self.config().has_role(name, crate::Role::Create)
-        {
-            return refused(format!(
-                "{} may not create snapshots in this repository",
-                name.to_hex()
-            ));
-        }
-        let _run = state.lock_run()?;
-        let (listed, forgotten, unreadable) = self.survey(keys, now)?;
-        // It could be this client's newest: the next one would have the same number.
-        if let Some(error) = unreadable.into_iter().find(BackupError::is_of_storage) {
-            return Err(error);
-        }
-        let mut others = heads(&listed);
-        forgotten.raise(&mut others);
-        for (client, head) in &state.heads {
-            let newest = others.entry(client.clone()).or_insert(*head);
-            if newest.number < head.number {
-                *newest = *head;
-            }
-        }
-        let own = others.remove(&name);
-        let taker = Writer { repository: self, keys, name, signer, options, progress, now };
-        let others = others.into_iter().filter_map(|(client, head)| Some((client?, head)));
-        let mut chain = Chain { own, heads: others.collect() };
-        let mut written: Option<(Id, Snapshot)> = None;
-        for _ in 0..ATTEMPTS {
-            let lease =
-                Alive::begin(self, keys, taker.name.as_ref(), taker.signer.clone(), state, now)?;
-            let Attempt { snapshot, relied, notes, next_cache, unreadable } =
-                taker.attempt(state, &chain)?;
-            // The chunks of the same tree are all there again.
-            let id = match written.take() {
-                Some((id, before)) if before.root == snapshot.root => id,
-                before => {
-                    let mut snapshot = snapshot.clone();
-                    if let Some((id, before)) = before
-                        && self.backend().delete(&Snapshot::name(&id)).is_err()
-                    {
-                        chain.own = Some(Head { number: before.number, id });
-                    }
-                    (snapshot.number, snapshot.previous) = chain.next()?;
-                    taker.write(&snapshot)?
-                }
-            };
-            let lost = {
-                let commits = self.commits(keys, now)?;
-                let committed: BTreeSet<_> =
-                    commits.iter().flat_map(|commit| &commit.packs).collect();
-                let listed = self.listed_packs()?;
-                let mut lost = false;
-                for pack in &relied {
-                    // A storage may list new objects late.
-                    let is_there = listed.get(pack).is_some() || self.has_pack(pack)?;
-                    lost |= is_lost(is_there, committed.contains(pack));
-                }
-                lost
-            };
-            if lost {
-                // A prune did not wait for this run, or began while it stood still.
-                written = Some((id, snapshot));
-                continue;
-            }
-            drop(lease);
-            let head = Head { number: snapshot.number, id };
-            let heads = crate::Heads::from([(taker.name, head)]);
-            state.remember(&self.config().owner, self.config().number, &heads)?;
-            let _ = next_cache.map(CacheWriter::finish);
-            let Notes { unread, changed, without_attributes, sockets, .. } = notes;
-            return Ok(Run {
-                id,
-                snapshot,
-                unread,
-                changed,
-                without_attributes,
-                sockets,
-                unreadable,
-            });
-        }
-        refused("prunes have deleted packs of this run again and again: try later".into())
-    }
-}
-
-/// What a client writes, and with which keys.
-struct Writer<'a> {
-    repository: &'a Repository,
-    keys: &'a Keys,
-    name: Option<Fingerprint>,
-    signer: Option<Arc<Mutex<SigningKey>>>,
-    options: &'a CreateOptions,
-    progress: &'a Arc<Progress>,
-    now: u32,
-}
-
-/// The newest known snapshots.
-struct Chain {
-    own: Option<Head>,
-    heads: BTreeMap<Fingerprint, Head>,
-}
-
-impl Chain {
-    /// The number of the next snapshot, and the identifier of the one before it.
-    fn next(&self) -> Result<(u64, Option<Id>)> {
-        // Who stole the key of this client could have used up the numbers.
-        let number = self.own.map_or(Some(1), |head| head.number.checked_add(1));
-        let number = number.ok_or_else(|| {
-            BackupError::Refused(
-                "this client has no number left for a snapshot: use another key".into(),
-            )
-        })?;
-        Ok((number, self.own.map(|head| head.id)))
-    }
-}
-
-/// A tree that was written, and the packs that it may need.
-struct Attempt {
-    snapshot: Snapshot,
-    relied: Vec<ObjectHash>,
-    notes: Notes,
-    next_cache: Option<CacheWriter>,
-    unreadable: Vec<BackupError>,
-}
-
-impl Writer<'_> {
-    fn write(&self, snapshot: &Snapshot) -> Result<Id> {
-        let mut signer = self.signer.as_ref().map(|signer| lock(signer));
-        self.repository.write_snapshot(self.keys, snapshot, signer.as_deref_mut(), self.now)
-    }
-
-    fn attempt(&self, state: &State, chain: &Chain) -> Result<Attempt> {
-        let Self { repository, keys, name, options, progress, now, .. } = self;
-        let (number, previous) = chain.next()?;
-        let (present, mut relied, unreadable) = repository.present(keys, name.as_ref(), *now)?;
-        let sealing = repository.sealing(Use::Index, *now)?;
-        let (index_signer, now) = (self.signer.clone(), *now);
-        let seal_index: SealIndex = Box::new(move |text| {
-            let mut signer = index_signer.as_ref().map(|signer| lock(signer));
-            sealing.seal("indexes", text.as_bytes(), signer.as_deref_mut(), now)
-        });
-        let sink = Sink::new(SinkOptions {
-            backend: Arc::clone(repository.backend()),
-            repository: repository.id(),
-            identifiers: keys.identifiers.clone(),
-            packs: repository.sealing(Use::Data, now)?,
-            seal_index,
-            present,
-            now,
-            threads: options.threads.max(1),
-            progress: Arc::clone(progress),
-        });
-        let store = Arc::clone(sink.store());
+        let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
+        let mut chain = writer.begin(state)?;
         let cache_path = state.folder().join(CACHE);
-        let failed = |source| BackupError::File { path: "/".into(), source };
-        let walk = Walk::new(&options.paths, options.walk.clone()).map_err(failed)?;
-        let mut cache = Cache::open(&cache_path, repository.id());
-        let next_cache = CacheWriter::create(&cache_path, repository.id()).ok();
-        let mut notes = Notes::default();
-        let (made, next_cache) = create_tree(walk, &mut cache, next_cache, sink, &mut notes)?;
-        relied.extend(store.written());
-        let absolute = options.paths.iter().map(|path| {
-            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            absolute.as_os_str().as_bytes().to_vec()
-        });
-        let snapshot = Snapshot {
-            client: name.clone(),
-            number,
-            previous,
-            time: now,
-            epoch: repository.config().newest_epoch().number,
-            host: options.host.clone(),
-            root: made.root,
-            entries: made.counts.entries,
-            bytes: made.counts.bytes,
-            unread: made.counts.unread,
-            paths: absolute.collect(),
-            tags: options.tags.clone(),
-            users: names("/etc/passwd", &notes.users),
-            groups: names("/etc/group", &notes.groups),
-            heads: chain.heads.clone(),
+        let (id, snapshot, (seen, next_cache)) = writer.write(&mut chain, state, |chunks| {
+            let mut cache = Cache::open(&cache_path, self.id());
+            let next_cache = CacheWriter::create(&cache_path, self.id()).ok();
+            let (made, relied, seen, next_cache) = walk(chunks, options, &mut cache, next_cache)?;
+            let snapshot = snapshot(&writer, options, &made, &seen);
+            Ok((snapshot, relied, (seen, next_cache)))
+        })?;
+        let _ = next_cache.map(CacheWriter::finish);
+        Ok(Run { id, snapshot, seen })
+    }
+
+    /// Does what [`Self::create`] does, and writes nothing: no lease, no pack, no snapshot, no cache. Everything else is real: files
+    /// that are not known as unchanged are read, and `progress` counts what would be stored.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::create`].
+    pub fn try_create(
+        &self,
+        keys: &Keys,
+        client: Option<(&Fingerprint, SigningKey)>,
+        state: &State,
+        options: &CreateOptions,
+        progress: &Arc<Progress>,
+        now: u32,
+    ) -> Result<Seen> {
+        let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
+        let chunks = writer.chunks(Arc::new(DryRun(Arc::clone(self.backend()))))?;
+        let mut cache = Cache::open(&state.folder().join(CACHE), self.id());
+        let (_, _, seen, _) = walk(chunks, options, &mut cache, None)?;
+        Ok(seen)
+    }
+
+    /// Backs up a stream as the only file of a snapshot. Of `options`, host, tags and threads count.
+    ///
+    /// The stream can be read once only. If a prune deletes packs of this run, it fails, and its snapshot does not stay.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::create`]; [`BackupError::File`] if the stream cannot be read: then there is no snapshot.
+    pub fn create_from(
+        &self,
+        keys: &Keys,
+        client: Option<(&Fingerprint, SigningKey)>,
+        state: &mut State,
+        (options, stream): (&CreateOptions, Stream),
+        progress: &Arc<Progress>,
+        now: u32,
+    ) -> Result<Run> {
+        let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
+        let mut chain = writer.begin(state)?;
+        let options = CreateOptions {
+            paths: vec![PathBuf::from(OsStr::from_bytes(&stream.path()))],
+            ..options.clone()
         };
-        Ok(Attempt { snapshot, relied, notes, next_cache, unreadable })
+        let mut stream = Some(stream);
+        let (id, snapshot, seen) = writer.write(&mut chain, state, |chunks| {
+            let stream = stream.take().ok_or_else(|| {
+                BackupError::Refused(
+                    "a prune has deleted packs of this run, and its input cannot be read again: repeat it".into(),
+                )
+            })?;
+            let (sink, relied, unreadable) = chunks.split();
+            let mut seen = Seen { unreadable, ..Seen::default() };
+            let made = create_stream(stream, sink, &mut seen)?;
+            seen.count(&made);
+            Ok((snapshot(&writer, &options, &made, &seen), relied, seen))
+        })?;
+        Ok(Run { id, snapshot, seen })
     }
 }
 
-/// What is noted on the way.
-#[derive(Default)]
-struct Notes {
-    unread: Vec<(Vec<u8>, io::Error)>,
-    changed: Vec<Vec<u8>>,
-    without_attributes: Vec<(Vec<u8>, io::Error)>,
-    sockets: u64,
-    users: BTreeSet<u32>,
-    groups: BTreeSet<u32>,
+/// Walks, reads and stores. Returns the next cache, to be finished after the snapshot was written.
+fn walk(
+    chunks: Chunks,
+    options: &CreateOptions,
+    cache: &mut Cache,
+    next_cache: Option<CacheWriter>,
+) -> Result<(Created, Relied, Seen, Option<CacheWriter>)> {
+    let (sink, relied, unreadable) = chunks.split();
+    let failed = |source| BackupError::File { path: "/".into(), source };
+    let walk = Walk::new(&options.paths, options.walk.clone()).map_err(failed)?;
+    let mut seen = Seen { unreadable, ..Seen::default() };
+    let (made, next_cache) = create_tree(walk, cache, next_cache, sink, &mut seen)?;
+    seen.count(&made);
+    Ok((made, relied, seen, next_cache))
 }
 
-impl Report for Notes {
-    fn stored(&mut self, entry: &Entry) {
+/// The snapshot of a tree.
+fn snapshot(writer: &Writer<'_>, options: &CreateOptions, made: &Created, seen: &Seen) -> Snapshot {
+    let absolute = options.paths.iter().map(|path| {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        absolute.as_os_str().as_bytes().to_vec()
+    });
+    Snapshot {
+        host: options.host.clone(),
+        entries: made.counts.entries,
+        bytes: made.counts.bytes,
+        unread: made.counts.unread,
+        paths: absolute.collect(),
+        tags: options.tags.clone(),
+        users: names("/etc/passwd", &seen.users),
+        groups: names("/etc/group", &seen.groups),
+        ..writer.snapshot(made.root)
+    }
+}
+
+impl Seen {
+    fn count(&mut self, made: &Created) {
+        let counts = &made.counts;
+        (self.entries, self.bytes, self.unread_count) =
+            (counts.entries, counts.bytes, counts.unread);
+    }
+}
+
+impl Report for Seen {
+    fn stored(&mut self, entry: &Entry, change: FileChange) {
+        if matches!(entry.node, Node::File { .. }) {
+            *match change {
+                FileChange::New => &mut self.files.new,
+                FileChange::Changed => &mut self.files.changed,
+                FileChange::Unchanged => &mut self.files.unchanged,
+            } += 1;
+        }
         if let Some(meta) = entry.node.meta() {
             self.users.insert(meta.uid);
             self.groups.insert(meta.gid);

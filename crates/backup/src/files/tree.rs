@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::cache::{Cache, CacheWriter, Cached};
+use super::cache::{Cache, CacheWriter, Cached, FileChange};
 use super::input::PathInput;
 use super::walk::{Stamp, Walk, Walked};
 use crate::create::{Created, Creation, Listener, Remark};
@@ -12,8 +12,8 @@ use crate::sink::Sink;
 
 /// Hears of the paths of a run.
 pub(crate) trait Report {
-    /// An entry is in the snapshot.
-    fn stored(&mut self, entry: &Entry);
+    /// An entry is in the snapshot. A further hard link counts as new.
+    fn stored(&mut self, entry: &Entry, change: FileChange);
     /// A path could not be read. It is missing in the snapshot.
     fn unread(&mut self, path: &[u8], error: &io::Error);
     /// A path is a socket. Snapshots have none.
@@ -54,21 +54,23 @@ pub(crate) fn create_tree(
         };
         let stamp = item.stamp;
         if matches!(item.entry.node, Node::HardLink { .. }) {
-            creation.push(item.entry, stamp, &mut listener)?;
+            creation.push(item.entry, (stamp, FileChange::New), &mut listener)?;
             continue;
         }
         // Without an answer the file is read again, and the error comes from there.
-        match cache.find(&mut item, |id| creation.has(id).unwrap_or(false)) {
+        let cached = cache.find(&mut item, |id| creation.has(id).unwrap_or(false));
+        let tag = (stamp, cache.change());
+        match cached {
             Cached::All(parts) => {
                 let mut entry = item.entry;
                 if let Node::File { content, .. } = &mut entry.node {
                     *content = parts;
                 }
-                creation.push(entry, stamp, &mut listener)?;
+                creation.push(entry, tag, &mut listener)?;
             }
             known => {
                 let input = PathInput::new(item, known == Cached::Attributes);
-                creation.read(input, stamp, &mut listener)?;
+                creation.read(input, tag, &mut listener)?;
             }
         }
     }
@@ -82,9 +84,14 @@ struct Noting<'a> {
     report: &'a mut dyn Report,
 }
 
-impl Listener<Stamp> for Noting<'_> {
-    fn stored(&mut self, entry: &Entry, stamp: Stamp, remark: Option<Remark>) {
-        self.report.stored(entry);
+impl Listener<(Stamp, FileChange)> for Noting<'_> {
+    fn stored(
+        &mut self,
+        entry: &Entry,
+        (stamp, change): (Stamp, FileChange),
+        remark: Option<Remark>,
+    ) {
+        self.report.stored(entry, change);
         if let Some(remark) = &remark {
             self.report.remark(&entry.path, remark);
         }

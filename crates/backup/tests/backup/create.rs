@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use talaria_backup::{
-    BackupError, Change, Checked, CreateOptions, Heads, Keys, Kind, Listed, Node, Part, Parts,
-    Profile, Progress, ReadChunks as _, ReadData, Repository, Run, State, Tree, heads,
+    BackupError, Change, Checked, CreateOptions, FileCounts, Heads, Keys, Kind, Listed, Node, Part,
+    Parts, Profile, Progress, ReadChunks as _, ReadData, Repository, Run, State, Stream, Tree,
+    heads,
 };
 use talaria_message::openpgp::Cert;
 
@@ -106,7 +107,7 @@ fn files_of_all_kinds_come_back_in_every_profile() {
         let state = place.path("../state");
         let (created, progress) =
             back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
-        assert!(created.unread.is_empty() && created.changed.is_empty(), "{created:?}");
+        assert!(created.seen.unread.is_empty() && created.seen.changed.is_empty(), "{created:?}");
         assert!(progress.read_bytes.load(Ordering::Relaxed) < 20_000_000, "holes are not read");
         let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
         for file in ["empty", "small", "deep/medium", "deep/er/large", "deep/text", "sparse"] {
@@ -360,4 +361,168 @@ done > recovered
         let _ =
             Command::new("gpgconf").args(["--kill", "all"]).env("GNUPGHOME", home.path()).status();
     }
+}
+
+/// All files in a folder, with their lengths.
+fn listing(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let mut all = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let meta = fs::symlink_metadata(&path).unwrap();
+            if meta.is_dir() {
+                open.push(path);
+            } else {
+                all.push((path, meta.len()));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_counts_what_a_run_stores() {
+    let place = Place::new(Profile::Rfc9580);
+    let root = files(&place);
+    // The last change is settled.
+    std::thread::sleep(std::time::Duration::from_millis(120));
+    let (repository, keys) = place.open_as(&place.alice);
+    let state = place.path("../state");
+    let dry = |now| {
+        let state = State::open(&state, repository.id()).unwrap();
+        let options =
+            CreateOptions { paths: vec![root.clone()], threads: 2, ..CreateOptions::default() };
+        let progress = Arc::new(Progress::default());
+        let client = Some((&name(&place.alice), signer(&place.alice)));
+        let seen = repository.try_create(&keys, client, &state, &options, &progress, now).unwrap();
+        (
+            seen,
+            progress.new_chunks.load(Ordering::Relaxed),
+            progress.new_bytes.load(Ordering::Relaxed),
+        )
+    };
+    // The folder of the state is made by whoever opens the repository.
+    State::open(&state, repository.id()).unwrap();
+    let before = (listing(&place.path("")), listing(&state));
+    let (seen, chunks, bytes) = dry(NOW);
+    assert_eq!((listing(&place.path("")), listing(&state)), before);
+    let (created, progress) =
+        back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+    assert_eq!((seen.entries, seen.bytes), (created.seen.entries, created.seen.bytes));
+    assert_eq!(seen.files, FileCounts { new: 6, changed: 0, unchanged: 0 });
+    assert_eq!(seen.files, created.seen.files);
+    // The tree has the times of folders above, which can change between the two.
+    assert_eq!(chunks, progress.new_chunks.load(Ordering::Relaxed));
+    assert!(bytes.abs_diff(progress.new_bytes.load(Ordering::Relaxed)) < 100);
+
+    fs::write(root.join("small"), b"Meet me at nine.\n").unwrap();
+    fs::write(root.join("more"), noise(7, 5000)).unwrap();
+    let before = (listing(&place.path("")), listing(&state));
+    let (seen, chunks, bytes) = dry(NOW + 1);
+    assert_eq!((listing(&place.path("")), listing(&state)), before);
+    assert_eq!(seen.files, FileCounts { new: 1, changed: 1, unchanged: 5 });
+    assert!(
+        (1..10).contains(&chunks) && (5000..5000 + TREE_BYTES).contains(&bytes),
+        "{chunks} {bytes}"
+    );
+    // A repository in which the client may not write is refused as for a run.
+    let bob = person("bob");
+    let state = State::open(&state, repository.id()).unwrap();
+    let refused = repository.try_create(
+        &keys,
+        Some((&name(&bob), signer(&bob))),
+        &state,
+        &CreateOptions::default(),
+        &Arc::new(Progress::default()),
+        NOW,
+    );
+    assert!(matches!(refused, Err(BackupError::Refused(_))));
+}
+
+#[test]
+fn a_file_whose_change_is_too_new_is_changed_and_not_new_for_the_next_run() {
+    let place = Place::new(Profile::None);
+    let root = place.path("../files");
+    fs::create_dir_all(&root).unwrap();
+    let (repository, keys) = place.open_as(&place.alice);
+    let state = place.path("../state");
+    fs::write(root.join("file"), b"just now").unwrap();
+    back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+    let (run, _) = back_up(&repository, &keys, &place.alice, &state, &root, NOW + 1).unwrap();
+    assert_eq!(run.seen.files.new, 0, "{:?}", run.seen.files);
+    assert_eq!(run.seen.files.changed + run.seen.files.unchanged, 1);
+}
+
+/// A stream that fails at its end.
+struct Broken(std::io::Cursor<Vec<u8>>);
+
+impl std::io::Read for Broken {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 => Err(std::io::Error::other("the line went dead")),
+            n => Ok(n),
+        }
+    }
+}
+
+#[test]
+fn a_stream_becomes_the_only_file_of_a_snapshot() {
+    let place = Place::new(Profile::Rfc9580);
+    let (repository, keys) = place.open_as(&place.alice);
+    let state = place.path("../state");
+    let root = files(&place);
+    // The cache of the files is that of the last run of files, whatever else is backed up.
+    std::thread::sleep(std::time::Duration::from_millis(120));
+    back_up(&repository, &keys, &place.alice, &state, &root, NOW).unwrap();
+    let stream = |name: &str, input: Box<dyn std::io::Read + Send>, now| {
+        let mut state = State::open(&state, repository.id()).unwrap();
+        let options = CreateOptions { threads: 2, ..CreateOptions::default() };
+        let stream = Stream::new(name.as_bytes(), input)?;
+        let progress = Arc::new(Progress::default());
+        let client = Some((&name_of(&place), signer(&place.alice)));
+        let run = repository.create_from(
+            &keys,
+            client,
+            &mut state,
+            (&options, stream),
+            &progress,
+            now,
+        )?;
+        Ok::<_, BackupError>((run, progress.new_bytes.load(Ordering::Relaxed)))
+    };
+    let cursor = |octets: &[u8]| Box::new(std::io::Cursor::new(octets.to_vec()));
+    let dump = noise(5, 6_000_000);
+    let (run, _) = stream("/dumps/db.sql", cursor(&dump), NOW + 1).unwrap();
+    assert_eq!((run.seen.entries, run.snapshot.bytes), (2, 6_000_000));
+    assert_eq!(run.snapshot.paths, [b"/dumps/db.sql".to_vec()].into());
+    // A part of a later dump is known.
+    let (again, new) =
+        stream("dumps/db.sql", cursor(&[&dump[..], b"tail"].concat()), NOW + 2).unwrap();
+    assert!(new < 4_000_000, "{new}");
+    assert_eq!(again.snapshot.previous, Some(run.id));
+    stream("empty", cursor(b""), NOW + 3).unwrap();
+    let (listed, _) = repository.snapshots(&keys, NOW + 4).unwrap();
+    let read = |at: usize, path: &str| content(&repository, &keys, &listed[at], Path::new(path));
+    assert!(read(1, "/dumps/db.sql") == dump);
+    assert!(read(2, "/dumps/db.sql") == [&dump[..], b"tail"].concat());
+    assert!(read(3, "/empty").is_empty());
+    let (run, _) = back_up(&repository, &keys, &place.alice, &state, &root, NOW + 4).unwrap();
+    assert_eq!(run.seen.files, FileCounts { new: 0, changed: 0, unchanged: 6 });
+    // Of a stream that fails there is no snapshot.
+    let before = repository.snapshots(&keys, NOW + 5).unwrap().0.len();
+    let broken = Box::new(Broken(std::io::Cursor::new(noise(6, 3_000_000))));
+    let failed = stream("db.sql", broken, NOW + 5);
+    assert!(matches!(failed, Err(BackupError::File { .. })), "{failed:?}");
+    assert_eq!(repository.snapshots(&keys, NOW + 5).unwrap().0.len(), before);
+    for refused in ["", "/", "a/../b", "a//b", "./a"] {
+        let refused = stream(refused, cursor(b""), NOW + 5);
+        assert!(matches!(refused, Err(BackupError::Refused(_))), "{refused:?}");
+    }
+    assert!(check(&repository, &keys).problems.is_empty());
+}
+
+fn name_of(place: &Place) -> talaria_message::openpgp::Fingerprint {
+    name(&place.alice)
 }

@@ -227,7 +227,7 @@ impl Place {
         let (repository, keys) = self.open()?;
         let state = self.folder.path().join("state");
         let run = back_up(&repository, &keys, &self.alice, &state, &self.source(), now)?;
-        assert!(run.0.unread.is_empty(), "{:?}", run.0.unread);
+        assert!(run.0.seen.unread.is_empty(), "{:?}", run.0.seen.unread);
         Ok(run.0.id.to_string())
     }
 

@@ -135,6 +135,104 @@ fn a_snapshot_restores_what_was_backed_up() {
 }
 
 #[test]
+fn a_dry_run_shows_what_would_be_stored_and_stores_nothing() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 20);
+    backups.ok(&["init"]);
+    let before = contents(&backups.0.path("repository"));
+    let (said, _) = backups.ok(&["create", "files", "--dry-run", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_documented("backup create", &json);
+    assert_eq!((&json["dry_run"], &json["files_new"]), (&true.into(), &20.into()), "{json}");
+    let (_, said) = backups.ok(&["create", "files", "-n"]);
+    assert!(said.contains("20 files new") && said.contains("Nothing was written."), "{said}");
+    assert_eq!(contents(&backups.0.path("repository")), before);
+    let (_, said) = backups.exits(&["restore", "latest", "--target", "x"], 1);
+    assert!(said.contains("no snapshot"), "{said}");
+    backups.ok(&["create", "files"]);
+    let (_, said) = backups.exits(&["create", "files", "missing", "-n"], 5);
+    assert!(said.contains("0 files new") && said.contains("1 path could not be read"), "{said}");
+}
+
+#[test]
+fn standard_input_is_backed_up_as_a_file() {
+    let backups = Backups::new();
+    backups.ok(&["init"]);
+    let run = |args: &[&str], input: &[u8]| {
+        let mut command = backups.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let dump = b"INSERT INTO t VALUES (1);\n".repeat(10_000);
+    let output = run(&["create", "--stdin", "dumps/db.sql", "--tag", "db", "--json"], &dump);
+    assert!(output.status.success(), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["entries"], &json["bytes"]), (&2.into(), &dump.len().into()));
+    backups.ok(&["restore", "latest", "--target", "restored"]);
+    assert!(fs::read(backups.0.path("restored/dumps/db.sql")).unwrap() == dump);
+    // Both at once have no meaning.
+    for args in [&["create", "--stdin", "x", "files"][..], &["create", "--stdin", "x", "-n"]] {
+        assert_eq!(run(args, b"").status.code(), Some(2), "{args:?}");
+    }
+    let output = run(&["create", "--stdin", "../x"], b"x");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("../x cannot be the name of a file"), "{said}");
+    // An interrupt ends the program before the pipe, too. Half of its output is no backup.
+    let mut command = backups.command(&["create", "--stdin", "db.sql"]);
+    command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, &dump).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    let (listed, _) = backups.ok(&["list", "--json"]);
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+}
+
+#[test]
+fn a_restore_maps_folders_and_compares_what_it_wrote() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 30);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files"]);
+    let deep = root.join("deep");
+    let map = format!("{}=new/place", deep.display());
+    let restore = ["restore", "latest", "--target", "mapped", "--map", &map, "--verify"];
+    let (said, _) = backups.ok(&[&restore[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_documented("backup restore", &json);
+    assert_eq!((&json["verified"], &json["different"]), (&30.into(), &0.into()), "{json}");
+    assert_eq!(contents(&backups.0.path("mapped/new/place")), contents(&deep));
+    // The same by the short form, and somebody has changed a file that stays.
+    let short = format!("latest:{}", deep.display());
+    backups.ok(&["restore", &short, "--target", "short"]);
+    assert_eq!(contents(&backups.0.path("short")), contents(&deep));
+    fs::write(backups.0.path("short/file 9"), "changed").unwrap();
+    let (_, said) = backups.exits(&["restore", &short, "--target", "short", "--verify"], 5);
+    assert!(said.contains("file 9: size") && said.contains("1 path different"), "{said}");
+    let (_, said) = backups.ok(&[
+        "restore",
+        &short,
+        "--target",
+        "short",
+        "--verify",
+        "--overwrite",
+        "if-changed",
+    ]);
+    assert!(said.contains("0 paths different"), "{said}");
+    backups.exits(&["restore", &short, "--target", "x", "--map", &map], 2);
+    backups.exits(&["restore", "latest", "--target", "x", "--map", "no mapping"], 2);
+    let (_, said) = backups.exits(&["restore", "latest", "--target", "x", "--map", "/none=x"], 1);
+    assert!(said.contains("/none is not in the snapshot"), "{said}");
+}
+
+#[test]
 fn mistakes_with_repositories_are_named() {
     let backups = Backups::new();
     folder(&backups.0, "files", 3);

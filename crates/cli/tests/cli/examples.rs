@@ -109,7 +109,7 @@ fn every_example_of_the_help_works() {
             if line.starts_with("talaria tune") {
                 home.sh(&format!("talaria -q import {}", many.path("many.pgp").display()));
             }
-            if line.starts_with("talaria backup") && !line.contains(" init") {
+            if line.contains("talaria backup ") && !line.contains(" init") {
                 let backup = "talaria -q backup --repo backups";
                 home.sh(&format!(
                     "{backup} init && {backup} create letter.txt && {backup} create ."

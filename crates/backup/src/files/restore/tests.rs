@@ -693,3 +693,138 @@ proptest::proptest! {
         proptest::prop_assert_eq!(found, expected.collect::<Vec<_>>());
     }
 }
+
+/// Compares; gives the paths that differ with what was told, sorted.
+fn compared(
+    chunks: &Memory,
+    root: Root,
+    target: &Path,
+    options: &RestoreOptions,
+) -> (VerifyReport, Events) {
+    let told = Mutex::new(Vec::new());
+    let tell = |path: &[u8], difference: Difference| {
+        let text = match difference {
+            Difference::Differs(what) => what.to_owned(),
+            Difference::Absent => "absent".to_owned(),
+            Difference::Failed(error) => format!("failed: {error}"),
+        };
+        told.lock().unwrap().push((String::from_utf8_lossy(path).into_owned(), text));
+    };
+    let tree = Tree::new(chunks, root);
+    let identifiers = &chunks.identifiers;
+    let report = verify(&tree, identifiers, target, options, &Progress::default(), &tell).unwrap();
+    let mut told = told.into_inner().unwrap();
+    told.sort();
+    assert_eq!(report.different, told.len() as u64);
+    (report, told)
+}
+
+#[test]
+fn every_difference_from_the_snapshot_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    everything(&source);
+    let (chunks, root) = snapshot(&source);
+    run(&chunks, root, &target, &options()).unwrap();
+    let (report, told) = compared(&chunks, root, &target, &options());
+    assert_eq!(told, []);
+    // Further hard links are compared as files.
+    assert_eq!((report.files, report.others), (12, 10));
+    let keep_time = |name: &str, change: &dyn Fn(&Path)| {
+        let path = target.join(name);
+        let before = fs::symlink_metadata(&path).unwrap();
+        change(&path);
+        set_time(&path, before.mtime(), before.mtime_nsec());
+    };
+    fs::set_permissions(target.join("sizes"), fs::Permissions::from_mode(0o700)).unwrap();
+    // One bit in the middle of a long file, in a part that is read from a chunk, and one in a hole.
+    for (name, at) in [("sizes/5000000", 3_000_000), ("hole", 1_000_000), ("sizes/512", 511)] {
+        keep_time(name, &|path| {
+            let mut octets = fs::read(path).unwrap();
+            octets[at] ^= 1;
+            fs::write(path, octets).unwrap();
+        });
+    }
+    keep_time("sizes/70000", &|path| {
+        File::options().append(true).open(path).unwrap().write_all(b"x").unwrap();
+    });
+    set_time(&target.join("sizes/1000000"), 1, 1);
+    fs::remove_file(target.join("folder")).unwrap();
+    symlink("elsewhere", target.join("folder")).unwrap();
+    fs::remove_file(target.join("fifo")).unwrap();
+    fs::create_dir(target.join("fifo")).unwrap();
+    fs::remove_dir(target.join("empty/folder")).unwrap();
+    write(&target.join("further"), b"this does not matter");
+    let (_, told) = compared(&chunks, root, &target, &options());
+    let expected = [
+        ("empty/folder", "absent"),
+        ("fifo", "kind"),
+        ("folder", "target"),
+        ("hole", "content"),
+        ("sizes/1000000", "mode, time or owner"),
+        ("sizes/5000000", "content"),
+        ("sizes/512", "content"),
+        ("sizes/70000", "size"),
+    ];
+    let expected = expected.map(|(path, what)| (path.to_owned(), what.to_owned()));
+    assert_eq!(told, expected);
+    // Only what is selected counts.
+    let selection = Selection::new(&["sizes/5*".into()], &["512".into()]).unwrap();
+    let (_, told) = compared(&chunks, root, &target, &RestoreOptions { selection, ..options() });
+    assert_eq!(told, [expected[5].clone()]);
+    // A folder that became a symbolic link is not followed.
+    fs::set_permissions(target.join("links"), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::rename(target.join("links"), place.join("outside")).unwrap();
+    symlink(place.join("outside"), target.join("links")).unwrap();
+    let subfolder = b"links".to_vec();
+    let below = RestoreOptions { subfolder, ..options() };
+    let (_, told) = compared(&chunks, root, &place.join("outside"), &below);
+    assert_eq!(told, []);
+    let (_, told) = compared(&chunks, root, &target, &options());
+    let in_links: Vec<_> = told.iter().filter(|(path, _)| path.starts_with("links")).collect();
+    assert_eq!(in_links.len(), 3, "{told:?}");
+}
+
+#[test]
+fn folders_are_restored_under_other_names_and_nowhere_else() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    write(&source.join("home/alice/letter"), b"letter");
+    write(&source.join("home/bob/note"), b"note");
+    write(&source.join("etc/passwd"), b"passwd");
+    write(&source.join("file"), b"file");
+    // Half of the way of another mapping.
+    symlink(&place, source.join("etc/way")).unwrap();
+    let (chunks, root) = snapshot(&source);
+    let tree = Tree::new(&chunks, root);
+    let mapping = |from: &str, to: &str| Mapping { from: from.into(), to: to.into() };
+    let map = |mappings: &[Mapping]| map_folders(&tree, &target, mappings, &options());
+    let places =
+        map(&[mapping("etc", "a"), mapping("home/alice", "/a/way/deep"), mapping("home/bob", "")])
+            .unwrap();
+    let mut report = RestoreReport::default();
+    let events = Mutex::new(Vec::new());
+    for (target, options) in &places {
+        let tell = |path: &[u8], _: Event| events.lock().unwrap().push(path.to_vec());
+        report += restore(&tree, target, options, &Progress::default(), &tell).unwrap();
+        let none = |path: &[u8], difference: Difference| {
+            assert!(path == b"etc/way", "{path:?}: {difference:?}");
+        };
+        verify(&tree, &chunks.identifiers, target, options, &Progress::default(), &none).unwrap();
+    }
+    assert_eq!(report.files, 3);
+    for (name, content) in
+        [("a/passwd", "passwd"), ("a/way/deep/letter", "letter"), ("note", "note")]
+    {
+        assert_eq!(fs::read_to_string(target.join(name)).unwrap(), content);
+    }
+    // The link has not led the second mapping out of the target.
+    assert_eq!(*events.lock().unwrap(), [b"etc/way".to_vec()]);
+    assert!(!place.join("deep").exists());
+    for (from, to) in [("home", "../x"), ("home", "a/../../x"), ("file", "x"), ("nothing", "x")] {
+        let refused = map(&[mapping(from, to)]);
+        assert!(matches!(refused, Err(BackupError::Refused(_))), "{from} {to}: {refused:?}");
+    }
+}

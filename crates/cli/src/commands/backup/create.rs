@@ -1,17 +1,22 @@
 //! `talaria backup create`
 
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use talaria_backup::{CreateOptions, Role, Selection, WalkOptions, parse_path_list};
+use talaria_backup::{
+    CreateOptions, FileCounts, Progress, Role, Seen, Selection, Stream, WalkOptions,
+    parse_path_list,
+};
 
-use super::{AccessArgs, with_progress};
+use super::{AccessArgs, TURN, with_progress};
 use crate::context::{Content, Context};
 use crate::error::{CliError, say};
-use crate::progress::size;
+use crate::progress::{grouped, size};
 use crate::render::{counted, printable};
 use crate::terminal::Paint;
 
@@ -21,11 +26,19 @@ use crate::terminal::Paint;
 /// unchanged files are not read again. The repository itself is left out.
 ///
 /// A path that cannot be read is named and left out; the exit status is 5 then, and the snapshot has everything else.
+///
+/// With --stdin, the end of the input is the end of the file: talaria cannot know whether the program before the pipe has failed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// File or folder to back up (can be repeated)
-    #[arg(value_name = "PATH", required_unless_present = "files_from")]
+    #[arg(value_name = "PATH", required_unless_present_any = ["files_from", "stdin"])]
     paths: Vec<PathBuf>,
+    /// Back up standard input as the file NAME, and nothing else
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "files_from", "dry_run"])]
+    stdin: Option<PathBuf>,
+    /// Show what would be stored, and write nothing
+    #[arg(long, short = 'n')]
+    dry_run: bool,
     /// Also back up the paths in FILE, one per line
     #[arg(long, value_name = "FILE")]
     files_from: Vec<PathBuf>,
@@ -115,48 +128,44 @@ impl Args {
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let options = args.options(place)?;
     let mut session = args.access.open(place, cx)?;
-    let client = if session.repository.config().signed || args.sign_with.is_some() {
+    let (name, signer) = if session.repository.config().signed || args.sign_with.is_some() {
         let wanted = args.sign_with.as_deref();
         let (signer, cert) = args.access.signer(wanted, &session, Role::Create, cx)?;
-        Some((cert.fingerprint(), signer))
+        (Some(cert.fingerprint()), Some(signer))
     } else {
-        None
+        (None, None)
     };
     let (repository, keys, state) = (&session.repository, &session.keys, &mut session.state);
     let now = cx.now;
+    let client = name.as_ref().zip(signer);
+    if args.dry_run {
+        let (seen, progress) = with_progress(cx, |progress| {
+            let seen = repository.try_create(keys, client, state, &options, progress, now);
+            seen.map(|seen| (seen, Arc::clone(progress)))
+        })?;
+        return report_dry_run(&seen, &progress, cx);
+    }
     let (created, progress) = with_progress(cx, |progress| {
-        let created = match client {
-            Some((name, signer)) => {
-                repository.create(keys, Some((&name, signer)), state, &options, progress, now)
+        let created = match &args.stdin {
+            None => repository.create(keys, client, state, &options, progress, now),
+            Some(name) => {
+                let input = Box::new(StdinInput(Arc::clone(progress)));
+                let stream = Stream::new(name.as_os_str().as_bytes(), input)?;
+                repository.create_from(keys, client, state, (&options, stream), progress, now)
             }
-            None => repository.create(keys, None, state, &options, progress, now),
         };
         created.map(|created| (created, Arc::clone(progress)))
     })?;
-    let warning = Paint::stderr().doubtful("Warning");
-    for error in &created.unreadable {
-        cx.status(format_args!("{warning}: {error}; what it names is stored again."));
-    }
-    for (path, error) in &created.unread {
-        // Whoever wants no messages still wants to know of this.
-        say(format_args!("{warning}: /{} is left out: {error}.", printable(path)));
-    }
-    for path in &created.changed {
-        cx.status(format_args!("{warning}: /{} changed while it was read.", printable(path)));
-    }
-    for (path, error) in &created.without_attributes {
-        let path = printable(path);
-        cx.status(format_args!(
-            "{warning}: /{path} has no extended attributes in the snapshot: {error}."
-        ));
-    }
+    report_seen(&created.seen, cx);
     let snapshot = &created.snapshot;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     if cx.json {
         let json = serde_json::json!({
             "action": "backup create", "id": created.id.to_string(), "number": snapshot.number,
             "entries": snapshot.entries, "bytes": snapshot.bytes, "unread": snapshot.unread,
-            "changed": created.changed.len(), "sockets": created.sockets,
+            "changed": created.seen.changed.len(), "sockets": created.seen.sockets,
+            "files_new": created.seen.files.new, "files_changed": created.seen.files.changed,
+            "files_unchanged": created.seen.files.unchanged,
             "read_bytes": count(&progress.read_bytes), "new_chunks": count(&progress.new_chunks),
             "new_bytes": count(&progress.new_bytes), "written_bytes": count(&progress.written_bytes),
         });
@@ -177,4 +186,82 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         }
     }
     Ok(if snapshot.unread > 0 { ExitCode::from(5) } else { ExitCode::SUCCESS })
+}
+
+/// Warnings about paths and indexes.
+fn report_seen(seen: &Seen, cx: &Context) {
+    let warning = Paint::stderr().doubtful("Warning");
+    for error in &seen.unreadable {
+        cx.status(format_args!("{warning}: {error}; what it names is stored again."));
+    }
+    for (path, error) in &seen.unread {
+        // Whoever wants no messages still wants to know of this.
+        say(format_args!("{warning}: /{} is left out: {error}.", printable(path)));
+    }
+    for path in &seen.changed {
+        cx.status(format_args!("{warning}: /{} changed while it was read.", printable(path)));
+    }
+    for (path, error) in &seen.without_attributes {
+        let path = printable(path);
+        cx.status(format_args!(
+            "{warning}: /{path} has no extended attributes in the snapshot: {error}."
+        ));
+    }
+}
+
+/// What a run without `--dry-run` would store.
+fn report_dry_run(
+    seen: &Seen,
+    progress: &Progress,
+    cx: &mut Context,
+) -> Result<ExitCode, CliError> {
+    report_seen(seen, cx);
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let FileCounts { new, changed, unchanged } = seen.files;
+    if cx.json {
+        let json = serde_json::json!({
+            "action": "backup create", "dry_run": true, "entries": seen.entries, "bytes": seen.bytes,
+            "unread": seen.unread_count, "changed": seen.changed.len(), "sockets": seen.sockets,
+            "files_new": new, "files_changed": changed, "files_unchanged": unchanged,
+            "read_bytes": count(&progress.read_bytes), "new_chunks": count(&progress.new_chunks),
+            "new_bytes": count(&progress.new_bytes), "written_bytes": count(&progress.written_bytes),
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        cx.status(format_args!(
+            "The snapshot would have {} ({}): {} new, {} changed, {} unchanged since the last run here.",
+            counted(seen.entries, "path"),
+            size(seen.bytes),
+            counted(new, "file"),
+            grouped(changed),
+            grouped(unchanged),
+        ));
+        cx.status(format_args!(
+            "{} of content would be new, and {} written. Nothing was written.",
+            size(count(&progress.new_bytes)),
+            size(count(&progress.written_bytes)),
+        ));
+        if seen.unread_count > 0 {
+            cx.status(format_args!("{} could not be read.", counted(seen.unread_count, "path")));
+        }
+    }
+    Ok(if seen.unread_count > 0 { ExitCode::from(5) } else { ExitCode::SUCCESS })
+}
+
+/// Standard input. It ends only if the user did not interrupt the run: an interrupt also ends the program before the pipe, and
+/// half of its output is no backup.
+struct StdinInput(Arc<Progress>);
+
+impl Read for StdinInput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let cancelled = || io::Error::other("interrupted");
+        self.0.go_on().map_err(|_| cancelled())?;
+        let n = io::stdin().read(buffer)?;
+        if n == 0 {
+            // The interrupt may not have been seen yet.
+            std::thread::sleep(2 * TURN);
+            self.0.go_on().map_err(|_| cancelled())?;
+        }
+        Ok(n)
+    }
 }

@@ -373,13 +373,14 @@ fn tree_path(path: &Path) -> Vec<u8> {
     bytes.strip_suffix(b"/").unwrap_or(bytes).to_vec()
 }
 
+/// How often the counters are shown, and an interrupt is looked for.
+const TURN: Duration = Duration::from_millis(100);
+
 /// Runs long work, shows its progress, and cancels it on an interrupt.
 fn with_progress<T: Send>(
     cx: &Context,
     work: impl FnOnce(&Arc<Progress>) -> Result<T, BackupError> + Send,
 ) -> Result<T, CliError> {
-    /// How often the counters are shown.
-    const TURN: Duration = Duration::from_millis(100);
     let progress = Arc::new(Progress::default());
     cx.long(|monitor| {
         std::thread::scope(|scope| {

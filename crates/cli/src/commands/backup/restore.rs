@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use talaria_backup::{Event, Overwrite, RestoreOptions, Selection, Tree, restore};
+use talaria_backup::{
+    Difference, Event, Mapping, Overwrite, RestoreOptions, RestoreReport, Selection, Tree,
+    VerifyReport, map_folders, restore, verify,
+};
 
 use super::place::restore_threads;
 use super::{AccessArgs, ClientArgs, tree_path, with_progress};
@@ -19,10 +22,12 @@ use crate::terminal::Paint;
 /// Writes beneath the target folder only, whatever the snapshot contains. Every chunk is verified before it is written.
 ///
 /// What cannot be restored is named; the exit status is 5 then, and everything else is restored.
+///
+/// With --verify, talaria reads the files again at the end and compares them with the snapshot. The exit status is 5 if one differs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Snapshot: `latest`, `latest~1` for the one before, or the start of its identifier
-    #[arg(value_name = "SNAPSHOT")]
+    /// Snapshot: `latest`, `latest~1` for the one before, or the start of its identifier; SNAPSHOT:PATH is short for --path
+    #[arg(value_name = "SNAPSHOT[:PATH]")]
     snapshot: String,
     /// Folder to restore into; it is made if it is not there
     #[arg(long, short, value_name = "FOLDER")]
@@ -30,6 +35,12 @@ pub(crate) struct Args {
     /// Restore this folder of the snapshot as the target folder, or only this file
     #[arg(long, value_name = "PATH")]
     path: Option<PathBuf>,
+    /// Restore the folder OLD of the snapshot as the folder NEW of the target, and nothing else (can be repeated)
+    #[arg(long, value_name = "OLD=NEW", value_parser = parse_mapping, conflicts_with = "path")]
+    map: Vec<Mapping>,
+    /// Read what was restored, and compare it with the snapshot
+    #[arg(long)]
+    verify: bool,
     /// Only restore paths that match GLOB (can be repeated)
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
@@ -62,12 +73,27 @@ enum OverwriteArg {
     Always,
 }
 
+/// A mapping such as `/home/alice=alice`.
+fn parse_mapping(text: &str) -> Result<Mapping, String> {
+    let (from, to) = text.split_once('=').ok_or("a mapping is OLD=NEW, such as /etc=etc-before")?;
+    Ok(Mapping { from: tree_path(Path::new(from)), to: to.into() })
+}
+
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let selection = Selection::new(&args.include, &args.exclude)
         .map_err(|error| CliError::Usage(error.to_string()))?;
+    // An identifier has no colon.
+    let (name, path) = match args.snapshot.split_once(':') {
+        None => (args.snapshot.as_str(), args.path.as_deref()),
+        Some(_) if args.path.is_some() || !args.map.is_empty() => {
+            let why = "SNAPSHOT:PATH cannot be used with --path or --map";
+            return Err(CliError::Usage(why.into()));
+        }
+        Some((name, path)) => (name, Some(Path::new(path))),
+    };
     let options = RestoreOptions {
         selection,
-        subfolder: args.path.as_deref().map(tree_path).unwrap_or_default(),
+        subfolder: path.map(tree_path).unwrap_or_default(),
         overwrite: match args.overwrite {
             OverwriteArg::Never => Overwrite::Never,
             OverwriteArg::IfChanged => Overwrite::IfChanged,
@@ -78,56 +104,105 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         threads: restore_threads(place),
     };
     let mut session = args.access.open(place, cx)?;
-    let (listed, reader) = session.read(&args.snapshot, args.client.client.as_ref(), cx)?;
+    let (listed, reader) = session.read(name, args.client.client.as_ref(), cx)?;
     let tree = Tree::new(&reader, listed.snapshot.root);
+    let places = if args.map.is_empty() {
+        vec![(args.target.clone(), options)]
+    } else {
+        map_folders(&tree, &args.target, &args.map, &options)?
+    };
+    let identifiers = session.keys.identifiers();
     let paint = Paint::stderr();
-    let tell = |path: &[u8], event: Event| {
-        let name = if path.is_empty() { "the tree".to_owned() } else { printable(path) };
-        match event {
-            // Their number stands at the end.
-            Event::Kept => {}
-            Event::Withheld { what } => cx.status(format_args!(
-                "{}: {name}: {what} is left out without --privileged.",
-                paint.doubtful("Warning")
-            )),
-            Event::Incomplete { what, source } => {
-                cx.status(format_args!("{}: {name}: {what}: {source}", paint.doubtful("Warning")));
-            }
-            Event::Failed { source } => {
-                cx.status(format_args!("{}: {name}: {source}", paint.bad("Not restored")));
-            }
+    let tell = |path: &[u8], event: Event| tell_event(path, event, paint, cx);
+    let tell_difference = |path: &[u8], difference: Difference| {
+        let different = paint.bad("Different");
+        let name = name_of(path);
+        match difference {
+            Difference::Differs(what) => cx.status(format_args!("{different}: {name}: {what}")),
+            Difference::Absent => cx.status(format_args!("{different}: {name} is not there")),
+            Difference::Failed(error) => cx.status(format_args!("{different}: {name}: {error}")),
         }
     };
-    let report =
-        with_progress(cx, |progress| restore(&tree, &args.target, &options, progress, &tell))?;
+    let (report, verified) = with_progress(cx, |progress| {
+        let (mut report, mut verified) = (RestoreReport::default(), VerifyReport::default());
+        for (target, options) in &places {
+            report += restore(&tree, target, options, progress, &tell)?;
+        }
+        if args.verify {
+            for (target, options) in &places {
+                verified +=
+                    verify(&tree, identifiers, target, options, progress, &tell_difference)?;
+            }
+        }
+        Ok((report, verified))
+    })?;
     if cx.json {
-        let json = serde_json::json!({
+        let mut json = serde_json::json!({
             "action": "backup restore", "id": listed.id.to_string(), "files": report.files,
             "bytes": report.bytes, "folders": report.folders, "others": report.others,
             "unchanged": report.unchanged, "kept": report.kept, "withheld": report.withheld,
             "incomplete": report.incomplete, "failed": report.failed,
         });
+        if args.verify {
+            json["verified"] = verified.files.into();
+            json["verified_bytes"] = verified.bytes.into();
+            json["different"] = verified.different.into();
+        }
         cx.report(Content::Elsewhere, &json)?;
     } else {
-        cx.status(format_args!(
-            "Restored {} ({}) and {} to {}.",
-            counted(report.files, "file"),
-            size(report.bytes),
-            counted(report.folders, "folder"),
-            args.target.display()
-        ));
-        for (count, what) in [
-            (report.unchanged, "already as in the snapshot"),
-            (report.kept, "already there and left as it was: see --overwrite"),
-            (report.withheld, "restored without privileged parts: see --privileged"),
-            (report.incomplete, "restored in part"),
-            (report.failed, "not restored"),
-        ] {
-            if count > 0 {
-                cx.status(format_args!("  {} {what}", counted(count, "path")));
-            }
+        report_in_words(&report, args, cx);
+        if args.verify {
+            cx.status(format_args!(
+                "{} ({}) as in the snapshot; {} different.",
+                counted(verified.files, "file"),
+                size(verified.bytes),
+                counted(verified.different, "path"),
+            ));
         }
     }
-    let is_whole = report.failed == 0 && report.incomplete == 0;
+    let is_whole = report.failed == 0 && report.incomplete == 0 && verified.different == 0;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(5) })
+}
+
+fn name_of(path: &[u8]) -> String {
+    if path.is_empty() { "the tree".into() } else { printable(path) }
+}
+
+fn tell_event(path: &[u8], event: Event, paint: Paint, cx: &Context) {
+    let name = name_of(path);
+    match event {
+        // Their number stands at the end.
+        Event::Kept => {}
+        Event::Withheld { what } => cx.status(format_args!(
+            "{}: {name}: {what} is left out without --privileged.",
+            paint.doubtful("Warning")
+        )),
+        Event::Incomplete { what, source } => {
+            cx.status(format_args!("{}: {name}: {what}: {source}", paint.doubtful("Warning")));
+        }
+        Event::Failed { source } => {
+            cx.status(format_args!("{}: {name}: {source}", paint.bad("Not restored")));
+        }
+    }
+}
+
+fn report_in_words(report: &RestoreReport, args: &Args, cx: &Context) {
+    cx.status(format_args!(
+        "Restored {} ({}) and {} to {}.",
+        counted(report.files, "file"),
+        size(report.bytes),
+        counted(report.folders, "folder"),
+        args.target.display()
+    ));
+    for (count, what) in [
+        (report.unchanged, "already as in the snapshot"),
+        (report.kept, "already there and left as it was: see --overwrite"),
+        (report.withheld, "restored without privileged parts: see --privileged"),
+        (report.incomplete, "restored in part"),
+        (report.failed, "not restored"),
+    ] {
+        if count > 0 {
+            cx.status(format_args!("  {} {what}", counted(count, "path")));
+        }
+    }
 }

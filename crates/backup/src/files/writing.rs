@@ -1,0 +1,259 @@
+//! What every run of a client begins and ends with: its place in the chain of snapshots, its lease, and a last look whether its
+//! packs are still there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use talaria_message::SigningKey;
+use talaria_message::openpgp::Fingerprint;
+
+use super::alive::Alive;
+use super::state::{RunLock, State};
+use crate::backend::Backend;
+use crate::chain::heads;
+use crate::document::Standing;
+use crate::epoch::Use;
+use crate::error::{BackupError, Result};
+use crate::id::{Id, ObjectHash};
+use crate::plan::is_lost;
+use crate::progress::Progress;
+use crate::repository::{Keys, Repository};
+use crate::sink::{SealIndex, Sink, SinkOptions, Store, lock};
+use crate::snapshot::{Head, Root, Snapshot};
+
+/// How often a run begins again because prunes have deleted packs that it needs.
+const ATTEMPTS: usize = 5;
+
+/// A client that may write snapshots, and how it does.
+pub(super) struct Writer<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) keys: &'a Keys,
+    pub(super) name: Option<Fingerprint>,
+    signer: Option<Arc<Mutex<SigningKey>>>,
+    threads: usize,
+    pub(super) progress: &'a Arc<Progress>,
+    pub(super) now: u32,
+}
+
+/// Where the chunks of a run go.
+pub(super) struct Chunks {
+    pub(super) sink: Sink,
+    store: Arc<Store>,
+    /// The packs that count as present.
+    present: Vec<ObjectHash>,
+    /// Indexes that could not be read. What only they name is stored again.
+    pub(super) unreadable: Vec<BackupError>,
+}
+
+/// The rest of a [`Chunks`] whose sink is used up: the packs that a tree may need.
+pub(super) struct Relied {
+    store: Arc<Store>,
+    present: Vec<ObjectHash>,
+}
+
+impl Chunks {
+    /// The sink, what the run relies on, and the errors of indexes.
+    pub(super) fn split(self) -> (Sink, Relied, Vec<BackupError>) {
+        let Self { sink, store, present, unreadable } = self;
+        (sink, Relied { store, present }, unreadable)
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// A writer of snapshots as `client`, `None` for unsigned ones.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Refused`] if the client may not create snapshots here, or if the configuration is signed by a
+    /// revoked key.
+    pub(super) fn new(
+        repository: &'a Repository,
+        keys: &'a Keys,
+        client: Option<(&Fingerprint, SigningKey)>,
+        threads: usize,
+        progress: &'a Arc<Progress>,
+        now: u32,
+    ) -> Result<Self> {
+        let refused = |why: String| Err(BackupError::Refused(why));
+        if let Standing::Doubtful(signer, why) = repository.standing() {
+            return refused(format!(
+                "the configuration is signed by {}, and {why}: somebody else may have changed who can read",
+                signer.to_hex()
+            ));
+        }
+        let (name, signer) = match client {
+            Some((name, signer)) => (Some(name.clone()), Some(Arc::new(Mutex::new(signer)))),
+            None if repository.config().signed => {
+                return refused("snapshots must be signed in this repository".into());
+            }
+            None => (None, None),
+        };
+        if let Some(name) = &name
+            && !repository.config().has_role(name, crate::Role::Create)
+        {
+            return refused(format!(
+                "{} may not create snapshots in this repository",
+                name.to_hex()
+            ));
+        }
+        Ok(Self { repository, keys, name, signer, threads, progress, now })
+    }
+
+    /// Where chunks go: to `backend`, unless the repository has them.
+    pub(super) fn chunks(&self, backend: Arc<dyn Backend>) -> Result<Chunks> {
+        let Self { repository, keys, now, .. } = self;
+        let (chunks, present, unreadable) = repository.present(keys, self.name.as_ref(), *now)?;
+        let sealing = repository.sealing(Use::Index, *now)?;
+        let (index_signer, now) = (self.signer.clone(), *now);
+        let seal_index: SealIndex = Box::new(move |text| {
+            let mut signer = index_signer.as_ref().map(|signer| lock(signer));
+            sealing.seal("indexes", text.as_bytes(), signer.as_deref_mut(), now)
+        });
+        let sink = Sink::new(SinkOptions {
+            backend,
+            repository: repository.id(),
+            identifiers: keys.identifiers.clone(),
+            packs: repository.sealing(Use::Data, now)?,
+            seal_index,
+            present: chunks,
+            now,
+            threads: self.threads.max(1),
+            progress: Arc::clone(self.progress),
+        });
+        let store = Arc::clone(sink.store());
+        Ok(Chunks { sink, store, present, unreadable })
+    }
+
+    /// The client's place in the chain of snapshots. Nobody else on this machine writes until it is dropped.
+    pub(super) fn begin(&self, state: &State) -> Result<Chain> {
+        let run_lock = state.lock_run()?;
+        let (listed, forgotten, unreadable) = self.repository.survey(self.keys, self.now)?;
+        // It could be this client's newest: the next one would have the same number.
+        if let Some(error) = unreadable.into_iter().find(BackupError::is_of_storage) {
+            return Err(error);
+        }
+        let mut others = heads(&listed);
+        forgotten.raise(&mut others);
+        for (client, head) in &state.heads {
+            let newest = others.entry(client.clone()).or_insert(*head);
+            if newest.number < head.number {
+                *newest = *head;
+            }
+        }
+        let own = others.remove(&self.name);
+        let others = others.into_iter().filter_map(|(client, head)| Some((client?, head)));
+        Ok(Chain { own, heads: others.collect(), _lock: run_lock })
+    }
+
+    /// A snapshot of this client with this tree and nothing else. [`Self::write`] gives it its place in the chain.
+    pub(super) fn snapshot(&self, root: Root) -> Snapshot {
+        Snapshot {
+            client: self.name.clone(),
+            number: 0,
+            previous: None,
+            time: self.now,
+            epoch: self.repository.config().newest_epoch().number,
+            host: Vec::new(),
+            root,
+            entries: 0,
+            bytes: 0,
+            unread: 0,
+            paths: BTreeSet::new(),
+            tags: BTreeSet::new(),
+            users: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            heads: BTreeMap::new(),
+        }
+    }
+
+    /// Writes the snapshot that `attempt` makes, under a lease. It is called again if prunes have deleted packs that it needed.
+    /// The snapshot is the newest of the chain afterwards, and remembered.
+    ///
+    /// # Errors
+    ///
+    /// Those of `attempt`, and errors of the key, of the storage and of the state.
+    pub(super) fn write<T>(
+        &self,
+        chain: &mut Chain,
+        state: &mut State,
+        mut attempt: impl FnMut(Chunks) -> Result<(Snapshot, Relied, T)>,
+    ) -> Result<(Id, Snapshot, T)> {
+        let Self { repository, keys, now, .. } = self;
+        let mut written: Option<(Id, Snapshot)> = None;
+        for _ in 0..ATTEMPTS {
+            let (name, signer) = (self.name.as_ref(), self.signer.clone());
+            let lease = Alive::begin(repository, keys, name, signer, state, *now)?;
+            // Before hours of work.
+            chain.next()?;
+            let (mut snapshot, relied, rest) =
+                attempt(self.chunks(Arc::clone(repository.backend()))?)?;
+            // The chunks of the same tree are all there again.
+            let id = match written.take() {
+                Some((id, before)) if before.root == snapshot.root => {
+                    snapshot = before;
+                    id
+                }
+                before => {
+                    if let Some((id, before)) = before
+                        && repository.backend().delete(&Snapshot::name(&id)).is_err()
+                    {
+                        chain.own = Some(Head { number: before.number, id });
+                    }
+                    (snapshot.number, snapshot.previous) = chain.next()?;
+                    snapshot.heads = chain.heads.clone();
+                    let mut signer = self.signer.as_ref().map(|signer| lock(signer));
+                    repository.write_snapshot(keys, &snapshot, signer.as_deref_mut(), *now)?
+                }
+            };
+            if self.has_lost(&relied)? {
+                // A prune did not wait for this run, or began while it stood still.
+                written = Some((id, snapshot));
+                continue;
+            }
+            drop(lease);
+            let head = Head { number: snapshot.number, id };
+            let heads = crate::Heads::from([(self.name.clone(), head)]);
+            state.remember(&repository.config().owner, repository.config().number, &heads)?;
+            chain.own = Some(head);
+            return Ok((id, snapshot, rest));
+        }
+        Err(BackupError::Refused(
+            "prunes have deleted packs of this run again and again: try later".into(),
+        ))
+    }
+
+    /// Whether a pack that a snapshot may need is gone, or will be.
+    fn has_lost(&self, relied: &Relied) -> Result<bool> {
+        let commits = self.repository.commits(self.keys, self.now)?;
+        let committed: BTreeSet<_> = commits.iter().flat_map(|commit| &commit.packs).collect();
+        let listed = self.repository.listed_packs()?;
+        let mut lost = false;
+        for pack in relied.present.iter().chain(&relied.store.written()) {
+            // A storage may list new objects late.
+            let is_there = listed.get(pack).is_some() || self.repository.has_pack(pack)?;
+            lost |= is_lost(is_there, committed.contains(pack));
+        }
+        Ok(lost)
+    }
+}
+
+/// The newest known snapshots, and the lock of the run.
+pub(super) struct Chain {
+    own: Option<Head>,
+    heads: BTreeMap<Fingerprint, Head>,
+    _lock: RunLock,
+}
+
+impl Chain {
+    /// The number of the next snapshot, and the identifier of the one before it.
+    fn next(&self) -> Result<(u64, Option<Id>)> {
+        // Who stole the key of this client could have used up the numbers.
+        let number = self.own.map_or(Some(1), |head| head.number.checked_add(1));
+        let number = number.ok_or_else(|| {
+            BackupError::Refused(
+                "this client has no number left for a snapshot: use another key".into(),
+            )
+        })?;
+        Ok((number, self.own.map(|head| head.id)))
+    }
+}
