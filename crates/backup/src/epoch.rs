@@ -172,21 +172,22 @@ impl Sealing {
         signer: Option<&mut SigningKey>,
         now: u32,
     ) -> Result<Vec<u8>> {
-        self.seal_stream(name, plain, plain.len() as u64, signer, now)
+        let mut sealed = Vec::with_capacity(sealed_bytes_max(plain.len() as u64));
+        self.seal_stream(name, plain, plain.len() as u64, &mut sealed, signer, now)?;
+        Ok(sealed)
     }
 
-    /// Like [`Self::seal`], for the content `plain` of `bytes` octets.
+    /// Like [`Self::seal`], for the content `plain` of `bytes` octets. The message is appended to `out`.
     pub(crate) fn seal_stream(
         &self,
         name: &str,
         plain: impl Read + Send,
         bytes: u64,
+        mut out: &mut Vec<u8>,
         signer: Option<&mut SigningKey>,
         now: u32,
-    ) -> Result<Vec<u8>> {
+    ) -> Result<()> {
         let options = EncryptOptions { size: Some(bytes), ..self.options.clone() };
-        let sealed_bytes = usize::try_from(bytes + bytes / 2048 + 1024).unwrap_or_default();
-        let mut out = Vec::with_capacity(sealed_bytes);
         let signers = signer.map_or(&mut [][..], std::slice::from_mut);
         let sealed = match &self.recipients {
             None => pack(plain, &mut out, signers, &options, now),
@@ -194,9 +195,13 @@ impl Sealing {
                 encrypt(plain, &mut out, recipients, signers, &options, now).map(|_| ())
             }
         };
-        sealed.map_err(|source| BackupError::Message { name: name.into(), source })?;
-        Ok(out)
+        sealed.map_err(|source| BackupError::Message { name: name.into(), source })
     }
+}
+
+/// What a message of `bytes` octets without a signature takes at most.
+pub(crate) fn sealed_bytes_max(bytes: u64) -> usize {
+    usize::try_from(bytes + bytes / 2048 + 1024).unwrap_or_default()
 }
 
 /// The name of the object with a certificate.

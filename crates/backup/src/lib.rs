@@ -26,6 +26,7 @@ mod lease;
 mod located;
 mod opener;
 mod pack;
+mod pages;
 mod plan;
 mod policy;
 mod progress;
@@ -56,9 +57,9 @@ pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
     Cache, CacheWriter, Cached, CreateOptions, Difference, Event, FileChange, FileCounts, Folder,
-    Item, Mapping, Mount, Mounted, Overwrite, RestoreOptions, RestoreReport, Run, RunLock,
-    ScratchFolder, Seen, Selection, Stamp, State, Stream, Tell, VerifyReport, Walk, WalkOptions,
-    Walked, map_folders, parse_path_list, restore, verify,
+    Item, LocalCopies, Mapping, Mount, Mounted, Overwrite, RestoreOptions, RestoreReport, Run,
+    RunLock, ScratchFolder, Seen, Selection, Stamp, State, Stream, Tell, VerifyReport, Walk,
+    WalkOptions, Walked, map_folders, parse_path_list, restore, verify,
 };
 pub use forget::{Forgotten, SnapshotName, parse_tombstone};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};

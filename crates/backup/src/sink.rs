@@ -14,12 +14,13 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::backend::Backend;
 use crate::chunks::{CHUNK_BYTES_MAX, WriteChunks};
 use crate::compress::Zstd;
-use crate::epoch::Sealing;
+use crate::epoch::{Sealing, sealed_bytes_max};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind, ObjectHash, RepositoryId};
 use crate::index::{self, INDEX_CHUNKS, INDEX_PACKS, IndexedPack, index_name};
 use crate::located::Present;
 use crate::pack::{PACK_BYTES, PackWriter, pack_name};
+use crate::pages::PageBuffer;
 use crate::progress::Progress;
 
 /// The maximum number of threads that seal packs.
@@ -245,23 +246,27 @@ impl Store {
     fn serve(&self, sealing: &Receiver<PackWriter>) {
         // A panic must not leave the others waiting.
         let _alarm = Alarm(self);
+        let mut buffer = PageBuffer::default();
         for pack in sealing {
             // After an error, packs are taken and dropped, so that nobody waits.
             if self.go_on().is_err() {
                 continue;
             }
-            if let Err(error) = self.seal(pack).and_then(|()| self.write_index(false)) {
+            if let Err(error) = self.seal(pack, &mut buffer).and_then(|()| self.write_index(false))
+            {
                 self.fail(error);
             }
         }
     }
 
-    fn seal(&self, pack: PackWriter) -> Result<()> {
+    fn seal(&self, pack: PackWriter, buffer: &mut PageBuffer) -> Result<()> {
         let (content, chunks) = pack.finish(self.repository);
         let bytes = content.length();
-        let object = self.packs.seal_stream("a pack", content, bytes, None, self.now)?;
-        let hash = ObjectHash::of(&object);
-        match self.backend.put(&pack_name(&hash), &[&object]) {
+        let sealed = buffer.fill(sealed_bytes_max(bytes));
+        self.packs.seal_stream("a pack", content, bytes, sealed, None, self.now)?;
+        let object = buffer.content();
+        let hash = ObjectHash::of(object);
+        match self.backend.put(&pack_name(&hash), &[object]) {
             // The name is the hash of the content: it is the same object.
             Ok(()) | Err(BackupError::Exists { .. }) => {}
             Err(error) => return Err(error),

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use crate::backend::{Backend, Object};
 use crate::error::{BackupError, Result};
+use crate::files::direct::write_start;
 
 /// The start of the names of unfinished files.
 const UNFINISHED: &str = ".tmp-";
@@ -104,8 +105,10 @@ impl Backend for Folder {
         let write = || -> io::Result<bool> {
             self.make_folders(folder)?;
             let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
-            for part in parts {
-                file.write_all(part)?;
+            if let Some((first, rest)) = parts.split_first() {
+                let written = write_start(file.as_file_mut(), first)?;
+                file.write_all(&first[written..])?;
+                rest.iter().try_for_each(|part| file.write_all(part))?;
             }
             file.as_file().sync_data()?;
             match file.persist_noclobber(&path) {

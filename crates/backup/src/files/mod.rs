@@ -3,6 +3,8 @@
 mod alive;
 mod attributes;
 mod cache;
+mod copies;
+mod direct;
 mod dry;
 mod folder;
 mod input;
@@ -18,6 +20,7 @@ mod walk;
 mod writing;
 
 pub use cache::{Cache, CacheWriter, Cached, FileChange};
+pub use copies::LocalCopies;
 pub use folder::Folder;
 pub use mount::{Mount, Mounted, Tell};
 pub use restore::{

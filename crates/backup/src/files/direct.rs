@@ -1,0 +1,75 @@
+//! Writing large objects past the page cache. The kernel does not copy them, and they do not push out what other programs
+//! have there.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use crate::pages::PAGE;
+
+/// The length in octets from which on this pays.
+const BYTES_MIN: usize = 1 << 20;
+
+/// Writes the start of `octets` to an empty file past the page cache, if they are large and at the start of a page. Returns
+/// how many octets are written: 0 where the file system cannot do it, and never more than the full pages. The caller writes
+/// the rest, and syncs.
+///
+/// # Errors
+///
+/// Errors of writing.
+pub(super) fn write_start(file: &mut File, octets: &[u8]) -> io::Result<usize> {
+    let pages = octets.len() - octets.len() % PAGE;
+    if octets.len() < BYTES_MIN || octets.as_ptr().align_offset(PAGE) != 0 {
+        return Ok(0);
+    }
+    let flags = fcntl_getfl(&*file)?;
+    if fcntl_setfl(&*file, flags | OFlags::DIRECT).is_err() {
+        return Ok(0);
+    }
+    let mut written = 0;
+    let result = loop {
+        // After a write that ends within a page the rest is not for this.
+        if written == pages || written % PAGE != 0 {
+            break Ok(written);
+        }
+        match file.write(&octets[written..pages]) {
+            Ok(0) => break Ok(written),
+            Ok(n) => written += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Other sizes of blocks.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Ok(written),
+            Err(error) => break Err(error),
+        }
+    };
+    fcntl_setfl(&*file, flags)?;
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::PageBuffer;
+
+    #[test]
+    fn what_is_written_past_the_cache_is_what_is_read() {
+        for place in [std::env::temp_dir(), "/dev/shm".into(), env!("CARGO_MANIFEST_DIR").into()] {
+            for bytes in [0, 100, BYTES_MIN - 1, BYTES_MIN, BYTES_MIN + 1, 3 * BYTES_MIN + PAGE + 7]
+            {
+                let Ok(mut file) = tempfile::NamedTempFile::new_in(&place) else { continue };
+                let mut buffer = PageBuffer::default();
+                let noise = crate::testing::noise(bytes as u64, bytes);
+                buffer.fill(bytes).extend_from_slice(&noise);
+                let written = write_start(file.as_file_mut(), buffer.content()).unwrap();
+                assert!(written <= bytes && written % PAGE == 0, "{written} of {bytes}");
+                file.write_all(&buffer.content()[written..]).unwrap();
+                assert_eq!(std::fs::read(file.path()).unwrap(), noise);
+                // Octets that are at no start of a page go the usual way.
+                if bytes > 0 {
+                    let mut other = tempfile::tempfile_in(&place).unwrap();
+                    assert_eq!(write_start(&mut other, &buffer.content()[1..]).unwrap(), 0);
+                }
+            }
+        }
+    }
+}
