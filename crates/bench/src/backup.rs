@@ -194,7 +194,7 @@ fn beside_peers(options: &BackupOptions, source: &Source, tools: &[Tool], all: &
         table.push(row);
     }
     table.note(format!(
-        "{}. Medians of {} runs; the programs take turns, each with a new repository on the same file system. talaria syncs          each object before it is named, restic and borg sync too; rsync and duplicity do not.",
+        "{}. Medians of {} runs; the programs take turns, each with a new repository on the same file system. talaria syncs each object before it is named, restic and borg sync too; rsync and duplicity do not.",
         source.title,
         options.runs.max(1)
     ));

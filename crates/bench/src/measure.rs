@@ -282,10 +282,15 @@ pub(crate) fn process_cpu_s(folder: &Path) -> Option<f64> {
 
 /// The name and the version of a program, as it says them, if it is there.
 pub(crate) fn version(program: &Path) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let words = text.lines().next()?.split(' ').filter(|word| *word != "(GnuPG)");
-    Some(words.take(2).collect::<Vec<_>>().join(" "))
+    // restic has a subcommand for it.
+    let ask = |argument| {
+        let output = Command::new(program).arg(argument).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words = text.lines().next()?.split_whitespace();
+        let words = words.filter(|word| !matches!(*word, "(GnuPG)" | "version"));
+        Some(words.take(2).collect::<Vec<_>>().join(" "))
+    };
+    ask("--version").or_else(|| ask("version"))
 }
 
 #[cfg(test)]

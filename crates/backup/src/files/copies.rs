@@ -166,7 +166,9 @@ impl Backend for LocalCopies {
 
     fn delete(&self, name: &str) -> Result<()> {
         self.backend.delete(name)?;
-        self.path(name).map_or(Ok(()), |path| fs::remove_file(path)).ok();
+        if let Some(path) = self.path(name) {
+            let _ = fs::remove_file(path);
+        }
         Ok(())
     }
 }

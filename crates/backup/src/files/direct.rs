@@ -30,7 +30,7 @@ pub(super) fn write_start(file: &mut File, octets: &[u8]) -> io::Result<usize> {
     let mut written = 0;
     let result = loop {
         // After a write that ends within a page the rest is not for this.
-        if written == pages || written % PAGE != 0 {
+        if written == pages || !written.is_multiple_of(PAGE) {
             break Ok(written);
         }
         match file.write(&octets[written..pages]) {
@@ -61,7 +61,7 @@ mod tests {
                 let noise = crate::testing::noise(bytes as u64, bytes);
                 buffer.fill(bytes).extend_from_slice(&noise);
                 let written = write_start(file.as_file_mut(), buffer.content()).unwrap();
-                assert!(written <= bytes && written % PAGE == 0, "{written} of {bytes}");
+                assert!(written <= bytes && written.is_multiple_of(PAGE), "{written} of {bytes}");
                 file.write_all(&buffer.content()[written..]).unwrap();
                 assert_eq!(std::fs::read(file.path()).unwrap(), noise);
                 // Octets that are at no start of a page go the usual way.

@@ -37,7 +37,7 @@ fn parse_subset(text: &str) -> Result<(u32, u32), String> {
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let session = args.access.open(place, cx)?;
+    let session = args.access.open_storage(place, cx)?;
     let read = match (args.read_data, args.subset) {
         (true, _) => ReadData::All,
         (false, Some((part, of))) => ReadData::Subset { part, of },

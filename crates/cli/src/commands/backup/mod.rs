@@ -31,11 +31,11 @@ use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::message::{Secrets, SigningKey};
 use talaria::store::Access;
 use talaria_backup::{
-    BackupError, Expected, Id, Irregularity, Keys, Listed, Progress, Reader, Repository, Role,
-    Standing, State, heads, irregularities, select,
+    BackupError, Expected, Id, Irregularity, Keys, Listed, LocalCopies, Progress, Reader,
+    Repository, Role, Standing, State, heads, irregularities, select,
 };
 
-use self::place::{open_place, place_name};
+use self::place::{is_remote, open_place, place_name};
 use crate::context::{Context, data_folder};
 use crate::error::CliError;
 use crate::keys::KeyArgs;
@@ -169,7 +169,16 @@ impl AccessArgs {
 
     /// Opens the repository in `place`, and decrypts its keys.
     fn open(&self, place: &Path, cx: &Context) -> Result<Session, CliError> {
-        let backend = open_place(place)?;
+        self.open_with(place, is_remote(place), cx)
+    }
+
+    /// Like [`Self::open`], and everything is read from the storage itself, even if this machine has copies.
+    fn open_storage(&self, place: &Path, cx: &Context) -> Result<Session, CliError> {
+        self.open_with(place, false, cx)
+    }
+
+    fn open_with(&self, place: &Path, copies: bool, cx: &Context) -> Result<Session, CliError> {
+        let mut backend = open_place(place)?;
         let id = Repository::id_in(&*backend).map_err(|error| match error {
             BackupError::Missing { .. } => CliError::Missing(format!(
                 "{} is no backup repository; to make one: talaria backup --repo {0} init",
@@ -184,6 +193,9 @@ impl AccessArgs {
             State::check_place(&folder, &name, id)?;
         }
         let mut state = State::open(&folder, id)?;
+        if copies {
+            backend = Arc::new(LocalCopies::new(backend, state.folder().join("copies")));
+        }
         let first_use = state.expected.owner.is_none();
         let owner = self.owner.clone().or_else(|| state.expected.owner.clone());
         let expected = Expected { owner, configuration: state.expected.configuration };

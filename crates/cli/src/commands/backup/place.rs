@@ -35,7 +35,12 @@ pub(super) fn place_name(place: &Path) -> String {
     absolute.unwrap_or_else(|_| place.to_owned()).display().to_string()
 }
 
+/// Whether a place is behind a network.
+pub(super) fn is_remote(place: &Path) -> bool {
+    address(place).is_some()
+}
+
 /// The number of threads that restore from a place; 0 for one per core.
 pub(super) fn restore_threads(place: &Path) -> usize {
-    if address(place).is_some() { THREADS_REMOTE } else { 0 }
+    if is_remote(place) { THREADS_REMOTE } else { 0 }
 }
