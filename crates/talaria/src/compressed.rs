@@ -15,7 +15,8 @@ use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
 pub use window::WindowTooLarge;
-use window::{XzGuard, ZstdHeader};
+pub(crate) use window::XzGuard;
+use window::ZstdHeader;
 
 /// The number of first bytes that identify the format.
 pub(crate) const MAGIC_BYTES: usize = 10;

@@ -68,6 +68,8 @@ mod dump;
 pub mod embed;
 mod error;
 mod export;
+#[doc(hidden)]
+pub mod fuzz;
 mod import;
 pub mod keys;
 mod messages;

@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     messages(&folder)?;
     trees(&folder)?;
     backup(&folder)?;
+    compressed(&folder)?;
     let mut all = Vec::new();
     let native = Profile { native_per_mille: 1000, ..Profile::small() };
     for profile in [Profile::small(), Profile::ed25519(), native] {
@@ -169,6 +170,33 @@ fn trees(folder: &Path) -> io::Result<()> {
     write(folder, "tree", 0, &[b"\0", flat.as_bytes()].concat())?;
     let chunks = chunks.each_ref().map(|chunk| chunk.as_bytes()).join(&0xff);
     write(folder, "tree", 1, &[b"\x01", chunks.as_slice()].concat())
+}
+
+/// Files as the programs of the system compress them, if they are there.
+fn compressed(folder: &Path) -> io::Result<()> {
+    let content = folder.join("content");
+    fs::create_dir_all(folder)?;
+    fs::write(&content, "a certificate, a certificate, and another one\n".repeat(40))?;
+    let lines = [
+        "xz",
+        "xz --check=none --block-size=512",
+        "xz --check=sha256 --lzma2=dict=4KiB",
+        "xz --x86 --delta=dist=2 --lzma2=preset=0",
+        "zstd",
+        "gzip",
+        "bzip2",
+    ];
+    for (number, line) in lines.iter().enumerate() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = std::process::Command::new(words[0]);
+        let command = command.args(&words[1..]).arg("-c").arg(&content);
+        let Ok(output) = command.output() else { continue };
+        write(folder, "compressed", 2 * number, &output.stdout)?;
+        // Two streams, with padding between and behind them.
+        let twice = [&output.stdout[..], &[0; 4], &output.stdout, &[0; 8]].concat();
+        write(folder, "compressed", 2 * number + 1, &twice)?;
+    }
+    fs::remove_file(content)
 }
 
 fn write(folder: &Path, target: &str, number: usize, bytes: &[u8]) -> io::Result<()> {

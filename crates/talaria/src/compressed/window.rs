@@ -87,7 +87,7 @@ impl ZstdHeader {
 
 /// An xz file (format version 1.2) on its way to the decompressor. Its structure is followed, and a block with a
 /// dictionary that is too large is an error before the decompressor sees its header.
-pub(super) struct XzGuard<R> {
+pub(crate) struct XzGuard<R> {
     input: R,
     state: State,
     /// The octets of the current field that have passed.
@@ -139,7 +139,7 @@ const XZ_MAGIC: [u8; 6] = [0xFD, b'7', b'z', b'X', b'Z', 0];
 const LZMA2: u64 = 0x21;
 
 impl<R: Read> XzGuard<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self {
             input,
             state: State::StreamHeader { behind: false },
