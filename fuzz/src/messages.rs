@@ -3,7 +3,7 @@
 use std::io::{BufReader, Read as _};
 
 use talaria_message::{
-    Cipher, DecryptOptions, Input, Limits, Message, MessageError, RangeOpener, ReadOptions,
+    Cipher, DecryptOptions, Input, ReadLimits, Message, MessageError, RangeOpener, ReadOptions,
     Recognised, Release, Secrets, Spool, decrypt, detach, read_message, verify_cleartext,
     verify_inline,
 };
@@ -14,7 +14,7 @@ use crate::known::{DOCUMENT, secrets, stranger, verifier};
 pub const NOW: u32 = 1_740_000_000;
 
 /// Content of one input.
-const LIMITS: Limits = Limits { expansion: 1100, expansion_free_bytes: 1 << 20, argon2_mib: 0 };
+const LIMITS: ReadLimits = ReadLimits { expansion: 1100, expansion_free_bytes: 1 << 20, argon2_mib: 0 };
 
 /// A message for the session key in its first 32 octets, or for known keys. Every way of reading gives
 /// the same content or the same kind of error, and version 1 releases nothing before the integrity check.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
-    Issuer, Limits, Message, MessageKind, NotCounted, Outcome, Parts, Profile, ReadOptions,
+    Issuer, Message, MessageKind, NotCounted, Outcome, Parts, Profile, ReadLimits, ReadOptions,
     Secrets, SignatureReport, Spool, Verifier, policy, read_message, verify_inline,
 };
 
@@ -34,8 +34,11 @@ pub(crate) fn open(
     let failed = |source| BackupError::Message { name: name.into(), source };
     let message = Message::new(bytes).map_err(failed)?;
     let mut text = Vec::new();
-    let limits =
-        Limits { expansion: 2, expansion_free_bytes: DOCUMENT_BYTES_MAX, ..Limits::default() };
+    let limits = ReadLimits {
+        expansion: 2,
+        expansion_free_bytes: DOCUMENT_BYTES_MAX,
+        ..ReadLimits::default()
+    };
     if message.kind() != MessageKind::Encrypted {
         let mut packets = message.into_packets().map_err(failed)?;
         let (_, signatures) =

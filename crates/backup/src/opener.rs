@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use talaria_message::{
-    DecryptOptions, DecryptionKey, Limits, MessageError, OpenedBy, RangeOpener, Release, Secrets,
-    Verifier, decrypt, literal_start, policy,
+    DecryptOptions, DecryptionKey, MessageError, OpenedBy, RangeOpener, ReadLimits, Release,
+    Secrets, Verifier, decrypt, literal_start, policy,
 };
 
 use crate::backend::Backend;
@@ -158,7 +158,7 @@ impl PackOpener {
                 let options = DecryptOptions {
                     // After an error, nothing of it is used.
                     release: Release::Streamed,
-                    limits: Limits::default(),
+                    limits: ReadLimits::default(),
                     threads: 1,
                 };
                 let nobody = Verifier::new(Box::new(|_| Vec::new()), policy(), 0);

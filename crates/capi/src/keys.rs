@@ -13,12 +13,12 @@ use crate::data::{arrays, places, talaria_buffer, talaria_bytes};
 
 /// A secret key for signing.
 pub struct talaria_key {
-    key: embed::Key,
+    key: embed::SharedKey,
     certificate: CString,
 }
 
 impl talaria_key {
-    pub(crate) fn inner(&self) -> &embed::Key {
+    pub(crate) fn inner(&self) -> &embed::SharedKey {
         &self.key
     }
 }
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn talaria_key_new(
         let has_passphrase = !passphrase.data.is_null();
         // SAFETY: as the caller promises.
         let (bytes, passphrase) = unsafe { (bytes.get()?, passphrase.get()?) };
-        let key = embed::Key::from_bytes(bytes, has_passphrase.then_some(passphrase))?;
+        let key = embed::SharedKey::from_bytes(bytes, has_passphrase.then_some(passphrase))?;
         let certificate = c_string(key.certificate());
         hand_out(place, talaria_key { key, certificate });
         Ok(())

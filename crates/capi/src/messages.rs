@@ -113,7 +113,7 @@ pub unsafe extern "C" fn talaria_seal_signed(
 /// Decrypts many messages with the same keys and passphrases. It caches the session keys of the
 /// latest thousand, so only the first message of a sealer costs time. It opens one message at a time: use
 /// one opener per thread.
-pub struct talaria_opener(embed::Opener);
+pub struct talaria_opener(embed::SharedOpener);
 
 /// Makes an opener. Each of `keys` has one secret key or more, armored or not. Protected keys are
 /// unlocked with one of `key_passphrases` when a message needs them.
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn talaria_opener_new(
                 arrays(key_passphrases, key_passphrases_count)?,
             )
         };
-        let made = embed::Opener::new(&passphrases, &keys, &key_passphrases)?;
+        let made = embed::SharedOpener::new(&passphrases, &keys, &key_passphrases)?;
         hand_out(place, talaria_opener(made));
         Ok(())
     })

@@ -13,10 +13,10 @@ use crate::data::{array, arrays, fingerprints, places, talaria_bytes};
 use crate::keys::talaria_store;
 
 /// Verifies detached signatures at the time of each call.
-pub struct talaria_verifier(embed::Verifier);
+pub struct talaria_verifier(embed::SharedVerifier);
 
 impl talaria_verifier {
-    pub(crate) fn inner(&self) -> &embed::Verifier {
+    pub(crate) fn inner(&self) -> &embed::SharedVerifier {
         &self.0
     }
 }
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn talaria_verifier_new_certs(
         let place = given(verifier)?;
         // SAFETY: as the caller promises.
         let certs = unsafe { arrays(certs, certs_count)? };
-        hand_out(place, talaria_verifier(embed::Verifier::with_certs(&certs)?));
+        hand_out(place, talaria_verifier(embed::SharedVerifier::with_certs(&certs)?));
         Ok(())
     })
 }
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn talaria_verifier_new_store(
 ) -> talaria_status {
     call(|| {
         let (store, place) = (given(store)?, given(verifier)?);
-        hand_out(place, talaria_verifier(embed::Verifier::with_store(store.inner())?));
+        hand_out(place, talaria_verifier(embed::SharedVerifier::with_store(store.inner())?));
         Ok(())
     })
 }

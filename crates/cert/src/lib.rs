@@ -76,7 +76,7 @@ pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
 pub use unhashed::plain_signature;
 pub use verify::{
-    Certified, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over, complete, renew,
-    renewed, verdicts,
+    CertificationVerifier, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over,
+    complete, renew, renewed, verdicts,
 };
 pub use view::{UnknownView, View};

@@ -6,7 +6,7 @@
 
 use crate::packet::Tag;
 use crate::signature::{Revoker, kind};
-use crate::verify::{Certified, KeySetup, Verdict, signatures};
+use crate::verify::{CertificationVerifier, KeySetup, Verdict, signatures};
 use crate::{Cert, Context, Fingerprint, Key, PacketRef, Signature};
 
 /// A revocation by a designated revoker.
@@ -68,7 +68,8 @@ impl Cert {
     #[must_use]
     pub fn revocations_by(&self, by: Fingerprint, body: &[u8]) -> Vec<DesignatedRevocation> {
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body };
-        let (Some(mut certified), Ok(key)) = (Certified::new(self), Key::parse(packet)) else {
+        let (Some(mut certified), Ok(key)) = (CertificationVerifier::new(self), Key::parse(packet))
+        else {
             return Vec::new();
         };
         if key.fingerprint() != by {

@@ -274,9 +274,9 @@ pub(crate) struct PrimaryKeyVerifier<'a> {
 }
 
 /// Verifies third-party certifications of one certificate. Each component is hashed once for all of them.
-pub struct Certified<'a>(PrimaryKeyVerifier<'a>);
+pub struct CertificationVerifier<'a>(PrimaryKeyVerifier<'a>);
 
-impl<'a> Certified<'a> {
+impl<'a> CertificationVerifier<'a> {
     /// Prepares `cert`. `None` if its primary key cannot be read.
     #[must_use]
     pub fn new(cert: &'a Cert) -> Option<Self> {

@@ -1,6 +1,7 @@
 //! Errors of the commands. This module alone turns errors into text, a hint and an exit status.
 
 use std::error::Error;
+use std::ffi::OsStr;
 use std::io;
 use std::process::ExitCode;
 
@@ -171,8 +172,7 @@ impl CliError {
         if json {
             report_json(self.kind(), status, &message, self.hint().as_deref(), self.candidates());
         } else {
-            let prefix = Paint::stderr().bad("talaria");
-            say(format_args!("{prefix}: {message}"));
+            complain(format_args!("{message}"));
             self.candidates().iter().for_each(|line| say(format_args!("  {line}")));
             if let Some(hint) = self.hint() {
                 say(format_args!("  {hint}"));
@@ -321,7 +321,8 @@ impl CliError {
 
     /// The next step for the user, with the input called `name`.
     fn hint_for_input(&self, name: &str) -> Option<String> {
-        let file = if name == "standard input" { "FILE" } else { name };
+        let quoted = shell_word(name);
+        let file = if name == "standard input" { "FILE" } else { &quoted };
         Some(match self {
             Self::Detached { .. } => format!("Name the signed file: talaria verify {file} FILE."),
             Self::Operation(talaria::Error::Message(error)) => match error {
@@ -393,7 +394,7 @@ fn import_hint(query: &str) -> String {
     format!(
         "List what there is: talaria list. Import it from a file: talaria import FILE, or from a keyserver: talaria \
          import --keyserver hkps://keys.openpgp.org {}",
-        if name.contains(' ') { format!("'{name}'") } else { name.to_owned() }
+        shell_word(name)
     )
 }
 
@@ -411,23 +412,31 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         }
         E::Exposed { path, .. } => {
             return Some(format!(
-                "Run: chmod go= '{}'. If somebody may have read it, change the passphrase or revoke the key.",
-                path.display()
+                "Run: chmod go= {}. If somebody may have read it, change the passphrase or revoke the key.",
+                shell_word(path)
             ));
         }
         E::KeyFile { .. } => "Restore it from a backup, or move it out of the folder.",
         E::Agent(AgentError::Absent) => "Start it with --gpg-agent.",
+        E::Agent(AgentError::NoHome { .. }) => {
+            "Leave out --gpg-agent. If the keys of GnuPG are in another folder, set GNUPGHOME; `gpg --list-keys` makes \
+             the folder."
+        }
+        E::Agent(AgentError::NotStarted(_)) => {
+            "See why: gpg-connect-agent --verbose /bye. Or leave out --gpg-agent."
+        }
         E::Agent(AgentError::Gpgconf(_)) => "Install GnuPG, or leave out --gpg-agent.",
         E::Message(error) => return hint_for_message(error),
         E::Store(error) => return hint_for_store(error),
         E::StoreFolder { path, what } => {
             return Some(match what {
                 StoreFolderKind::GnupgHome => format!(
-                    "To import it: talaria import '{0}'. To use its keyring as it is: --store '{0}/pubring.kbx'.",
-                    path.display()
+                    "To import it: talaria import {}. To use its keyring as it is: --store {}.",
+                    shell_word(path),
+                    shell_word(path.join("pubring.kbx"))
                 ),
                 StoreFolderKind::Other => {
-                    format!("Name a file in it: --store '{}'.", path.join("certs.db").display())
+                    format!("Name a file in it: --store {}.", shell_word(path.join("certs.db")))
                 }
             });
         }
@@ -450,7 +459,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Io { name, source, .. } => return hint_for_file(name, source),
         E::Window { name, source } => return Some(decompress(name, source.program)),
         E::Unrecognised { name, what } if what.contains("secret key") => {
-            return Some(format!("If it holds certificates: talaria import '{name}'."));
+            return Some(format!("If it holds certificates: talaria import {}.", shell_word(name)));
         }
         E::Unrecognised { .. } => {
             "talaria reads keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx, pubring.gpg, pubring.db and \
@@ -478,8 +487,9 @@ fn hint_for_message(error: &MessageError) -> Option<String> {
         MessageError::Tampered(_) | MessageError::Truncated(_) => {
             "Do not use any of its content. Download it again, or ask the sender."
         }
-        MessageError::Unopened => {
-            "Download it again, or ask the sender whether it was encrypted to this key."
+        MessageError::Unopened { .. } => {
+            "Do not use any of its content. Download it again, or ask the sender to encrypt it again to your certificate: \
+             talaria export --armor KEY."
         }
         MessageError::Unprotected => "Ask the sender to encrypt it again with a current program.",
         MessageError::TooLarge { what, .. } if what.contains("Argon2") => {
@@ -514,8 +524,8 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         StoreError::Missing { .. } => "Make one: talaria import FILE… or talaria build FILE…",
         StoreError::Foreign { path } => {
             return Some(format!(
-                "Name another file with --store, or import this one: talaria import '{}'",
-                path.display()
+                "Name another file with --store, or import this one: talaria import {}",
+                shell_word(path)
             ));
         }
         StoreError::Format { .. } => "Use a newer talaria. The file is untouched.",
@@ -525,7 +535,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         StoreError::Orphan { log, .. } => {
             return Some(format!(
                 "If the store was moved, put it back, or move {} to it. If it is gone, remove the log.",
-                log.display()
+                shell_word(log)
             ));
         }
         StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
@@ -551,7 +561,7 @@ pub(crate) fn decompress(name: &str, program: &str) -> String {
         "zstd" => " --long=31",
         _ => "",
     };
-    format!("If you trust it: {program} -dc{option} '{name}' | talaria import -")
+    format!("If you trust it: {program} -dc{option} {} | talaria import -", shell_word(name))
 }
 
 /// The remedy for a file that cannot be read or written.
@@ -559,11 +569,13 @@ fn hint_for_file(name: &str, error: &io::Error) -> Option<String> {
     Some(match error.kind() {
         io::ErrorKind::NotFound => match std::path::Path::new(name).parent() {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
-                format!("The folder does not exist: mkdir -p '{}'", folder.display())
+                format!("The folder does not exist: mkdir -p {}", shell_word(folder))
             }
             _ => "Check the spelling and the current folder.".to_owned(),
         },
-        io::ErrorKind::PermissionDenied => format!("Check the permissions: ls -ld '{name}'"),
+        io::ErrorKind::PermissionDenied => {
+            format!("Check the permissions: ls -ld {}", shell_word(name))
+        }
         io::ErrorKind::IsADirectory => "Name a file in it.".to_owned(),
         io::ErrorKind::AlreadyExists => "Choose another name, or remove the file first.".to_owned(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -602,6 +614,21 @@ fn agent_refuses(error: &(dyn Error + 'static)) -> bool {
         cause = error.source();
     }
     false
+}
+
+/// A word for a shell command: quoted, if a shell would not take it as it is.
+pub(crate) fn shell_word(text: impl AsRef<OsStr>) -> String {
+    let text = text.as_ref().to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "@%_+=:,./-".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// Writes an error to standard error, with the name of the program.
+pub(crate) fn complain(message: std::fmt::Arguments<'_>) {
+    say(format_args!("{}: {message}", Paint::stderr().bad("talaria")));
 }
 
 /// Writes a line to standard error. A failure is ignored, because there is no other place to report it; the

@@ -12,7 +12,7 @@ use crate::content::Literal;
 use crate::encrypt::Profile;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, read_full, tag};
-use crate::packets::{Limits, PacketWriter};
+use crate::packets::{PacketWriter, ReadLimits};
 use crate::secrets::{Candidate, OpenedBy, Remembered, Secrets, Wrapped};
 use crate::verify::{Receiver, SignatureReport, Verifier};
 
@@ -35,7 +35,7 @@ pub struct DecryptOptions<'a> {
     /// When the plaintext of version 1 messages is released.
     pub release: Release<'a>,
     /// Limits on the size of the content and on the cost of passphrases.
-    pub limits: Limits,
+    pub limits: ReadLimits,
     /// The number of threads.
     pub threads: usize,
 }
@@ -282,13 +282,16 @@ pub(crate) fn decrypt_with(
         .read_to_end(&mut start)
         .map_err(MessageError::read)?;
     let version_1 = matches!(sealed, Sealed::Version1);
+    let recipients = if version_1 { wrapped.recipients() } else { Vec::new() };
     let Opening { found, cipher, chunks } =
         sealed.open(secrets, remembered, wrapped, &start, limits.argon2_mib)?;
     let session_key = found.session_key.key;
     // If decryption fails after a key unwrapped a session key, the error is the same as if the key had not
     // fitted.
     let failed = |error| match (error, &found.by) {
-        (MessageError::Tampered(_), OpenedBy::Key(_)) if version_1 => MessageError::Unopened,
+        (MessageError::Tampered(_), OpenedBy::Key(_)) if version_1 => {
+            MessageError::Unopened { recipients: recipients.clone() }
+        }
         (error, _) => error,
     };
     let mut receiver = Receiver::new(output);

@@ -14,7 +14,7 @@ use crate::error::{MessageError, Result};
 use crate::held::{Held, HeldReader};
 use crate::keys::decryption_keys;
 use crate::kind::Message;
-use crate::packets::Limits;
+use crate::packets::ReadLimits;
 use crate::policy::policy;
 use crate::read::{ReadOptions, Received, read_message};
 use crate::secrets::Secrets;
@@ -57,7 +57,7 @@ pub struct Decryptor<'a> {
     lookup: Option<Lookup<'a>>,
     expected: Option<Vec<openpgp::Fingerprint>>,
     spools: Option<Box<MakeSpools<'a>>>,
-    limits: Limits,
+    limits: ReadLimits,
     threads: usize,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Decryptor<'a> {
             lookup: None,
             expected: None,
             spools: None,
-            limits: Limits::default(),
+            limits: ReadLimits::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
@@ -138,7 +138,7 @@ impl<'a> Decryptor<'a> {
 
     /// Sets limits on the size of the content and on the cost of passphrases.
     #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: ReadLimits) -> Self {
         self.limits = limits;
         self
     }

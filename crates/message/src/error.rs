@@ -33,9 +33,13 @@ pub enum MessageError {
     /// The error does not tell which of the two: a sender of messages to a service could use the answers to
     /// compute with the service's key (RFC 9580, section 13.6 and before).
     #[error(
-        "the message does not decrypt with your key: it was modified, or encrypted to another key"
+        "your key cannot decrypt the message: it was modified or damaged, or wrongly encrypted ({})",
+        openers(recipients, 0)
     )]
-    Unopened,
+    Unopened {
+        /// The recipients of the message: key IDs or fingerprints.
+        recipients: Vec<String>,
+    },
     /// The message has no integrity protection, so its content cannot be trusted.
     #[error("the message has no integrity protection (packet type 9) and is not decrypted")]
     Unprotected,

@@ -8,7 +8,7 @@ use crate::content::Literal;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 use crate::lines::Native;
-use crate::packets::{Document, Limits, PacketWriter};
+use crate::packets::{Document, PacketWriter, ReadLimits};
 use crate::sign::TEXT;
 use crate::verify::{Receiver, SignatureReport, Verifier};
 
@@ -25,7 +25,7 @@ pub fn verify_inline(
     input: &mut (impl Read + ?Sized),
     output: &mut (dyn Write + Send),
     verifier: &Verifier<'_>,
-    limits: Limits,
+    limits: ReadLimits,
 ) -> Result<(Literal, Vec<SignatureReport>)> {
     let mut receiver = Receiver::new(output);
     take_apart(input, &mut receiver, limits)?;
@@ -40,7 +40,7 @@ pub fn verify_inline(
 pub fn detach(
     input: &mut (impl Read + ?Sized),
     output: &mut (dyn Write + Send),
-    limits: Limits,
+    limits: ReadLimits,
 ) -> Result<Vec<u8>> {
     let mut splitter = Splitter {
         output,
@@ -63,7 +63,7 @@ pub fn detach(
 fn take_apart(
     input: &mut (impl Read + ?Sized),
     document: &mut impl Document,
-    limits: Limits,
+    limits: ReadLimits,
 ) -> Result<()> {
     let mut packets = PacketWriter::new(document, limits);
     let mut buffer = vec![0; PIECE_BYTES];

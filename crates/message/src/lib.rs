@@ -80,7 +80,7 @@ pub use inspect::{PacketInfo, first_type, inspect};
 pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
 pub use kind::{Message, MessageKind, Recognised};
 pub use memory::keep_secrets_in_memory;
-pub use packets::Limits;
+pub use packets::ReadLimits;
 pub use policy::policy;
 pub use range::{RangeOpener, literal_start};
 pub use read::{
@@ -88,7 +88,7 @@ pub use read::{
 };
 pub use revoked::{LookUp, Revocations, usable};
 pub use sealer::{Opener, Sealer};
-pub use secrets::{DecryptionKey, Elsewhere, OpenedBy, Secrets};
+pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
 pub use verify::{Issuer, Lookup, NotCounted, Outcome, SignatureReport, Signer, Verifier};
 

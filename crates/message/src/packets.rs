@@ -12,7 +12,7 @@ use crate::framing::{self, Length, tag};
 
 /// Limits on the size of the content and on the cost of passphrases.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ReadLimits {
     /// The maximum ratio of content to message, for content beyond [`Self::expansion_free_bytes`]. DEFLATE
     /// expands one octet to at most 1,032; bzip2 expands zeros more.
     pub expansion: u64,
@@ -24,7 +24,7 @@ pub struct Limits {
     pub argon2_mib: u64,
 }
 
-impl Default for Limits {
+impl Default for ReadLimits {
     fn default() -> Self {
         // The Argon2 limit allows two passes over 2 GiB, the most that RFC 9106 recommends.
         Self { expansion: 1100, expansion_free_bytes: 256 << 20, argon2_mib: 4096 }
@@ -100,7 +100,7 @@ struct Packets {
 
 /// The expansion of a message by its compressed packets so far, over all levels of nesting.
 struct Budget {
-    limits: Limits,
+    limits: ReadLimits,
     /// The octets of the message.
     taken: u64,
     /// The octets decompressed from its compressed packets.
@@ -111,7 +111,7 @@ impl Budget {
     /// Counts octets decompressed from a compressed packet; fails beyond the limit.
     fn give(&mut self, octets: usize) -> Result<()> {
         self.given += octets as u64;
-        let Limits { expansion, expansion_free_bytes, .. } = self.limits;
+        let ReadLimits { expansion, expansion_free_bytes, .. } = self.limits;
         if self.given > expansion_free_bytes && self.given / expansion.max(1) > self.taken {
             let what = "times its size as content";
             return Err(MessageError::TooLarge { what, limit: expansion });
@@ -367,7 +367,7 @@ pub(crate) struct PacketWriter<'a, D> {
 }
 
 impl<'a, D: Document> PacketWriter<'a, D> {
-    pub(crate) fn new(document: &'a mut D, limits: Limits) -> Self {
+    pub(crate) fn new(document: &'a mut D, limits: ReadLimits) -> Self {
         let budget = Budget { limits, taken: 0, given: 0 };
         Self { packets: Packets::new(0), budget, document }
     }

@@ -33,7 +33,7 @@ pub(crate) struct Skesk {
 }
 
 /// The largest memory parameter of Argon2 in the format, as a power of two of KiB (RFC 9580, section
-/// 3.7.1.4). [`Limits::argon2_mib`](crate::Limits::argon2_mib) limits the memory that a message may actually
+/// 3.7.1.4). [`ReadLimits::argon2_mib`](crate::ReadLimits::argon2_mib) limits the memory that a message may actually
 /// use.
 const ARGON2_LOG_KIB_MAX: u8 = 31;
 

@@ -15,7 +15,7 @@ use crate::decrypt::{Opening, Sealed, read_wrapped};
 use crate::encrypt::Profile;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Length, tag};
-use crate::packets::Limits;
+use crate::packets::ReadLimits;
 use crate::secrets::{OpenedBy, Remembered, Secrets, Wrapped};
 
 /// The longest header of a literal packet: type, length, format, name, date.
@@ -68,7 +68,7 @@ impl RangeOpener {
             &mut Remembered::default(),
             wrapped,
             stream,
-            Limits::default().argon2_mib,
+            ReadLimits::default().argon2_mib,
         )?;
         let Some(chunks) = chunks else { return Err(whole("version 1 of the encrypted packet")) };
         let plain = body_bytes.checked_sub(fields).and_then(|bytes| chunks.plain_bytes(bytes));

@@ -14,7 +14,7 @@ use crate::error::{MessageError, Result};
 use crate::held::Held;
 use crate::inline::verify_inline;
 use crate::kind::{Message, MessageKind};
-use crate::packets::Limits;
+use crate::packets::ReadLimits;
 use crate::secrets::Secrets;
 use crate::verify::{SignatureReport, Verifier};
 
@@ -35,7 +35,7 @@ pub struct ReadOptions<'a> {
     /// The storage for content that is held back.
     pub spools: Spools<'a>,
     /// Limits on the size of the content and on the cost of passphrases.
-    pub limits: Limits,
+    pub limits: ReadLimits,
     /// The number of threads.
     pub threads: usize,
 }
@@ -49,7 +49,7 @@ impl<'a> ReadOptions<'a> {
             disposable: false,
             streamed: false,
             spools,
-            limits: Limits::default(),
+            limits: ReadLimits::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }

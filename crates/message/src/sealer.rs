@@ -7,7 +7,7 @@ use crate::decrypt::{DecryptOptions, Decrypted, Release, decrypt_with};
 use crate::encrypt::{EncryptOptions, Recipients, Suite, seal};
 use crate::error::{MessageError, Result};
 use crate::framing;
-use crate::packets::Limits;
+use crate::packets::ReadLimits;
 use crate::secrets::{DecryptionKey, Remembered, Secrets};
 use crate::sign::SigningKey;
 use crate::verify::Verifier;
@@ -127,7 +127,7 @@ impl Opener {
         let options = DecryptOptions {
             // Streaming is safe here: no content is returned unless the whole message is good.
             release: Release::Streamed,
-            limits: Limits::default(),
+            limits: ReadLimits::default(),
             threads: 1,
         };
         let Self { secrets, remembered } = self;

@@ -193,10 +193,10 @@ impl Wrapped {
     }
 
     /// The names of the keys, for an error.
-    fn recipients(&self) -> Vec<String> {
+    pub(crate) fn recipients(&self) -> Vec<String> {
         self.keys
             .iter()
-            .map(|key| key.recipient().map_or("an unnamed key".to_owned(), |name| name.to_hex()))
+            .map(|key| key.recipient().map_or(HIDDEN_RECIPIENT.to_owned(), |name| name.to_hex()))
             .collect()
     }
 
@@ -209,6 +209,9 @@ impl Wrapped {
         }
     }
 }
+
+/// The name of a recipient whom the sender has hidden.
+pub const HIDDEN_RECIPIENT: &str = "an unnamed key";
 
 /// The reason why a session key that is wrapped for a key could not be parsed.
 fn unreadable_key(body: &[u8]) -> MessageError {
@@ -297,7 +300,9 @@ impl Secrets {
             return Err(match refused {
                 // A separate error would tell a sender whether the key unwrapped the session key, see
                 // [`MessageError::Unopened`].
-                Refused { unopened: true, .. } => MessageError::Unopened,
+                Refused { unopened: true, .. } => {
+                    MessageError::Unopened { recipients: wrapped.recipients() }
+                }
                 Refused { key: Some(refusal), .. } if !wrapped.has_passwords() => refusal,
                 _ if purse.short => {
                     let what = "units of Argon2 cost (MiB of memory times passes, over all tries)";

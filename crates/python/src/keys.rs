@@ -11,10 +11,10 @@ use crate::error::{Raised, work};
 
 /// A secret key for signing.
 #[pyclass(frozen)]
-pub(crate) struct Key(embed::Key);
+pub(crate) struct Key(embed::SharedKey);
 
 impl Key {
-    pub(crate) fn inner(&self) -> &embed::Key {
+    pub(crate) fn inner(&self) -> &embed::SharedKey {
         &self.0
     }
 }
@@ -30,7 +30,7 @@ impl Key {
         passphrase: Option<Passphrase>,
     ) -> Result<Self, Raised> {
         let passphrase = passphrase.as_ref().map(AsRef::as_ref);
-        Ok(Self(work(py, || embed::Key::from_bytes(data.as_ref(), passphrase))?))
+        Ok(Self(work(py, || embed::SharedKey::from_bytes(data.as_ref(), passphrase))?))
     }
 
     /// The fingerprint of the certificate.

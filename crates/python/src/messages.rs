@@ -59,7 +59,7 @@ fn parse_profile(name: &str) -> PyResult<message::Profile> {
 
 /// Decrypts many messages with the same keys and passphrases.
 #[pyclass(frozen)]
-pub(crate) struct Opener(embed::Opener);
+pub(crate) struct Opener(embed::SharedOpener);
 
 #[pymethods]
 impl Opener {
@@ -71,7 +71,7 @@ impl Opener {
         keys: Vec<Data>,
         key_passphrases: Vec<Passphrase>,
     ) -> Result<Self, Raised> {
-        Ok(Self(work(py, || embed::Opener::new(&passphrases, &keys, &key_passphrases))?))
+        Ok(Self(work(py, || embed::SharedOpener::new(&passphrases, &keys, &key_passphrases))?))
     }
 
     /// Returns the content of a message without checking its signatures.

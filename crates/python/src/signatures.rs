@@ -10,10 +10,10 @@ use crate::keys::Store;
 
 /// Checks detached signatures with given certificates or those of a store.
 #[pyclass(frozen)]
-pub(crate) struct Verifier(embed::Verifier);
+pub(crate) struct Verifier(embed::SharedVerifier);
 
 impl Verifier {
-    pub(crate) fn inner(&self) -> &embed::Verifier {
+    pub(crate) fn inner(&self) -> &embed::SharedVerifier {
         &self.0
     }
 }
@@ -28,10 +28,10 @@ impl Verifier {
         store: Option<PyRef<'_, Store>>,
     ) -> PyResult<Self> {
         Ok(match (certs, store) {
-            (Some(certs), None) => Self(work(py, || embed::Verifier::with_certs(&certs))?),
+            (Some(certs), None) => Self(work(py, || embed::SharedVerifier::with_certs(&certs))?),
             (None, Some(store)) => {
                 let store = store.inner();
-                Self(work(py, || embed::Verifier::with_store(store))?)
+                Self(work(py, || embed::SharedVerifier::with_store(store))?)
             }
             _ => return Err(UsageError::new_err("a verifier takes certs or a store")),
         })
@@ -84,8 +84,8 @@ impl From<SignatureReport> for Verification {
     }
 }
 
-impl From<embed::Verification> for Verification {
-    fn from(checked: embed::Verification) -> Self {
+impl From<embed::DocumentReport> for Verification {
+    fn from(checked: embed::DocumentReport) -> Self {
         let refused = checked.decision.err().map(|why| why.to_string());
         Self { report: checked.report, refused }
     }

@@ -124,12 +124,12 @@ pub struct Server {
 
 /// Tells a server that runs to go down or to read its settings again.
 #[derive(Clone)]
-pub struct Handle {
+pub struct ServerHandle {
     state: Arc<State>,
     down: watch::Sender<bool>,
 }
 
-impl Handle {
+impl ServerHandle {
     /// Lets open requests finish, writes acknowledged uploads, and stops.
     pub fn shut_down(&self) {
         let _ = self.down.send(true);
@@ -223,15 +223,15 @@ impl Server {
 
     /// The signal that stops this server.
     #[must_use]
-    pub fn handle(&self) -> Handle {
-        Handle { state: Arc::clone(&self.state), down: self.down.clone() }
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle { state: Arc::clone(&self.state), down: self.down.clone() }
     }
 
-    /// Answers until a signal (SIGTERM, SIGINT) or [`Handle::shut_down`] ends it; SIGHUP reads the
+    /// Answers until a signal (SIGTERM, SIGINT) or [`ServerHandle::shut_down`] ends it; SIGHUP reads the
     /// settings again.
     pub fn run(self) {
         let Self { state, listeners, gossip, tls, writer, runtime, down } = self;
-        let handle = Handle { state: Arc::clone(&state), down: down.clone() };
+        let handle = ServerHandle { state: Arc::clone(&state), down: down.clone() };
         runtime.block_on(async {
             let mut tasks = tokio::task::JoinSet::new();
             for listener in listeners {
@@ -267,7 +267,7 @@ fn local_addresses(listeners: &[TcpListener]) -> Vec<SocketAddr> {
 }
 
 /// Waits for signals.
-async fn signals(handle: Handle) {
+async fn signals(handle: ServerHandle) {
     use tokio::signal::unix::{SignalKind, signal};
     let all = (
         signal(SignalKind::terminate()),

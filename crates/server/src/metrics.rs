@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Kinds of requests that are counted apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     Get,
     Index,
     Add,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Kind {
+impl RequestKind {
     pub(crate) const ALL: [Self; 10] = [
         Self::Get,
         Self::Index,
@@ -72,7 +72,7 @@ struct Requests {
 /// All counters. They start at 0 with the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    requests: [Requests; Kind::ALL.len()],
+    requests: [Requests; RequestKind::ALL.len()],
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
     pub(crate) rate_limited: AtomicU64,
@@ -87,7 +87,7 @@ pub(crate) struct Metrics {
     pub(crate) pushed: AtomicU64,
     pub(crate) mails: AtomicU64,
     /// The counts at the last write of the daily tally.
-    tallied: Mutex<[u64; Kind::ALL.len()]>,
+    tallied: Mutex<[u64; RequestKind::ALL.len()]>,
 }
 
 pub(crate) fn count(counter: &AtomicU64, n: usize) {
@@ -95,7 +95,7 @@ pub(crate) fn count(counter: &AtomicU64, n: usize) {
 }
 
 impl Metrics {
-    pub(crate) fn answered(&self, kind: Kind, status: u16, took: Duration) {
+    pub(crate) fn answered(&self, kind: RequestKind, status: u16, took: Duration) {
         let requests = &self.requests[kind as usize];
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         requests.status[class].fetch_add(1, Ordering::Relaxed);
@@ -106,8 +106,8 @@ impl Metrics {
     }
 
     /// Requests so far, by kind.
-    pub(crate) fn requests(&self) -> [u64; Kind::ALL.len()] {
-        Kind::ALL.map(|kind| {
+    pub(crate) fn requests(&self) -> [u64; RequestKind::ALL.len()] {
+        RequestKind::ALL.map(|kind| {
             self.requests[kind as usize].status.iter().map(|n| n.load(Ordering::Relaxed)).sum()
         })
     }
@@ -117,7 +117,7 @@ impl Metrics {
         let now = self.requests();
         let mut tallied = self.tallied.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = std::mem::replace(&mut *tallied, now);
-        Kind::ALL
+        RequestKind::ALL
             .iter()
             .zip(now.iter().zip(before))
             .filter(|(_, (now, before))| *now > before)
@@ -133,7 +133,7 @@ impl Metrics {
             "# HELP talaria_http_requests_total Requests that were answered.\n\
              # TYPE talaria_http_requests_total counter\n",
         );
-        for kind in Kind::ALL {
+        for kind in RequestKind::ALL {
             for (class, n) in self.requests[kind as usize].status.iter().enumerate() {
                 let _ = writeln!(
                     out,
@@ -148,7 +148,7 @@ impl Metrics {
             "# HELP talaria_http_request_duration_seconds Time from request to answer.\n\
              # TYPE talaria_http_request_duration_seconds histogram\n",
         );
-        for kind in Kind::ALL {
+        for kind in RequestKind::ALL {
             let duration = &self.requests[kind as usize].duration;
             let name = kind.name();
             let mut total = 0;

@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 use crate::answer::{Answer, Refusal, media, ok, with};
 use crate::hkp;
 use crate::limiter::Class;
-use crate::metrics::{Kind, count};
+use crate::metrics::{RequestKind, count};
 use crate::request::Request;
 use crate::state::State;
 use crate::{admin, owner, page, vks, wkd};
@@ -52,32 +52,32 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
 }
 
 /// What a request is counted as, and from which bucket it is taken. `None`: it costs nothing.
-fn classify(request: &Request) -> (Kind, Option<Class>) {
+fn classify(request: &Request) -> (RequestKind, Option<Class>) {
     let path = request.path();
     let writes = *request.method() == Method::POST;
     match path {
         "/pks/lookup" => {
             let query = request.parts.uri.query().unwrap_or_default();
             if query.contains("op=get") || query.contains("op=hget") {
-                (Kind::Get, Some(Class::Lookup))
+                (RequestKind::Get, Some(Class::Lookup))
             } else {
-                (Kind::Index, Some(Class::Search))
+                (RequestKind::Index, Some(Class::Search))
             }
         }
-        "/pks/add" if writes => (Kind::Add, Some(Class::Upload)),
-        "/pks/add" => (Kind::Page, Some(Class::Lookup)),
-        "/pks/hashquery" => (Kind::HashQuery, Some(Class::Lookup)),
-        "/pks/delete" | "/pks/replace" => (Kind::Owner, Some(Class::Upload)),
-        "/metrics" | "/health" | "/ready" => (Kind::Other, None),
+        "/pks/add" if writes => (RequestKind::Add, Some(Class::Upload)),
+        "/pks/add" => (RequestKind::Page, Some(Class::Lookup)),
+        "/pks/hashquery" => (RequestKind::HashQuery, Some(Class::Lookup)),
+        "/pks/delete" | "/pks/replace" => (RequestKind::Owner, Some(Class::Upload)),
+        "/metrics" | "/health" | "/ready" => (RequestKind::Other, None),
         _ if path.starts_with("/pks/v2/") => {
-            (Kind::V2, Some(if writes { Class::Upload } else { Class::Lookup }))
+            (RequestKind::V2, Some(if writes { Class::Upload } else { Class::Lookup }))
         }
         _ if path.starts_with("/vks/") => {
-            (Kind::Vks, Some(if writes { Class::Upload } else { Class::Lookup }))
+            (RequestKind::Vks, Some(if writes { Class::Upload } else { Class::Lookup }))
         }
-        _ if path.starts_with("/.well-known/openpgpkey") => (Kind::Wkd, Some(Class::Lookup)),
-        "/suggest" => (Kind::Page, Some(Class::Search)),
-        _ => (Kind::Page, Some(Class::Lookup)),
+        _ if path.starts_with("/.well-known/openpgpkey") => (RequestKind::Wkd, Some(Class::Lookup)),
+        "/suggest" => (RequestKind::Page, Some(Class::Search)),
+        _ => (RequestKind::Page, Some(Class::Lookup)),
     }
 }
 
@@ -93,7 +93,11 @@ fn admit(state: &State, request: &Request, class: Option<Class>) -> Result<(), R
     }
 }
 
-async fn dispatch(state: &Arc<State>, request: &Request, kind: Kind) -> Result<Answer, Refusal> {
+async fn dispatch(
+    state: &Arc<State>,
+    request: &Request,
+    kind: RequestKind,
+) -> Result<Answer, Refusal> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let only = |allow| {
         let method = request.method().to_string();
@@ -117,7 +121,7 @@ async fn dispatch(state: &Arc<State>, request: &Request, kind: Kind) -> Result<A
         "/pks/delete" | "/pks/replace" => owner::handle(state, request).await,
         path if path.starts_with("/vks/") => Ok(vks::handle(state, request).await),
         path if path.starts_with(wkd::ROOT) => wkd::handle(state, request).await,
-        _ if kind == Kind::Page && reads => match page::route(state, request).await {
+        _ if kind == RequestKind::Page && reads => match page::route(state, request).await {
             Some(answer) => answer,
             None => Err(Refusal::NotFound("no such page".into())),
         },
@@ -126,16 +130,16 @@ async fn dispatch(state: &Arc<State>, request: &Request, kind: Kind) -> Result<A
 }
 
 /// A refusal, in the form that the client reads.
-fn refuse(state: &Arc<State>, request: &Request, kind: Kind, refusal: &Refusal) -> Answer {
-    let machine = matches!(kind, Kind::Get | Kind::Index)
+fn refuse(state: &Arc<State>, request: &Request, kind: RequestKind, refusal: &Refusal) -> Answer {
+    let machine = matches!(kind, RequestKind::Get | RequestKind::Index)
         && (request.query().option("mr") || request.query().option("json"));
     let answer = match kind {
-        Kind::V2 | Kind::Vks => refusal.json(),
+        RequestKind::V2 | RequestKind::Vks => refusal.json(),
         _ if request.wants_page() && !machine => page::refusal(state, request, refusal),
         _ => refusal.text(),
     };
     match kind {
-        Kind::Page => answer,
+        RequestKind::Page => answer,
         _ => hkp::v1::open_to_all(answer),
     }
 }

@@ -10,7 +10,7 @@ use sop::ops::{self, Verification};
 use sop::{Password, SessionKey};
 use talaria_message::openpgp::Cert;
 use talaria_message::{
-    Cipher, DecryptOptions, Input, Limits, Release, Secrets, Spool, decrypt, decryption_keys,
+    Cipher, DecryptOptions, Input, ReadLimits, Release, Secrets, Spool, decrypt, decryption_keys,
 };
 use zeroize::Zeroizing;
 
@@ -153,7 +153,7 @@ impl ops::Ready<(Option<SessionKey>, Vec<Verification>)> for DecryptThis<'_, '_>
         let mut spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
         let options = DecryptOptions {
             release: Release::Checked(&mut spool),
-            limits: Limits::default(),
+            limits: ReadLimits::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         };
         let verifier = acceptance.verifier(sop);

@@ -8,8 +8,9 @@ use sop::Password;
 use sop::errors::Error;
 use sop::ops::{self, InlineSignAs, Verification};
 use talaria_message::{
-    ArmorWriter, EncryptOptions, Held, Label, Limits, Literal, Message, MessageError, MessageKind,
-    ReadOptions, SigningKey, Spool, detach, pack, sign_cleartext, split_cleartext, verify_message,
+    ArmorWriter, EncryptOptions, Held, Label, Literal, Message, MessageError, MessageKind,
+    ReadLimits, ReadOptions, SigningKey, Spool, detach, pack, sign_cleartext, split_cleartext,
+    verify_message,
 };
 
 use crate::decrypt::READ_BYTES;
@@ -69,7 +70,7 @@ impl<'s> ops::Ready<Sigs<'s>> for DetachThis<'s, '_> {
             signed.signatures
         } else {
             let mut packets = message.into_packets().map_err(error::of_message)?;
-            detach(&mut packets, &mut sink, Limits::default()).map_err(error::of_message)?
+            detach(&mut packets, &mut sink, ReadLimits::default()).map_err(error::of_message)?
         };
         sink.flush()?;
         Ok(Sigs::new(signatures, self.sop))

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use rusqlite::Connection;
 use talaria_cert::{
-    Addressee, Cert, Certified, Fingerprint, Handle, Key, KeyId, KeySetup, PacketRef, Signature,
-    Tag, Verdict, kind,
+    Addressee, Cert, CertificationVerifier, Fingerprint, Handle, Key, KeyId, KeySetup, PacketRef,
+    Signature, Tag, Verdict, kind,
 };
 use talaria_trust::tofu::{History, Policy, strictest};
 
@@ -451,7 +451,7 @@ impl CertIssuer {
         let Some(component) = cert.packets().find(|packet| *packet == component) else {
             return false;
         };
-        Certified::new(cert).is_some_and(|mut certified| {
+        CertificationVerifier::new(cert).is_some_and(|mut certified| {
             certified.by(&key, &self.setup, component, signature) == Verdict::Good
         })
     }
@@ -475,7 +475,7 @@ impl CertIssuer {
             if !names {
                 return false;
             }
-            let certified = certified.get_or_insert_with(|| Certified::new(cert));
+            let certified = certified.get_or_insert_with(|| CertificationVerifier::new(cert));
             let verdict = certified
                 .as_mut()
                 .map(|certified| certified.by(&key, &self.setup, component, packet.body));

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    Cert, Certified, Fingerprint, Gnupg, Key, KeyId, KeySetup, PacketRef, Span, Summary, Tag,
-    Verdict,
+    Cert, CertificationVerifier, Fingerprint, Gnupg, Key, KeyId, KeySetup, PacketRef, Span,
+    Summary, Tag, Verdict,
 };
 use talaria_trust::{
     Certification, Introducer, IntroducerCert, Level, Rules, Scope, Standing, Subject, SubjectId,
@@ -898,7 +898,7 @@ impl Voices {
 struct Oracle<'w> {
     voices: &'w Voices,
     known: &'w Node,
-    certified: Option<Certified<'w>>,
+    certified: Option<CertificationVerifier<'w>>,
     fresh: Vec<[u8; 16]>,
     /// Whether signatures without a known verdict count as not made.
     only_known: bool,
@@ -906,7 +906,7 @@ struct Oracle<'w> {
 
 impl<'w> Oracle<'w> {
     fn new(cert: &'w Cert, known: &'w Node, voices: &'w Voices) -> Self {
-        let certified = Certified::new(cert);
+        let certified = CertificationVerifier::new(cert);
         Self { voices, known, certified, fresh: Vec::new(), only_known: false }
     }
 

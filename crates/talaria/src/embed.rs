@@ -58,9 +58,9 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
 
 /// Decrypts messages with passphrases and secret keys, one message at a time. A program that decrypts in
 /// several threads needs one opener per thread.
-pub struct Opener(Mutex<talaria_message::Opener>);
+pub struct SharedOpener(Mutex<talaria_message::Opener>);
 
-impl Opener {
+impl SharedOpener {
     /// An opener with all secret keys in `keys`. Locked keys are unlocked with one of `key_passphrases` when
     /// a message is for them.
     ///
@@ -103,7 +103,7 @@ impl Opener {
     pub fn open_verified(
         &self,
         sealed: &[u8],
-        verifier: &Verifier,
+        verifier: &SharedVerifier,
         signers: Option<&[Fingerprint]>,
     ) -> Result<(Vec<u8>, Vec<SignatureReport>), Error> {
         let sealed = encrypted(sealed)?;
@@ -145,7 +145,7 @@ pub fn fingerprints<S: AsRef<str>>(texts: &[S]) -> Result<Vec<Fingerprint>, Erro
 /// # Errors
 ///
 /// [`Error::Message`] if the key refuses to sign.
-pub fn seal_signed(sealer: &Sealer, plain: &[u8], key: &Key) -> Result<Vec<u8>, Error> {
+pub fn seal_signed(sealer: &Sealer, plain: &[u8], key: &SharedKey) -> Result<Vec<u8>, Error> {
     Ok(sealer.seal_signed(plain, std::slice::from_mut(&mut *lock(&key.signing)), now())?)
 }
 
@@ -161,12 +161,12 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
 }
 
 /// A secret key for signing.
-pub struct Key {
+pub struct SharedKey {
     signing: Mutex<SigningKey>,
     certificate: String,
 }
 
-impl Key {
+impl SharedKey {
     /// The newest signing key of the only certificate in `bytes`, unlocked.
     ///
     /// # Errors
@@ -267,7 +267,7 @@ fn find(stores: &Stores, query: &Query) -> Result<Vec<talaria_cert::Cert>, Error
 }
 
 /// Verifies signatures, as of the time of each call.
-pub struct Verifier {
+pub struct SharedVerifier {
     current: Mutex<Current>,
     source: Source,
 }
@@ -291,7 +291,7 @@ struct Moment {
     change: i64,
 }
 
-impl Verifier {
+impl SharedVerifier {
     /// A verifier with all certificates in `certs`.
     ///
     /// # Errors
@@ -328,7 +328,7 @@ impl Verifier {
         signature: &[u8],
         data: &[u8],
         signers: Option<&[Fingerprint]>,
-    ) -> Result<Verification, Error> {
+    ) -> Result<DocumentReport, Error> {
         let current = self.current()?;
         let acceptance = acceptance(signers, Unsigned::Refused);
         let reports = match unarmored(signature) {
@@ -336,7 +336,7 @@ impl Verifier {
             Ok(packets) => several(&current, &packets, data),
             Err(error) => vec![SignatureReport::unreadable(&error.to_string())],
         };
-        Ok(Verification::of(reports, &acceptance))
+        Ok(DocumentReport::of(reports, &acceptance))
     }
 
     /// Verifies many signatures, each with its data, on all cores; Ed25519 signatures in batches.
@@ -348,7 +348,7 @@ impl Verifier {
         &self,
         items: &[(S, D)],
         signers: Option<&[Fingerprint]>,
-    ) -> Result<Vec<Verification>, Error> {
+    ) -> Result<Vec<DocumentReport>, Error> {
         let current = self.current()?;
         let acceptance = acceptance(signers, Unsigned::Refused);
         let decoded: Vec<_> =
@@ -371,7 +371,7 @@ impl Verifier {
                 Ok(packets) => several(&current, packets, data.as_ref()),
                 Err(error) => vec![SignatureReport::unreadable(&error.to_string())],
             };
-            Verification::of(reports, &acceptance)
+            DocumentReport::of(reports, &acceptance)
         };
         Ok(decoded.iter().zip(items).map(|(packets, (_, data))| of(packets, data)).collect())
     }
@@ -424,14 +424,14 @@ impl Source {
 
 /// The result of verifying the signatures on a document.
 #[derive(Clone, Debug)]
-pub struct Verification {
+pub struct DocumentReport {
     /// The report on the signature that explains the decision.
     pub report: SignatureReport,
     /// Whether the document is accepted.
     pub decision: Result<Facts, NotAccepted>,
 }
 
-impl Verification {
+impl DocumentReport {
     /// Applies the policy to at least one report.
     fn of(mut reports: Vec<SignatureReport>, acceptance: &Acceptance) -> Self {
         let decision = acceptance.decide(&reports);
@@ -527,9 +527,9 @@ impl From<&Error> for ErrorKind {
                 | MessageError::OtherKind { .. }
                 | MessageError::Truncated(_) => Self::Malformed,
                 MessageError::NotAccepted(_) => Self::NotAccepted,
-                MessageError::Tampered(_) | MessageError::Unopened | MessageError::Unprotected => {
-                    Self::Tampered
-                }
+                MessageError::Tampered(_)
+                | MessageError::Unopened { .. }
+                | MessageError::Unprotected => Self::Tampered,
                 MessageError::NoSecret { .. } => Self::NoSecret,
                 MessageError::Key { .. } | MessageError::Secret(_) => Self::Key,
                 MessageError::Unsupported(_) => Self::Unsupported,

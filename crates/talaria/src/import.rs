@@ -9,7 +9,7 @@ use talaria_store::{Outcome, Query, Store};
 
 use crate::compressed::WindowTooLarge;
 use crate::error::describe;
-use crate::source::{self, Input, Kind, Piece, Place};
+use crate::source::{self, Input, InputKind, Piece, Place};
 use crate::{Error, Monitor, Progress};
 
 /// The number of bytes of certificates in one transaction: 64 MiB, enough for the keyring of a distribution.
@@ -36,7 +36,7 @@ pub struct FileReport {
     /// The input.
     pub input: Input,
     /// The kind of the input; `None` if it could not be read at all.
-    pub kind: Option<Kind>,
+    pub kind: Option<InputKind>,
     /// The number of certificates read.
     pub read: u64,
     /// The number of secret keys among them, of which only the certificates were imported.
@@ -146,13 +146,13 @@ pub fn import(
         before += source::size(input);
         let report = work.reports.last_mut().expect("pushed above");
         match result {
-            Ok(Kind::Empty) => {
-                report.kind = Some(Kind::Empty);
+            Ok(InputKind::Empty) => {
+                report.kind = Some(InputKind::Empty);
                 report.error = Some("the input is empty".to_owned());
             }
             Ok(kind) => {
                 report.kind = Some(kind);
-                if let (Kind::Home, Input::Path(path)) = (kind, input) {
+                if let (InputKind::Home, Input::Path(path)) = (kind, input) {
                     report.secret_keys_left = talaria_gnupg::secret_keys(path);
                 }
             }

@@ -89,7 +89,7 @@ pub use error::{Error, StoreFolderKind, describe};
 pub use export::{ExportOptions, Exported, Format, Signatures, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
 pub use messages::{decryptor, described};
-pub use source::{Input, Kind, Place};
+pub use source::{Input, InputKind, Place};
 pub use stats::{Statistics, algorithm, statistics};
 pub use stores::{Bookmark, BookmarkError, Opened, Stores};
 pub use token::{Token, TokenError};

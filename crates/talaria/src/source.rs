@@ -122,7 +122,7 @@ fn percent(text: &str) -> String {
 
 /// The detected format of an input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum InputKind {
     /// Packets, certificate after certificate: a keyring, an SKS dump, `pubring.gpg`.
     Keyring,
     /// A keyring in ASCII armor, in one or more blocks.
@@ -145,7 +145,7 @@ pub enum Kind {
     Empty,
 }
 
-impl Kind {
+impl InputKind {
     /// The name of the format.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -205,7 +205,7 @@ pub(crate) enum Piece {
 pub(crate) type Sink<'a> = dyn FnMut(Vec<Piece>, u64) -> Result<(), Error> + 'a;
 
 /// Reads the whole `input`.
-pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<InputKind, Error> {
     let io = |source| Error::reading(input, source);
     match input {
         Input::Stdin => read_stream(input, io::stdin().lock(), sink),
@@ -262,7 +262,11 @@ pub(crate) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize
 }
 
 /// Reads a stream, decompresses it if necessary, and detects its format by the first bytes.
-fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+fn read_stream(
+    input: &Input,
+    mut stream: impl Read,
+    sink: &mut Sink<'_>,
+) -> Result<InputKind, Error> {
     let io = |source| Error::reading(input, source);
     let mut head = [0; MAGIC_BYTES];
     let n = fill(&mut stream, &mut head).map_err(io)?;
@@ -274,7 +278,11 @@ fn read_stream(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Res
 }
 
 /// Reads an uncompressed stream and detects its format by the first bytes.
-fn read_content(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+fn read_content(
+    input: &Input,
+    mut stream: impl Read,
+    sink: &mut Sink<'_>,
+) -> Result<InputKind, Error> {
     let io = |source| Error::reading(input, source);
     let unrecognised = |what| Error::Unrecognised { name: input.to_string(), what };
     let mut head = vec![0; 4096];
@@ -283,33 +291,33 @@ fn read_content(input: &Input, mut stream: impl Read, sink: &mut Sink<'_>) -> Re
     let whole = head.clone();
     let mut stream = io::Cursor::new(whole).chain(stream);
     match head.first() {
-        None => Ok(Kind::Empty),
+        None => Ok(InputKind::Empty),
         _ if gnupg::is_keybox(&head) => {
             read_keybox(input, &mut stream, sink)?;
-            Ok(Kind::Keybox)
+            Ok(InputKind::Keybox)
         }
         _ if gnupg::is_trustdb(&head) => {
             let mut bytes = Vec::new();
             stream.take(WHOLE_BYTES_MAX).read_to_end(&mut bytes).map_err(io)?;
             push_ownertrusts(gnupg::read_trustdb(&bytes)?, sink)?;
-            Ok(Kind::Trustdb)
+            Ok(InputKind::Trustdb)
         }
         Some(first) if first & 0x80 != 0 => {
             read_packets(input, stream, Place::Offset, sink)?;
-            Ok(Kind::Keyring)
+            Ok(InputKind::Keyring)
         }
         _ if gnupg::is_ownertrust(&head) => {
             let mut text = String::new();
             stream.take(WHOLE_BYTES_MAX).read_to_string(&mut text).map_err(io)?;
             push_ownertrusts(gnupg::read_ownertrust(&text)?, sink)?;
-            Ok(Kind::Ownertrust)
+            Ok(InputKind::Ownertrust)
         }
         _ if head.starts_with(b"SQLite format 3\0") => {
             Err(unrecognised("a database can only be read from a file, not from a stream"))
         }
         _ => {
             read_armor(input, stream, sink)?;
-            Ok(Kind::Armor)
+            Ok(InputKind::Armor)
         }
     }
 }
@@ -435,7 +443,7 @@ impl<'a, 'b> Collector<'a, 'b> {
 }
 
 /// Reads an SQLite file: a store of talaria or of keyboxd.
-fn read_store(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+fn read_store(path: &Path, sink: &mut Sink<'_>) -> Result<InputKind, Error> {
     let mut collector = Collector::new(sink);
     let store = Store::open(path, Access::Read)?;
     let mut ids = Vec::new();
@@ -450,10 +458,10 @@ fn read_store(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     }
     collector.finish()?;
     push_ownertrusts(store.ownertrusts()?, sink)?;
-    Ok(Kind::Store)
+    Ok(InputKind::Store)
 }
 
-fn read_keyboxd(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+fn read_keyboxd(path: &Path, sink: &mut Sink<'_>) -> Result<InputKind, Error> {
     let mut collector = Collector::new(sink);
     if !gnupg::is_keyboxd(path) {
         return Err(Error::Unrecognised {
@@ -476,15 +484,15 @@ fn read_keyboxd(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
     })?;
     failed.map_or(Ok(()), Err)?;
     collector.finish()?;
-    Ok(Kind::Keyboxd)
+    Ok(InputKind::Keyboxd)
 }
 
-fn read_folder(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
+fn read_folder(path: &Path, sink: &mut Sink<'_>) -> Result<InputKind, Error> {
     if let Some(home) = gnupg::Home::open(path)? {
         for file in home.files() {
             read(&Input::Path(file), sink)?;
         }
-        return Ok(Kind::Home);
+        return Ok(InputKind::Home);
     }
     if gnupg::is_certd(path) {
         let mut collector = Collector::new(sink);
@@ -493,7 +501,7 @@ fn read_folder(path: &Path, sink: &mut Sink<'_>) -> Result<Kind, Error> {
             collector.push(Place::File(file), bytes)?;
         }
         collector.finish()?;
-        return Ok(Kind::CertDirectory);
+        return Ok(InputKind::CertDirectory);
     }
     Err(Error::Unrecognised {
         name: path.display().to_string(),

@@ -257,7 +257,7 @@ pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
         MessageError::Key { .. } | MessageError::Secret(_) => {
             lines.push("ERROR pkdecrypt_failed 11_BAD_PASSPHRASE".to_owned());
         }
-        MessageError::Tampered(_) | MessageError::Unopened => why = Some("BADMDC"),
+        MessageError::Tampered(_) | MessageError::Unopened { .. } => why = Some("BADMDC"),
         _ => {}
     }
     lines.push("BEGIN_DECRYPTION".to_owned());

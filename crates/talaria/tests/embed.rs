@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use talaria::cert::Verification;
 use talaria::embed::{
-    Certificates, ErrorKind, Key, Opener, Verifier, fingerprints, seal_signed, sealer,
+    Certificates, ErrorKind, SharedKey, SharedOpener, SharedVerifier, fingerprints, seal_signed,
+    sealer,
 };
 use talaria::message::openpgp::cert::CertBuilder;
 use talaria::message::openpgp::serialize::SerializeInto as _;
@@ -60,11 +61,11 @@ fn a_message_to_keys_and_passphrases_opens_with_either() {
     for profile in [Profile::Rfc9580, Profile::Rfc4880, Profile::LibrePgp] {
         let sealer = sealer(&["pass"], &[public(&alice)], Some(profile)).unwrap();
         let sealed = sealer.seal(b"text").unwrap();
-        let by_key = Opener::new(&NOBODY, &[secret(&alice)], &NOBODY).unwrap();
-        let by_passphrase = Opener::new(&["other", "pass"], &NOBODY, &NOBODY).unwrap();
+        let by_key = SharedOpener::new(&NOBODY, &[secret(&alice)], &NOBODY).unwrap();
+        let by_passphrase = SharedOpener::new(&["other", "pass"], &NOBODY, &NOBODY).unwrap();
         assert_eq!(by_key.open(&sealed).unwrap(), b"text");
         assert_eq!(by_passphrase.open(&sealed).unwrap(), b"text");
-        let stranger = Opener::new(&["other"], &NOBODY, &NOBODY).unwrap();
+        let stranger = SharedOpener::new(&["other"], &NOBODY, &NOBODY).unwrap();
         assert_eq!(kind(stranger.open(&sealed)), ErrorKind::NoSecret);
         let mut changed = sealed;
         *changed.last_mut().unwrap() ^= 1;
@@ -72,7 +73,7 @@ fn a_message_to_keys_and_passphrases_opens_with_either() {
     }
     assert_eq!(kind(sealer(&NOBODY, &NOBODY, None)), ErrorKind::Usage);
     assert_eq!(kind(sealer(&NOBODY, &["no certificate"], None)), ErrorKind::Malformed);
-    assert_eq!(kind(Opener::new(&NOBODY, &[public(&alice)], &NOBODY)), ErrorKind::Malformed);
+    assert_eq!(kind(SharedOpener::new(&NOBODY, &[public(&alice)], &NOBODY)), ErrorKind::Malformed);
 }
 
 #[test]
@@ -89,13 +90,13 @@ fn the_right_passphrase_unlocks_a_key() {
         locked = locked.insert_packets(packet).unwrap().0;
     }
     let sealed = sealer(&NOBODY, &[public(&alice)], None).unwrap().seal(b"text").unwrap();
-    let opener = Opener::new(&NOBODY, &[secret(&locked)], &["other", "lock"]).unwrap();
+    let opener = SharedOpener::new(&NOBODY, &[secret(&locked)], &["other", "lock"]).unwrap();
     assert_eq!(opener.open(&sealed).unwrap(), b"text");
-    let opener = Opener::new(&NOBODY, &[secret(&locked)], &["other"]).unwrap();
+    let opener = SharedOpener::new(&NOBODY, &[secret(&locked)], &["other"]).unwrap();
     assert_eq!(kind(opener.open(&sealed)), ErrorKind::Key);
-    assert!(Key::from_bytes(&secret(&locked), Some(b"lock")).is_ok());
-    assert_eq!(kind(Key::from_bytes(&secret(&locked), Some(b"other"))), ErrorKind::Key);
-    assert_eq!(kind(Key::from_bytes(&secret(&locked), None)), ErrorKind::Key);
+    assert!(SharedKey::from_bytes(&secret(&locked), Some(b"lock")).is_ok());
+    assert_eq!(kind(SharedKey::from_bytes(&secret(&locked), Some(b"other"))), ErrorKind::Key);
+    assert_eq!(kind(SharedKey::from_bytes(&secret(&locked), None)), ErrorKind::Key);
 }
 
 #[test]
@@ -105,8 +106,8 @@ fn a_verifier_sees_certificates_added_to_its_store() {
     let (alice, bob) = (generate("<alice@example.org>"), generate("<bob@example.org>"));
     add(&path, &bob);
     let store = Certificates::open(&path).unwrap();
-    let verifier = Verifier::with_store(&store).unwrap();
-    let signature = Key::from_bytes(&secret(&alice), None).unwrap().sign(b"data").unwrap();
+    let verifier = SharedVerifier::with_store(&store).unwrap();
+    let signature = SharedKey::from_bytes(&secret(&alice), None).unwrap().sign(b"data").unwrap();
     assert_eq!(verifier.verify(&signature, b"data", None).unwrap().report.outcome, Outcome::NoKey);
     add(&path, &alice);
     let report = verifier.verify(&signature, b"data", None).unwrap().report;
@@ -128,9 +129,9 @@ fn a_verifier_sees_certificates_added_to_its_store() {
 #[test]
 fn one_bad_signature_among_several_makes_all_of_them_bad() {
     let (alice, bob) = (generate("<alice@example.org>"), generate("<bob@example.org>"));
-    let verifier = Verifier::with_certs(&[public(&alice), public(&bob)]).unwrap();
+    let verifier = SharedVerifier::with_certs(&[public(&alice), public(&bob)]).unwrap();
     let sign = |cert: &Cert, data: &[u8]| {
-        Key::from_bytes(&secret(cert), None).unwrap().sign(data).unwrap()
+        SharedKey::from_bytes(&secret(cert), None).unwrap().sign(data).unwrap()
     };
     let both = [sign(&alice, b"data"), sign(&bob, b"data")].concat();
     assert!(verifier.verify(&both, b"data", None).unwrap().report.is_good());
@@ -148,8 +149,8 @@ fn one_bad_signature_among_several_makes_all_of_them_bad() {
 #[test]
 fn verify_many_reports_in_the_order_of_its_input() {
     let alice = generate("<alice@example.org>");
-    let key = Key::from_bytes(&secret(&alice), None).unwrap();
-    let verifier = Verifier::with_certs(&[public(&alice)]).unwrap();
+    let key = SharedKey::from_bytes(&secret(&alice), None).unwrap();
+    let verifier = SharedVerifier::with_certs(&[public(&alice)]).unwrap();
     let documents: Vec<Vec<u8>> = (0..600u32).map(|n| n.to_be_bytes().to_vec()).collect();
     let mut items: Vec<_> = key.sign_many(&documents).unwrap().into_iter().zip(documents).collect();
     items[7].0 = b"junk".to_vec();
@@ -203,10 +204,10 @@ fn a_panic_becomes_an_error() {
 fn a_message_opens_only_with_its_expected_signers() {
     let (alice, mallory) = (generate("<alice@example.org>"), generate("<mallory@evil.example>"));
     let sealer = sealer(&["pass"], &NOBODY, None).unwrap();
-    let opener = Opener::new(&["pass"], &NOBODY, &NOBODY).unwrap();
-    let verifier = Verifier::with_certs(&[public(&alice), public(&mallory)]).unwrap();
+    let opener = SharedOpener::new(&["pass"], &NOBODY, &NOBODY).unwrap();
+    let verifier = SharedVerifier::with_certs(&[public(&alice), public(&mallory)]).unwrap();
     let signed = |cert: &Cert| {
-        let key = Key::from_bytes(&secret(cert), None).unwrap();
+        let key = SharedKey::from_bytes(&secret(cert), None).unwrap();
         seal_signed(&sealer, b"text", &key).unwrap()
     };
     let names = [alice.fingerprint().to_hex().to_lowercase()];
@@ -222,7 +223,7 @@ fn a_message_opens_only_with_its_expected_signers() {
     for name in ["alice", "", "<alice@example.org>", &names[0][..39]] {
         assert_eq!(kind(fingerprints(&[name])), ErrorKind::Usage, "{name}");
     }
-    let signature = Key::from_bytes(&secret(&mallory), None).unwrap().sign(b"data").unwrap();
+    let signature = SharedKey::from_bytes(&secret(&mallory), None).unwrap().sign(b"data").unwrap();
     let checked = verifier.verify(&signature, b"data", Some(&expected)).unwrap();
     assert!(checked.decision.is_err() && checked.report.is_good(), "{checked:?}");
     assert!(verifier.verify(&signature, b"data", None).unwrap().decision.is_ok());
@@ -233,7 +234,7 @@ fn a_message_opens_only_with_its_expected_signers() {
 #[test]
 fn changed_certificates_in_a_store_cause_no_panic() {
     let alice = generate("<alice@example.org>");
-    let key = Key::from_bytes(&secret(&alice), None).unwrap();
+    let key = SharedKey::from_bytes(&secret(&alice), None).unwrap();
     let signature = key.sign(b"text").unwrap();
     let name = alice.fingerprint().to_hex();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -266,7 +267,7 @@ fn changed_certificates_in_a_store_cause_no_panic() {
         add(&path, &alice);
         add_bytes(&path, &bytes);
         let store = Certificates::open(&path).unwrap();
-        let verifier = Verifier::with_store(&store).unwrap();
+        let verifier = SharedVerifier::with_store(&store).unwrap();
         let report = verifier.verify(&signature, b"text", None).unwrap();
         verified += usize::from(report.report.outcome == Outcome::Good);
         let _ = verifier.verify_many(&[(&signature, b"text"), (&signature, b"test")], None);
@@ -275,9 +276,9 @@ fn changed_certificates_in_a_store_cause_no_panic() {
             let _ = sealer(&NOBODY, &[cert], None).map(|sealer| sealer.seal(b"text"));
         }
         let _ = sealer(&NOBODY, &[&bytes], None);
-        let _ = Opener::new(&NOBODY, &[&bytes], &NOBODY);
-        let _ = Key::from_bytes(&bytes, None);
-        let _ = Verifier::with_certs(&[&bytes]).map(|v| v.verify(&signature, b"text", None));
+        let _ = SharedOpener::new(&NOBODY, &[&bytes], &NOBODY);
+        let _ = SharedKey::from_bytes(&bytes, None);
+        let _ = SharedVerifier::with_certs(&[&bytes]).map(|v| v.verify(&signature, b"text", None));
     }
     // Alice's own parts stay in the store, whatever was added.
     assert!(verified > 40, "{verified}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use talaria::cert::{BATCH_BYTES, Cert, Splitter, Verification};
 use talaria::store::{Access, Store};
-use talaria::{ImportOptions, Input, Kind, Monitor, import};
+use talaria::{ImportOptions, Input, InputKind, Monitor, import};
 
 /// Keyrings with certificates that SKS stores unchanged.
 const RINGS: [&str; 2] =
@@ -102,7 +102,7 @@ fn import_from_the_server(base: &Path, port: u16) {
         import(&mut store, &inputs, options, &mut monitor).unwrap().remove(0)
     };
     let report = import_one("F6258DF2BFF9A73F5B1E15C306456DD791E95791");
-    assert_eq!((report.new, report.kind, report.error), (1, Some(Kind::Armor), None));
+    assert_eq!((report.new, report.kind, report.error), (1, Some(InputKind::Armor), None));
     let report = import_one("manu@debian.org");
     assert_eq!((report.unchanged, report.error), (1, None));
     let report = import_one("nobody@nowhere.invalid");

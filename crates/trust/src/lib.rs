@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use talaria_cert::{
-//!     Armor, BATCH_BYTES, Cert, Certified, Key, KeySetup, Splitter, Summary, Verdict, Verification, verdicts,
+//!     Armor, BATCH_BYTES, Cert, CertificationVerifier, Key, KeySetup, Splitter, Summary, Verdict, Verification, verdicts,
 //! };
 //! use talaria_trust::{Introducer, IntroducerCert, Level, Rules, Subject, evaluate};
 //!
@@ -33,7 +33,7 @@
 //! let own = [IntroducerCert { cert: 1, introducer }];
 //! let primary = alice.packets().next().ok_or("it has a key")?;
 //! let (key, setup) = (Key::parse(primary)?, KeySetup::default());
-//! let mut certified = Certified::new(bob).ok_or("it can be read")?;
+//! let mut certified = CertificationVerifier::new(bob).ok_or("it can be read")?;
 //!
 //! let standing = evaluate(
 //!     &subject,

@@ -4,17 +4,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use talaria::message::{
-    Limits, Message, OpenedBy, Parts, ReadOptions, Received, Secrets, Verifier, read_message,
+    HIDDEN_RECIPIENT, Message, MessageError, OpenedBy, Parts, ReadLimits, ReadOptions, Received,
+    Secrets, Verifier, read_message,
 };
 use talaria::status;
 use talaria::store::Access;
 
+use super::inspect::key_in_words;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, spool, watched};
 use crate::keys::KeyArgs;
 use crate::output::OutputArgs;
 use crate::passphrase::{self, PassphraseArgs};
+use crate::render::counted;
 use crate::signatures::{self, SignerArgs, StatusArgs};
 use crate::trust::{Belief, TrustArgs};
 
@@ -47,18 +50,46 @@ pub(crate) struct Args {
     #[arg(long)]
     stream_unverified: bool,
     /// Largest accepted ratio of content size to message size
-    #[arg(long, value_name = "N", default_value_t = Limits::default().expansion)]
+    #[arg(long, value_name = "N", default_value_t = ReadLimits::default().expansion)]
     max_expansion: u64,
     /// Largest accepted cost of Argon2 passphrases: MiB of memory times passes, summed over all attempts
-    #[arg(long, value_name = "MIB", default_value_t = Limits::default().argon2_mib)]
+    #[arg(long, value_name = "MIB", default_value_t = ReadLimits::default().argon2_mib)]
     max_argon2: u64,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    read(args, cx).map_err(|error| error.unread().of_input(args.input.as_deref()))
+    let read = read(args, cx).inspect_err(|error| tell_recipients(error, cx));
+    read.map_err(|error| error.unread().of_input(args.input.as_deref()))
 }
+
+/// Tells for whom a message is that could not be decrypted.
+fn tell_recipients(error: &CliError, cx: &Context) {
+    let CliError::Operation(talaria::Error::Message(
+        MessageError::NoSecret { recipients, .. } | MessageError::Unopened { recipients },
+    )) = error
+    else {
+        return;
+    };
+    // The sender may have hidden a recipient.
+    let known: Vec<&String> = recipients.iter().filter(|id| *id != HIDDEN_RECIPIENT).collect();
+    if cx.json || known.is_empty() {
+        return;
+    }
+    let stores = cx.stores(Access::Read).ok();
+    let named = known.iter().take(RECIPIENTS_MAX);
+    let named: Vec<String> =
+        named.map(|id| key_in_words(id, "a key", stores.as_ref(), cx.now)).collect();
+    let more = match recipients.len() - named.len() {
+        0 => String::new(),
+        more => format!(", and {}", counted(more, "more recipient")),
+    };
+    cx.status(format_args!("The message is encrypted to {}{more}.", named.join(", ")));
+}
+
+/// The maximum number of recipients that are named.
+const RECIPIENTS_MAX: usize = 5;
 
 fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
@@ -90,10 +121,10 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         // An output file that is deleted after an error needs no second pass.
         disposable: target.is_held(),
         streamed: args.stream_unverified,
-        limits: Limits {
+        limits: ReadLimits {
             expansion: args.max_expansion,
             argon2_mib: args.max_argon2,
-            ..Limits::default()
+            ..ReadLimits::default()
         },
         ..ReadOptions::new(&spool)
     };

@@ -9,9 +9,9 @@ use talaria::store::Access;
 use talaria::{FileReport, ImportOptions, Input, import};
 
 use crate::context::Context;
-use crate::error::{CliError, decompress};
+use crate::error::{CliError, complain, decompress, say, shell_word};
+use crate::progress::grouped;
 use crate::render::counted;
-use crate::terminal::fitted;
 
 /// Add certificates to the store
 ///
@@ -119,7 +119,7 @@ fn remedy(report: &FileReport) -> String {
 }
 
 fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
-    let kind = report.kind.map(talaria::Kind::name);
+    let kind = report.kind.map(talaria::InputKind::name);
     if cx.json {
         let json = ReportJson {
             file: report.input.to_string(),
@@ -142,27 +142,25 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     let input = &report.input;
     for reject in &report.rejected {
         let name = reject.fingerprint.as_deref().map_or(String::new(), |f| format!(" {f}"));
-        crate::error::say(format_args!(
-            "talaria: {input}: {}{name}: {}",
-            reject.place, reject.reason
-        ));
+        complain(format_args!("{input}: {}{name}: {}", reject.place, reject.reason));
     }
     let unnamed = report.rejected_count - report.rejected.len() as u64;
     if unnamed > 0 {
-        crate::error::say(format_args!("talaria: {input}: {unnamed} more rejected"));
+        complain(format_args!("{input}: {} more rejected", grouped(unnamed)));
     }
     if let Some(error) = &report.error {
         let error = error.strip_prefix(&format!("{input}: ")).unwrap_or(error);
         let names_it = error.contains(&input.to_string());
         let name = if names_it { String::new() } else { format!("{input}: ") };
-        crate::error::say(format_args!("talaria: {name}{error}"));
-        crate::error::say(format_args!("  {}", remedy(report)));
+        complain(format_args!("{name}{error}"));
+        say(format_args!("  {}", remedy(report)));
     }
     if report.secret_keys > 0 {
         cx.status(format_args!(
             "{input}: {} in it; only the certificates were imported. To import the secrets:\n  talaria \
-             key import {input}",
-            are(report.secret_keys)
+             key import {}",
+            are(report.secret_keys),
+            shell_word(input.to_string())
         ));
     }
     let Some(kind) = kind else { return Ok(()) };
@@ -174,13 +172,14 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
         let values = counted(report.ownertrusts, "owner trust value");
         line.push_str(&format!(", {values}"));
     }
-    writeln!(std::io::stdout(), "{}", fitted(&line))?;
+    writeln!(cx.stdout(), "{line}")?;
     if report.secret_keys_left > 0 {
         cx.status(format_args!(
             "{input}: {} in it, left with gpg-agent. To use gpg-agent's keys, give --gpg-agent, or \
              put `gpg-agent = true` into the configuration file.\n  To copy one to talaria: \
-             gpg --homedir {input} --export-secret-keys KEY | talaria key import -",
-            are(report.secret_keys_left)
+             gpg --homedir {} --export-secret-keys KEY | talaria key import -",
+            are(report.secret_keys_left),
+            shell_word(input.to_string())
         ));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use talaria::message::{Limits, Message, MessageError, MessageKind, Verifier, verify_inline};
+use talaria::message::{Message, MessageError, MessageKind, ReadLimits, Verifier, verify_inline};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
     /// Largest accepted ratio of content size to message size
-    #[arg(long, value_name = "N", default_value_t = Limits::default().expansion)]
+    #[arg(long, value_name = "N", default_value_t = ReadLimits::default().expansion)]
     max_expansion: u64,
     #[command(flatten)]
     output: OutputArgs,
@@ -35,7 +35,7 @@ fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let mut target = args.output.open(false)?;
-    let limits = Limits { expansion: args.max_expansion, ..Limits::default() };
+    let limits = ReadLimits { expansion: args.max_expansion, ..ReadLimits::default() };
     let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
     let unfinished = target.unfinished();
     let signatures = watched(cx, size, &unfinished, |watch| {

@@ -24,7 +24,7 @@ use talaria_message::openpgp::types::{
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::policy;
 use talaria_message::{
-    DecryptOptions, Issuer, Limits, NotCounted, Outcome, Release, Secrets, SignatureReport,
+    DecryptOptions, Issuer, NotCounted, Outcome, ReadLimits, Release, Secrets, SignatureReport,
     Verifier, decrypt, decryption_keys,
 };
 
@@ -287,8 +287,11 @@ fn a_signed_message_for_another_recipient_does_not_count() {
     let opened = |message: &[u8], by: &Cert| {
         let ask = std::sync::Arc::new(std::sync::Mutex::new(|_: usize, _: &_| None));
         let mut secrets = Secrets { keys: decryption_keys(by, &ask), ..Secrets::default() };
-        let options =
-            DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads: 1 };
+        let options = DecryptOptions {
+            release: Release::Streamed,
+            limits: ReadLimits::default(),
+            threads: 1,
+        };
         let (mut plain, from) = (Vec::new(), verifier(std::slice::from_ref(&alice)));
         let opened = decrypt(&mut &message[..], &mut plain, &mut secrets, &from, options).unwrap();
         assert_eq!(plain, DOCUMENT);

@@ -10,8 +10,8 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{self};
 use talaria_message::policy;
 use talaria_message::{
-    DecryptOptions, EncryptOptions, Limits, MessageError, OpenedBy, Opener, Profile, Recipients,
-    Release, Secrets, decrypt, encrypt,
+    DecryptOptions, EncryptOptions, MessageError, OpenedBy, Opener, Profile, ReadLimits,
+    Recipients, Release, Secrets, decrypt, encrypt,
 };
 
 use crate::common::{NOW, Parties, generate, no_certs, password_secrets};
@@ -51,7 +51,7 @@ fn seal(recipients: &Recipients, profile: Profile) -> Vec<u8> {
 fn open(
     sealed: &mut (dyn Read + Send),
     secrets: &mut Secrets,
-    limits: Limits,
+    limits: ReadLimits,
     streamed: bool,
 ) -> Result<(Vec<u8>, OpenedBy), MessageError> {
     let mut plain = Vec::new();
@@ -75,7 +75,7 @@ fn a_message_with_expensive_argon2_is_refused_at_once() {
         let hostile: Vec<u8> = (0..16).flat_map(|salt| argon2(t, m, salt)).collect();
         let started = Instant::now();
         let alone = [&hostile[..], &packet(18, &[[1].as_slice(), &[7; 60]].concat())].concat();
-        let limits = Limits::default();
+        let limits = ReadLimits::default();
         let refused = open(&mut &alone[..], &mut password_secrets("right"), limits, true);
         let refused = refused.unwrap_err();
         assert!(is_too_dear(&refused), "{t} {m}: {refused:?}");
@@ -97,7 +97,7 @@ fn the_argon2_limit_covers_all_tries_together() {
     };
     // Three passes over 64 MiB each.
     for (argon2_mib, opens) in [(3 * 192, true), (3 * 192 - 1, false), (0, false)] {
-        let limits = Limits { argon2_mib, ..Limits::default() };
+        let limits = ReadLimits { argon2_mib, ..ReadLimits::default() };
         match open(&mut &right[..], &mut secrets(), limits, true) {
             Ok((plain, by)) => {
                 assert!(opens && plain == PLAIN && by == OpenedBy::Password(2), "{argon2_mib}");
@@ -139,7 +139,7 @@ fn librepgp_passphrase_packets_have_version_5() {
     assert_eq!(version(&packets[0]), "5");
     for password in ["one", "two"] {
         let mut secrets = password_secrets(password);
-        let opened = open(&mut &message[..], &mut secrets, Limits::default(), true).unwrap();
+        let opened = open(&mut &message[..], &mut secrets, ReadLimits::default(), true).unwrap();
         assert_eq!(opened.0, PLAIN);
     }
 }
@@ -173,10 +173,10 @@ fn a_failed_decryption_reveals_nothing_about_the_cause() {
                 let mut changed = message.clone();
                 changed[at] ^= 0x21;
                 for streamed in [true, false] {
-                    let limits = Limits::default();
+                    let limits = ReadLimits::default();
                     let mut secrets = parties.secrets();
                     match open(&mut &changed[..], &mut secrets, limits, streamed) {
-                        Err(MessageError::Unopened) => {}
+                        Err(MessageError::Unopened { .. }) => {}
                         // With an authenticated number of chunks, the first chunk was right.
                         Err(MessageError::Tampered("the end is missing or was modified"))
                             if profile == Profile::Rfc9580 && at >= message.len() - 16 => {}
@@ -257,7 +257,7 @@ fn read_junk_in_a_separate_process() {
         let left = BYTES / packet.len();
         let mut junk = Junk { at: packet.len(), packet, left };
         let mut secrets = password_secrets("right");
-        assert!(open(&mut junk, &mut secrets, Limits::default(), true).is_err());
+        assert!(open(&mut junk, &mut secrets, ReadLimits::default(), true).is_err());
     }
     let peak = peak_kib();
     assert!(peak < 64 << 10, "{kind}: {peak} KiB");

@@ -11,9 +11,9 @@ use talaria_message::openpgp::types::{HashAlgorithm, SymmetricAlgorithm};
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::policy;
 use talaria_message::{
-    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Issuer, Limits, Literal, Profile,
-    Recipients, Release, Secrets, SignatureReport, SigningKey, Verifier, decrypt, encrypt, pack,
-    signing_key, verify_inline,
+    Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Issuer, Literal, Profile,
+    ReadLimits, Recipients, Release, Secrets, SignatureReport, SigningKey, Verifier, decrypt,
+    encrypt, pack, signing_key, verify_inline,
 };
 
 /// Every kind of encrypted packet.
@@ -35,7 +35,8 @@ fn seal(plain: &[u8], options: &EncryptOptions) -> Vec<u8> {
 
 fn open(sealed: &[u8], threads: usize) -> Result<Vec<u8>, talaria_message::MessageError> {
     let mut plain = Vec::new();
-    let options = DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads };
+    let options =
+        DecryptOptions { release: Release::Streamed, limits: ReadLimits::default(), threads };
     let mut secrets = password_secrets("correct horse");
     decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options)?;
     Ok(plain)
@@ -108,7 +109,7 @@ fn messages_with_recipients_and_signers_read_back() {
             let mut opened = Vec::new();
             let options = DecryptOptions {
                 release: Release::Streamed,
-                limits: Limits::default(),
+                limits: ReadLimits::default(),
                 threads: 2,
             };
             let verifier = parties.verifier();
@@ -150,7 +151,7 @@ fn the_right_one_of_several_session_keys_is_found() {
                 Secrets { session_keys: session_keys.collect(), ..Secrets::default() };
             let options = DecryptOptions {
                 release: Release::Streamed,
-                limits: Limits::default(),
+                limits: ReadLimits::default(),
                 threads: 2,
             };
             let mut input = Cursor::new(&sealed);
@@ -177,7 +178,7 @@ fn text_messages_have_crlf_inside() {
     let mut input = Cursor::new(&packed);
     let verifier = parties.verifier();
     let (literal, reports) =
-        verify_inline(&mut input, &mut shown, &verifier, Limits::default()).unwrap();
+        verify_inline(&mut input, &mut shown, &verifier, ReadLimits::default()).unwrap();
     assert!(literal.text);
     assert!(reports.len() == signers.len() && reports.iter().all(SignatureReport::is_good));
     assert!(shown == b"one\ntwo\nthree\n".repeat(50_000));

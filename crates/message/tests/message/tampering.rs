@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use crate::common::{self, NOW, Parties, no_certs};
 use talaria_message::{
-    Aead, ChunkSize, DecryptOptions, EncryptOptions, Limits, MessageError, Outcome, Profile,
+    Aead, ChunkSize, DecryptOptions, EncryptOptions, MessageError, Outcome, Profile, ReadLimits,
     Release, SignatureReport, decrypt, sign_cleartext, sign_detached, verify_cleartext,
     verify_inline,
 };
@@ -34,7 +34,7 @@ fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
     let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
     let options = DecryptOptions {
         release: Release::Checked(&mut spool),
-        limits: Limits::default(),
+        limits: ReadLimits::default(),
         threads: 2,
     };
     let mut secrets = Parties::new().secrets();
@@ -97,7 +97,7 @@ fn reordered_and_missing_chunks_are_noticed() {
     swapped[chunk(0)].copy_from_slice(&second);
     swapped[chunk(1)].copy_from_slice(&first);
     let (out, done) = open(&swapped);
-    assert!(matches!(done, Err(MessageError::Unopened)) && out.is_empty(), "{done:?}");
+    assert!(matches!(done, Err(MessageError::Unopened { .. })) && out.is_empty(), "{done:?}");
     let mut repeated = sealed.clone();
     repeated[chunk(1)].copy_from_slice(&first);
     let (out, done) = open(&repeated);
@@ -176,7 +176,7 @@ fn malformed_messages_are_refused() {
     let inline = |bytes: &[u8]| {
         let mut out = Vec::new();
         let done =
-            verify_inline(&mut &bytes[..], &mut out, &no_certs(), Limits::default()).map(drop);
+            verify_inline(&mut &bytes[..], &mut out, &no_certs(), ReadLimits::default()).map(drop);
         (out, done)
     };
     let literal = b"\xcb\x07b\0\0\0\0\0x";
@@ -206,21 +206,21 @@ fn compression_bombs_and_deep_nesting_are_refused() {
         let len = u32::try_from(body.len()).unwrap().to_be_bytes();
         [&[0xc8, 0xff], &len[..], &body].concat()
     };
-    let inline = |bytes: &[u8], limits: Limits| {
+    let inline = |bytes: &[u8], limits: ReadLimits| {
         let mut out = std::io::sink();
         verify_inline(&mut &bytes[..], &mut out, &no_certs(), limits).map(drop)
     };
     let mut literal = b"\xcb\xff\x01\x00\x00\x06b\0\0\0\0\0".to_vec();
     literal.resize(literal.len() + (1 << 24), 0);
     let once = pack(&literal);
-    assert!(inline(&once, Limits::default()).is_ok());
+    assert!(inline(&once, ReadLimits::default()).is_ok());
     let twice = pack(&once);
-    let tight = Limits { expansion_free_bytes: 1 << 20, ..Limits::default() };
+    let tight = ReadLimits { expansion_free_bytes: 1 << 20, ..ReadLimits::default() };
     assert!(inline(&once, tight).is_ok(), "no more than DEFLATE can do");
     let done = inline(&twice, tight);
     assert!(matches!(done, Err(MessageError::TooLarge { .. })), "{done:?}");
     let deep = (0..6).fold(b"\xcb\x07b\0\0\0\0\0x".to_vec(), |inner, _| pack(&inner));
-    let done = inline(&deep, Limits::default());
+    let done = inline(&deep, ReadLimits::default());
     assert!(matches!(done, Err(MessageError::TooLarge { .. })), "{done:?}");
 }
 
@@ -237,7 +237,7 @@ fn a_message_without_a_required_part_is_malformed() {
     let marker = packet(10, b"PGP");
     let one_pass = packet(4, &[3, 0, 8, 22, 1, 2, 3, 4, 5, 6, 7, 8, 1]);
     let verify = |message: &[u8]| {
-        verify_inline(&mut &message[..], &mut Vec::new(), &no_certs(), Limits::default())
+        verify_inline(&mut &message[..], &mut Vec::new(), &no_certs(), ReadLimits::default())
     };
     for (name, message) in [
         ("0-length uncompressed data", [&packet(8, &[0])[..], &literal].concat()),

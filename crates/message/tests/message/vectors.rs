@@ -9,8 +9,8 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::policy;
 use talaria_message::{
-    Aead, DecryptOptions, Decrypted, Input, Issuer, Limits, Release, Secrets, Verifier, decrypt,
-    decryption_keys, verify_cleartext, verify_inline,
+    Aead, DecryptOptions, Decrypted, Input, Issuer, ReadLimits, Release, Secrets, Verifier,
+    decrypt, decryption_keys, verify_cleartext, verify_inline,
 };
 
 fn vector(name: &str) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn open(name: &str, secrets: &mut Secrets) -> (Vec<u8>, Decrypted) {
     let mut input = Input::new(BufReader::new(Cursor::new(bytes))).unwrap();
     let mut plain = Vec::new();
     let options =
-        DecryptOptions { release: Release::Streamed, limits: Limits::default(), threads: 2 };
+        DecryptOptions { release: Release::Streamed, limits: ReadLimits::default(), threads: 2 };
     let decrypted = decrypt(&mut input, &mut plain, secrets, &no_certs(), options).expect(name);
     (plain, decrypted)
 }
@@ -49,7 +49,7 @@ fn a_7_inline_signed_message() {
     let mut input = Input::new(BufReader::new(Cursor::new(signed))).unwrap();
     let mut text = Vec::new();
     let (literal, reports) =
-        verify_inline(&mut input, &mut text, &verifier(), Limits::default()).unwrap();
+        verify_inline(&mut input, &mut text, &verifier(), ReadLimits::default()).unwrap();
     assert!(literal.text);
     assert_eq!(String::from_utf8(text).unwrap(), LIST);
     assert!(reports.len() == 1 && reports[0].is_good(), "{reports:?}");

@@ -332,7 +332,7 @@ async fn stats(state: &Arc<State>) -> Result<Answer, Refusal> {
             "last_change": store.last_change()?,
             "uptime_s": state.started.elapsed().as_secs(),
             "days": changes,
-            "requests": crate::metrics::Kind::ALL.iter().zip(state.metrics.requests())
+            "requests": crate::metrics::RequestKind::ALL.iter().zip(state.metrics.requests())
                 .map(|(kind, n)| (kind.name().to_owned(), n.into()))
                 .collect::<serde_json::Map<_, _>>(),
             "peers": state.peer_statuses(),

@@ -236,7 +236,7 @@ fn largest(counts: BTreeMap<String, u64>) -> Vec<(String, Vec<u64>)> {
 /// Requests by day and kind, and those since the start.
 fn requests(visit: &Visit<'_>, counted: Option<&Counted>) -> Markup {
     let texts = visit.texts;
-    let kinds = crate::metrics::Kind::ALL.iter().zip(visit.state.metrics.requests());
+    let kinds = crate::metrics::RequestKind::ALL.iter().zip(visit.state.metrics.requests());
     let since_start =
         kinds.filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.name().to_owned(), n)).collect();
     let since_start = Chart {

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use talaria_bench::Generate;
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Verification};
-use talaria_server::{Config, Handle, Server};
+use talaria_server::{Config, Server, ServerHandle};
 use talaria_store::{Access, Store};
 
 use super::html::Page;
@@ -15,7 +15,7 @@ pub(crate) struct Site {
     /// The certificates at the start of the server.
     pub(crate) fingerprints: Vec<String>,
     agent: ureq::Agent,
-    handle: Option<Handle>,
+    handle: Option<ServerHandle>,
     thread: Option<JoinHandle<()>>,
     _folder: tempfile::TempDir,
 }

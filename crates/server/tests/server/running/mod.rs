@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use talaria_bench::{Generate, Profile};
 use talaria_cert::{Cert, Verification, View};
-use talaria_server::{Config, Handle, Server};
+use talaria_server::{Config, Server, ServerHandle};
 use talaria_store::{Access, Peer, Store};
 use tempfile::TempDir;
 
@@ -30,7 +30,7 @@ pub(crate) struct Running {
     pub(crate) http: SocketAddr,
     /// The gossip address, if the server gossips.
     pub(crate) gossip: Option<SocketAddr>,
-    handle: Handle,
+    handle: ServerHandle,
     thread: Option<thread::JoinHandle<()>>,
 }
 

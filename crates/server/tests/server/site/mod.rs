@@ -9,12 +9,12 @@ use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::prelude::*;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::SerializeInto as _;
-use talaria_server::{Config, Handle, Server};
+use talaria_server::{Config, Server, ServerHandle};
 
 /// A server that runs until it is dropped.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
-    handle: Option<Handle>,
+    handle: Option<ServerHandle>,
     thread: Option<JoinHandle<()>>,
     _folder: tempfile::TempDir,
 }
