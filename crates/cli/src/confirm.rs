@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, say};
 
 /// The action without `--yes` and without a terminal for the question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,8 +37,9 @@ pub(crate) fn confirm(
             Unasked::Refuse => Err(CliError::Unconfirmed { what: what.trim_end().to_owned() }),
         };
     }
+    say(format_args!("{}", what.trim_end()));
     let mut err = io::stderr().lock();
-    write!(err, "{}\n{question} [y/N] ", what.trim_end())?;
+    write!(err, "{question} [y/N] ")?;
     err.flush()?;
     drop(err);
     let mut answer = String::new();

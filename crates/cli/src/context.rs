@@ -17,6 +17,7 @@ use talaria::{Monitor, Progress, Stores};
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::progress::{self, Shown, Stopping};
+use crate::terminal::Output;
 
 /// The signals that stop work: an interrupt, the end of a service, and the hangup of the terminal, unless
 /// `nohup` ignores it.
@@ -148,6 +149,11 @@ impl Context {
             Content::OnStdout => writeln!(io::stderr(), "{json}")?,
         }
         Ok(())
+    }
+
+    /// Standard output for the results of a command. Text for people is folded to the width of a terminal.
+    pub(crate) fn stdout(&self) -> Output {
+        Output::stdout(!self.json)
     }
 
     /// Prints a status message, which is not a result.

@@ -51,7 +51,13 @@ fn main() -> ExitCode {
                 let hint = Some(more.trim()).filter(|more| !more.is_empty());
                 error::report_json("usage", 2, message.trim(), hint, &[]);
             } else {
-                let _ = error.print();
+                let text = error.render();
+                let text = if terminal::Paint::stderr().is_on() {
+                    text.ansi().to_string()
+                } else {
+                    text.to_string()
+                };
+                error::say(format_args!("{}", text.trim_end()));
             }
             return ExitCode::from(2);
         }

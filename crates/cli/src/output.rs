@@ -99,6 +99,17 @@ impl Existing {
         if overwrite { Self::Replaced } else { Self::Refused }
     }
 
+    /// The fate of the file `path` for a text that talaria generates: an earlier version of the text, which `is_ours`
+    /// recognises, is replaced; another file only with `--overwrite`.
+    pub(crate) fn of_generated(
+        path: &Path,
+        overwrite: bool,
+        is_ours: impl Fn(&str) -> bool,
+    ) -> Self {
+        let is_ours = || std::fs::read_to_string(path).is_ok_and(|text| is_ours(&text));
+        Self::with_overwrite(overwrite || is_ours())
+    }
+
     /// Refuses `path` if it is a file that must not be replaced.
     ///
     /// # Errors

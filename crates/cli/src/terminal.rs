@@ -58,6 +58,11 @@ impl Paint {
         Self { on: AutoStream::choice(&io::stderr()) != ColorChoice::Never }
     }
 
+    /// Whether output has colour.
+    pub(crate) fn is_on(self) -> bool {
+        self.on
+    }
+
     /// A painter without colour.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
@@ -134,20 +139,16 @@ pub(crate) fn stderr_columns() -> Option<usize> {
 }
 
 /// The width in columns of the terminal on standard output; `None` if there is none.
-fn stdout_columns() -> Option<usize> {
+pub(crate) fn stdout_columns() -> Option<usize> {
     io::stdout().is_terminal().then(columns)
-}
-
-/// A text for standard output: folded between words on a terminal, unchanged elsewhere.
-pub(crate) fn fitted(text: &str) -> String {
-    stdout_columns().map_or_else(|| text.to_owned(), |columns| folded(text, columns))
 }
 
 /// The indentation of continued lines beyond that of the first line.
 const HANGING: usize = 2;
 
 /// Folds the lines of a text between words so that they fit `columns`. A command that can be pasted stays on one
-/// line, and so does a word that is too long. Colour takes no columns.
+/// line, and so does a word that is too long. Colour takes no columns. A line that starts with a label and two spaces
+/// goes on below the text behind the label.
 pub(crate) fn folded(text: &str, columns: usize) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| folded_line(line, columns)).collect();
     lines.join("\n")
@@ -159,8 +160,10 @@ fn folded_line(line: &str, columns: usize) -> String {
     if visible(line) <= columns {
         return line.to_owned();
     }
+    let hanging = indent + label(content).filter(|width| width * 4 <= columns).unwrap_or(HANGING);
     let mut out = " ".repeat(indent);
     let mut used = indent;
+    let mut style = String::new();
     let mut is_first = true;
     for unit in units(content) {
         let wide = visible(&unit);
@@ -169,15 +172,42 @@ fn folded_line(line: &str, columns: usize) -> String {
         } else if used + 1 + wide <= columns {
             out.push(' ');
             used += 1 + wide;
+        } else if unit.is_empty() {
+            // More than one space where the line is folded.
+            continue;
         } else {
-            out.push('\n');
-            out.push_str(&" ".repeat(indent + HANGING));
-            used = indent + HANGING + wide;
+            out.truncate(out.trim_end_matches(' ').len());
+            // A pager forgets the colour at the end of the line.
+            let reset = if style.is_empty() { "" } else { RESET };
+            out.push_str(&format!("{reset}\n{}{style}", " ".repeat(hanging)));
+            used = hanging + wide;
         }
+        follow(&mut style, &unit);
         out.push_str(&unit);
         is_first = false;
     }
     out
+}
+
+/// The width of the label at the start of a line, such as `uid`, with the two or more spaces behind it.
+fn label(content: &str) -> Option<usize> {
+    let (label, rest) = content.split_once("  ")?;
+    let text = rest.trim_start_matches(' ');
+    (!label.contains(' ')).then(|| visible(label) + 2 + rest.len() - text.len())
+}
+
+/// The escape sequence that ends all colour and weight.
+const RESET: &str = "\x1b[0m";
+
+/// Updates the escape sequences that are in force behind `text`.
+fn follow(style: &mut String, text: &str) {
+    for part in text.split("\x1b[").skip(1) {
+        match part.split_once('m') {
+            Some(("0", _)) => style.clear(),
+            Some((code, _)) => style.push_str(&format!("\x1b[{code}m")),
+            None => {}
+        }
+    }
 }
 
 /// The parts of a line that must not be folded: words, commands, and what is in backticks.
@@ -248,8 +278,17 @@ pub(crate) struct PagerArgs {
     no_pager: bool,
 }
 
-/// Standard output, through the user's pager if one is set and the output is a terminal.
-pub(crate) enum Output {
+/// Standard output for lines: folded between words on a terminal, unchanged elsewhere; through the user's pager if one
+/// is set.
+pub(crate) struct Output {
+    sink: Sink,
+    /// The width to which lines are folded.
+    columns: Option<usize>,
+    /// The start of a line whose end is not known yet.
+    line: Vec<u8>,
+}
+
+enum Sink {
     Stdout(io::StdoutLock<'static>),
     Pager(Child),
 }
@@ -257,10 +296,22 @@ pub(crate) enum Output {
 impl PagerArgs {
     /// Opens the output. `text` tells whether it is text for people.
     pub(crate) fn open(self, text: bool) -> Output {
-        let stdout = io::stdout();
-        let wanted = text && !self.no_pager && stdout.is_terminal();
+        let wanted = text && !self.no_pager && io::stdout().is_terminal();
         let pager = wanted.then(pager).flatten().and_then(|pager| start(&pager).ok());
-        pager.map_or_else(|| Output::Stdout(stdout.lock()), Output::Pager)
+        let sink = pager.map_or_else(|| Sink::Stdout(io::stdout().lock()), Sink::Pager);
+        Output::new(sink, text)
+    }
+}
+
+impl Output {
+    /// Standard output without a pager. `text` tells whether it is text for people.
+    pub(crate) fn stdout(text: bool) -> Self {
+        Self::new(Sink::Stdout(io::stdout().lock()), text)
+    }
+
+    fn new(sink: Sink, text: bool) -> Self {
+        let columns = if text { stdout_columns() } else { None };
+        Self { sink, columns, line: Vec::new() }
     }
 }
 
@@ -286,7 +337,7 @@ fn start(pager: &OsString) -> io::Result<Child> {
     Ok(child)
 }
 
-impl Write for Output {
+impl Write for Sink {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(stdout) => stdout.write(data),
@@ -305,9 +356,29 @@ impl Write for Output {
     }
 }
 
+impl Write for Output {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let Some(columns) = self.columns else { return self.sink.write(data) };
+        self.line.extend_from_slice(data);
+        if let Some(end) = data.iter().rposition(|octet| *octet == b'\n') {
+            let rest = self.line.split_off(self.line.len() - (data.len() - end - 1));
+            let lines = std::mem::replace(&mut self.line, rest);
+            self.sink.write_all(folded(&String::from_utf8_lossy(&lines), columns).as_bytes())?;
+        }
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        self.sink.write_all(&line)?;
+        self.sink.flush()
+    }
+}
+
 impl Drop for Output {
     fn drop(&mut self) {
-        if let Self::Pager(child) = self {
+        let _ = self.flush();
+        if let Sink::Pager(child) = &mut self.sink {
             drop(child.stdin.take());
             let _ = child.wait();
         }
@@ -348,6 +419,23 @@ mod tests {
         let painted = Paint { on: true }.good("valid").to_string();
         assert_eq!(folded(&format!("{painted} {painted}"), 11), format!("{painted} {painted}"));
         assert_eq!(folded(&format!("{painted} {painted}"), 10), format!("{painted}\n  {painted}"));
+        let long = Paint { on: true }.strong("one two three");
+        assert_eq!(folded(&long.to_string(), 7), "\x1b[1mone two\x1b[0m\n  \x1b[1mthree\x1b[0m");
+        assert_eq!(
+            folded("uid   Alice of Wonderland, the second", 24),
+            "uid   Alice of\n      Wonderland, the\n      second"
+        );
+        assert_eq!(folded("one   two   three", 9), "one   two\n  three");
+    }
+
+    #[test]
+    fn lines_are_folded_when_they_are_complete() {
+        let mut out = Output::stdout(false);
+        out.columns = Some(9);
+        // Nothing is written before the end of the line is known.
+        out.write_all(b"one two").unwrap();
+        assert_eq!(out.line, b"one two");
+        out.line.clear();
     }
 
     #[test]

@@ -40,9 +40,18 @@ pub enum AgentError {
     /// No agent is running, and none may be started.
     #[error("gpg-agent is not running")]
     Absent,
-    /// The program gpgconf, which knows the agent's socket, cannot be run.
+    /// GnuPG has no home directory yet, so there is no agent, and there are no keys.
+    #[error("GnuPG has no home directory {}, so gpg-agent has no keys", home.display())]
+    NoHome {
+        /// The path of the directory.
+        home: PathBuf,
+    },
+    /// GnuPG's program gpgconf, which knows the agent's socket and starts the agent, cannot be run.
     #[error("cannot run gpgconf")]
     Gpgconf(#[source] io::Error),
+    /// gpgconf cannot start the agent, or does not know its socket.
+    #[error("gpgconf cannot reach gpg-agent: {0}")]
+    NotStarted(String),
     /// The connection to the agent failed.
     #[error("cannot talk to gpg-agent at {}", socket.display())]
     Io {
@@ -132,11 +141,15 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// [`AgentError::Absent`] if no agent runs; [`AgentError::Gpgconf`]; [`AgentError::Io`].
+    /// [`AgentError::Absent`] if no agent runs; [`AgentError::NoHome`], [`AgentError::Gpgconf`] and
+    /// [`AgentError::NotStarted`] if none can be started; [`AgentError::Io`].
     pub fn find(start: Start, passwords: Vec<Password>) -> Result<Self, AgentError> {
-        if start == Start::Never && home().is_some_and(|home| !home.is_dir()) {
+        if let Some(home) = home().filter(|home| !home.is_dir()) {
             // Without a home directory there is no agent, and most users of talaria have none.
-            return Err(AgentError::Absent);
+            return Err(match start {
+                Start::Never => AgentError::Absent,
+                Start::IfAbsent => AgentError::NoHome { home },
+            });
         }
         let agent = Self { socket: socket()?, passwords };
         match (agent.connect(), start) {
@@ -471,10 +484,12 @@ fn socket() -> Result<PathBuf, AgentError> {
 /// The first line of gpgconf's output.
 fn gpgconf(args: &[&str]) -> Result<String, AgentError> {
     let mut command = Command::new("gpgconf");
-    command.args(args).stdin(Stdio::null()).stderr(Stdio::null());
-    let output = command.output().map_err(AgentError::Gpgconf)?;
+    let output = command.args(args).stdin(Stdio::null()).output().map_err(AgentError::Gpgconf)?;
     if !output.status.success() {
-        return Err(AgentError::Gpgconf(io::Error::other(format!("{}", output.status))));
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().map(str::trim).find(|line| !line.is_empty());
+        let why = said.map_or_else(|| output.status.to_string(), str::to_owned);
+        return Err(AgentError::NotStarted(why));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(assuan::unescaped(text.lines().next().unwrap_or_default()))

@@ -47,7 +47,7 @@ fn guarded(bytes: &[u8], most: usize) -> io::Result<()> {
 }
 
 fn is_window(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<WindowTooLarge>())
+    error.get_ref().and_then(|inner| inner.downcast_ref::<WindowTooLarge>()).is_some()
 }
 
 /// An xz file with the right checksums in the headers of its stream and of its first block, without which the

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let target = cx.path()?.clone();
     let report = cx.long_in_steps(|monitor| build(&target, &inputs, &options, monitor))?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         let rejects: Vec<_> = report
             .rejected

@@ -170,7 +170,7 @@ fn announce(what: &Certifiable, says: &Certification, by: &str, cx: &Context) {
 }
 
 fn write_report(report: &Report, cx: &Context) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         writeln!(out, "{}", serde_json::to_string(report).map_err(io::Error::from)?)?;
         return Ok(());

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::SUCCESS) };
     let store = &opened.store;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(cx.stdout());
     let next = Token::now(store)?;
     if let Some(since) = &args.since {
         let since = since.number_in(store)?;

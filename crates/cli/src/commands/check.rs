@@ -10,7 +10,6 @@ use talaria::store::{Access, Depth};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::counted;
-use crate::terminal::fitted;
 
 /// Verify the integrity of the store
 ///
@@ -67,7 +66,7 @@ fn print(
     path: &str,
     report: &talaria::store::Report,
 ) -> Result<bool, CliError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         let findings: Vec<_> = report
             .findings
@@ -93,7 +92,7 @@ fn print(
             n => format!("{n} damaged"),
         }
     );
-    writeln!(out, "{}", fitted(&result))?;
+    writeln!(out, "{result}")?;
     if !report.is_clean() {
         if report.findings.iter().all(|finding| finding.derived) {
             cx.status(format_args!(

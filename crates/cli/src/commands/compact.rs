@@ -23,7 +23,7 @@ pub(crate) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let before = bytes(store)?;
     cx.step("compacting", || store.compact(None))?;
     let after = bytes(store)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         writeln!(out, "{}", serde_json::json!({ "bytes_before": before, "bytes_after": after }))?;
     } else {

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             Action::Drop => cx.step("dropping the index", || store.drop_index(index))?,
         }
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     for opened in stores.iter() {
         let [words, trigrams] = TextIndex::ALL.map(|index| opened.store.has_index(index));
         let (words, trigrams) = (words?, trigrams?);

@@ -16,7 +16,7 @@ use crate::files::{Source, watched};
 use crate::output::Unfinished;
 use crate::progress::size;
 use crate::render::{day, printable};
-use crate::terminal::{Paint, fitted};
+use crate::terminal::Paint;
 
 /// Show recipients, encryption and signatures of a message
 ///
@@ -48,7 +48,7 @@ fn print(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
         }
         Ok((kind, inspect(&mut message.into_packets()?)?, None))
     })?;
-    let mut out = io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         if let Some(bytes) = cleartext {
             writeln!(out, "{}", serde_json::json!({ "name": "signed text", "bytes": bytes }))?;
@@ -78,7 +78,7 @@ fn print(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     for packet in &packets {
         if let Some((what, text)) = words(packet, stores.as_ref(), cx.now) {
             let line = format!("  {}: {text}", paint.strong(what));
-            writeln!(out, "{}", fitted(&line))?;
+            writeln!(out, "{line}")?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -112,14 +112,14 @@ fn words(packet: &PacketInfo, stores: Option<&Stores>, now: u32) -> Option<(&'st
             let id = field("recipient").unwrap_or_default();
             let text = match id.trim_start_matches('0') {
                 "" => format!("hidden by the sender ({} key)", public_key()),
-                _ => key_in_words(id, public_key(), stores, now),
+                _ => key_in_words(id, &format!("{} key", public_key()), stores, now),
             };
             ("recipient", text)
         }
         3 => ("passphrase", format!("whoever knows it can decrypt ({})", protection())),
         2 => {
             let who = match field("issuer") {
-                Some(id) => key_in_words(id, public_key(), stores, now),
+                Some(id) => key_in_words(id, &format!("{} key", public_key()), stores, now),
                 None => "unnamed".to_owned(),
             };
             let made = number("created").map(|made| format!(", made on {}", day(made)));
@@ -157,13 +157,13 @@ fn words(packet: &PacketInfo, stores: Option<&Stores>, now: u32) -> Option<(&'st
     })
 }
 
-/// A key with the name of its owner, if the store has its certificate.
-fn key_in_words(id: &str, algorithm_name: &str, stores: Option<&Stores>, now: u32) -> String {
+/// A key with the name of its owner, if the store has its certificate. `kind` describes a key that is not known.
+pub(super) fn key_in_words(id: &str, kind: &str, stores: Option<&Stores>, now: u32) -> String {
     match stores.and_then(|stores| holder(id, stores, now)) {
         Some((name, key, what)) => {
             format!("{name} ({} {what} {})", algorithm(&key), key.fingerprint.key_id())
         }
-        None => format!("{id} ({algorithm_name} key, whose certificate is not in the store)"),
+        None => format!("{id} ({kind}, whose certificate is not in the store)"),
     }
 }
 

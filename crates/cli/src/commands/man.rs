@@ -10,11 +10,12 @@ use crate::cli::{EXIT_STATUSES, command};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::examples;
+use crate::output::{Existing, Target};
 
 /// Print or write the manual pages
 ///
 /// Prints one page, or with --dir writes one file per command (talaria.1, talaria-import.1, …). Pages of an earlier version in
-/// that folder are replaced.
+/// that folder are replaced, and no other files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Command whose page to print, such as `key generate` [default: talaria itself]
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Write all pages into DIR
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
+    /// Replace files that talaria has not written
+    #[arg(long, requires = "dir")]
+    overwrite: bool,
 }
 
 /// The files of the user and their contents.
@@ -71,8 +75,19 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             source,
         };
         std::fs::create_dir_all(folder).map_err(failed)?;
-        let mut count = 0;
-        write_pages(folder, &[], &top, &mut count)?;
+        let mut pages = Vec::new();
+        collect_pages(folder, &[], &top, &mut pages)?;
+        // Nothing is written if one page cannot be.
+        let existing = |path: &Path| Existing::of_generated(path, args.overwrite, is_ours);
+        for (path, _) in &pages {
+            existing(path).check(path)?;
+        }
+        for (path, page) in &pages {
+            let mut target = Target::file(path, existing(path))?;
+            target.write_all(page)?;
+            target.keep(false)?;
+        }
+        let count = pages.len();
         cx.status(format_args!("Wrote {count} manual pages to {}.", folder.display()));
         let json = serde_json::json!({ "action": "man", "folder": folder, "pages": count });
         cx.report(Content::Elsewhere, &json)?;
@@ -107,25 +122,27 @@ fn found<'c>(
     Ok((names, at))
 }
 
-/// Writes the page of a command and the pages of its subcommands.
-fn write_pages(
+/// Adds the page of a command and the pages of its subcommands, each with its path.
+fn collect_pages(
     folder: &Path,
     words: &[String],
     command: &clap::Command,
-    count: &mut usize,
+    pages: &mut Vec<(PathBuf, Vec<u8>)>,
 ) -> Result<(), CliError> {
-    let path = folder.join(format!("{}.1", title(words)));
-    std::fs::write(&path, page(words, command)?).map_err(|source| talaria::Error::Io {
-        action: "write",
-        name: path.display().to_string(),
-        source,
-    })?;
-    *count += 1;
+    pages.push((folder.join(format!("{}.1", title(words))), page(words, command)?));
     for part in command.get_subcommands() {
         let words = [words, &[part.get_name().to_owned()]].concat();
-        write_pages(folder, &words, part, count)?;
+        collect_pages(folder, &words, part, pages)?;
     }
     Ok(())
+}
+
+/// The name of the manual in the title of each page.
+const MANUAL: &str = "talaria manual";
+
+/// Whether a file is a page of this manual.
+fn is_ours(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with(".TH TALARIA") && line.contains(MANUAL))
 }
 
 /// The name of a command's page.
@@ -143,7 +160,7 @@ fn page(words: &[String], command: &clap::Command) -> Result<Vec<u8>, CliError> 
             .display_name(&title)
             .bin_name([&["talaria".to_owned()], words].concat().join(" ")),
     );
-    let man = man.title(title.to_uppercase()).manual("talaria manual").source("talaria");
+    let man = man.title(title.to_uppercase()).manual(MANUAL).source("talaria");
     man.render_title(&mut out)?;
     man.render_name_section(&mut out)?;
     man.render_synopsis_section(&mut out)?;

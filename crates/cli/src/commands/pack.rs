@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::files::{Source, watched};
 use crate::output::OutputArgs;
 
-/// Write a file as an OpenPGP message without encryption or signature
+/// Write a file as an OpenPGP message, neither encrypted nor signed
 ///
 /// Like `gpg --store`: a literal data packet, compressed with --compress.
 #[derive(Debug, clap::Args)]

@@ -179,7 +179,7 @@ fn say(
     signatures::report(signatures, &beliefs, decision, cx);
     signatures::report_apart(*apart, cx);
     if cx.json {
-        let mut out = std::io::stdout().lock();
+        let mut out = cx.stdout();
         for (signature, belief) in signatures.iter().zip(beliefs) {
             writeln!(out, "{}", signatures::json(signature, belief))?;
         }

@@ -73,7 +73,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("talaria decrypt friend.asc", 3, "friend.asc", "talaria import friend.asc"),
     mistake("talaria decrypt packed.pgp", 3, "packed.pgp", "talaria unpack packed.pgp"),
     mistake("talaria unpack letter.txt.pgp", 3, "letter.txt.pgp", "talaria decrypt letter.txt.pgp"),
-    mistake("talaria key import friend.asc", 3, "friend.asc", "talaria import 'friend.asc'"),
+    mistake("talaria key import friend.asc", 3, "friend.asc", "talaria import friend.asc"),
     // Names.
     mistake(
         "talaria list nobody@example.net",
@@ -157,7 +157,7 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("talaria key delete alice@example.org", 2, "Alice <alice@example.org>", "--yes"),
     mistake("talaria key revoke alice@example.org", 2, "Alice <alice@example.org>", "--yes"),
-    mistake("chmod 755 two; talaria --keys two key list", 4, "two", "chmod go= 'two'"),
+    mistake("chmod 755 two; talaria --keys two key list", 4, "two", "chmod go= two"),
     // Missing and unreadable files, folders, full disks.
     mistake(
         "talaria encrypt -a -r bob@example.net missing.txt",
@@ -172,14 +172,14 @@ const MISTAKES: &[Mistake] = &[
         "chmod 0 letter.txt; $UNPRIVILEGED talaria sign -a letter.txt",
         5,
         "letter.txt",
-        "ls -ld 'letter.txt'",
+        "ls -ld letter.txt",
     ),
     mistake("talaria sign letter.txt -o dump", 5, "dump", "Name a file in it"),
     mistake(
         "talaria sign letter.txt -o nowhere/letter.sig",
         5,
         "nowhere/letter.sig",
-        "mkdir -p 'nowhere'",
+        "mkdir -p nowhere",
     ),
     mistake(
         "talaria encrypt -r bob@example.net letter.txt -o letter.txt",
@@ -214,12 +214,12 @@ const MISTAKES: &[Mistake] = &[
     ),
     mistake("talaria decrypt changed.pgp -o out.txt", 3, "changed.pgp", "ask the sender"),
     mistake("talaria import letter.txt", 3, "letter.txt", "talaria reads keyrings"),
-    mistake("talaria import large.zst", 3, "large.zst", "zstd -dc --long=31 'large.zst'"),
+    mistake("talaria import large.zst", 3, "large.zst", "zstd -dc --long=31 large.zst"),
     mistake(
         "talaria --store new.db build large.zst",
         3,
         "large.zst: its zstd compression needs 256 MiB",
-        "zstd -dc --long=31 'large.zst'",
+        "zstd -dc --long=31 large.zst",
     ),
     mistake("talaria import empty.txt", 3, "empty.txt", "talaria reads keyrings"),
     mistake("talaria import dump", 3, "dump", "Name the files in it"),
@@ -246,9 +246,9 @@ const MISTAKES: &[Mistake] = &[
         "talaria --store home/.gnupg list",
         4,
         "GnuPG home directory",
-        "talaria import 'home/.gnupg'",
+        "talaria import home/.gnupg",
     ),
-    mistake("talaria --store dump list", 4, "dump is a folder", "--store 'dump/certs.db'"),
+    mistake("talaria --store dump list", 4, "dump is a folder", "--store dump/certs.db"),
     mistake("talaria --store missing.db list", 4, "missing.db", "talaria import FILE"),
     mistake("talaria --store keyring.gpg import friend.asc", 2, "keyring.gpg", "--store"),
     mistake("env -u HOME talaria list", 2, "HOME", "--store FILE"),
@@ -468,4 +468,44 @@ fn completion_offers_names_from_the_store_and_the_keys() {
     let script = home.0.join("home/.local/share/bash-completion/completions/talaria");
     home.sh(&format!("bash -n '{}'", script.display()));
     assert!(fs::read_to_string(script).unwrap().contains("COMPLETE"));
+}
+
+#[test]
+fn generated_files_replace_only_their_earlier_versions() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let script = home.0.join("home/.local/share/bash-completion/completions/talaria");
+    let page = home.0.join("pages/talaria-verify.1");
+    for (line, file) in
+        [("talaria completions bash --install", script), ("talaria man --dir pages", page)]
+    {
+        home.sh(line);
+        let generated = fs::read_to_string(&file).unwrap();
+        // An earlier version of the same file.
+        fs::write(&file, format!("{generated}\n")).unwrap();
+        home.sh(line);
+        assert_eq!(fs::read_to_string(&file).unwrap(), generated, "{line}");
+        fs::write(&file, "mine").unwrap();
+        let output = home.try_sh(line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(5) && said.contains("--overwrite"), "{line}: {said}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine", "{line}");
+        home.sh(&format!("{line} --overwrite"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), generated, "{line}");
+    }
+}
+
+#[test]
+fn keys_are_listed_when_gnupg_has_no_home() {
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    let output = home.try_sh("GNUPGHOME=$PWD/none talaria key list --gpg-agent");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("GnuPG has no home directory"), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("alice@example.org"));
+    let output = home.try_sh(
+        "GNUPGHOME=$PWD/none talaria sign --gpg-agent -u bob@example.net letter.txt -o letter.sig",
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(4) && said.contains("GNUPGHOME"), "{said}");
 }

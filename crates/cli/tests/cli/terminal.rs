@@ -368,3 +368,63 @@ fn colour_of_help_and_usage_errors_is_chosen_as_well() {
         assert!(!shown("--color never").unwrap().contains('\x1b'), "{line}");
     }
 }
+
+/// The widest line of a text, in columns.
+fn widest(text: &str) -> usize {
+    plain(text).lines().map(|line| line.trim_end_matches('\r').chars().count()).max().unwrap_or(0)
+}
+
+#[test]
+fn long_names_are_folded_to_the_terminal() {
+    let user = User::new();
+    let name = "Wolfeschlegelsteinhausenbergerdorff the younger of the house of long names <long@example.org>";
+    user.program.ok(&["key", "generate", name, "--no-passphrase"]);
+    let listed = user.program.ok(&["list", "--long"]);
+    assert!(listed.contains(name), "{listed}");
+    let key = listed.lines().nth(1).unwrap().trim();
+    for command in [
+        "$T list --long",
+        "$T list --with-sigs",
+        "$T show long@example.org",
+        "$T show --with-sigs long@example.org",
+        "$T delete --dry-run long@example.org",
+        "$T trust path long@example.org",
+        "$T trust show long@example.org",
+        "$T key list",
+        "$T tofu info long@example.org",
+        "$T encrypt --profile nothing-of-this-name-however-long-the-name-of-the-profile-may-become x || true",
+    ] {
+        let Some(shown) = on_terminal(&user.program, 80, command) else { return };
+        assert!(shown.contains('\n') && widest(&shown) <= 80, "{command}: {shown}");
+        if !command.contains("--profile") {
+            let words = plain(&shown).split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(name) && words.contains(key), "{command}: {words}");
+        }
+        // Wide terminals and pipes have whole lines.
+        let wide = on_terminal(&user.program, 200, command).unwrap();
+        assert!(wide.lines().count() < shown.lines().count(), "{command}: {wide}");
+    }
+}
+
+#[test]
+fn help_fits_the_terminal() {
+    let program = Program::new();
+    let names = "encrypt decrypt sign verify inspect pack unpack import export list show delete stats key certify trust \
+                 tofu backup build check compact index tune changes serve peer admin dump completions man bench";
+    let command = format!("$T -h; for name in {names}; do $T $name -h; done");
+    let Some(shown) = on_terminal(&program, 80, &command) else { return };
+    let text = plain(&shown);
+    let wide: Vec<&str> = text.lines().filter(|line| widest(line) > 80).collect();
+    assert!(wide.is_empty() && text.contains("Usage: talaria bench"), "{wide:#?}");
+}
+
+#[test]
+fn errors_of_each_file_of_an_import_have_the_colour_of_errors() {
+    let program = Program::new();
+    fs::write(program.path("letter"), "no certificate").unwrap();
+    let Some(shown) = on_terminal(&program, 80, "$T import letter none.pgp || true") else {
+        return;
+    };
+    let prefix = shown.matches("\x1b[1m\x1b[31mtalaria\x1b[0m: ").count();
+    assert_eq!(prefix, 2, "{shown:?}");
+}

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             });
         })
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     let target = args.target.display().to_string();
     if cx.json {
         writeln!(out, "{}", serde_json::json!({ "target": target, "bytes": bytes }))?;

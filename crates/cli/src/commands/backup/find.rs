@@ -10,7 +10,7 @@ use talaria_backup::{Entry, Id, Listed, Node, Selection, Tree, is_beneath, selec
 use super::{AccessArgs, ClientArgs, counted_snapshots, ls};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout_columns};
 
 /// Find files in snapshots by their names
 ///
@@ -31,6 +31,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     access: AccessArgs,
 }
+
+/// The width in columns from which a snapshot and a file share a line.
+const WIDE: usize = 120;
 
 /// A file that was found, with the snapshots that have it.
 struct Found {
@@ -79,8 +82,11 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             }
         }
     }
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(cx.stdout());
     let paint = Paint::stdout();
+    // On a narrow terminal, each file has a line of its own below the snapshot.
+    let is_narrow = stdout_columns().is_some_and(|columns| columns < WIDE);
+    let between = if is_narrow { "\n  " } else { "  " };
     for Found { entry, first, time, count } in &found {
         if cx.json {
             let mut json = ls::json(entry);
@@ -91,7 +97,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             let id = first.to_string();
             writeln!(
                 out,
-                "{}  {}  {count:>4}  {}",
+                "{}  {}  {count:>4}{between}{}",
                 paint.handle(&id[..12]),
                 talaria::timestamp(*time),
                 ls::line(entry, paint)

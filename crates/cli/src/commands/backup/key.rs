@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
 fn list(args: &ListArgs, place: &Path, cx: &Context) -> Result<ExitCode, CliError> {
     let session = args.access.open(place, cx)?;
     let config = session.repository.config();
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         let names = |set: &std::collections::BTreeSet<Fingerprint>| -> Vec<String> {
             set.iter().map(Fingerprint::to_hex).collect()

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::{grouped, size};
 use crate::render::{counted, printable};
-use crate::terminal::{Paint, fitted};
+use crate::terminal::Paint;
 
 /// List snapshots
 ///
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     if let Some(tag) = &args.tag {
         listed.retain(|listed| listed.snapshot.tags.contains(tag.as_bytes()));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         for snapshot in &listed {
             writeln!(out, "{}", json(snapshot))?;
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
                 paths.join(" "),
                 paint.faint(tags),
             );
-            writeln!(out, "{}", fitted(&line))?;
+            writeln!(out, "{line}")?;
             if !matches!(standing, Standing::Good(_)) {
                 writeln!(out, "    {}", standing_in_words(standing))?;
             }

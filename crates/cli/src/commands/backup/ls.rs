@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     if !path.is_empty() && tree.get(&path)?.is_none() {
         return Err(CliError::Missing(format!("the snapshot has no {}", printable(&path))));
     }
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(cx.stdout());
     let paint = Paint::stdout();
     for entry in tree.entries_from(&path) {
         let entry = entry?;

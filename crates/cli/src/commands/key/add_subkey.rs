@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let added = keys.add_subkey(&cert, &mut ask, &options, cx.policy(), cx.now)?;
     publish_change(&added.cert, &mut stores, cx)?;
     let subkey = [Extra::Added(added.subkey.clone())];
-    write_key_with(&mut std::io::stdout().lock(), &added.cert, &subkey, cx)?;
+    write_key_with(&mut cx.stdout(), &added.cert, &subkey, cx)?;
     cx.status(format_args!("Added the subkey {}.", added.subkey.to_hex()));
     Ok(ExitCode::SUCCESS)
 }

@@ -38,6 +38,6 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let cert = keys.add_user_id(&cert, &mut ask, &args.user_id, rank, cx.policy(), cx.now)?;
     publish_change(&cert, &mut stores, cx)?;
-    write_key(&mut std::io::stdout().lock(), &cert, cx)?;
+    write_key(&mut cx.stdout(), &cert, cx)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         None => cx.status(format_args!("{fingerprint} does not expire.")),
     }
     if cx.json {
-        write_key(&mut std::io::stdout().lock(), &cert, cx)?;
+        write_key(&mut cx.stdout(), &cert, cx)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -125,12 +125,12 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     write_revocation(&[made.revocation.into()], Target::file(&revocation, existing)?)?;
     let files = [Extra::Revocation(revocation.display().to_string())];
-    write_key_with(&mut std::io::stdout().lock(), &made.cert, &files, cx)?;
+    write_key_with(&mut cx.stdout(), &made.cert, &files, cx)?;
     if cx.json {
         return Ok(ExitCode::SUCCESS);
     }
     let path = keys.path(&made.cert.fingerprint());
-    cx.status(format_args!("Secret key:             {}", path.display()));
+    cx.status(format_args!("Secret key: {}", path.display()));
     cx.status(format_args!("Revocation certificate: {}", revocation.display()));
     cx.status(format_args!(
         "Keep copies of both in a safe place: whoever has the revocation certificate can revoke the key, and without \

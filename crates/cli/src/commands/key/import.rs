@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Protection::Unprotected
     };
     let mut stores = writable(cx)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     for cert in found {
         let fingerprint = cert.fingerprint();
         let imported = keys.import(cert, &protection)?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::Error;
-use talaria::agent::{Agent, Held, Start};
+use talaria::agent::{Agent, AgentError, Held, Start};
 use talaria::cert::Fingerprint;
 use talaria::keys::names;
 use talaria::store::{Access, Query, StoreError};
@@ -43,7 +43,7 @@ struct HeldJson {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?.list()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     for cert in &keys {
         if args.queries.is_empty() || args.queries.iter().any(|query| names(query, cert)) {
             write_key(&mut out, cert, cx)?;
@@ -89,6 +89,10 @@ fn in_agent(args: &Args, cx: &Context) -> Result<(Vec<Held>, usize), CliError> {
     let start = if args.gpg_agent { Start::IfAbsent } else { Start::Never };
     let agent = match Agent::find(start, Vec::new()) {
         Ok(agent) => agent,
+        Err(error @ AgentError::NoHome { .. }) if args.gpg_agent => {
+            cx.status(format_args!("{error}."));
+            return Ok((Vec::new(), 0));
+        }
         Err(error) if args.gpg_agent => return Err(Error::from(error).into()),
         // The user did not ask for the agent, so its errors are ignored.
         Err(_) => return Ok((Vec::new(), 0)),

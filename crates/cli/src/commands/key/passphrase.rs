@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         new_protection(&args.new.clone().into(), args.no_passphrase, "New passphrase of the key")?;
     keys.protect(unlocked, &protection)?;
     if cx.json {
-        write_key(&mut std::io::stdout().lock(), &keys.one(&args.query)?, cx)?;
+        write_key(&mut cx.stdout(), &keys.one(&args.query)?, cx)?;
     }
     cx.status(format_args!("Changed the passphrase of {fingerprint}."));
     Ok(ExitCode::SUCCESS)

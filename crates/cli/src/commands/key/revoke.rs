@@ -127,7 +127,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     cx.status(format_args!("Revoked {what}{}.", cert.fingerprint().to_hex()));
     if cx.json {
-        write_key(&mut std::io::stdout().lock(), &cert, cx)?;
+        write_key(&mut cx.stdout(), &cert, cx)?;
     }
     Ok(ExitCode::SUCCESS)
 }

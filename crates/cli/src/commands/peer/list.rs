@@ -21,7 +21,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let config = args.settings.read()?;
     let store = Store::open(cx.path()?, Access::Read)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     for (peer, origin) in talaria_server::peers(&config, Some(&store))? {
         if cx.json {
             let json = serde_json::json!({

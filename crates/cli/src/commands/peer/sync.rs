@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         ));
     }
     let synced = talaria_server::sync(cx.path()?, config, &peer)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         let json = serde_json::json!({
             "host": peer.host, "port": peer.port, "view": peer.view.name(),

@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     let paint = Paint::stdout();
     let is_none = found.is_empty();
     for (addressee, certificates) in found {

@@ -99,7 +99,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     let paint = Paint::stdout();
     for info in &infos {
         if cx.json {

@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         ModelArg::Wot => flows(&opened.store, &row, cx.now),
     };
     let paths = paths.map_err(talaria::Error::from)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     let paint = Paint::stdout();
     for path in &paths {
         if cx.json {
@@ -82,25 +82,19 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             None => writeln!(out)?,
         }
         for (at, step) in path.steps.iter().enumerate() {
-            let name = step.user_id.as_deref().unwrap_or("(no user ID)");
             write!(out, "{:indent$}", "", indent = 2 + 2 * at)?;
-            match (step.trust, step.created) {
-                (Some(trust), Some(created)) => writeln!(
-                    out,
-                    "{} {} [{trust}] certified on {}",
-                    step.fingerprint,
-                    printable(name.as_bytes()),
-                    day(created)
-                )?,
-                (Some(trust), None) => {
-                    writeln!(out, "{} {} [{trust}]", step.fingerprint, printable(name.as_bytes()))?;
+            // The last step is the certificate itself, whose name is above.
+            let unnamed = if step.trust.is_some() { "(no user ID)" } else { "" };
+            let name = printable(step.user_id.as_deref().unwrap_or(unnamed).as_bytes());
+            let line = match (step.trust, step.created) {
+                (Some(trust), Some(created)) => {
+                    format!("{name} [{trust}] certified on {}", day(created))
                 }
-                _ => {
-                    let name = step.user_id.as_deref().unwrap_or_default();
-                    let line = format!("{} {}", step.fingerprint, printable(name.as_bytes()));
-                    writeln!(out, "{}", line.trim_end())?;
-                }
-            }
+                (Some(trust), None) => format!("{name} [{trust}]"),
+                _ => name,
+            };
+            let line = format!("{} {line}", paint.handle(&step.fingerprint));
+            writeln!(out, "{}", line.trim_end())?;
         }
         writeln!(out)?;
     }

@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if let Some(opened) = stores.iter().next() {
         lines = lines.judged(args.trust.judge(&opened.store, false, cx.now)?);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     let mut buffer = Vec::new();
     let order = talaria::store::Order::Insertion;
     stores.visit(&args.queries, order, cx.now, |opened, row| {
