@@ -89,9 +89,9 @@ pub fn run(options: &BackupOptions, out: &mut dyn Write) -> Result<Vec<Table>, B
         let title = format!("a source tree of {files} files with {bytes} octets");
         sources.push(Source { name: "tree", title, path });
     }
-    let work = folder.path().join("work");
     let tools: Vec<Tool> = iter::once(Tool::Talaria(PROFILES[0])).chain(Tool::peers()).collect();
     for source in &sources {
+        let work = folder.path().join(format!("peers-{}", source.name));
         let costs = measure(options, source, &tools, options.runs.max(1), &work)?;
         keep(&format!("backup-{}", source.name), beside_peers(options, source, &tools, &costs))?;
     }
@@ -99,6 +99,7 @@ pub fn run(options: &BackupOptions, out: &mut dyn Write) -> Result<Vec<Table>, B
         let profiles = PROFILES.map(Tool::Talaria);
         let mut table = profile_table(options.profile_runs);
         for source in &sources {
+            let work = folder.path().join(format!("profiles-{}", source.name));
             let costs = measure(options, source, &profiles, options.profile_runs, &work)?;
             add_profiles(&mut table, source, &costs);
         }
@@ -168,13 +169,13 @@ fn measure(
             if turn == 0 {
                 check_restored(&source.path, &target, &tool.name())?;
             }
-            // After many files were deleted, ext4 makes new ones slowly for minutes: it looks past the inodes.
+            // After many files were deleted, ext4 makes new ones slowly for minutes: it looks past the inodes. So they are deleted
+            // at the end.
             if source.name == "one" {
                 fs::remove_dir_all(&work).map_err(BenchError::io("remove", &work))?;
             }
         }
     }
-    let _ = fs::remove_dir_all(work);
     Ok(all)
 }
 

@@ -106,8 +106,8 @@ enum What {
     /// Measure backup of many tiny files and of a large one, beside rsync, restic, borg and duplicity
     ///
     /// Repeats the report on obnam (2016): a first run, an unchanged second one, and a restore that is compared with
-    /// the source. Measures what encryption costs, and the memory of large repositories. The scratch folder needs five
-    /// times the size of the large file, and 1 GB for each run.
+    /// the source. Measures what encryption costs, and the memory of large repositories. The scratch folder needs some
+    /// 35 GB, and more for a source tree: many files that are deleted slow down the next run.
     Backup {
         /// Number of files of one octet; 0 for none
         #[arg(long, value_name = "N", default_value_t = 102_400)]
