@@ -172,14 +172,18 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         cx.report(Content::Elsewhere, &json)?;
     } else {
         let id = created.id.to_string();
+        let (new, written) = (count(&progress.new_bytes), count(&progress.written_bytes));
+        let stored = if new == 0 {
+            "nothing new".to_owned()
+        } else {
+            format!("{} new, {} written", size(new), size(written))
+        };
         cx.status(format_args!(
-            "Snapshot {}: {}, {}; {} read, {} new, {} written.",
+            "Snapshot {}: {}, {}; {} read, {stored}.",
             Paint::stderr().handle(&id[..12]),
             counted(snapshot.entries, "path"),
             size(snapshot.bytes),
             size(count(&progress.read_bytes)),
-            size(count(&progress.new_bytes)),
-            size(count(&progress.written_bytes)),
         ));
         if snapshot.unread > 0 {
             cx.status(format_args!("{} could not be read.", counted(snapshot.unread, "path")));
