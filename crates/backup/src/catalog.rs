@@ -118,6 +118,16 @@ impl Repository {
         Ok(ListedPacks(packs))
     }
 
+    /// The number of packs that the storage lists, and their octets.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    pub fn pack_totals(&self) -> Result<(u64, u64)> {
+        let listed = self.listed_packs()?;
+        Ok((listed.len() as u64, listed.iter().map(|(_, bytes)| bytes).sum()))
+    }
+
     /// Whether the storage has a pack, by a look at the pack itself.
     pub(crate) fn has_pack(&self, hash: &ObjectHash) -> Result<bool> {
         match self.backend().get_range(&pack_name(hash), 0, 1) {

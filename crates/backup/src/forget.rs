@@ -42,6 +42,23 @@ impl SnapshotName {
         Self { client: snapshot.client.clone(), number: snapshot.number, id: *id }
     }
 
+    /// The fields of a line that names the snapshot.
+    pub(crate) fn fields(&self) -> String {
+        let client = self.client.as_ref().map_or("none".into(), Fingerprint::to_hex);
+        format!("{client} {} {}", self.number, self.id)
+    }
+
+    /// Reads [`Self::fields`].
+    pub(crate) fn parse(fields: &str) -> Option<Self> {
+        let mut fields = fields.splitn(3, ' ');
+        let client = match fields.next()? {
+            "none" => None,
+            client => Some(fingerprint(client)?),
+        };
+        let number = fields.next()?.parse().ok()?;
+        Some(Self { client, number, id: fields.next()?.parse().ok()? })
+    }
+
     /// The name of a snapshot that cannot be read.
     #[must_use]
     pub fn unreadable(id: Id) -> Self {
@@ -109,9 +126,8 @@ fn text(
     names: &BTreeSet<SnapshotName>,
 ) -> String {
     let mut out = header.text(domain, repository);
-    for SnapshotName { client, number, id } in names {
-        let client = client.as_ref().map_or("none".into(), Fingerprint::to_hex);
-        let _ = writeln!(out, "snapshot {client} {number} {id}");
+    for name in names {
+        let _ = writeln!(out, "snapshot {}", name.fields());
     }
     out
 }
@@ -125,15 +141,7 @@ fn parse(
     let id = repository.to_string();
     let mut lines = Lines::open(name, bytes, domain, Some(&id))?;
     let header = Header::read(&mut lines)?;
-    let names = lines.many("snapshot").into_iter().map(|fields| {
-        let mut fields = fields.splitn(3, ' ');
-        let client = match fields.next()? {
-            "none" => None,
-            client => Some(fingerprint(client)?),
-        };
-        let number = fields.next()?.parse().ok()?;
-        Some(SnapshotName { client, number, id: fields.next()?.parse().ok()? })
-    });
+    let names = lines.many("snapshot").into_iter().map(SnapshotName::parse);
     let names = names.collect::<Option<BTreeSet<_>>>();
     let names = names.ok_or_else(|| lines.damaged("a snapshot cannot be read"))?;
     lines.end()?;

@@ -76,7 +76,7 @@ impl FromStr for Id {
 }
 
 /// The name of a repository: 16 random octets.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RepositoryId(pub [u8; 16]);
 
 impl fmt::Display for RepositoryId {

@@ -15,6 +15,7 @@ mod compress;
 mod config;
 mod create;
 mod document;
+mod drill;
 mod entry;
 mod epoch;
 mod error;
@@ -52,14 +53,16 @@ pub use check::{Checked, Problem, ReadData};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
 pub use config::{Config, Epoch, Role};
 pub use document::Standing;
+pub use drill::{Drill, Rehearsed, parse_drill, rehearse};
 pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, CreateOptions, Difference, Event, FileChange, FileCounts, Folder,
-    Item, LocalCopies, Mapping, Mount, Mounted, Overwrite, RestoreOptions, RestoreReport, Run,
-    RunLock, ScratchFolder, Seen, Selection, Stamp, State, Stream, Tell, VerifyReport, Walk,
-    WalkOptions, Walked, map_folders, parse_path_list, restore, verify,
+    Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions, Difference, Event,
+    FileChange, FileCounts, Folder, Item, LocalCopies, Mapping, Mount, Mounted, Overwrite,
+    RestoreOptions, RestoreReport, Run, RunLock, ScratchFolder, Seen, Selection, Stamp, State,
+    Stream, Tell, VerifyReport, Walk, WalkOptions, Walked, map_folders, parse_path_list, restore,
+    verify,
 };
 pub use forget::{Forgotten, SnapshotName, parse_tombstone};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
@@ -71,7 +74,7 @@ pub use policy::{Fate, Grouping, Policy, decide, halved};
 pub use progress::Progress;
 pub use prune::{PruneOptions, Pruned};
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
-pub use snapshot::{Head, Root, Snapshot};
+pub use snapshot::{Head, Lineage, Original, Root, Snapshot};
 pub use stats::Stats;
 pub use table::{InMemory, Scratch, ScratchFile};
 pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};

@@ -14,6 +14,7 @@ use crate::error::{BackupError, Result};
 use crate::forget::Forgotten;
 use crate::id::Id;
 use crate::repository::Listed;
+use crate::snapshot::Lineage;
 
 /// Seconds of a day.
 const DAY: u32 = 86_400;
@@ -73,12 +74,8 @@ pub enum Fate {
     Forget,
 }
 
-type Group<'a> = (
-    &'a Option<Fingerprint>,
-    Option<&'a [u8]>,
-    Option<&'a BTreeSet<Vec<u8>>>,
-    Option<&'a BTreeSet<Vec<u8>>>,
-);
+type Group<'a> =
+    (Lineage, Option<&'a [u8]>, Option<&'a BTreeSet<Vec<u8>>>, Option<&'a BTreeSet<Vec<u8>>>);
 
 /// What becomes of each snapshot at `now`, in seconds since 1970. The newest of each group stays in any case.
 ///
@@ -110,7 +107,7 @@ pub fn decide(
         if reason.is_none() || reason == Some("protected") {
             let snapshot = &listed.snapshot;
             let group = (
-                &snapshot.client,
+                snapshot.lineage(),
                 grouping.host.then_some(&*snapshot.host),
                 grouping.paths.then_some(&snapshot.paths),
                 grouping.tags.then_some(&snapshot.tags),
@@ -120,7 +117,7 @@ pub fn decide(
     }
     for (_, mut group) in groups {
         group.sort_by_key(|listed| {
-            std::cmp::Reverse((listed.snapshot.time, listed.snapshot.number))
+            std::cmp::Reverse((listed.snapshot.made(), listed.snapshot.number))
         });
         for (listed, reasons) in group.iter().zip(reasons(&group, policy)) {
             let fate = if reasons.is_empty() { Fate::Forget } else { Fate::Keep(reasons) };
@@ -134,9 +131,9 @@ pub fn decide(
 fn odd_times(snapshots: &[Listed], now: u32) -> Vec<(&Listed, Option<&'static str>)> {
     let mut sorted: Vec<&Listed> = snapshots.iter().collect();
     sorted.sort_by_key(|listed| (&listed.snapshot.client, listed.snapshot.number));
-    let mut newest: BTreeMap<&Option<Fingerprint>, u32> = BTreeMap::new();
+    let mut newest: BTreeMap<Lineage, u32> = BTreeMap::new();
     let odd = |listed: &'_ Listed, newest: Option<u32>| {
-        let time = listed.snapshot.time;
+        let time = listed.snapshot.made();
         if time > now {
             Some("its time is in the future")
         } else if newest.is_some_and(|newest| time < newest) {
@@ -147,11 +144,11 @@ fn odd_times(snapshots: &[Listed], now: u32) -> Vec<(&Listed, Option<&'static st
     };
     let mut out = Vec::new();
     for listed in sorted {
-        let client = &listed.snapshot.client;
+        let lineage = listed.snapshot.lineage();
         let why = if listed.standing.counts() {
-            let why = odd(listed, newest.get(client).copied());
+            let why = odd(listed, newest.get(&lineage).copied());
             if why.is_none() {
-                newest.insert(client, listed.snapshot.time);
+                newest.insert(lineage, listed.snapshot.made());
             }
             why
         } else {
@@ -174,7 +171,7 @@ fn reasons(group: &[&Listed], policy: &Policy) -> Vec<Vec<&'static str>> {
         ("yearly", policy.yearly, |time| timestamp(time)[..4].to_owned()),
     ];
     let mut state = rules.map(|(_, left, _)| (left, String::new()));
-    let newest = group.first().map_or(0, |listed| listed.snapshot.time);
+    let newest = group.first().map_or(0, |listed| listed.snapshot.made());
     let mut out = Vec::new();
     for (place, listed) in group.iter().enumerate() {
         let snapshot = &listed.snapshot;
@@ -183,14 +180,14 @@ fn reasons(group: &[&Listed], policy: &Policy) -> Vec<Vec<&'static str>> {
             why.push("last");
         }
         for ((name, _, bucket), (left, before)) in rules.iter().zip(&mut state) {
-            let bucket = bucket(snapshot.time);
+            let bucket = bucket(snapshot.made());
             if *left > 0 && *before != bucket {
                 *left -= 1;
                 *before = bucket;
                 why.push(*name);
             }
         }
-        if policy.within.is_some_and(|within| newest - snapshot.time <= within) {
+        if policy.within.is_some_and(|within| newest - snapshot.made() <= within) {
             why.push("within");
         }
         if !policy.tags.is_disjoint(&snapshot.tags) {
@@ -300,6 +297,28 @@ mod tests {
         foreign.standing = Standing::Foreign("no signature".into());
         all.push(foreign);
         assert_eq!(kept(&all, &policy, 1), [2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn copies_count_by_the_times_of_their_originals_and_apart_from_other_snapshots() {
+        let original = |client: u8, number: u8, time: u32| {
+            let mut copy = listed(1, number, NOW - 10);
+            let (repository, id) = (crate::RepositoryId([9; 16]), Id([number; 32]));
+            let client = Some(key(client));
+            copy.snapshot.original =
+                Some(crate::Original { repository, id, client, number: number.into(), time });
+            copy
+        };
+        // Three days of two clients, copied on one day, and a snapshot of the copying client before and after.
+        let mut all = vec![listed(1, 1, NOW - DAY)];
+        for day in 0..3_u8 {
+            let time = NOW - (3 - u32::from(day)) * DAY;
+            all.push(original(5, 2 + 2 * day, time));
+            all.push(original(6, 3 + 2 * day, time));
+        }
+        all.push(listed(1, 8, NOW - 5));
+        assert_eq!(kept(&all, &Policy { daily: 2, ..Policy::default() }, 1), [1, 4, 5, 6, 7, 8]);
+        assert_eq!(kept(&all, &Policy { last: 1, ..Policy::default() }, 1), [6, 7, 8]);
     }
 
     #[test]

@@ -32,6 +32,25 @@ pub struct Head {
     pub id: Id,
 }
 
+/// The snapshot of another repository that a snapshot is a copy of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Original {
+    /// The other repository.
+    pub repository: RepositoryId,
+    /// The identifier of the snapshot there.
+    pub id: Id,
+    /// Its client there.
+    pub client: Option<Fingerprint>,
+    /// Its number there.
+    pub number: u64,
+    /// When its run began, in seconds since 1970.
+    pub time: u32,
+}
+
+/// Snapshots that follow each other in time: those of a client, or the copies that it made of those of a client elsewhere, with
+/// the other repository.
+pub type Lineage = (Option<Fingerprint>, Option<(RepositoryId, Option<Fingerprint>)>);
+
 /// A snapshot.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Snapshot {
@@ -65,9 +84,27 @@ pub struct Snapshot {
     pub groups: BTreeMap<u32, Vec<u8>>,
     /// The newest known snapshots of other clients.
     pub heads: BTreeMap<Fingerprint, Head>,
+    /// The snapshot that this one is a copy of.
+    pub original: Option<Original>,
 }
 
 impl Snapshot {
+    /// Which snapshots it follows.
+    #[must_use]
+    pub fn lineage(&self) -> Lineage {
+        let original = self.original.as_ref();
+        (
+            self.client.clone(),
+            original.map(|original| (original.repository, original.client.clone())),
+        )
+    }
+
+    /// When its files were read: for a copy, the time of the original. Seconds since 1970.
+    #[must_use]
+    pub fn made(&self) -> u32 {
+        self.original.as_ref().map_or(self.time, |original| original.time)
+    }
+
     /// The name of the object with the snapshot `id`.
     pub(crate) fn name(id: &Id) -> String {
         format!("snapshots/{id}")
@@ -99,6 +136,10 @@ impl Snapshot {
         }
         for (client, Head { number, id }) in &self.heads {
             line("head", &format!("{} {number} {id}", client.to_hex()));
+        }
+        if let Some(Original { repository, id, client, number, time }) = &self.original {
+            let client = client.as_ref().map_or_else(none, Fingerprint::to_hex);
+            line("original", &format!("{repository} {id} {client} {number} {}", timestamp(*time)));
         }
         out
     }
@@ -171,6 +212,22 @@ impl Snapshot {
         });
         let heads = heads.collect::<Option<_>>();
         let heads = heads.ok_or_else(|| lines.damaged("a head cannot be read"))?;
+        let mut originals = lines.many("original").into_iter().map(|fields| {
+            let mut fields = fields.splitn(5, ' ');
+            let (repository, id) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+            let client = match fields.next()? {
+                "none" => None,
+                text => Some(fingerprint(text)?),
+            };
+            let number = fields.next()?.parse().ok()?;
+            let time = parse_timestamp(fields.next()?)?;
+            Some(Original { repository, id, client, number, time })
+        });
+        let original = match (originals.next(), originals.next()) {
+            (None, _) => None,
+            (Some(Some(original)), None) => Some(original),
+            _ => return Err(lines.damaged("its original cannot be read")),
+        };
         if (own == 1) != previous.is_none() || own == 0 {
             return Err(lines.damaged("its number does not fit the snapshot before it"));
         }
@@ -190,6 +247,7 @@ impl Snapshot {
             users,
             groups,
             heads,
+            original,
         })
     }
 }
@@ -218,6 +276,7 @@ mod tests {
             users: [(0, b"root".to_vec()), (1000, b"alice".to_vec())].into(),
             groups: BTreeMap::new(),
             heads: [(key(2), Head { number: 7, id })].into(),
+            original: None,
         };
         let text = snapshot.text(repository);
         assert_eq!(Snapshot::parse("s", text.as_bytes(), repository).unwrap(), snapshot);
@@ -235,6 +294,20 @@ mod tests {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from}");
             assert!(Snapshot::parse("s", changed.as_bytes(), repository).is_err(), "{to}");
+        }
+        let other = RepositoryId([4; 16]);
+        for client in [None, Some(key(3))] {
+            let original =
+                Original { repository: other, id, client, number: 5, time: 1_795_000_000 };
+            let copy = Snapshot { original: Some(original), ..snapshot.clone() };
+            let text = copy.text(repository);
+            assert_eq!(Snapshot::parse("s", text.as_bytes(), repository).unwrap(), copy);
+            let line = text.lines().last().unwrap();
+            for twice in
+                [format!("{text}{line}\n"), text.replace("Z\n", "\n"), format!("{text}x\n")]
+            {
+                assert!(Snapshot::parse("s", twice.as_bytes(), repository).is_err(), "{twice}");
+            }
         }
     }
 }

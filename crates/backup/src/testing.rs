@@ -225,6 +225,7 @@ pub(crate) fn listed(client: u8, number: u64, id: Id) -> Listed {
             users: BTreeMap::new(),
             groups: BTreeMap::new(),
             heads: BTreeMap::new(),
+            original: None,
         },
         standing: Standing::Good(key(client)),
     }

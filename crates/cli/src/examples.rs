@@ -187,6 +187,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup copy",
+        &[
+            (
+                "Make a second repository, and copy all snapshots to it",
+                "talaria backup --repo /mnt/backup2 init && talaria backup --repo /mnt/backup2 copy --from /mnt/backup",
+            ),
+            (
+                "Copy the newest snapshot, unless it is there",
+                "talaria backup --repo /mnt/backup2 copy --from /mnt/backup latest",
+            ),
+        ],
+    ),
+    (
         "backup create",
         &[
             (
@@ -212,6 +225,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "talaria backup --repo /mnt/backup diff latest~1",
             ),
             ("Show it as JSON", "talaria backup --repo /mnt/backup diff latest~1 latest --json"),
+        ],
+    ),
+    (
+        "backup drill",
+        &[
+            ("Try out the newest snapshot", "talaria backup --repo /mnt/backup drill"),
+            (
+                "Read one file in ten, and write no record",
+                "talaria backup --repo /mnt/backup drill latest --sample 10% --no-record",
+            ),
         ],
     ),
     (
@@ -300,6 +323,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "List the snapshots of one machine with a label",
                 "talaria backup --repo /mnt/backup list --host alpha --tag weekly",
+            ),
+            (
+                "Write metrics for Prometheus, and fail if a backup is too old",
+                "talaria backup --repo /mnt/backup list --max-age 26h --metrics backup.prom",
             ),
         ],
     ),

@@ -358,7 +358,8 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
 /// Packs and indexes of a backup.
 fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     use talaria_backup::{
-        IndexedPack, ObjectHash, check_lease, parse_pack, parse_plan, parse_tombstone, write_index,
+        IndexedPack, ObjectHash, check_lease, parse_drill, parse_pack, parse_plan, parse_tombstone,
+        write_index,
     };
     use talaria_fuzz::backup::{REPOSITORY, seed};
     let plains: [&[&[u8]]; 3] = [&[], &[b"one"], &[b"first", &[7; 600], b""]];
@@ -375,6 +376,12 @@ fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let documents = [
         ("forgotten", format!("snapshot none 0 {id}\nsnapshot {client} 17 {id}\n")),
         ("plan", format!("plan none\npack {id}\n")),
+        (
+            "drill",
+            format!(
+                "reader {client}\nhost alpha\nsnapshot none 0 {id}\nsample 10\nentries 3\nfiles 2\nbytes 9\nfailed 0\n"
+            ),
+        ),
         ("lease", format!("client {client}\nrun {nonce}\nbeat end\n")),
     ];
     for (number, (kind, rest)) in documents.into_iter().enumerate() {
@@ -387,6 +394,7 @@ fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         match kind {
             "forgotten" => assert_eq!(parse_tombstone("seed", text, REPOSITORY)?.len(), 2),
             "plan" => assert_eq!(parse_plan("seed", text, REPOSITORY)?.len(), 1),
+            "drill" => assert_eq!(parse_drill("seed", text, REPOSITORY)?.sample, 10),
             _ => check_lease("seed", text, REPOSITORY)?,
         }
         write(folder, "signed", number, text)?;

@@ -4,6 +4,7 @@ mod alive;
 mod attributes;
 mod cache;
 mod copies;
+mod copy;
 mod direct;
 mod dry;
 mod folder;
@@ -21,6 +22,7 @@ mod writing;
 
 pub use cache::{Cache, CacheWriter, Cached, FileChange};
 pub use copies::LocalCopies;
+pub use copy::{Copied, CopyReport, CopySource};
 pub use folder::Folder;
 pub use mount::{Mount, Mounted, Tell};
 pub use restore::{

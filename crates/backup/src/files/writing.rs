@@ -17,7 +17,7 @@ use crate::error::{BackupError, Result};
 use crate::id::{Id, ObjectHash};
 use crate::plan::is_lost;
 use crate::progress::Progress;
-use crate::repository::{Keys, Repository};
+use crate::repository::{Keys, Listed, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions, Store, lock};
 use crate::snapshot::{Head, Root, Snapshot};
 
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
         }
         let own = others.remove(&self.name);
         let others = others.into_iter().filter_map(|(client, head)| Some((client?, head)));
-        Ok(Chain { own, heads: others.collect(), _lock: run_lock })
+        Ok(Chain { own, heads: others.collect(), listed, _lock: run_lock })
     }
 
     /// A snapshot of this client with this tree and nothing else. [`Self::write`] gives it its place in the chain.
@@ -163,6 +163,7 @@ impl<'a> Writer<'a> {
             users: BTreeMap::new(),
             groups: BTreeMap::new(),
             heads: BTreeMap::new(),
+            original: None,
         }
     }
 
@@ -241,6 +242,8 @@ impl<'a> Writer<'a> {
 pub(super) struct Chain {
     own: Option<Head>,
     heads: BTreeMap<Fingerprint, Head>,
+    /// All snapshots, as the run found them.
+    pub(super) listed: Vec<Listed>,
     _lock: RunLock,
 }
 

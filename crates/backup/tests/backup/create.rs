@@ -77,7 +77,12 @@ fn check(repository: &Repository, keys: &Keys) -> Checked {
 }
 
 /// The content of a file of a snapshot.
-fn content(repository: &Repository, keys: &Keys, listed: &Listed, path: &Path) -> Vec<u8> {
+pub(crate) fn content(
+    repository: &Repository,
+    keys: &Keys,
+    listed: &Listed,
+    path: &Path,
+) -> Vec<u8> {
     let (reader, _) = repository.reader(keys, NOW).unwrap();
     let path = path.to_str().unwrap().trim_start_matches('/').as_bytes();
     let entry = Tree::new(&reader, listed.snapshot.root).get(path).unwrap().unwrap();
@@ -364,7 +369,7 @@ done > recovered
 }
 
 /// All files in a folder, with their lengths.
-fn listing(folder: &Path) -> Vec<(PathBuf, u64)> {
+pub(crate) fn listing(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut all = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {

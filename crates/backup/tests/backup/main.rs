@@ -1,6 +1,8 @@
 //! Tests of repositories on a real folder and on a simulated storage.
 
+mod copy;
 mod create;
+mod drill;
 mod faults;
 mod forget;
 mod people;

@@ -55,6 +55,7 @@ pub(crate) fn snapshot(client: &Cert, number: u64, previous: Option<Id>) -> Snap
         users: BTreeMap::new(),
         groups: BTreeMap::new(),
         heads: BTreeMap::new(),
+        original: None,
     }
 }
 

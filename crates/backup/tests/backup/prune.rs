@@ -16,22 +16,22 @@ use crate::create::{back_up, noise};
 use crate::people::{NOW, Place, name, person, secrets, signer};
 
 /// Waits for nobody: every lease is too old.
-const AT_ONCE: PruneOptions =
+pub(crate) const AT_ONCE: PruneOptions =
     PruneOptions { max_unused: 0, rekey: false, patience: Patience { idle: 0, total: 0 } };
 
-type Hook = Box<dyn FnOnce() + Send>;
+pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
 /// A folder with a fault or a neighbour at a chosen moment.
-struct Hooked {
+pub(crate) struct Hooked {
     inner: Folder,
     /// Changes that still work. Each further one fails.
-    changes: AtomicI64,
+    pub(crate) changes: AtomicI64,
     /// Runs once before an object with this start of its name is created.
-    before_put: Mutex<Option<(&'static str, Hook)>>,
+    pub(crate) before_put: Mutex<Option<(&'static str, Hook)>>,
 }
 
 impl Hooked {
-    fn new(place: &Place) -> Self {
+    pub(crate) fn new(place: &Place) -> Self {
         let inner = Folder::new(place.path(""));
         Self { inner, changes: AtomicI64::new(i64::MAX), before_put: Mutex::new(None) }
     }
@@ -81,13 +81,13 @@ impl Backend for Hooked {
 }
 
 /// The repository in a storage, with the keys that a person has of it.
-fn open(backend: Arc<dyn Backend>, person: &Cert) -> (Repository, Keys) {
+pub(crate) fn open(backend: Arc<dyn Backend>, person: &Cert) -> (Repository, Keys) {
     let repository = Repository::open(backend, &Expected::default(), &mut |_| None, NOW).unwrap();
     let keys = repository.unlock(&mut secrets(person), &[person.fingerprint()]).unwrap();
     (repository, keys)
 }
 
-fn prune(
+pub(crate) fn prune(
     repository: &Repository,
     keys: &Keys,
     by: &Cert,
@@ -97,14 +97,14 @@ fn prune(
     repository.prune(keys, by, options, &mut |_| Ok(0), &Arc::default(), NOW)
 }
 
-fn forget(repository: &Repository, keys: &Keys, ids: &[Id], by: &Cert) {
+pub(crate) fn forget(repository: &Repository, keys: &Keys, ids: &[Id], by: &Cert) {
     let (listed, _) = repository.snapshots(keys, NOW).unwrap();
     let names = listed.iter().filter(|one| ids.contains(&one.id)).map(SnapshotName::of).collect();
     repository.forget(keys, &names, (&name(by), &mut signer(by)), NOW).unwrap();
 }
 
 /// Asserts that everything is there and whole, and returns the number of packs.
-fn sound(place: &Place) -> u64 {
+pub(crate) fn sound(place: &Place) -> u64 {
     let (repository, keys) = place.open_as(&place.alice);
     let checked =
         repository.check(&keys, ReadData::All, &Heads::new(), &Progress::default(), NOW).unwrap();
@@ -112,13 +112,13 @@ fn sound(place: &Place) -> u64 {
     checked.packs
 }
 
-fn objects(place: &Place, folder: &str) -> BTreeSet<String> {
+pub(crate) fn objects(place: &Place, folder: &str) -> BTreeSet<String> {
     let objects = place.backend().list(folder).unwrap();
     objects.into_iter().map(|object| object.name).collect()
 }
 
 /// Three snapshots of a folder whose files change in part. The last one stays.
-fn history(place: &Place) -> (PathBuf, Vec<Id>) {
+pub(crate) fn history(place: &Place) -> (PathBuf, Vec<Id>) {
     let root = place.path("../files");
     fs::create_dir_all(&root).unwrap();
     let root = root.canonicalize().unwrap();

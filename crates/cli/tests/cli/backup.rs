@@ -233,6 +233,194 @@ fn a_restore_maps_folders_and_compares_what_it_wrote() {
 }
 
 #[test]
+fn drills_are_recorded_and_their_age_and_metrics_are_listed() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 20);
+    backups.ok(&["init"]);
+    backups.exits(&["drill"], 1);
+    backups.ok(&["create", "files", "--host", "al\"pha"]);
+    let (_, said) = backups.ok(&["list"]);
+    assert!(said.contains("Last restore drill: al\"pha never"), "{said}");
+    let metrics = backups.0.path("backup.prom");
+    let stale = ["list", "--max-drill-age", "35d", "--metrics", "backup.prom"];
+    let (_, said) = backups.exits(&stale, 1);
+    assert!(said.contains("al\"pha never; to do one: talaria backup drill"), "{said}");
+    let text = fs::read_to_string(&metrics).unwrap();
+    assert!(!text.contains("last_drill"), "{text}");
+    backups.ok(&["drill", "--sample", "10%", "--no-record"]);
+    backups.exits(&stale, 1);
+    let (said, _) = backups.ok(&["drill", "--json", "--host", "beta"]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&json["files"], &json["failed"], &json["recorded"]),
+        (&20.into(), &0.into(), &true.into())
+    );
+    let (_, said) = backups.ok(&["list", "--max-drill-age", "1h", "--metrics", "backup.prom"]);
+    assert!(said.contains("Last restore drill: al\"pha "), "{said}");
+    let (listed, _) = backups.ok(&["list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert!(listed["drilled"].is_u64() && listed["original"].is_null(), "{listed}");
+    // Everybody can read the file. Each line is a comment or a value with labels.
+    let text = fs::read_to_string(&metrics).unwrap();
+    assert_eq!(fs::metadata(&metrics).unwrap().mode() & 0o777, 0o644);
+    let value = |name: &str| -> u64 {
+        let start = format!("talaria_backup_{name}{{repository=\"");
+        let line = text.lines().find(|line| line.starts_with(&start));
+        let line = line.unwrap_or_else(|| panic!("{name} is missing: {text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    assert_eq!((value("snapshots"), value("future_snapshots"), value("irregularities")), (1, 0, 0));
+    assert_eq!(Some(value("newest_snapshot_timestamp_seconds")), listed["time"].as_u64());
+    assert_eq!(Some(value("last_drill_timestamp_seconds")), listed["drilled"].as_u64());
+    assert_eq!(Some(value("newest_snapshot_bytes")), listed["bytes"].as_u64());
+    assert_eq!((value("last_drill_failed_paths"), value("newest_snapshot_unread_paths")), (0, 0));
+    let packs = contents(&backups.0.path("repository/packs"));
+    let lengths = packs.values().map(|(_, _, _, content)| content.len() as u64);
+    assert_eq!(value("pack_bytes"), lengths.sum::<u64>());
+    assert!(value("packs") >= 1 && value("listed_timestamp_seconds") > 1_700_000_000);
+    assert!(text.contains(",host=\"al\\\"pha\"}"), "{text}");
+    let is_line = |line: &str| line.starts_with("# ") || line.contains("} ");
+    assert!(text.lines().all(is_line), "{text}");
+    // A drill that fails is told, and counts as none.
+    for (path, _) in packs.iter().filter(|(_, (_, _, _, content))| !content.is_empty()) {
+        let path = backups.0.path("repository/packs").join(path);
+        let octets = fs::read(&path).unwrap();
+        fs::write(
+            &path,
+            [&octets[..octets.len() / 2], &[0; 64], &octets[octets.len() / 2 + 64..]].concat(),
+        )
+        .unwrap();
+    }
+    let (_, said) = backups.exits(&["drill", "--host", "beta"], 5);
+    assert!(said.contains("Not restorable"), "{said}");
+    let (_, said) = backups.exits(&["list", "--max-drill-age", "1h"], 1);
+    assert!(said.contains("(failed)"), "{said}");
+}
+
+#[test]
+fn snapshots_are_copied_to_another_repository_once() {
+    let backups = Backups::new();
+    let root = folder(&backups.0, "files", 40);
+    backups.ok(&["init"]);
+    backups.ok(&["create", "files", "--tag", "first"]);
+    fs::write(root.join("new"), "new").unwrap();
+    backups.ok(&["create", "files"]);
+    let there = |args: &[&str]| backups.ok(&[&["--repo", "other"][..], args].concat());
+    let lines = |text: &str| -> Vec<serde_json::Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    // The other repository has another owner and profile.
+    backups.0.ok(&["key", "generate", "--no-passphrase", "Bob <bob@example.org>"]);
+    there(&["init", "-u", "bob@example.org", "--profile", "librepgp"]);
+    let copy = ["copy", "--from", "repository", "-u", "bob@example.org"];
+    let (_, said) = there(&[&copy[..], &["latest~1"]].concat());
+    assert!(said.contains("1 snapshot copied"), "{said}");
+    let (said, _) = there(&[&copy[..], &["--json"]].concat());
+    let said = lines(&said);
+    said.iter().for_each(|json| assert_documented("backup copy", json));
+    let was_there: Vec<_> = said.iter().map(|json| json["was_there"] == true).collect();
+    assert_eq!(was_there, [true, false]);
+    let (_, said) = there(&copy);
+    assert!(said.contains("0 snapshots copied"), "{said}");
+    let (copies, originals) =
+        (lines(&there(&["list", "--json"]).0), lines(&backups.ok(&["list", "--json"]).0));
+    assert_eq!((copies.len(), originals.len()), (2, 2));
+    for (copy, original) in copies.iter().zip(&originals) {
+        assert_documented("backup list", copy);
+        assert_eq!(copy["original"]["id"], original["id"]);
+        assert_eq!(copy["original"]["time"], original["time"]);
+        for field in ["entries", "bytes", "host", "paths", "tags"] {
+            assert_eq!(copy[field], original[field], "{field}");
+        }
+    }
+    let (listed, _) = there(&["list"]);
+    assert_eq!(listed.matches("copy of ").count(), 2, "{listed}");
+    for (name, has_new) in [("latest", true), ("latest~1", false)] {
+        let _ = fs::remove_dir_all(backups.0.path("restored"));
+        let path = root.to_str().unwrap();
+        there(&["restore", name, "--target", "restored", "--path", path]);
+        let restored = contents(&backups.0.path("restored"));
+        assert_eq!(restored.contains_key("new"), has_new);
+        assert!(!has_new || restored == contents(&root));
+    }
+    let (_, said) = there(&["check", "--read-data"]);
+    assert!(said.contains("No problem found."), "{said}");
+    let (_, said) = backups.exits(&["copy", "--from", "repository"], 1);
+    assert!(said.contains("itself"), "{said}");
+}
+
+#[test]
+fn a_new_repository_names_installed_programs_that_cannot_read_it() {
+    let backups = Backups::new();
+    let programs = backups.0.path("programs");
+    fs::create_dir(&programs).unwrap();
+    for (name, version) in
+        [("gpg", "gpg (GnuPG) 2.2.40"), ("sq", "sq 1.1.0"), ("rnp", "rnp 0.17.1")]
+    {
+        let path = programs.join(name);
+        fs::write(&path, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let init = |profile: &str, json: &[&str]| {
+        let repository = format!("{profile}-{}", json.len());
+        let args = [&["--repo", &repository, "init", "--profile", profile][..], json].concat();
+        let mut command = backups.command(&args);
+        command.env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    assert!(init("rfc9580", &[]).contains("cannot read this format: gpg 2.2.40, rnp 0.17.1. To"));
+    assert!(init("librepgp", &[]).contains("cannot read this format: sq 1.1.0. To"));
+    assert!(!init("rfc4880", &[]).contains("cannot read"));
+    let json: serde_json::Value = serde_json::from_str(&init("librepgp", &["--json"])).unwrap();
+    assert_documented("backup init", &json);
+    assert_eq!(json["cannot_read"], serde_json::json!(["sq 1.1.0"]));
+}
+
+#[test]
+fn the_parts_of_a_check_are_the_whole() {
+    let backups = Backups::new();
+    folder(&backups.0, "files", 60);
+    backups.ok(&["init"]);
+    for number in 0..6 {
+        fs::write(backups.0.path("files/new"), format!("{number}").repeat(3000)).unwrap();
+        backups.ok(&["create", "files"]);
+    }
+    let check = |subset: &str, status: i32| -> serde_json::Value {
+        let (said, _) = backups.exits(&["check", "--subset", subset, "--json"], status);
+        serde_json::from_str(&said).unwrap()
+    };
+    let read = |part: &str| check(part, 0)["packs_read"].as_u64().unwrap();
+    let all = read("1/1");
+    assert!(all >= 6, "{all}");
+    assert_eq!((1..=4).map(|part| read(&format!("{part}/4"))).sum::<u64>(), all);
+    // A damaged pack is found by its part alone.
+    let packs = contents(&backups.0.path("repository/packs"));
+    // The content of files, which other parts do not read, is in the middle of the longest.
+    let pack = packs.iter().max_by_key(|(_, (_, _, _, content))| content.len()).unwrap().0;
+    let path = backups.0.path("repository/packs").join(pack);
+    let mut octets = fs::read(&path).unwrap();
+    let middle = octets.len() / 2;
+    octets[middle] ^= 1;
+    fs::write(&path, octets).unwrap();
+    let found = (1..=4).filter(|part| {
+        let output =
+            backups.command(&["check", "--subset", &format!("{part}/4")]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        match output.status.code() {
+            Some(0) => assert!(said.contains("No problem found in this part."), "{said}"),
+            code => assert_eq!(code, Some(4), "{said}"),
+        }
+        output.status.code() == Some(4)
+    });
+    assert_eq!(found.count(), 1);
+    for wrong in ["0/4", "5/4", "1", "a/b", "1/0"] {
+        backups.exits(&["check", "--subset", wrong], 2);
+    }
+}
+
+#[test]
 fn mistakes_with_repositories_are_named() {
     let backups = Backups::new();
     folder(&backups.0, "files", 3);

@@ -115,6 +115,12 @@ fn every_example_of_the_help_works() {
                     "{backup} init && {backup} create letter.txt && {backup} create ."
                 ));
             }
+            if line.contains(" copy --from ") {
+                home.sh("talaria -q backup --repo backups init && talaria -q backup --repo backups create .; true");
+                if !line.contains(" init") {
+                    home.sh("talaria -q backup --repo backups2 init");
+                }
+            }
             for (undone, done) in [("unblock", "block"), ("unredact", "redact --all")] {
                 if line.contains(&format!("admin {undone}")) {
                     home.sh(&format!("talaria admin {done} {bob}"));

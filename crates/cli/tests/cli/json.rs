@@ -99,6 +99,9 @@ const LINES: &str = "\
     backup diff --repo copies latest~1 latest
     backup restore --repo copies latest --target restored
     backup check --repo copies --read-data
+    backup drill --repo copies
+    backup init --repo elsewhere -u alice@example.org
+    backup copy --repo elsewhere --from copies -u alice@example.org
     backup stats --repo copies
     backup protect --repo copies latest
     backup client add --repo copies bob@example.net

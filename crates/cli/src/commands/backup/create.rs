@@ -13,7 +13,7 @@ use talaria_backup::{
     parse_path_list,
 };
 
-use super::{AccessArgs, TURN, with_progress};
+use super::{AccessArgs, TURN, host_name, with_progress};
 use crate::context::{Content, Context};
 use crate::error::{CliError, say};
 use crate::progress::{grouped, size};
@@ -115,10 +115,7 @@ impl Args {
             file_bytes_max: self.exclude_larger_than,
             one_file_system: self.one_file_system,
         };
-        let host = self.host.clone().map_or_else(
-            || rustix::system::uname().nodename().to_bytes().to_vec(),
-            String::into_bytes,
-        );
+        let host = host_name(self.host.as_deref());
         let tags = self.tag.iter().map(|tag| tag.clone().into_bytes()).collect();
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Ok(CreateOptions { paths, walk, host, tags, threads })

@@ -7,6 +7,7 @@ use talaria::store::{Access, Query};
 use talaria_backup::{Heads, InitOptions, Profile, Repository, State};
 
 use super::place::{open_place, place_name};
+use super::tools::{cannot_read, readers_of};
 use super::{AccessArgs, certificate};
 use crate::commands::parse_query;
 use crate::context::{Content, Context};
@@ -64,11 +65,13 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             place.display()
         ));
     }
+    let cannot_read = cannot_read(*profile);
     let names: Vec<String> = readers.iter().map(|cert| cert.fingerprint().to_hex()).collect();
     if cx.json {
         let json = serde_json::json!({
             "action": "backup init", "repository": repository.id().to_string(),
             "owner": owner.fingerprint().to_hex(), "readers": names, "profile": profile.name(),
+            "cannot_read": cannot_read,
         });
         cx.report(Content::Elsewhere, &json)?;
     } else {
@@ -80,19 +83,16 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             names.join("\n           "),
             readers_of(*profile),
         ));
+        if !cannot_read.is_empty() {
+            cx.status(format_args!(
+                "Installed here, and cannot read this format: {}. To recover files with every OpenPGP program, \
+                 start again with --profile rfc4880.",
+                cannot_read.join(", ")
+            ));
+        }
         cx.status(format_args!(
             "Keep a copy of each reader's secret key in another place: without one, nobody can restore."
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The programs that read a profile.
-fn readers_of(profile: Profile) -> &'static str {
-    match profile {
-        Profile::Rfc9580 => "read by talaria, sq 1.0 and rsop; not by GnuPG",
-        Profile::LibrePgp => "read by talaria, GnuPG 2.2.21 and RNP; not by sq",
-        Profile::Rfc4880 => "read by every OpenPGP program, slower",
-        Profile::None => "not encrypted",
-    }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use talaria_backup::{Listed, Standing};
+use talaria::message::openpgp::Fingerprint;
+use talaria_backup::{Drill, Listed, RepositoryId, Standing};
 
+use super::metrics::Metrics;
 use super::{AccessArgs, counted_snapshots, parse_duration, standing_in_words};
 use crate::context::Context;
 use crate::error::CliError;
@@ -20,7 +22,8 @@ use crate::terminal::Paint;
 /// snapshot of each client stands at the end, and talaria compares with what this machine has seen before. A time in the
 /// future is not believed.
 ///
-/// With --max-age, the exit status is 1 if a client has no snapshot that is new enough.
+/// With --max-age, the exit status is 1 if a client has no snapshot that is new enough, and with --max-drill-age if the last
+/// restore drill of a client's snapshots is too old or has failed (see `talaria backup drill`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only snapshots of this host
@@ -32,6 +35,12 @@ pub(crate) struct Args {
     /// Fail if the newest snapshot of a client is older than DURATION, such as 26h, 7d or 2w
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_age: Option<u32>,
+    /// Fail if the last restore drill of a client is older than DURATION, or has failed
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    max_drill_age: Option<u32>,
+    /// Also write a file of metrics for Prometheus, in one step; all snapshots count
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -39,6 +48,22 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut session = args.access.open(place, cx)?;
     let (mut listed, wrong) = session.snapshots(cx)?;
+    let (drills, unreadable) = session.repository.drills(&session.keys, cx.now)?;
+    for error in &unreadable {
+        cx.status(format_args!("{}: {error}", Paint::stderr().doubtful("Warning")));
+    }
+    if let Some(path) = &args.metrics {
+        let (packs, pack_bytes) = session.repository.pack_totals()?;
+        let metrics = Metrics {
+            repository: session.repository.id().to_string(),
+            clients: &newest(&listed, &drills, cx.now),
+            irregularities: wrong.len(),
+            packs,
+            pack_bytes,
+            now: cx.now,
+        };
+        metrics.write(path)?;
+    }
     if let Some(host) = &args.host {
         listed.retain(|listed| listed.snapshot.host == host.as_bytes());
     }
@@ -48,7 +73,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let mut out = cx.stdout();
     if cx.json {
         for snapshot in &listed {
-            writeln!(out, "{}", json(snapshot))?;
+            writeln!(out, "{}", json(snapshot, &drills))?;
         }
     } else {
         let paint = Paint::stdout();
@@ -67,7 +92,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             let line = format!(
                 "{mark} {}  {}  {:>10}  {:>9}  {}  {}{}",
                 paint.handle(&id[..12]),
-                talaria::timestamp(snapshot.time),
+                talaria::timestamp(snapshot.made()),
                 grouped(snapshot.entries),
                 size(snapshot.bytes),
                 printable(&snapshot.host),
@@ -78,6 +103,10 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             if !matches!(standing, Standing::Good(_)) {
                 writeln!(out, "    {}", standing_in_words(standing))?;
             }
+            if let Some(original) = &snapshot.original {
+                let (id, time) = (original.id.to_string(), talaria::timestamp(snapshot.time));
+                writeln!(out, "    copy of {}, made {time}", paint.handle(&id[..12]))?;
+            }
             if snapshot.unread > 0 {
                 writeln!(out, "    {} could not be read", counted(snapshot.unread, "path"))?;
             }
@@ -85,13 +114,15 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         drop(out);
         cx.status(format_args!("{}", counted_snapshots(listed.len())));
     }
-    let newest = newest(&listed, cx.now);
+    let newest = newest(&listed, &drills, cx.now);
     if !cx.json && !newest.is_empty() {
         let ages: Vec<String> = newest
             .iter()
-            .map(|one| format!("{} {}", one.name, one.age.map_or("unknown".into(), age)))
+            .map(|one| format!("{} {}", one.name, one.age(cx.now).map_or("unknown".into(), age)))
             .collect();
         cx.status(format_args!("Age of the newest: {}", ages.join(", ")));
+        let drills: Vec<String> = newest.iter().map(|one| one.drill_in_words(cx.now)).collect();
+        cx.status(format_args!("Last restore drill: {}", drills.join(", ")));
     }
     for one in newest.iter().filter(|one| one.ahead > 0) {
         cx.status(format_args!(
@@ -102,7 +133,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         ));
     }
     if let Some(limit) = args.max_age {
-        let is_old = |one: &&Newest| one.age.is_none_or(|age| age > limit);
+        let is_old = |one: &&Newest| one.age(cx.now).is_none_or(|age| age > limit);
         let old: Vec<&str> = newest.iter().filter(is_old).map(|one| one.name.as_str()).collect();
         if newest.is_empty() || !old.is_empty() {
             let whose = if newest.is_empty() { "anybody".into() } else { old.join(", ") };
@@ -112,42 +143,117 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             )));
         }
     }
+    if let Some(limit) = args.max_drill_age {
+        let is_good =
+            |drill: &Drill| drill.read.failed == 0 && cx.now.saturating_sub(drill.time) <= limit;
+        let old: Vec<String> = newest
+            .iter()
+            .filter(|one| !one.drill.as_ref().is_some_and(is_good))
+            .map(|one| one.drill_in_words(cx.now))
+            .collect();
+        if newest.is_empty() || !old.is_empty() {
+            let last =
+                if newest.is_empty() { "there is no snapshot".into() } else { old.join(", ") };
+            return Err(CliError::Missing(format!(
+                "there was no good restore drill in the last {}: {last}; to do one: talaria backup drill",
+                age(limit)
+            )));
+        }
+    }
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
 }
 
 /// The newest snapshot of a client.
-struct Newest {
+pub(super) struct Newest {
     /// The host of the snapshot, with the client where several have the same.
     name: String,
-    /// The seconds since the newest time that is not in the future.
-    age: Option<u32>,
+    pub(super) host: String,
+    pub(super) client: Option<Fingerprint>,
+    /// Of copies: the repository and the client of the originals.
+    pub(super) original: Option<(RepositoryId, Option<Fingerprint>)>,
+    /// The newest time that is not in the future.
+    pub(super) time: Option<u32>,
+    /// The number of snapshots.
+    pub(super) snapshots: usize,
     /// The number of snapshots with a time in the future.
-    ahead: usize,
+    pub(super) ahead: usize,
+    /// Octets of its files, and paths that could not be read.
+    pub(super) bytes: u64,
+    pub(super) unread: u64,
+    /// The last drill of one of the snapshots of the client that is not in the future.
+    pub(super) drill: Option<Drill>,
 }
 
-fn newest(listed: &[Listed], now: u32) -> Vec<Newest> {
+impl Newest {
+    fn age(&self, now: u32) -> Option<u32> {
+        self.time.map(|time| now.saturating_sub(time))
+    }
+
+    /// When the last drill was, and how it went.
+    fn drill_in_words(&self, now: u32) -> String {
+        let Some(drill) = &self.drill else { return format!("{} never", self.name) };
+        let mut words = format!("{} {}", self.name, age(now.saturating_sub(drill.time)));
+        if drill.sample < 100 {
+            words += &format!(" ({} % of the files)", drill.sample);
+        }
+        if drill.read.failed > 0 {
+            words += " (failed)";
+        }
+        words
+    }
+}
+
+fn newest(listed: &[Listed], drills: &[Drill], now: u32) -> Vec<Newest> {
     let mut clients: BTreeMap<_, Vec<&Listed>> = BTreeMap::new();
     for listed in listed.iter().filter(|one| one.standing.counts()) {
-        clients.entry(&listed.snapshot.client).or_default().push(listed);
+        clients.entry(listed.snapshot.lineage()).or_default().push(listed);
     }
-    let host = |snapshots: &[&Listed]| {
+    let last = |snapshots: &[&Listed]| {
         let last = snapshots.iter().max_by_key(|one| one.snapshot.number);
-        last.map_or(String::new(), |last| printable(&last.snapshot.host))
+        last.map(|last| last.snapshot.clone()).expect("a client has a snapshot")
     };
-    let hosts: Vec<String> = clients.values().map(|snapshots| host(snapshots)).collect();
-    let newest = clients.iter().map(|(client, snapshots)| {
-        let host = host(snapshots);
+    let hosts: Vec<String> =
+        clients.values().map(|snapshots| printable(&last(snapshots).host)).collect();
+    let newest = clients.iter().map(|((client, original), snapshots)| {
+        let last = last(snapshots);
+        let host = printable(&last.host);
         let is_alone = hosts.iter().filter(|other| **other == host).count() == 1;
         let name = match client {
             Some(client) if !is_alone => format!("{host} ({})", client.to_hex()),
-            _ => host,
+            _ => host.clone(),
         };
         // Whoever steals a client's key could silence an alarm with one snapshot from the future.
-        let times = snapshots.iter().map(|one| one.snapshot.time);
-        let age = times.clone().filter(|time| *time <= now).max().map(|time| now - time);
-        Newest { name, age, ahead: times.filter(|time| *time > now).count() }
+        let times = snapshots.iter().map(|one| one.snapshot.made());
+        let is_own = |drill: &&Drill| snapshots.iter().any(|one| one.id == drill.snapshot.id);
+        let own = drills.iter().filter(|drill| match original {
+            None => drill.snapshot.client == *client && !is_copied(drill, listed),
+            Some(_) => is_own(drill),
+        });
+        Newest {
+            name,
+            host,
+            client: client.clone(),
+            original: original.clone(),
+            time: times.clone().filter(|time| *time <= now).max(),
+            snapshots: snapshots.len(),
+            ahead: times.filter(|time| *time > now).count(),
+            bytes: last.bytes,
+            unread: last.unread,
+            drill: last_of(own.filter(|drill| drill.time <= now)),
+        }
     });
     newest.collect()
+}
+
+/// The last drill; of several in one second, one that failed.
+fn last_of<'a>(drills: impl Iterator<Item = &'a Drill>) -> Option<Drill> {
+    drills.max_by_key(|drill| (drill.time, drill.read.failed)).cloned()
+}
+
+/// Whether the drill was one of a copy. The drill of a snapshot that was forgotten since counts for its client.
+fn is_copied(drill: &Drill, listed: &[Listed]) -> bool {
+    let found = listed.iter().find(|one| one.id == drill.snapshot.id);
+    found.is_some_and(|one| one.snapshot.original.is_some())
 }
 
 /// A time span in the largest unit that fits.
@@ -160,17 +266,24 @@ fn age(seconds: u32) -> String {
     }
 }
 
-fn json(listed: &Listed) -> serde_json::Value {
+fn json(listed: &Listed, drills: &[Drill]) -> serde_json::Value {
     let Listed { id, snapshot, standing } = listed;
     let texts = |set: &std::collections::BTreeSet<Vec<u8>>| -> Vec<String> {
         set.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
     };
+    let own = drills.iter().filter(|drill| drill.snapshot.id == *id && drill.read.failed == 0);
     serde_json::json!({
+        "drilled": own.map(|drill| drill.time).max(),
         "id": id.to_string(), "time": snapshot.time, "host": String::from_utf8_lossy(&snapshot.host),
-        "client": snapshot.client.as_ref().map(talaria::message::openpgp::Fingerprint::to_hex),
+        "client": snapshot.client.as_ref().map(Fingerprint::to_hex),
         "number": snapshot.number, "previous": snapshot.previous.map(|id| id.to_string()),
         "entries": snapshot.entries, "bytes": snapshot.bytes, "unread": snapshot.unread,
         "paths": texts(&snapshot.paths), "tags": texts(&snapshot.tags),
         "counts": standing.counts(), "standing": standing_in_words(standing),
+        "original": snapshot.original.as_ref().map(|original| serde_json::json!({
+            "repository": original.repository.to_string(), "id": original.id.to_string(),
+            "client": original.client.as_ref().map(Fingerprint::to_hex),
+            "number": original.number, "time": original.time,
+        })),
     })
 }

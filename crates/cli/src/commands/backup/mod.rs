@@ -2,14 +2,17 @@
 
 mod check;
 mod client;
+mod copy;
 mod create;
 mod diff;
+mod drill;
 mod find;
 mod forget;
 mod init;
 mod key;
 mod list;
 mod ls;
+mod metrics;
 mod mount;
 mod people;
 mod place;
@@ -18,6 +21,7 @@ mod prune;
 mod restore;
 mod signer;
 mod stats;
+mod tools;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -66,6 +70,8 @@ enum Command {
     Find(find::Args),
     Diff(diff::Args),
     Restore(restore::Args),
+    Drill(drill::Args),
+    Copy(copy::Args),
     Mount(mount::Args),
     Check(check::Args),
     Stats(stats::Args),
@@ -91,6 +97,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Find(args) => find::run(args, place, cx),
         Command::Diff(args) => diff::run(args, place, cx),
         Command::Restore(args) => restore::run(args, place, cx),
+        Command::Drill(args) => drill::run(args, place, cx),
+        Command::Copy(args) => copy::run(args, place, cx),
         Command::Mount(args) => mount::run(args, place, cx),
         Command::Check(args) => check::run(args, place, cx),
         Command::Stats(args) => stats::run(args, place, cx),
@@ -261,20 +269,44 @@ impl AccessArgs {
         role: Role,
         cx: &Context,
     ) -> Result<(SigningKey, Cert), CliError> {
+        let config = session.repository.config();
+        let may = |name: &Fingerprint| config.has_role(name, role);
+        let what = format!("has the role \"{}\" in", role.name());
+        self.signer_who(wanted, session, &may, &what, cx)
+    }
+
+    /// As [`Self::signer`], for a key of somebody who reads the repository.
+    fn reader_signer(
+        &self,
+        wanted: Option<&str>,
+        session: &Session,
+        cx: &Context,
+    ) -> Result<(SigningKey, Cert), CliError> {
+        let config = session.repository.config();
+        let may = |name: &Fingerprint| config.readers.contains(name) || config.owner == *name;
+        self.signer_who(wanted, session, &may, "is a reader of", cx)
+    }
+
+    fn signer_who(
+        &self,
+        wanted: Option<&str>,
+        session: &Session,
+        may: &dyn Fn(&Fingerprint) -> bool,
+        what: &str,
+        cx: &Context,
+    ) -> Result<(SigningKey, Cert), CliError> {
         let given = self.passphrase.given()?;
         let name = if let Some(name) = wanted {
             name.to_owned()
         } else {
-            let config = session.repository.config();
-            let may = |cert: &&Cert| config.has_role(&cert.fingerprint(), role);
-            let able: Vec<&Cert> = session.own.iter().filter(may).collect();
+            let able = session.own.iter().filter(|cert| may(&cert.fingerprint()));
+            let able: Vec<&Cert> = able.collect();
             match able[..] {
                 [cert] => cert.fingerprint().to_hex(),
                 [] => {
                     return Err(CliError::Missing(format!(
-                        "none of your keys has the role \"{}\" in this repository; its owner is {}",
-                        role.name(),
-                        config.owner.to_hex()
+                        "none of your keys {what} this repository; its owner is {}",
+                        session.repository.config().owner.to_hex()
                     )));
                 }
                 ref many => {
@@ -375,6 +407,14 @@ impl Session {
         }
         Ok(reader)
     }
+}
+
+/// The name of the machine: the one that is given, or what the system says.
+fn host_name(given: Option<&str>) -> Vec<u8> {
+    given.map_or_else(
+        || rustix::system::uname().nodename().to_bytes().to_vec(),
+        |given| given.as_bytes().to_vec(),
+    )
 }
 
 /// A path as trees have it: absolute, without the leading slash.

@@ -1,0 +1,299 @@
+//! Copying snapshots from one repository to another.
+//!
+//! The two have other keys, so identifiers differ, and every chunk is read, checked and written anew. The person who copies
+//! signs as a client of the new repository; the snapshot says of which one it is a copy.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use talaria_message::SigningKey;
+use talaria_message::openpgp::Fingerprint;
+
+use super::state::State;
+use super::writing::Writer;
+use crate::catalog::Reader;
+use crate::chunks::ReadChunks as _;
+use crate::compress::Zstd;
+use crate::document::Standing;
+use crate::entry::{Entry, Node, Part};
+use crate::error::{BackupError, Result};
+use crate::id::{Id, Kind, RepositoryId};
+use crate::progress::Progress;
+use crate::repository::{Keys, Listed, Repository};
+use crate::sink::{Sink, Store, lock};
+use crate::snapshot::{Original, Root, Snapshot};
+use crate::tree::{ContentWriter, Parts, Tree, TreeWriter};
+
+/// Chunks whose new identifiers are remembered, 64 octets each. Others are read again, and not stored again.
+const KNOWN_MAX: usize = 1 << 20;
+/// Chunks that are copied at once, by all threads.
+const GROUP: usize = 64;
+/// Entries that wait for their chunks.
+const WAITING_MAX: usize = 1024;
+
+/// The snapshots that are copied, and how to read them.
+pub struct CopySource<'a> {
+    /// The repository that has them.
+    pub repository: RepositoryId,
+    /// Its chunks.
+    pub reader: &'a Reader,
+    /// The snapshots, oldest first.
+    pub snapshots: &'a [Listed],
+}
+
+/// A snapshot that is there after a copy.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Copied {
+    /// Its identifier.
+    pub id: Id,
+    /// Its content.
+    pub snapshot: Snapshot,
+    /// It was there before.
+    pub was_there: bool,
+}
+
+/// What a copy has done.
+#[derive(Debug, Default)]
+pub struct CopyReport {
+    /// Snapshots that are there now, in the order of the source.
+    pub copied: Vec<Copied>,
+    /// Snapshots of the source that are damaged, and not copied.
+    pub failed: Vec<(Id, BackupError)>,
+}
+
+impl Repository {
+    /// Copies snapshots to this repository, as the client `client`; `None` for unsigned snapshots. A snapshot of which this
+    /// repository has a copy by this client is not copied again, and neither is a chunk, so a copy that was interrupted
+    /// continues. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Repository::create`] and of reading the storage of the source. What was copied before the error is there.
+    pub fn copy(
+        &self,
+        keys: &Keys,
+        client: Option<(&Fingerprint, SigningKey)>,
+        state: &mut State,
+        (source, threads): (&CopySource<'_>, usize),
+        progress: &Arc<Progress>,
+        now: u32,
+    ) -> Result<CopyReport> {
+        if source.repository == self.id() {
+            return Err(BackupError::Refused("a repository is not copied to itself".into()));
+        }
+        let writer = Writer::new(self, keys, client, threads, progress, now)?;
+        let mut chain = writer.begin(state)?;
+        let mut copies = CopyReport::default();
+        let mut known = HashMap::new();
+        for Listed { id, snapshot: from, .. } in source.snapshots {
+            progress.go_on()?;
+            let original = Original {
+                repository: source.repository,
+                id: *id,
+                client: from.client.clone(),
+                number: from.number,
+                time: from.time,
+            };
+            let is_of = |snapshot: &Snapshot| snapshot.original.as_ref() == Some(&original);
+            if copies.copied.iter().any(|copied| is_of(&copied.snapshot)) {
+                continue;
+            }
+            // Another client could say that it has copied something.
+            let is_copy = |listed: &&Listed| {
+                is_of(&listed.snapshot)
+                    && listed.snapshot.client == writer.name
+                    && !matches!(listed.standing, Standing::Foreign(_) | Standing::Doubtful(..))
+            };
+            if let Some(there) = chain.listed.iter().find(is_copy) {
+                let snapshot = there.snapshot.clone();
+                copies.copied.push(Copied { id: there.id, snapshot, was_there: true });
+                continue;
+            }
+            let written = writer.write(&mut chain, state, |chunks| {
+                let (sink, relied, _) = chunks.split();
+                let tree = TreeWriter::new(keys.identifiers.clone());
+                let root = copy_tree(source.reader, from.root, tree, sink, &mut known, progress)?;
+                let snapshot = Snapshot {
+                    host: from.host.clone(),
+                    entries: from.entries,
+                    bytes: from.bytes,
+                    unread: from.unread,
+                    paths: from.paths.clone(),
+                    tags: from.tags.clone(),
+                    users: from.users.clone(),
+                    groups: from.groups.clone(),
+                    original: Some(original.clone()),
+                    ..writer.snapshot(root)
+                };
+                Ok((snapshot, relied, ()))
+            });
+            match written {
+                Ok((id, snapshot, ())) => {
+                    copies.copied.push(Copied { id, snapshot, was_there: false });
+                }
+                Err(error @ (BackupError::Damaged { .. } | BackupError::Missing { .. })) => {
+                    copies.failed.push((*id, error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(copies)
+    }
+}
+
+/// Copies a tree and everything that its files need. All of it is durable afterwards.
+fn copy_tree(
+    reader: &Reader,
+    root: Root,
+    tree: TreeWriter,
+    sink: Sink,
+    known: &mut HashMap<Id, Id>,
+    progress: &Progress,
+) -> Result<Root> {
+    let store = Arc::clone(sink.store());
+    let mut copying = Copying { reader, sink, tree, known, waiting: Vec::new(), chunks: 0 };
+    let copied = copying.copy(root, progress);
+    copied.and_then(|()| copying.finish()).map_err(|error| store.error_or(error))
+}
+
+/// A tree in the making.
+struct Copying<'a> {
+    reader: &'a Reader,
+    sink: Sink,
+    tree: TreeWriter,
+    known: &'a mut HashMap<Id, Id>,
+    /// Entries without lists whose chunks are not copied yet, and the number of their references.
+    waiting: Vec<Entry>,
+    chunks: usize,
+}
+
+impl Copying<'_> {
+    fn copy(&mut self, root: Root, progress: &Progress) -> Result<()> {
+        for entry in Tree::new(self.reader, root).entries() {
+            progress.go_on()?;
+            let mut entry = entry?;
+            Progress::add(&progress.entries, 1);
+            if let Node::File { size, content, .. } = &mut entry.node {
+                Progress::add(&progress.bytes, *size);
+                if content.iter().any(|part| matches!(part, Part::List { .. })) {
+                    self.flush()?;
+                    *content = self.copy_content(std::mem::take(content), progress)?;
+                    self.tree.push(&entry, &mut self.sink)?;
+                    continue;
+                }
+                self.chunks += content.len();
+            }
+            self.waiting.push(entry);
+            if self.chunks >= GROUP || self.waiting.len() >= WAITING_MAX {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    fn finish(self) -> Result<Root> {
+        let Self { mut sink, tree, .. } = self;
+        let root = tree.finish(&mut sink)?;
+        sink.finish()?;
+        Ok(root)
+    }
+
+    /// Writes the entries that wait.
+    fn flush(&mut self) -> Result<()> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        self.chunks = 0;
+        let contents = waiting.iter().filter_map(|entry| match &entry.node {
+            Node::File { content, .. } => Some(content),
+            _ => None,
+        });
+        let parts: Vec<&Part> = contents.flatten().collect();
+        self.copy_chunks(&parts)?;
+        for entry in &mut waiting {
+            if let Node::File { content, .. } = &mut entry.node {
+                let mut writer = ContentWriter::new();
+                for part in std::mem::take(content) {
+                    writer.push(self.renamed(part), &mut self.sink)?;
+                }
+                *content = writer.finish(&mut self.sink)?;
+            }
+            self.tree.push(entry, &mut self.sink)?;
+        }
+        Ok(())
+    }
+
+    /// Copies a content with lists, some parts at a time.
+    fn copy_content(&mut self, content: Vec<Part>, progress: &Progress) -> Result<Vec<Part>> {
+        let mut writer = ContentWriter::new();
+        let mut parts = Parts::new(self.reader, content);
+        loop {
+            progress.go_on()?;
+            let group: Vec<Part> = parts.by_ref().take(GROUP).collect::<Result<_>>()?;
+            if group.is_empty() {
+                return writer.finish(&mut self.sink);
+            }
+            self.copy_chunks(&group.iter().collect::<Vec<_>>())?;
+            for part in group {
+                writer.push(self.renamed(part), &mut self.sink)?;
+            }
+        }
+    }
+
+    /// A part under the identifier in the new repository, after [`Self::copy_chunks`].
+    fn renamed(&self, part: Part) -> Part {
+        match part {
+            Part::Data { id, offset, length } => Part::Data { id: self.known[&id], offset, length },
+            part => part,
+        }
+    }
+
+    /// Reads the chunks of these parts, and stores them under their new identifiers.
+    fn copy_chunks(&mut self, parts: &[&Part]) -> Result<()> {
+        let ids: BTreeSet<Id> = parts
+            .iter()
+            .filter_map(|part| if let Part::Data { id, .. } = part { Some(*id) } else { None })
+            .collect();
+        if self.known.len() + ids.len() > KNOWN_MAX {
+            self.known.clear();
+        }
+        let store = self.sink.store();
+        let mut missing = Vec::new();
+        for id in ids {
+            let is_there = match self.known.get(&id) {
+                Some(new) => store.contains(new)?,
+                None => false,
+            };
+            if !is_there {
+                missing.push(id);
+            }
+        }
+        let (next, copied) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let copy = || {
+            let mut zstd = Zstd::new();
+            while let Some(id) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let new = copy_chunk(self.reader, *id, store, &mut zstd);
+                let is_over = new.is_err();
+                lock(&copied).push((*id, new));
+                if is_over {
+                    return;
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..store.threads.min(missing.len()) {
+                scope.spawn(copy);
+            }
+            copy();
+        });
+        for (id, new) in copied.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            self.known.insert(id, new?);
+        }
+        Ok(())
+    }
+}
+
+fn copy_chunk(reader: &Reader, id: Id, store: &Store, zstd: &mut Zstd) -> Result<Id> {
+    store.go_on()?;
+    store.add(Kind::Data, reader.read(Kind::Data, &id)?, zstd)
+}

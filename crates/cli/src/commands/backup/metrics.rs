@@ -1,0 +1,126 @@
+//! A file of metrics for Prometheus, as the textfile collector of `node_exporter` reads it.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use talaria::message::openpgp::Fingerprint;
+
+use super::list::Newest;
+use crate::error::CliError;
+
+/// Everybody may read the file: the collector is another user.
+const MODE: u32 = 0o644;
+
+/// What the file says.
+pub(super) struct Metrics<'a> {
+    pub(super) repository: String,
+    pub(super) clients: &'a [Newest],
+    /// Missing snapshots and other things that `list` warns of.
+    pub(super) irregularities: usize,
+    pub(super) packs: u64,
+    pub(super) pack_bytes: u64,
+    /// When the repository was listed.
+    pub(super) now: u32,
+}
+
+impl Metrics<'_> {
+    fn text(&self) -> String {
+        let mut out = String::new();
+        let repository = format!("repository=\"{}\"", self.repository);
+        let mut family =
+            |name: &str, help: &str, values: &mut dyn Iterator<Item = (String, u64)>| {
+                let mut values = values.peekable();
+                if values.peek().is_none() {
+                    return;
+                }
+                let name = format!("talaria_backup_{name}");
+                let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+                for (labels, value) in values {
+                    let _ = writeln!(out, "{name}{{{repository}{labels}}} {value}");
+                }
+            };
+        let each = |value: fn(&Newest) -> Option<u64>| {
+            self.clients.iter().filter_map(move |one| {
+                let client = one.client.as_ref().map_or("none".into(), Fingerprint::to_hex);
+                let mut labels = format!(",client=\"{client}\",host=\"{}\"", label(&one.host));
+                if let Some((from, client)) = &one.original {
+                    let client = client.as_ref().map_or("none".into(), Fingerprint::to_hex);
+                    let _ = write!(labels, ",from=\"{from}\",original=\"{client}\"");
+                }
+                Some((labels, value(one)?))
+            })
+        };
+        let one = |value: u64| std::iter::once((String::new(), value));
+        family(
+            "newest_snapshot_timestamp_seconds",
+            "Time of the newest snapshot of a client. Times in the future do not count.",
+            &mut each(|one| one.time.map(u64::from)),
+        );
+        family(
+            "snapshots",
+            "Snapshots of a client that count.",
+            &mut each(|one| Some(one.snapshots as u64)),
+        );
+        family(
+            "future_snapshots",
+            "Snapshots of a client with a time in the future.",
+            &mut each(|one| Some(one.ahead as u64)),
+        );
+        family(
+            "newest_snapshot_bytes",
+            "Octets of the files of the newest snapshot of a client.",
+            &mut each(|one| Some(one.bytes)),
+        );
+        family(
+            "newest_snapshot_unread_paths",
+            "Paths that could not be read for the newest snapshot of a client.",
+            &mut each(|one| Some(one.unread)),
+        );
+        family(
+            "last_drill_timestamp_seconds",
+            "Time of the last restore drill of a snapshot of a client.",
+            &mut each(|one| one.drill.as_ref().map(|drill| u64::from(drill.time))),
+        );
+        family(
+            "last_drill_failed_paths",
+            "Paths that could not be read in the last restore drill.",
+            &mut each(|one| one.drill.as_ref().map(|drill| drill.read.failed)),
+        );
+        family(
+            "irregularities",
+            "Missing snapshots and other things that the listing warns of.",
+            &mut one(self.irregularities as u64),
+        );
+        family("packs", "Packs in the storage.", &mut one(self.packs));
+        family("pack_bytes", "Octets of the packs in the storage.", &mut one(self.pack_bytes));
+        family(
+            "listed_timestamp_seconds",
+            "Time at which the repository was listed for this file.",
+            &mut one(u64::from(self.now)),
+        );
+        out
+    }
+
+    /// Replaces the file in one step.
+    pub(super) fn write(&self, path: &Path) -> Result<(), CliError> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let write = || {
+            let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+            file.write_all(self.text().as_bytes())?;
+            file.as_file().set_permissions(std::fs::Permissions::from_mode(MODE))?;
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().map_err(|source| {
+            talaria::Error::Io { action: "write", name: path.display().to_string(), source }.into()
+        })
+    }
+}
+
+/// A text between the quotation marks of a label.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
