@@ -58,8 +58,8 @@ pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions, Difference, Event,
-    FileChange, FileCounts, Folder, Item, LocalCopies, Mapping, Mount, Mounted, Overwrite,
+    Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions, Event, FileChange,
+    FileCounts, Folder, Item, LocalCopies, Mapping, Mismatch, Mount, Mounted, Overwrite, Owners,
     RestoreOptions, RestoreReport, Run, RunLock, ScratchFolder, Seen, Selection, Stamp, State,
     Stream, Tell, VerifyReport, Walk, WalkOptions, Walked, map_folders, parse_path_list, restore,
     verify,

@@ -10,6 +10,7 @@ mod dry;
 mod folder;
 mod input;
 mod mount;
+mod owners;
 mod restore;
 mod run;
 mod scratch;
@@ -25,9 +26,10 @@ pub use copies::LocalCopies;
 pub use copy::{Copied, CopyReport, CopySource};
 pub use folder::Folder;
 pub use mount::{Mount, Mounted, Tell};
+pub use owners::Owners;
 pub use restore::{
-    Difference, Event, Mapping, Overwrite, RestoreOptions, RestoreReport, VerifyReport,
-    map_folders, restore, verify,
+    Event, Mapping, Mismatch, Overwrite, RestoreOptions, RestoreReport, VerifyReport, map_folders,
+    restore, verify,
 };
 pub use run::{CreateOptions, FileCounts, Run, Seen};
 pub use scratch::ScratchFolder;

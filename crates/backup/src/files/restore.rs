@@ -26,10 +26,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-pub use self::verify::{Difference, VerifyReport, verify};
+pub use self::verify::{Mismatch, VerifyReport, verify};
 
-use self::apply::{Object, apply};
+use self::apply::{Object, apply, is_privileged};
 use self::beneath::{Folders, Left, Obstacle, State, find_parent, name_of};
+use self::verify::{has_content, open_file};
+use super::attributes;
+use super::owners::Owners;
 use super::select::{Selection, Verdict};
 use crate::chunks::ReadChunks;
 use crate::entry::{Entry, Meta, Node, Part, Time};
@@ -56,8 +59,12 @@ pub enum Overwrite {
     /// Leave everything that is there, folders with their mode and time too.
     #[default]
     Never,
-    /// Replace files whose size, time, mode or, where owners are restored, owner differ.
+    /// Replace files whose size, time, mode, attributes or, where owners are restored, owner differ.
     IfChanged,
+    /// As [`Self::IfChanged`], and compare the content of the others, too.
+    IfDifferent,
+    /// Replace files that have an older time than in the snapshot.
+    IfNewer,
     /// Replace all files.
     Always,
 }
@@ -73,6 +80,8 @@ pub struct RestoreOptions {
     pub overwrite: Overwrite,
     /// Restore owners and groups, which usually only root can.
     pub owners: bool,
+    /// The numbers of the owners.
+    pub names: Owners,
     /// Restore devices, set-user-ID and set-group-ID bits, and the attributes `security.*` and `trusted.*`. Without this, they
     /// are [withheld](Event::Withheld).
     pub privileged: bool,
@@ -270,7 +279,7 @@ fn has_meta(found: &Stat, meta: &Meta, options: &RestoreOptions) -> bool {
     let mode = if options.privileged { 0o7777 } else { 0o1777 };
     time == (meta.mtime.seconds, u64::from(meta.mtime.nanoseconds))
         && (found.st_mode ^ u32::from(meta.mode)) & mode == 0
-        && (!options.owners || (found.st_uid, found.st_gid) == (meta.uid, meta.gid))
+        && (!options.owners || (found.st_uid, found.st_gid) == options.names.of(meta))
 }
 
 /// The next entry that is wanted or a parent of such. `failed` gets errors of parts of the tree.
@@ -423,8 +432,8 @@ impl Run<'_> {
 
     fn folders(&self) -> Folders {
         let obstacle = match self.options.overwrite {
-            Overwrite::Never => Obstacle::Keep,
-            Overwrite::IfChanged | Overwrite::Always => Obstacle::Remove,
+            Overwrite::Never | Overwrite::IfNewer => Obstacle::Keep,
+            Overwrite::IfChanged | Overwrite::IfDifferent | Overwrite::Always => Obstacle::Remove,
         };
         Folders::new(Arc::clone(&self.target), self.base, obstacle)
     }
@@ -512,7 +521,7 @@ impl Run<'_> {
     /// Hands out the parts of a long file.
     fn hand_out_parts(&self, mut job: FileJob, send: &impl Fn(Job)) {
         let content = std::mem::take(&mut job.content);
-        let Some(open) = self.open(job) else { return };
+        let Some(open) = self.open(job, &content) else { return };
         let open = Arc::new(open);
         let mut offset = 0;
         for part in Parts::new(self.chunks, content) {
@@ -558,7 +567,7 @@ impl Run<'_> {
             return;
         }
         let content = std::mem::take(&mut job.content);
-        let Some(open) = self.open(job) else { return };
+        let Some(open) = self.open(job, &content) else { return };
         let mut offset = 0;
         for part in Parts::new(self.chunks, content) {
             let written = part.and_then(|part| {
@@ -610,7 +619,7 @@ impl Run<'_> {
     }
 
     /// Creates a file, under a temporary name if there is one already that is to be replaced.
-    fn open(&self, job: FileJob) -> Option<Open> {
+    fn open(&self, job: FileJob, content: &[Part]) -> Option<Open> {
         let FileJob { path, folder, meta, size, .. } = job;
         let name = name_of(&path);
         let mut temporary = None;
@@ -621,8 +630,11 @@ impl Run<'_> {
                 kind == FileType::RegularFile
                     && u64::try_from(found.st_size) == Ok(size)
                     && has_meta(found, &meta, self.options)
+                    && self.has_attributes(&folder, &name, &meta)
+                    && (self.options.overwrite != Overwrite::IfDifferent
+                        || self.has_content(&folder, &name, &path, content))
             };
-            match self.judge_existing(&path, &folder, &name, is_same) {
+            match self.judge_existing(&path, &folder, &name, meta.mtime, is_same) {
                 Some(Way::Taken) => {
                     // An interrupted run can have left such a file.
                     for _ in 0..TEMPORARY_TRIES {
@@ -658,6 +670,23 @@ impl Run<'_> {
         }
     }
 
+    /// Whether something has the attributes of an entry, as far as they would be restored.
+    fn has_attributes(&self, folder: &OwnedFd, name: &CStr, meta: &Meta) -> bool {
+        let wanted =
+            |(name, _): &&(Vec<u8>, Vec<u8>)| self.options.privileged || !is_privileged(name);
+        attributes::read(folder, name).is_ok_and(|found| {
+            found.iter().filter(wanted).eq(meta.attributes.iter().filter(wanted))
+        })
+    }
+
+    /// Whether a file has this content. If it cannot be read, it is replaced.
+    fn has_content(&self, folder: &OwnedFd, name: &CStr, path: &[u8], content: &[Part]) -> bool {
+        open_file(folder, name).is_ok_and(|file| {
+            let same = has_content(self.chunks, None, &file, path, content, self.progress);
+            same.unwrap_or(false)
+        })
+    }
+
     fn temporary_name(&self) -> CString {
         let number = self.temporary.fetch_add(1, Ordering::Relaxed);
         let name = format!(".talaria-restore-{}-{number}", std::process::id());
@@ -670,9 +699,10 @@ impl Run<'_> {
         path: &[u8],
         folder: &OwnedFd,
         name: &CStr,
+        time: Time,
         is_same: impl FnOnce(&Stat) -> bool,
     ) -> bool {
-        match self.judge_existing(path, folder, name, is_same) {
+        match self.judge_existing(path, folder, name, time, is_same) {
             None => false,
             Some(Way::Free) => true,
             Some(Way::Taken) => match unlinkat(folder, name, AtFlags::empty()) {
@@ -691,6 +721,7 @@ impl Run<'_> {
         path: &[u8],
         folder: &OwnedFd,
         name: &CStr,
+        time: Time,
         is_same: impl FnOnce(&Stat) -> bool,
     ) -> Option<Way> {
         let found = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -705,8 +736,12 @@ impl Run<'_> {
             self.event(path, Event::Kept);
             return None;
         }
-        if self.options.overwrite == Overwrite::IfChanged && is_same(&found) {
+        if self.options.overwrite != Overwrite::Always && is_same(&found) {
             self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        if self.options.overwrite == Overwrite::IfNewer && time_of(&found) >= time {
+            self.event(path, Event::Kept);
             return None;
         }
         if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
@@ -831,7 +866,8 @@ impl Run<'_> {
         }
         let name = name_of(path);
         let is_same = |found: &Stat| is_same_node(found, &entry.node, folder, &name);
-        if !self.makes_room(path, folder, &name, is_same) {
+        let time = entry.node.meta().map(|meta| meta.mtime).unwrap_or_default();
+        if !self.makes_room(path, folder, &name, time, is_same) {
             return Ok(());
         }
         let make = |kind, device| mknodat(folder, &name, kind, Mode::RUSR | Mode::WUSR, device);
@@ -904,7 +940,8 @@ impl Run<'_> {
                 self.counts.unchanged.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
-            if !self.makes_room(path, folder, &name, is_same) {
+            let time = node.meta().map(|meta| meta.mtime).unwrap_or_default();
+            if !self.makes_room(path, folder, &name, time, is_same) {
                 return Ok(());
             }
             // Never through a symbolic link: without a flag, the call links the link itself.
@@ -989,11 +1026,15 @@ fn create(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
     openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
+fn time_of(found: &Stat) -> Time {
+    let nanoseconds = u32::try_from(found.st_mtime_nsec).unwrap_or(u32::MAX);
+    Time { seconds: found.st_mtime, nanoseconds }
+}
+
 /// Whether something is the restored form of a node, as far as a glance shows: kind, size, time, target, device.
 fn is_same_node(found: &Stat, node: &Node, folder: &OwnedFd, name: &CStr) -> bool {
     let kind = FileType::from_raw_mode(found.st_mode);
-    let nanoseconds = u32::try_from(found.st_mtime_nsec).unwrap_or(u32::MAX);
-    let time = Time { seconds: found.st_mtime, nanoseconds };
+    let time = time_of(found);
     match node {
         Node::File { meta, size, .. } => {
             kind == FileType::RegularFile

@@ -1,8 +1,7 @@
 //! A run: files are walked and read, and a snapshot is written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -13,6 +12,7 @@ use talaria_message::openpgp::Fingerprint;
 
 use super::cache::{Cache, CacheWriter, FileChange};
 use super::dry::DryRun;
+use super::owners::{group_names, user_names};
 use super::state::State;
 use super::stream::{Stream, create_stream};
 use super::tree::{Report, create_tree};
@@ -215,8 +215,8 @@ fn snapshot(writer: &Writer<'_>, options: &CreateOptions, made: &Created, seen: 
         unread: made.counts.unread,
         paths: absolute.collect(),
         tags: options.tags.clone(),
-        users: names("/etc/passwd", &seen.users),
-        groups: names("/etc/group", &seen.groups),
+        users: user_names(&seen.users),
+        groups: group_names(&seen.groups),
         ..writer.snapshot(made.root)
     }
 }
@@ -270,21 +270,4 @@ impl Report for Seen {
 
 fn copied(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
-}
-
-/// The names of these numbers in a file like `/etc/passwd`.
-fn names(file: &str, numbers: &BTreeSet<u32>) -> BTreeMap<u32, Vec<u8>> {
-    let text = fs::read(file).unwrap_or_default();
-    let mut names = BTreeMap::new();
-    for line in text.split(|octet| *octet == b'\n') {
-        let mut fields = line.split(|octet| *octet == b':');
-        let (name, number) = (fields.next(), fields.nth(1));
-        let number = number.and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
-        if let (Some(name), Some(number)) = (name, number)
-            && numbers.contains(&number)
-        {
-            names.entry(number).or_insert_with(|| name.to_vec());
-        }
-    }
-    names
 }

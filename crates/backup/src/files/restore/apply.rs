@@ -74,13 +74,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn is_owned_by(&self, meta: &Meta) -> bool {
+    fn is_owned_by(&self, owner: (u32, u32)) -> bool {
         let found = match self {
             Self::Open(file) => fstat(file),
             Self::Symlink(..) => return false,
             Self::Path(file) => fstat(file),
         };
-        found.is_ok_and(|found| found.st_uid == meta.uid && found.st_gid == meta.gid)
+        found.is_ok_and(|found| (found.st_uid, found.st_gid) == owner)
     }
 }
 
@@ -100,16 +100,17 @@ pub(super) fn apply(
     let mut failed = |what: &str, source: io::Error| {
         tell(Event::Incomplete { what: what.to_owned(), source });
     };
+    let owner = options.names.of(meta);
     if options.owners {
         // The highest number would mean: leave it.
-        if meta.uid == u32::MAX || meta.gid == u32::MAX {
+        if owner.0 == u32::MAX || owner.1 == u32::MAX {
             failed(
                 "owner",
                 io::Error::new(io::ErrorKind::InvalidInput, "it is not a valid number"),
             );
         } else {
-            let (owner, group) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
-            if let Err(error) = object.set_owner(Some(owner), Some(group)) {
+            let (user, group) = (Uid::from_raw(owner.0), Gid::from_raw(owner.1));
+            if let Err(error) = object.set_owner(Some(user), Some(group)) {
                 failed("owner", error.into());
             }
         }
@@ -125,7 +126,7 @@ pub(super) fn apply(
     if !matches!(object, Object::Symlink(..)) {
         let mut mode = meta.mode;
         // For another owner, the bits would give other rights.
-        if mode & SET_ID != 0 && !(options.privileged && object.is_owned_by(meta)) {
+        if mode & SET_ID != 0 && !(options.privileged && object.is_owned_by(owner)) {
             mode &= !SET_ID;
             tell(Event::Withheld { what: format!("mode {:04o}", meta.mode) });
         }
@@ -146,6 +147,6 @@ pub(super) fn apply(
 }
 
 /// Attributes that give rights or carry labels of the system.
-fn is_privileged(name: &[u8]) -> bool {
+pub(super) fn is_privileged(name: &[u8]) -> bool {
     name.starts_with(b"security.") || name.starts_with(b"trusted.")
 }

@@ -702,11 +702,11 @@ fn compared(
     options: &RestoreOptions,
 ) -> (VerifyReport, Events) {
     let told = Mutex::new(Vec::new());
-    let tell = |path: &[u8], difference: Difference| {
+    let tell = |path: &[u8], difference: Mismatch| {
         let text = match difference {
-            Difference::Differs(what) => what.to_owned(),
-            Difference::Absent => "absent".to_owned(),
-            Difference::Failed(error) => format!("failed: {error}"),
+            Mismatch::Differs(what) => what.to_owned(),
+            Mismatch::Absent => "absent".to_owned(),
+            Mismatch::Failed(error) => format!("failed: {error}"),
         };
         told.lock().unwrap().push((String::from_utf8_lossy(path).into_owned(), text));
     };
@@ -809,7 +809,7 @@ fn folders_are_restored_under_other_names_and_nowhere_else() {
     for (target, options) in &places {
         let tell = |path: &[u8], _: Event| events.lock().unwrap().push(path.to_vec());
         report += restore(&tree, target, options, &Progress::default(), &tell).unwrap();
-        let none = |path: &[u8], difference: Difference| {
+        let none = |path: &[u8], difference: Mismatch| {
             assert!(path == b"etc/way", "{path:?}: {difference:?}");
         };
         verify(&tree, &chunks.identifiers, target, options, &Progress::default(), &none).unwrap();
@@ -827,4 +827,86 @@ fn folders_are_restored_under_other_names_and_nowhere_else() {
         let refused = map(&[mapping(from, to)]);
         assert!(matches!(refused, Err(BackupError::Refused(_))), "{from} {to}: {refused:?}");
     }
+}
+
+#[test]
+fn newer_files_stay_and_different_contents_and_attributes_are_found() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let (source, target) = (place.join("source"), place.join("target"));
+    let names = ["same", "content", "attribute", "older", "newer", "long"];
+    for name in names {
+        let content = if name == "long" { vec![7; 700_000] } else { b"snapshot".to_vec() };
+        write(&source.join(name), &content);
+        set_time(&source.join(name), 1_000_000_000, 5);
+    }
+    symlink("there", source.join("link")).unwrap();
+    set_time(&source.join("link"), 1_000_000_000, 5);
+    let (chunks, root) = snapshot(&source);
+    let prepare = || {
+        let _ = fs::remove_dir_all(&target);
+        run(&chunks, root, &target, &options()).unwrap();
+        fs::write(target.join("content"), b"SNAPSHOT").unwrap();
+        let mut long = vec![7; 700_000];
+        long[350_000] = 8;
+        fs::write(target.join("long"), long).unwrap();
+        setxattr(target.join("attribute"), "user.more", b"x", XattrFlags::empty()).unwrap();
+        fs::write(target.join("older"), b"before").unwrap();
+        fs::write(target.join("newer"), b"after").unwrap();
+        fs::remove_file(target.join("link")).unwrap();
+        symlink("elsewhere", target.join("link")).unwrap();
+        for name in ["content", "attribute", "long"] {
+            set_time(&target.join(name), 1_000_000_000, 5);
+        }
+        set_time(&target.join("older"), 1_000_000_000, 4);
+        for name in ["newer", "link"] {
+            set_time(&target.join(name), 1_000_000_000, 6);
+        }
+    };
+    let replaced = |overwrite| {
+        prepare();
+        let options = RestoreOptions { overwrite, ..options() };
+        let (report, events) = run(&chunks, root, &target, &options).unwrap();
+        let is_restored = |name: &&&str| {
+            let path = target.join(name);
+            let attribute = rustix::fs::getxattr(&path, "user.more", &mut [0_u8; 8]);
+            attribute.is_err() && fs::read(path).unwrap() == fs::read(source.join(name)).unwrap()
+        };
+        let restored: Vec<&str> = names.iter().filter(is_restored).copied().collect();
+        let kept = events.iter().filter(|(_, what)| what == "kept").count();
+        let link = fs::read_link(target.join("link")).unwrap();
+        (restored, report.files, kept, link.to_str() == Some("there"))
+    };
+    use Overwrite::{Always, IfChanged, IfDifferent, IfNewer, Never};
+    assert_eq!(replaced(Never), (vec!["same"], 0, 7, false));
+    assert_eq!(replaced(IfChanged), (vec!["same", "attribute", "older", "newer"], 3, 0, true));
+    assert_eq!(replaced(IfDifferent), (names.to_vec(), 5, 0, true));
+    assert_eq!(replaced(IfNewer), (vec!["same", "older"], 1, 3, false));
+    assert_eq!(replaced(Always), (names.to_vec(), 6, 0, true));
+}
+
+/// Only root may give files away.
+#[test]
+fn owners_get_the_numbers_of_their_names() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().canonicalize().unwrap().join("target");
+    let mut chunks = Memory::new();
+    let meta = Meta { mode: 0o640, uid: 4242, gid: 4243, ..Meta::default() };
+    let node = Node::File { meta, size: 0, content: Vec::new() };
+    let root = chunks.tree(&[Entry { path: b"file".to_vec(), node }]);
+    let mut snapshot = crate::testing::listed(1, 1, crate::Id([1; 32])).snapshot;
+    snapshot.users = [(4242, b"root".to_vec())].into();
+    let names = Owners::by_name(&snapshot);
+    let options = RestoreOptions { owners: true, names, ..RestoreOptions::default() };
+    let (_, events) = run(&chunks, root, &target, &options).unwrap();
+    assert_eq!(events, []);
+    // The group has no name in the snapshot.
+    let found = fs::metadata(target.join("file")).unwrap();
+    assert_eq!((found.uid(), found.gid()), (0, 4243));
+    let again = RestoreOptions { overwrite: Overwrite::IfChanged, ..options };
+    assert_eq!(run(&chunks, root, &target, &again).unwrap().0.unchanged, 1);
+    assert_eq!(compared(&chunks, root, &target, &again).1, []);
 }

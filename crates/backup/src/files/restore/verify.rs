@@ -1,5 +1,6 @@
 //! Comparing a folder with a snapshot. Nothing is written.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,7 +23,7 @@ use super::{
 use crate::chunks::ReadChunks;
 use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
-use crate::id::{Identifiers, Kind};
+use crate::id::{Id, Identifiers, Kind};
 use crate::progress::Progress;
 use crate::text::{Place, escaped};
 use crate::tree::{Finder, Parts, Tree};
@@ -34,7 +35,7 @@ const BATCH: usize = 32;
 
 /// Why a path is not as in the snapshot.
 #[derive(Debug)]
-pub enum Difference {
+pub enum Mismatch {
     /// This part of it differs, in words.
     Differs(&'static str),
     /// Nothing is there.
@@ -82,7 +83,7 @@ pub fn verify(
     target: &Path,
     options: &RestoreOptions,
     progress: &Progress,
-    tell: &(dyn Fn(&[u8], Difference) + Sync),
+    tell: &(dyn Fn(&[u8], Mismatch) + Sync),
 ) -> Result<VerifyReport> {
     let run = Comparison {
         chunks: tree.chunks(),
@@ -130,7 +131,7 @@ struct Comparison<'a> {
     target: Arc<OwnedFd>,
     options: &'a RestoreOptions,
     progress: &'a Progress,
-    tell: &'a (dyn Fn(&[u8], Difference) + Sync),
+    tell: &'a (dyn Fn(&[u8], Mismatch) + Sync),
     files: AtomicU64,
     bytes: AtomicU64,
     others: AtomicU64,
@@ -138,7 +139,7 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    fn tell(&self, path: &[u8], difference: Difference) {
+    fn tell(&self, path: &[u8], difference: Mismatch) {
         self.different.fetch_add(1, Ordering::Relaxed);
         (self.tell)(path, difference);
     }
@@ -148,7 +149,7 @@ impl Comparison<'_> {
         let mut wanted = Wanted::default();
         let mut entries = tree.entries_from(&self.options.subfolder);
         let mut batch = Vec::new();
-        let mut failed = |source| self.tell(&[], Difference::Failed(source));
+        let mut failed = |source| self.tell(&[], Mismatch::Failed(source));
         let send = |batch| jobs.send(batch).expect("the threads wait until there are no more");
         loop {
             let next = next_wanted(
@@ -168,11 +169,11 @@ impl Comparison<'_> {
                 match finder.get(first) {
                     Ok(Some(found)) => entry.node = found.node,
                     Ok(None) => {
-                        self.tell(&entry.path, Difference::Differs("its first link is lost"));
+                        self.tell(&entry.path, Mismatch::Differs("its first link is lost"));
                         continue;
                     }
                     Err(source) => {
-                        self.tell(&entry.path, Difference::Failed(source));
+                        self.tell(&entry.path, Mismatch::Failed(source));
                         continue;
                     }
                 }
@@ -193,7 +194,7 @@ impl Comparison<'_> {
         }
         let failed = |source: io::Error| {
             let path = escaped(path, Place::Last);
-            Difference::Failed(BackupError::File { path, source })
+            Mismatch::Failed(BackupError::File { path, source })
         };
         let below = &path[self.base.len()..];
         let below = below.strip_prefix(b"/").unwrap_or(below);
@@ -205,7 +206,7 @@ impl Comparison<'_> {
         let (parent, found) = match found {
             Ok(found) => found,
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
-                self.tell(path, Difference::Absent);
+                self.tell(path, Mismatch::Absent);
                 return;
             }
             Err(error) => {
@@ -214,29 +215,29 @@ impl Comparison<'_> {
             }
         };
         if let Some(what) = self.difference(&entry.node, &found) {
-            self.tell(path, Difference::Differs(what));
+            self.tell(path, Mismatch::Differs(what));
             return;
         }
         match &entry.node {
             Node::File { content, size, .. } => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let file = match openat(&parent, &name, flags, Mode::empty()) {
-                    Ok(file) => File::from(file),
+                let file = match open_file(&parent, &name) {
+                    Ok(file) => file,
                     Err(error) => {
                         self.tell(path, failed(error.into()));
                         return;
                     }
                 };
-                match self.has_content(&file, path, content) {
+                let (identifiers, progress) = (Some(self.identifiers), self.progress);
+                match has_content(self.chunks, identifiers, &file, path, content, progress) {
                     Ok(true) => {
                         self.files.fetch_add(1, Ordering::Relaxed);
                         self.bytes.fetch_add(*size, Ordering::Relaxed);
                         Progress::add(&self.progress.entries, 1);
                         Progress::add(&self.progress.bytes, *size);
                     }
-                    Ok(false) => self.tell(path, Difference::Differs("content")),
+                    Ok(false) => self.tell(path, Mismatch::Differs("content")),
                     Err(BackupError::Cancelled) => {}
-                    Err(source) => self.tell(path, Difference::Failed(source)),
+                    Err(source) => self.tell(path, Mismatch::Failed(source)),
                 }
                 return;
             }
@@ -244,7 +245,7 @@ impl Comparison<'_> {
                 let is_same = readlinkat(&parent, &name, Vec::new())
                     .is_ok_and(|link| link.as_bytes() == target.as_slice());
                 if !is_same {
-                    self.tell(path, Difference::Differs("target"));
+                    self.tell(path, Mismatch::Differs("target"));
                     return;
                 }
             }
@@ -281,57 +282,74 @@ impl Comparison<'_> {
             },
         }
     }
+}
 
-    fn has_content(&self, file: &File, path: &[u8], content: &[Part]) -> Result<bool> {
-        let failed = |source| BackupError::File { path: escaped(path, Place::Last), source };
-        let mut buffer = Vec::new();
-        let mut at = 0;
-        let read = |buffer: &mut Vec<u8>, at: u64, length: u64| {
-            buffer.resize(usize::try_from(length).expect("a chunk has at most 8 MiB"), 0);
-            match file.read_exact_at(buffer, at) {
-                Ok(()) => Ok(true),
-                // It was cut off meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-                Err(error) => Err(failed(error)),
-            }
-        };
-        for part in Parts::new(self.chunks, content.to_vec()) {
-            self.progress.go_on()?;
-            let part = part?;
-            let length = part.length();
-            let is_same = match part {
-                Part::Inline(octets) => read(&mut buffer, at, length)? && buffer == octets,
-                Part::Hole(_) => {
-                    let (mut at, mut left) = (at, length);
-                    loop {
-                        let step = left.min(HOLE_BYTES as u64);
-                        if step == 0 {
-                            break true;
-                        }
-                        if !read(&mut buffer, at, step)? || buffer.iter().any(|octet| *octet != 0) {
-                            break false;
-                        }
-                        (at, left) = (at + step, left - step);
-                    }
-                }
-                Part::Data { id, offset, length } => {
-                    read(&mut buffer, at, length)?
-                        && (offset == 0 && self.identifiers.of(Kind::Data, &buffer) == id || {
-                            let chunk = self.chunks.read_shared(Kind::Data, &id)?;
-                            let start = usize::try_from(offset).ok();
-                            let range = start
-                                .and_then(|start| chunk.get(start..))
-                                .and_then(|rest| rest.get(..buffer.len()));
-                            range == Some(&buffer[..])
-                        })
-                }
-                Part::List { .. } => unreachable!("lists are resolved"),
-            };
-            if !is_same {
-                return Ok(false);
-            }
-            at += length;
+/// Opens a file for reading. A symbolic link is an error, and a FIFO is not waited for.
+pub(super) fn open_file(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty()).map(File::from)
+}
+
+/// Whether a file has this content. With `identifiers`, parts that are whole chunks are not read from the repository.
+pub(super) fn has_content(
+    chunks: &dyn ReadChunks,
+    identifiers: Option<&Identifiers>,
+    file: &File,
+    path: &[u8],
+    content: &[Part],
+    progress: &Progress,
+) -> Result<bool> {
+    let failed = |source| BackupError::File { path: escaped(path, Place::Last), source };
+    let is_whole = |id: Id, octets: &[u8]| {
+        identifiers.is_some_and(|identifiers| identifiers.of(Kind::Data, octets) == id)
+    };
+    let mut buffer = Vec::new();
+    let mut at = 0;
+    let read = |buffer: &mut Vec<u8>, at: u64, length: u64| {
+        buffer.resize(usize::try_from(length).expect("a chunk has at most 8 MiB"), 0);
+        match file.read_exact_at(buffer, at) {
+            Ok(()) => Ok(true),
+            // It was cut off meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(failed(error)),
         }
-        Ok(fstat(file).is_ok_and(|found| u64::try_from(found.st_size) == Ok(at)))
+    };
+    for part in Parts::new(chunks, content.to_vec()) {
+        progress.go_on()?;
+        let part = part?;
+        let length = part.length();
+        let is_same = match part {
+            Part::Inline(octets) => read(&mut buffer, at, length)? && buffer == octets,
+            Part::Hole(_) => {
+                let (mut at, mut left) = (at, length);
+                loop {
+                    let step = left.min(HOLE_BYTES as u64);
+                    if step == 0 {
+                        break true;
+                    }
+                    if !read(&mut buffer, at, step)? || buffer.iter().any(|octet| *octet != 0) {
+                        break false;
+                    }
+                    (at, left) = (at + step, left - step);
+                }
+            }
+            Part::Data { id, offset, length } => {
+                read(&mut buffer, at, length)?
+                    && (offset == 0 && is_whole(id, &buffer) || {
+                        let chunk = chunks.read_shared(Kind::Data, &id)?;
+                        let start = usize::try_from(offset).ok();
+                        let range = start
+                            .and_then(|start| chunk.get(start..))
+                            .and_then(|rest| rest.get(..buffer.len()));
+                        range == Some(&buffer[..])
+                    })
+            }
+            Part::List { .. } => unreachable!("lists are resolved"),
+        };
+        if !is_same {
+            return Ok(false);
+        }
+        at += length;
     }
+    Ok(fstat(file).is_ok_and(|found| u64::try_from(found.st_size) == Ok(at)))
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria_backup::{
-    Difference, Event, Mapping, Overwrite, RestoreOptions, RestoreReport, Selection, Tree,
+    Event, Mapping, Mismatch, Overwrite, Owners, RestoreOptions, RestoreReport, Selection, Tree,
     VerifyReport, map_folders, restore, verify,
 };
 
@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Restore owners and groups [default: if you are root]
     #[arg(long)]
     owners: bool,
+    /// Restore owners by their names, where this machine knows them, and not by their numbers
+    #[arg(long)]
+    owners_by_name: bool,
     /// Also restore devices, set-user-ID and set-group-ID bits, and security attributes
     #[arg(long)]
     privileged: bool,
@@ -67,8 +70,12 @@ pub(crate) struct Args {
 enum OverwriteArg {
     /// Leave files that are there
     Never,
-    /// Replace files whose size, time, mode or owner differs
+    /// Replace files whose size, time, mode, attributes or owner differ
     IfChanged,
+    /// The same, and compare the content of the others
+    IfDifferent,
+    /// Replace files with an older time than in the snapshot
+    IfNewer,
     /// Replace all files
     Always,
 }
@@ -91,20 +98,26 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         }
         Some((name, path)) => (name, Some(Path::new(path))),
     };
-    let options = RestoreOptions {
+    let mut options = RestoreOptions {
         selection,
         subfolder: path.map(tree_path).unwrap_or_default(),
         overwrite: match args.overwrite {
             OverwriteArg::Never => Overwrite::Never,
             OverwriteArg::IfChanged => Overwrite::IfChanged,
+            OverwriteArg::IfDifferent => Overwrite::IfDifferent,
+            OverwriteArg::IfNewer => Overwrite::IfNewer,
             OverwriteArg::Always => Overwrite::Always,
         },
-        owners: args.owners || rustix::process::geteuid().is_root(),
+        owners: args.owners || args.owners_by_name || rustix::process::geteuid().is_root(),
+        names: Owners::default(),
         privileged: args.privileged,
         threads: restore_threads(place),
     };
     let mut session = args.access.open(place, cx)?;
     let (listed, reader) = session.read(name, args.client.client.as_ref(), cx)?;
+    if args.owners_by_name {
+        options.names = Owners::by_name(&listed.snapshot);
+    }
     let tree = Tree::new(&reader, listed.snapshot.root);
     let places = if args.map.is_empty() {
         vec![(args.target.clone(), options)]
@@ -114,13 +127,13 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let identifiers = session.keys.identifiers();
     let paint = Paint::stderr();
     let tell = |path: &[u8], event: Event| tell_event(path, event, paint, cx);
-    let tell_difference = |path: &[u8], difference: Difference| {
+    let tell_difference = |path: &[u8], difference: Mismatch| {
         let different = paint.bad("Different");
         let name = name_of(path);
         match difference {
-            Difference::Differs(what) => cx.status(format_args!("{different}: {name}: {what}")),
-            Difference::Absent => cx.status(format_args!("{different}: {name} is not there")),
-            Difference::Failed(error) => cx.status(format_args!("{different}: {name}: {error}")),
+            Mismatch::Differs(what) => cx.status(format_args!("{different}: {name}: {what}")),
+            Mismatch::Absent => cx.status(format_args!("{different}: {name} is not there")),
+            Mismatch::Failed(error) => cx.status(format_args!("{different}: {name}: {error}")),
         }
     };
     let (report, verified) = with_progress(cx, |progress| {
