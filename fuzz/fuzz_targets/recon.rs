@@ -6,12 +6,12 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 
 use talaria_recon::{
-    Config, Decoder, Digest, Exchange, Message, Outbox, Role, Settings, Tree, decode_hashquery,
+    Config, Decoder, Digest, Exchange, GossipMessage, Outbox, ExchangeRole, Settings, PrefixTree, decode_hashquery,
     decode_hashreply, encode_hashquery, encode_hashreply,
 };
 
 /// More digests than a leaf holds, with low and high digests that a fuzzer finds.
-static TREE: LazyLock<Tree> = LazyLock::new(|| {
+static TREE: LazyLock<PrefixTree> = LazyLock::new(|| {
     (0..=255).flat_map(|n| [[n; 16], u128::from(n).to_be_bytes()]).map(Digest).collect()
 });
 
@@ -31,23 +31,23 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let piece = usize::from(choice >> 1) + 1;
     let messages = decoded(&stream, piece);
     assert_eq!(messages, decoded(&stream, stream.len().max(1)));
-    for role in [Role::Acceptor, Role::Initiator] {
+    for role in [ExchangeRole::Acceptor, ExchangeRole::Initiator] {
         talk(role, messages.clone());
     }
-    if let [Message::Config(_), Message::Passed, ..] = &messages[..] {
+    if let [GossipMessage::Config(_), GossipMessage::Passed, ..] = &messages[..] {
         let mut again = Vec::new();
         messages.iter().for_each(|message| message.encode(&mut again));
         assert_eq!(decoded(&again, again.len()), messages);
     }
 });
 
-fn greeting() -> [Message; 2] {
+fn greeting() -> [GossipMessage; 2] {
     let Settings { version, http_port, filters, .. } = Settings::default();
     let config = Config { version, http_port, bit_quantum: 2, m_bar: 5, filters };
-    [Message::Config(config), Message::Passed]
+    [GossipMessage::Config(config), GossipMessage::Passed]
 }
 
-fn decoded(bytes: &[u8], piece: usize) -> Vec<Message> {
+fn decoded(bytes: &[u8], piece: usize) -> Vec<GossipMessage> {
     let mut decoder = Decoder::new();
     let mut messages = Vec::new();
     for piece in bytes.chunks(piece) {
@@ -61,7 +61,7 @@ fn decoded(bytes: &[u8], piece: usize) -> Vec<Message> {
 }
 
 /// Learned digests are new and sent messages are readable, whatever the peer sends.
-fn talk(role: Role, messages: Vec<Message>) {
+fn talk(role: ExchangeRole, messages: Vec<GossipMessage>) {
     let settings = Settings { wanted_max: 9, ..Settings::default() };
     let mut outbox = Outbox::new();
     let mut exchange = Exchange::start(role, settings, 1, &mut outbox);

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use talaria::Stores;
 use talaria::cert::Verification;
-use talaria::store::{Access, Depth, Order, Outcome, Query};
+use talaria::store::{Access, Depth, Order, IngestOutcome, Query};
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{
@@ -152,8 +152,8 @@ pub fn stored(bytes: &[u8]) {
     let again = store.ingest(taken, Verification::Full, now).expect("there is room");
     assert_eq!(store.last_change().expect("it can be read"), before);
     for (first, again) in outcomes.iter().zip(again) {
-        assert_ne!(again, Outcome::New);
-        assert_eq!(matches!(first, Outcome::Refused(_)), matches!(again, Outcome::Refused(_)));
+        assert_ne!(again, IngestOutcome::New);
+        assert_eq!(matches!(first, IngestOutcome::Refused(_)), matches!(again, IngestOutcome::Refused(_)));
     }
     let report = store.check(Depth::Signatures, |_| {}).expect("it can be read");
     assert_eq!(report.findings, []);

@@ -1,7 +1,7 @@
 //! One comparison with one peer, from the first message to the last.
 //!
-//! The [`Role::Acceptor`] of the connection asks: it walks down its tree, each time with the values
-//! or the digests of a node, and the [`Role::Initiator`] answers. In the end each knows what it has
+//! The [`ExchangeRole::Acceptor`] of the connection asks: it walks down its tree, each time with the values
+//! or the digests of a node, and the [`ExchangeRole::Initiator`] answers. In the end each knows what it has
 //! to fetch from the other.
 
 mod answer;
@@ -21,9 +21,9 @@ use ask::Ask;
 use greet::{Agree, Greet};
 
 use crate::digest::Digest;
-use crate::message::Message;
+use crate::message::GossipMessage;
 use crate::prefix::Prefix;
-use crate::tree::{Subtree, Tree};
+use crate::tree::{PrefixTree, Subtree};
 
 /// Nodes with fewer digests are compared by digests instead of values, as in SKS.
 pub const FULL_BELOW: usize = 150;
@@ -34,7 +34,7 @@ pub const REQUESTS_MAX: u64 = 1 << 20;
 
 /// Which end of the connection we are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Role {
+pub enum ExchangeRole {
     /// The peer connected to us. We ask.
     Acceptor,
     /// We connected to the peer. We answer.
@@ -56,12 +56,12 @@ pub enum Exchange {
     /// We are the initiator; requests are due.
     Answer(Answer),
     /// The exchange is complete: write the outbox and close the connection.
-    Done(Outcome),
+    Done(ExchangeOutcome),
 }
 
 /// The differences that an exchange found.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Outcome {
+pub struct ExchangeOutcome {
     /// The digests that only the peer has, in order.
     pub wanted: Vec<Digest>,
     /// Whether that is all.
@@ -130,7 +130,7 @@ impl Exchange {
     /// `seed` may be anything that varies. It decides the order of requests, so that an exchange
     /// that is cut does not always begin with the same part.
     #[must_use]
-    pub fn start(role: Role, settings: Settings, seed: u64, out: &mut Outbox) -> Self {
+    pub fn start(role: ExchangeRole, settings: Settings, seed: u64, out: &mut Outbox) -> Self {
         Self::Greet(Greet::start(role, settings, seed, out))
     }
 
@@ -139,33 +139,42 @@ impl Exchange {
     /// # Errors
     ///
     /// [`ExchangeError`]; the outbox has a message for the peer if the protocol has one for the error.
-    pub fn step(self, got: Message, tree: &Tree, out: &mut Outbox) -> Result<Self, ExchangeError> {
+    pub fn step(
+        self,
+        got: GossipMessage,
+        tree: &PrefixTree,
+        out: &mut Outbox,
+    ) -> Result<Self, ExchangeError> {
         match (self, got) {
-            (_, Message::Error(text)) => Err(ExchangeError::Peer(text)),
-            (Self::Greet(state), Message::Config(theirs)) => state.config(theirs, out),
-            (Self::Agree(state), Message::Passed) => Ok(state.passed(tree, out)),
-            (Self::Agree(_), Message::Failed(reason)) => Err(ExchangeError::Refused(reason)),
-            (Self::Ask(state), Message::Elements(digests)) => state.elements(&digests, tree, out),
-            (Self::Ask(state), Message::FullElements(digests)) => {
+            (_, GossipMessage::Error(text)) => Err(ExchangeError::Peer(text)),
+            (Self::Greet(state), GossipMessage::Config(theirs)) => state.config(theirs, out),
+            (Self::Agree(state), GossipMessage::Passed) => Ok(state.passed(tree, out)),
+            (Self::Agree(_), GossipMessage::Failed(reason)) => Err(ExchangeError::Refused(reason)),
+            (Self::Ask(state), GossipMessage::Elements(digests)) => {
+                state.elements(&digests, tree, out)
+            }
+            (Self::Ask(state), GossipMessage::FullElements(digests)) => {
                 state.full_elements(digests, tree, out)
             }
-            (Self::Ask(state), Message::SyncFail) => state.sync_fail(tree, out),
-            (Self::Answer(state), Message::Poly { prefix, len, values }) => {
+            (Self::Ask(state), GossipMessage::SyncFail) => state.sync_fail(tree, out),
+            (Self::Answer(state), GossipMessage::Poly { prefix, len, values }) => {
                 Ok(state.poly(prefix, len, &values, tree, out))
             }
-            (Self::Answer(state), Message::Full { prefix, digests }) => {
+            (Self::Answer(state), GossipMessage::Full { prefix, digests }) => {
                 Ok(state.full(prefix, digests, tree, out))
             }
-            (Self::Answer(state), Message::Elements(digests)) => state.elements(&digests, tree),
-            (Self::Answer(state), Message::Flush) => Ok(state.flush(out)),
-            (Self::Answer(state), Message::Done) => Ok(state.done(out)),
+            (Self::Answer(state), GossipMessage::Elements(digests)) => {
+                state.elements(&digests, tree)
+            }
+            (Self::Answer(state), GossipMessage::Flush) => Ok(state.flush(out)),
+            (Self::Answer(state), GossipMessage::Done) => Ok(state.done(out)),
             (state, got) => Err(ExchangeError::Unexpected { found: got.name(), due: state.due() }),
         }
     }
 
     /// What was found so far, for a connection that ended early; `None` before both agreed to talk.
     #[must_use]
-    pub fn into_outcome(self) -> Option<Outcome> {
+    pub fn into_outcome(self) -> Option<ExchangeOutcome> {
         match self {
             Self::Greet(_) | Self::Agree(_) => None,
             Self::Ask(state) => Some(state.found().outcome(Ending::Cut)),
@@ -204,7 +213,7 @@ impl Found {
         &mut self,
         digests: impl IntoIterator<Item = &'a Digest>,
         prefix: Prefix,
-        tree: &Tree,
+        tree: &PrefixTree,
     ) {
         for digest in digests {
             if !prefix.contains(digest) || tree.contains(digest) {
@@ -222,8 +231,8 @@ impl Found {
         self.wanted.len() >= self.wanted_max
     }
 
-    fn outcome(self, ending: Ending) -> Outcome {
-        Outcome {
+    fn outcome(self, ending: Ending) -> ExchangeOutcome {
+        ExchangeOutcome {
             wanted: self.wanted.into_iter().collect(),
             ending: if self.cut { Ending::Cut } else { ending },
             peer_http_port: self.peer_http_port,

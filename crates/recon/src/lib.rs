@@ -1,7 +1,7 @@
 //! Which certificates two keyservers do not share, found with little traffic: the set
 //! reconciliation that SKS and Hockeypuck speak ("recon", gossip).
 //!
-//! A server keeps the [`Digest`]s of its certificates in a [`Tree`]. An [`Exchange`] compares it with
+//! A server keeps the [`Digest`]s of its certificates in a [`PrefixTree`]. An [`Exchange`] compares it with
 //! the tree of a peer and ends with the digests that the peer has and we have not; fetching those
 //! certificates is another protocol, of which [`encode_hashquery`] and its siblings read and write
 //! the bodies.
@@ -10,20 +10,20 @@
 //! the exchange, bytes for the peer come out of an [`Outbox`].
 //!
 //! ```text
-//! bytes --> Decoder --> Message --> Exchange::step --> Outbox --> bytes
+//! bytes --> Decoder --> GossipMessage --> Exchange::step --> Outbox --> bytes
 //!                                         |
-//!                                         +--> Outcome
+//!                                         +--> ExchangeOutcome
 //! ```
 //!
 //! `docs/formats/recon.md` describes the protocol byte by byte.
 //!
 //! ```
-//! use talaria_recon::{Decoder, Digest, Exchange, Outbox, Role, Settings, Tree};
+//! use talaria_recon::{Decoder, Digest, Exchange, Outbox, ExchangeRole, Settings, PrefixTree};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // We have two certificates, the peer has three.
-//! let ours: Tree = [1, 2].map(|n| Digest([n; 16])).into_iter().collect();
-//! let theirs: Tree = [1, 2, 3].map(|n| Digest([n; 16])).into_iter().collect();
+//! let ours: PrefixTree = [1, 2].map(|n| Digest([n; 16])).into_iter().collect();
+//! let theirs: PrefixTree = [1, 2, 3].map(|n| Digest([n; 16])).into_iter().collect();
 //!
 //! /// One end of a connection: what comes in, the state, and what is to go out.
 //! struct End(Decoder, Option<Exchange>, Outbox);
@@ -32,7 +32,7 @@
 //!     let exchange = Exchange::start(role, Settings::default(), 7, &mut outbox);
 //!     End(Decoder::new(), Some(exchange), outbox)
 //! };
-//! let (mut here, mut there) = (end(Role::Acceptor), end(Role::Initiator));
+//! let (mut here, mut there) = (end(ExchangeRole::Acceptor), end(ExchangeRole::Initiator));
 //!
 //! loop {
 //!     let (sent, answered) = (here.2.take_due(), there.2.take_due());
@@ -65,17 +65,17 @@ mod tree;
 
 pub use digest::{Digest, DigestError};
 pub use exchange::{
-    Ending, Exchange, ExchangeError, FULL_BELOW, FilterRule, OUTSTANDING_MAX, Outbox, Outcome,
-    REPLY_DIGESTS_MAX, REQUESTS_MAX, Role, SENT_DIGESTS_MAX, Settings,
+    Ending, Exchange, ExchangeError, ExchangeOutcome, ExchangeRole, FULL_BELOW, FilterRule,
+    OUTSTANDING_MAX, Outbox, REPLY_DIGESTS_MAX, REQUESTS_MAX, SENT_DIGESTS_MAX, Settings,
 };
 pub use field::{POINTS, Values, Zp};
 pub use hashquery::{
     HASHQUERY_DIGESTS_MAX, decode_hashquery, decode_hashreply, encode_hashquery, encode_hashreply,
 };
 pub use message::{
-    BIT_QUANTUM, Config, DecodeError, Decoder, HANDSHAKE_BYTES_MAX, M_BAR, MESSAGE_BYTES_MAX,
-    Message,
+    BIT_QUANTUM, Config, DecodeError, Decoder, GossipMessage, HANDSHAKE_BYTES_MAX, M_BAR,
+    MESSAGE_BYTES_MAX,
 };
 pub use poly::{Difference, reconcile};
 pub use prefix::Prefix;
-pub use tree::{Digests, LEAF_MAX, Subtree, Tree};
+pub use tree::{Digests, LEAF_MAX, PrefixTree, Subtree};

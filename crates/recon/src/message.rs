@@ -30,12 +30,12 @@ const REASON_CHARS_MAX: usize = 1000;
 ///
 /// Of sets, the order on the wire means nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Message {
+pub enum GossipMessage {
     /// How the sender would like to compare; the first message of both.
     Config(Config),
     /// The sender accepts the other's configuration. Has no frame and comes after the configuration.
     Passed,
-    /// The sender does not, and why. In place of [`Message::Passed`].
+    /// The sender does not, and why. In place of [`GossipMessage::Passed`].
     Failed(String),
     /// Compare by values: the sender has `len` digests with `prefix`.
     Poly {
@@ -55,9 +55,9 @@ pub enum Message {
     },
     /// These the receiver has not.
     Elements(Vec<Digest>),
-    /// Answer to [`Message::Poly`]: these are all that the sender has there.
+    /// Answer to [`GossipMessage::Poly`]: these are all that the sender has there.
     FullElements(Vec<Digest>),
-    /// Answer to [`Message::Poly`]: too many differences, ask for the children.
+    /// Answer to [`GossipMessage::Poly`]: too many differences, ask for the children.
     SyncFail,
     /// The sender has no more questions.
     Done,
@@ -108,7 +108,7 @@ pub enum DecodeError {
     Malformed(&'static str),
 }
 
-impl Message {
+impl GossipMessage {
     /// Its name in errors.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -322,45 +322,44 @@ mod tests {
         }
     }
 
-    fn message() -> impl Strategy<Value = Message> {
+    fn message() -> impl Strategy<Value = GossipMessage> {
         let values = any::<[u128; 6]>().prop_map(|numbers| Box::new(numbers.map(Zp::from_u128)));
         prop_oneof![
-            config().prop_map(Message::Config),
-            (prefix(), any::<u32>(), values).prop_map(|(prefix, len, values)| Message::Poly {
-                prefix,
-                len,
-                values
-            }),
-            (prefix(), digests()).prop_map(|(prefix, digests)| Message::Full { prefix, digests }),
-            digests().prop_map(Message::Elements),
-            digests().prop_map(Message::FullElements),
-            Just(Message::SyncFail),
-            Just(Message::Done),
-            Just(Message::Flush),
-            text().prop_map(Message::Error),
-            any::<Vec<u8>>().prop_map(Message::DbRequest),
-            any::<Vec<u8>>().prop_map(Message::DbReply),
+            config().prop_map(GossipMessage::Config),
+            (prefix(), any::<u32>(), values)
+                .prop_map(|(prefix, len, values)| GossipMessage::Poly { prefix, len, values }),
+            (prefix(), digests())
+                .prop_map(|(prefix, digests)| GossipMessage::Full { prefix, digests }),
+            digests().prop_map(GossipMessage::Elements),
+            digests().prop_map(GossipMessage::FullElements),
+            Just(GossipMessage::SyncFail),
+            Just(GossipMessage::Done),
+            Just(GossipMessage::Flush),
+            text().prop_map(GossipMessage::Error),
+            any::<Vec<u8>>().prop_map(GossipMessage::DbRequest),
+            any::<Vec<u8>>().prop_map(GossipMessage::DbReply),
         ]
     }
 
     /// A message of one side in an exchange.
-    fn dialogue() -> impl Strategy<Value = Vec<Message>> {
-        let verdict = prop_oneof![Just(Message::Passed), text().prop_map(Message::Failed)];
+    fn dialogue() -> impl Strategy<Value = Vec<GossipMessage>> {
+        let verdict =
+            prop_oneof![Just(GossipMessage::Passed), text().prop_map(GossipMessage::Failed)];
         (config(), verdict, prop::collection::vec(message(), 0..9)).prop_map(
             |(config, verdict, messages)| {
-                [Message::Config(config), verdict].into_iter().chain(messages).collect()
+                [GossipMessage::Config(config), verdict].into_iter().chain(messages).collect()
             },
         )
     }
 
-    fn encoded(messages: &[Message]) -> Vec<u8> {
+    fn encoded(messages: &[GossipMessage]) -> Vec<u8> {
         let mut bytes = Vec::new();
         messages.iter().for_each(|message| message.encode(&mut bytes));
         bytes
     }
 
     /// The messages decoded from bytes in pieces of these lengths.
-    fn decoded(bytes: &[u8], pieces: &[usize]) -> (Vec<Message>, Option<DecodeError>) {
+    fn decoded(bytes: &[u8], pieces: &[usize]) -> (Vec<GossipMessage>, Option<DecodeError>) {
         let mut decoder = Decoder::new();
         let (mut messages, mut rest) = (Vec::new(), bytes);
         for len in pieces.iter().cycle() {
@@ -384,19 +383,19 @@ mod tests {
     #[test]
     fn the_bytes_equal_those_in_the_document() {
         let prefix = Prefix::new(Digest([0xb4; 16]), 6).unwrap();
-        let frame = |message: Message| encoded(&[message]);
-        assert_eq!(frame(Message::Flush), [0, 0, 0, 1, 6]);
-        let full = Message::Full { prefix, digests: vec![Digest([7; 16])] };
+        let frame = |message: GossipMessage| encoded(&[message]);
+        assert_eq!(frame(GossipMessage::Flush), [0, 0, 0, 1, 6]);
+        let full = GossipMessage::Full { prefix, digests: vec![Digest([7; 16])] };
         let mut expected = vec![0, 0, 0, 31, 1, 0, 0, 0, 6, 0, 0, 0, 1, 0xb4, 0, 0, 0, 1];
         expected.extend([7; 16]);
         expected.push(0);
         assert_eq!(frame(full), expected);
-        let poly = Message::Poly { prefix: Prefix::ROOT, len: 3, values: Box::new(POINTS) };
+        let poly = GossipMessage::Poly { prefix: Prefix::ROOT, len: 3, values: Box::new(POINTS) };
         let bytes = frame(poly);
         assert_eq!(bytes[..21], [0, 0, 0, 119, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 6]);
         assert_eq!(bytes.len(), 4 + 119);
-        assert_eq!(frame(Message::Passed), *b"\0\0\0\x06passed");
-        assert_eq!(frame(Message::Failed("no".into())), *b"\0\0\0\x06failed\0\0\0\x02no");
+        assert_eq!(frame(GossipMessage::Passed), *b"\0\0\0\x06passed");
+        assert_eq!(frame(GossipMessage::Failed("no".into())), *b"\0\0\0\x06failed\0\0\0\x02no");
         let config = Config {
             version: "1.1.6".into(),
             http_port: 11371,
@@ -410,7 +409,7 @@ mod tests {
             \0\0\0\x09http port\0\0\0\x04\0\0\x2c\x6b\
             \0\0\0\x04mbar\0\0\0\x04\0\0\0\x05\
             \0\0\0\x07version\0\0\0\x051.1.6";
-        assert_eq!(frame(Message::Config(config)), *expected);
+        assert_eq!(frame(GossipMessage::Config(config)), *expected);
     }
 
     #[test]
@@ -423,9 +422,9 @@ mod tests {
 
         let config = b"\0\0\0\x02\x07\0".to_vec();
         assert_eq!(decoded(&config, &[9]).1, Some(DecodeError::Malformed("number")));
-        let hello = encoded(&[Message::Done]);
+        let hello = encoded(&[GossipMessage::Done]);
         let after = [&hello[..], &int(MESSAGE_BYTES_MAX)].concat();
-        assert_eq!(decoded(&after, &[9]), (vec![Message::Done], None));
+        assert_eq!(decoded(&after, &[9]), (vec![GossipMessage::Done], None));
         let after = [&hello[..], &int(MESSAGE_BYTES_MAX + 1)].concat();
         assert_eq!(decoded(&after, &[9]).1, too_many(MESSAGE_BYTES_MAX + 1, MESSAGE_BYTES_MAX));
     }

@@ -18,11 +18,11 @@ pub const LEAF_MAX: usize = 50;
 ///
 /// 32 bytes of memory per digest when built at once, 40 when grown one by one. Equal sets are equal trees.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Tree {
+pub struct PrefixTree {
     root: Node,
 }
 
-impl Tree {
+impl PrefixTree {
     /// The tree of these digests, in any order and with repetitions.
     ///
     /// A million takes about 0.15 seconds of one core, a little less if they are in order.
@@ -118,19 +118,19 @@ impl Tree {
     }
 }
 
-impl FromIterator<Digest> for Tree {
+impl FromIterator<Digest> for PrefixTree {
     fn from_iter<I: IntoIterator<Item = Digest>>(digests: I) -> Self {
         Self::build(digests)
     }
 }
 
-impl Extend<Digest> for Tree {
+impl Extend<Digest> for PrefixTree {
     fn extend<I: IntoIterator<Item = Digest>>(&mut self, digests: I) {
         self.insert_many(digests);
     }
 }
 
-impl<'a> IntoIterator for &'a Tree {
+impl<'a> IntoIterator for &'a PrefixTree {
     type Item = Digest;
     type IntoIter = Digests<'a>;
 
@@ -139,7 +139,7 @@ impl<'a> IntoIterator for &'a Tree {
     }
 }
 
-/// The digests of a [`Tree`] that begin with one prefix.
+/// The digests of a [`PrefixTree`] that begin with one prefix.
 #[derive(Clone, Copy, Debug)]
 pub struct Subtree<'a>(Part<'a>);
 
@@ -215,7 +215,7 @@ impl<'a> IntoIterator for Subtree<'a> {
     }
 }
 
-/// Digests of a [`Tree`] in order.
+/// Digests of a [`PrefixTree`] in order.
 #[derive(Clone, Debug)]
 pub struct Digests<'a> {
     /// Still to come, the next one last.
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn a_leaf_splits_at_fifty_one_digests_and_merges_again() {
         let digest = |n: u8| Digest([n; 16]);
-        let mut tree = Tree::build((0..50).map(digest));
+        let mut tree = PrefixTree::build((0..50).map(digest));
         assert!(tree.at(Prefix::ROOT).is_leaf());
         assert!(tree.insert(digest(50)));
         assert!(!tree.insert(digest(50)));
@@ -422,12 +422,12 @@ mod tests {
         assert!(tree.remove(&digest(7)));
         assert!(!tree.remove(&digest(7)));
         assert!(tree.at(Prefix::ROOT).is_leaf());
-        assert_eq!(tree, Tree::build((0..51).filter(|n| *n != 7).map(digest)));
+        assert_eq!(tree, PrefixTree::build((0..51).filter(|n| *n != 7).map(digest)));
     }
 
     #[test]
     fn digests_that_differ_in_the_last_bit_are_distinguished() {
-        let tree = Tree::build((0..51u128).map(|n| Digest(n.to_be_bytes())));
+        let tree = PrefixTree::build((0..51u128).map(|n| Digest(n.to_be_bytes())));
         assert_eq!(tree.check(), Ok(()));
         let two = Digest(2u128.to_be_bytes());
         for (bits, expected) in [(0, 51), (122, 51), (123, 32), (126, 4), (127, 2), (128, 1)] {
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn check_finds_damage() {
-        let mut tree = Tree::build((0..=255).map(|n| Digest([n; 16])));
+        let mut tree = PrefixTree::build((0..=255).map(|n| Digest([n; 16])));
         let Below::Inner(children) = &mut tree.root.below else { panic!("256 in a leaf") };
         children[2].values[3] += crate::Zp::ONE;
         assert_eq!(tree.check().map_err(Prefix::to_bytes), Err(vec![0b1000_0000]));
@@ -451,14 +451,14 @@ mod tests {
             keep in digests(400), drop in digests(400), more in digests(100), cut in 0..400usize,
         ) {
             let drop: BTreeSet<_> = drop.into_iter().filter(|d| !keep.contains(d)).collect();
-            let built = Tree::build(keep.iter().copied());
+            let built = PrefixTree::build(keep.iter().copied());
             prop_assert_eq!(built.check(), Ok(()));
             let set: BTreeSet<_> = keep.iter().copied().collect();
             prop_assert!(built.iter().eq(set.iter().copied()));
             prop_assert_eq!(built.len(), set.len());
 
             // One after the other, with visitors.
-            let mut tree = Tree::default();
+            let mut tree = PrefixTree::default();
             drop.iter().for_each(|digest| assert!(tree.insert(*digest)));
             let new = keep.iter().filter(|digest| tree.insert(**digest)).count();
             prop_assert_eq!(new, set.len());
@@ -468,7 +468,7 @@ mod tests {
 
             // Many at once.
             let (first, second) = keep.split_at(cut.min(keep.len()));
-            let mut tree = Tree::build(first.iter().copied());
+            let mut tree = PrefixTree::build(first.iter().copied());
             tree.insert_many(drop.iter().copied());
             tree.extend(second.iter().copied());
             prop_assert_eq!(tree.len(), set.len() + drop.len());
@@ -483,7 +483,7 @@ mod tests {
 
         #[test]
         fn any_prefix_is_a_subtree(digests in digests(500), other in digest(), bits in 0..=128u32) {
-            let tree = Tree::build(digests.iter().copied());
+            let tree = PrefixTree::build(digests.iter().copied());
             for digest in digests.first().copied().into_iter().chain([other]) {
                 let prefix = Prefix::new(digest, bits).unwrap();
                 let set: BTreeSet<_> =

@@ -43,7 +43,7 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
             View::Sks => "digests_sks",
             View::Hockeypuck23 => "digests_hockeypuck23",
         };
-        let len = state.trees.with(view, talaria_recon::Tree::len).unwrap_or(0);
+        let len = state.trees.with(view, talaria_recon::PrefixTree::len).unwrap_or(0);
         gauges.push((name, "Digests in the prefix tree of a view.", len as f64));
     }
     Ok(gauges)

@@ -22,7 +22,7 @@ use talaria_cert::{
     Capabilities, Cert, Fingerprint, Key, PacketRef, Signature, Summary, Tag, Validity, Verdict,
     Verification, complete, kind,
 };
-use talaria_store::{Outcome, Redaction, Return, Store, StoreError, Stored};
+use talaria_store::{IngestOutcome, Redaction, Return, Store, StoreError, Stored};
 
 use crate::answer::{Answer, Refusal, json, with};
 use crate::clock;
@@ -305,9 +305,9 @@ fn carry_out(
             Wish::Replace => {
                 let Some(stored) = store.stored(row.id)? else { continue };
                 match replace(store, &cert, stored, now)? {
-                    Outcome::New | Outcome::Updated => report.updated.push(name),
-                    Outcome::Unchanged => report.ignored.push(name),
-                    Outcome::Refused(why) => {
+                    IngestOutcome::New | IngestOutcome::Updated => report.updated.push(name),
+                    IngestOutcome::Unchanged => report.ignored.push(name),
+                    IngestOutcome::Refused(why) => {
                         name.comment = Some(why.to_string());
                         report.invalid.push(name);
                     }
@@ -324,13 +324,13 @@ fn replace(
     cert: &Cert,
     mut stored: Stored,
     now: u32,
-) -> Result<Outcome, StoreError> {
+) -> Result<IngestOutcome, StoreError> {
     if stored.verdicts.contains(&Verdict::Unchecked) {
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
     let (lasting, gone) = compare(&stored, cert);
     let outcome = store.replace(cert.union(&lasting), now)?;
-    if !matches!(outcome, Outcome::Refused(_)) {
+    if !matches!(outcome, IngestOutcome::Refused(_)) {
         for redaction in gone {
             store.redact(cert.fingerprint(), &redaction, now)?;
         }

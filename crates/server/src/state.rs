@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use talaria_cert::{Cert, Fingerprint};
-use talaria_store::Outcome;
+use talaria_store::IngestOutcome;
 use tokio::sync::{Semaphore, broadcast};
 
 use crate::config::Config;
@@ -128,12 +128,13 @@ impl State {
         &self,
         certs: Vec<Cert>,
         via: Option<String>,
-    ) -> Result<Vec<Outcome>, WriteError> {
+    ) -> Result<Vec<IngestOutcome>, WriteError> {
         let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
         let outcomes = self.add_from_peer(certs).await?;
         let news = fingerprints.into_iter().zip(&outcomes);
-        let news = news.filter(|(_, outcome)| matches!(outcome, Outcome::New | Outcome::Updated));
+        let news = news
+            .filter(|(_, outcome)| matches!(outcome, IngestOutcome::New | IngestOutcome::Updated));
         self.announce(news.map(|(fingerprint, _)| fingerprint).collect(), via);
         Ok(outcomes)
     }
@@ -147,15 +148,18 @@ impl State {
     }
 
     /// Adds certificates that another keyserver gave, as they are: peers count every packet.
-    pub(crate) async fn add_from_peer(&self, certs: Vec<Cert>) -> Result<Vec<Outcome>, WriteError> {
+    pub(crate) async fn add_from_peer(
+        &self,
+        certs: Vec<Cert>,
+    ) -> Result<Vec<IngestOutcome>, WriteError> {
         let outcomes = self.writer.add(certs).await?;
         let metrics = &self.metrics;
         for outcome in &outcomes {
             let counter = match outcome {
-                Outcome::New => &metrics.certs_new,
-                Outcome::Updated => &metrics.certs_updated,
-                Outcome::Unchanged => &metrics.certs_unchanged,
-                Outcome::Refused(_) => &metrics.certs_refused,
+                IngestOutcome::New => &metrics.certs_new,
+                IngestOutcome::Updated => &metrics.certs_updated,
+                IngestOutcome::Unchanged => &metrics.certs_unchanged,
+                IngestOutcome::Refused(_) => &metrics.certs_refused,
             };
             count(counter, 1);
         }

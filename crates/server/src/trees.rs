@@ -6,13 +6,13 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use talaria_cert::View;
-use talaria_recon::{Digest, Tree};
+use talaria_recon::{Digest, PrefixTree};
 use talaria_store::{Store, StoreError};
 
 /// A tree with the digests of all certificates.
 #[derive(Debug, Default)]
 struct Followed {
-    tree: Tree,
+    tree: PrefixTree,
     /// The digest of each certificate by its number, all zero where the view has none.
     digests: Vec<[u8; 16]>,
 }
@@ -66,7 +66,7 @@ impl Trees {
     }
 
     /// Looks at the tree of a view; `None` if there is none.
-    pub(crate) fn with<T>(&self, view: View, look: impl FnOnce(&Tree) -> T) -> Option<T> {
+    pub(crate) fn with<T>(&self, view: View, look: impl FnOnce(&PrefixTree) -> T) -> Option<T> {
         let all = self.views.read().unwrap_or_else(PoisonError::into_inner);
         let followed = all.iter().find(|(kept, _)| *kept == view).map(|(_, f)| Arc::clone(f))?;
         drop(all);
@@ -138,7 +138,7 @@ fn read(store: &Store, view: View) -> Result<Followed, StoreError> {
         sorted.push(Digest(digest));
         *slot(&mut digests, id) = digest;
     })?;
-    Ok(Followed { tree: Tree::build(sorted), digests })
+    Ok(Followed { tree: PrefixTree::build(sorted), digests })
 }
 
 fn slot(digests: &mut Vec<[u8; 16]>, id: i64) -> &mut [u8; 16] {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use talaria_cert::{Cert, Limits, Verification};
-use talaria_store::{Outcome, Store, StoreError};
+use talaria_store::{IngestOutcome, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock;
@@ -24,7 +24,7 @@ const QUEUE: usize = 1024;
 type Task = Box<dyn FnOnce(&mut Store) + Send>;
 
 enum Job {
-    Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<Outcome>, Arc<StoreError>>> },
+    Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<IngestOutcome>, Arc<StoreError>>> },
     Task(Task),
     Close,
 }
@@ -61,7 +61,7 @@ impl Writer {
     }
 
     /// Adds certificates. What is acknowledged is on disk.
-    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<Outcome>, WriteError> {
+    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<IngestOutcome>, WriteError> {
         let (done, outcome) = oneshot::channel();
         self.jobs.send(Job::Add { certs, done }).await.map_err(|_| WriteError::Closed)?;
         outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)

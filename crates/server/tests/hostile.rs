@@ -19,7 +19,7 @@ use sequoia_openpgp::cert::CertBuilder;
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
 use talaria_cert::{Cert, Tag, View};
-use talaria_recon::{Digest, Message, Prefix, Tree};
+use talaria_recon::{Digest, GossipMessage, Prefix, PrefixTree};
 use talaria_server::Rate;
 
 const MIB: u64 = 1 << 20;
@@ -222,7 +222,7 @@ fn lie(gossip: SocketAddr, messages: &[u8], repeated: Option<&[u8]>) {
 /// The handshake of a peer.
 fn greeting() -> Vec<u8> {
     let mut bytes = Vec::new();
-    Message::Config(talaria_recon::Config {
+    GossipMessage::Config(talaria_recon::Config {
         version: "1.1.6".into(),
         http_port: 9,
         bit_quantum: 2,
@@ -230,7 +230,7 @@ fn greeting() -> Vec<u8> {
         filters: View::Sks.filters().into(),
     })
     .encode(&mut bytes);
-    Message::Passed.encode(&mut bytes);
+    GossipMessage::Passed.encode(&mut bytes);
     bytes
 }
 
@@ -244,16 +244,19 @@ fn a_lying_peer_costs_little_memory_and_time() {
     let gossip = server.gossip.unwrap();
     server.add_peer(SocketAddr::from(([127, 0, 0, 1], 9)), View::Sks);
     let before = resident();
-    let message = |message: Message| {
+    let message = |message: GossipMessage| {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         bytes
     };
     let many: Vec<Digest> = (0..100_000u32).map(|n| Digest(spread(n))).collect();
-    let elements = message(Message::Elements(many.clone()));
+    let elements = message(GossipMessage::Elements(many.clone()));
     let root = Prefix::new(Digest([0; 16]), 0).unwrap();
-    let poly =
-        Message::Poly { prefix: root, len: 7, values: Box::new(Tree::default().at(root).values()) };
+    let poly = GossipMessage::Poly {
+        prefix: root,
+        len: 7,
+        values: Box::new(PrefixTree::default().at(root).values()),
+    };
     let frame = |length: u32, rest: &[u8]| [&length.to_be_bytes(), rest].concat();
     let talk = |rest: &[u8]| [&greeting()[..], rest].concat();
     let (zeros, ones) = (vec![0; 65_536], vec![255; 65_536]);
@@ -267,10 +270,10 @@ fn a_lying_peer_costs_little_memory_and_time() {
     // Unrequested messages, once and endlessly.
     lie(gossip, &talk(&elements), None);
     lie(gossip, &talk(b""), Some(&elements));
-    lie(gossip, &talk(b""), Some(&message(Message::SyncFail)));
-    lie(gossip, &talk(b""), Some(&message(Message::FullElements(many))));
+    lie(gossip, &talk(b""), Some(&message(GossipMessage::SyncFail)));
+    lie(gossip, &talk(b""), Some(&message(GossipMessage::FullElements(many))));
     lie(gossip, &talk(b""), Some(&message(poly)));
-    lie(gossip, &talk(b""), Some(&message(Message::Flush)));
+    lie(gossip, &talk(b""), Some(&message(GossipMessage::Flush)));
     lie(gossip, &greeting(), Some(&greeting()));
     // More silent peers than the limit of exchanges.
     let silent: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(gossip).ok()).collect();

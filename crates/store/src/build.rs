@@ -16,7 +16,7 @@ use talaria_cert::{
 };
 
 use crate::derive::{Derived, Failure};
-use crate::ingest::{ChangeKind, Outcome, Prepared, digests, log, numbers};
+use crate::ingest::{ChangeKind, IngestOutcome, Prepared, digests, log, numbers};
 use crate::place::{beside, put_in_place, refuse_leftovers};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
@@ -413,7 +413,7 @@ fn join_spool(store: &mut Store, options: &BuildOptions) -> Result<(), StoreErro
         let certs = certs.map_err(|reason| store.damaged(format!("the spool: {reason}")))?;
         // Merging twice after a crash changes nothing.
         let outcomes = store.ingest(certs, options.verification, options.now)?;
-        debug_assert!(!outcomes.contains(&Outcome::Refused(crate::Refusal::Blocked)));
+        debug_assert!(!outcomes.contains(&IngestOutcome::Refused(crate::IngestRefusal::Blocked)));
         store
             .run(|connection| connection.execute("DELETE FROM spool WHERE rowid <= ?1", [last]))?;
     }

@@ -51,7 +51,7 @@ pub struct Finding {
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Report {
+pub struct CheckReport {
     /// Number of certificates that were read.
     pub certs: u64,
     /// Number of signatures that were verified.
@@ -62,7 +62,7 @@ pub struct Report {
     pub count: u64,
 }
 
-impl Report {
+impl CheckReport {
     fn add(&mut self, object: impl Into<String>, what: impl Into<String>, derived: bool) {
         self.count += 1;
         if self.findings.len() < FINDINGS_MAX {
@@ -113,9 +113,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the store cannot be read at all. Problems inside the store are in the [`Report`].
-    pub fn check(&self, depth: Depth, mut progress: impl FnMut(u64)) -> Result<Report, StoreError> {
-        let mut report = Report::default();
+    /// When the store cannot be read at all. Problems inside the store are in the [`CheckReport`].
+    pub fn check(
+        &self,
+        depth: Depth,
+        mut progress: impl FnMut(u64),
+    ) -> Result<CheckReport, StoreError> {
+        let mut report = CheckReport::default();
         let mut run = || -> Result<(), Failure> {
             // A transaction makes the check see one state of the store, whatever other processes
             // write.
@@ -149,7 +153,7 @@ impl Store {
     fn certificates(
         &self,
         depth: Depth,
-        report: &mut Report,
+        report: &mut CheckReport,
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
         let folder = std::env::temp_dir();
@@ -259,13 +263,13 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] if no certificates can be read, or any error of a write. The store
     /// stays unchanged.
-    pub fn rebuild(&mut self, now: u32) -> Result<Report, StoreError> {
+    pub fn rebuild(&mut self, now: u32) -> Result<CheckReport, StoreError> {
         self.writable()?;
-        let mut report = Report::default();
+        let mut report = CheckReport::default();
         let path = self.path.clone();
         let folder = path.parent().map_or_else(|| Path::new(".").to_owned(), Path::to_owned);
         let result = {
-            let run = |store: &Self, report: &mut Report| -> Result<(), Failure> {
+            let run = |store: &Self, report: &mut CheckReport| -> Result<(), Failure> {
                 store.connection.execute_batch("BEGIN IMMEDIATE")?;
                 store.rebuild_rows(now, &folder, report)?;
                 store.connection.execute_batch("COMMIT")?;
@@ -280,7 +284,12 @@ impl Store {
         Ok(report)
     }
 
-    fn rebuild_rows(&self, now: u32, folder: &Path, report: &mut Report) -> Result<(), Failure> {
+    fn rebuild_rows(
+        &self,
+        now: u32,
+        folder: &Path,
+        report: &mut CheckReport,
+    ) -> Result<(), Failure> {
         let connection = &self.connection;
         let (certs, signatures) =
             remake(connection, now, folder, Verdicts::Computed, |id, reason| {
@@ -295,7 +304,7 @@ impl Store {
 }
 
 /// SQLite's own check of its pages and trees.
-fn structure(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+fn structure(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let mut statement = connection.prepare("PRAGMA integrity_check(100)")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -308,7 +317,7 @@ fn structure(connection: &Connection, report: &mut Report) -> rusqlite::Result<(
 }
 
 /// Compares the definitions of tables and indexes with those of a new store.
-fn definitions(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let mut indexes = Vec::new();
     for index in TextIndex::ALL {
         if index.exists(connection)? {
@@ -338,7 +347,7 @@ fn definitions(connection: &Connection, report: &mut Report) -> rusqlite::Result
 }
 
 /// Checks rows that have their own checksum, and their relations to each other.
-fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let name: Option<String> = connection
         .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
         .ok();
@@ -389,7 +398,7 @@ fn rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
 }
 
 /// Checks other rows that have their own checksum.
-fn other_rows(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let mut check =
         |table: &str, columns: &str, sum: &dyn Fn(&rusqlite::Row<'_>) -> rusqlite::Result<i64>| {
             let mut statement =

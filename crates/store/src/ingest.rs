@@ -17,7 +17,7 @@ use crate::{Store, StoreError, Stored, sums, trust};
 
 /// The result for one certificate given to [`Store::ingest`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome {
+pub enum IngestOutcome {
     /// The certificate was not in the store before.
     New,
     /// The certificate was in the store, and new parts were added.
@@ -25,12 +25,12 @@ pub enum Outcome {
     /// The store already had the whole certificate.
     Unchanged,
     /// The certificate was refused.
-    Refused(Refusal),
+    Refused(IngestRefusal),
 }
 
 /// Why a readable certificate was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum IngestRefusal {
     /// The certificate was deleted and blocked.
     #[error("the certificate is blocked (deleted with --block)")]
     Blocked,
@@ -100,7 +100,7 @@ enum Plan {
         before: Stored,
         verifier: u8,
     },
-    Done(Outcome),
+    Done(IngestOutcome),
 }
 
 /// How a new copy is combined with the stored copy.
@@ -237,16 +237,16 @@ impl Store {
         certs: Vec<Cert>,
         verification: Verification,
         now: u32,
-    ) -> Result<Vec<Outcome>, StoreError> {
+    ) -> Result<Vec<IngestOutcome>, StoreError> {
         let (unique, places) = join_within(certs);
         let outcomes = self.write_unique(unique, Joining::Union, verification, now)?;
         let mut seen = vec![false; outcomes.len()];
         Ok(places
             .into_iter()
             .map(|(at, grew)| match (std::mem::replace(&mut seen[at], true), outcomes[at]) {
-                (false, outcome) | (true, outcome @ Outcome::Refused(_)) => outcome,
-                (true, _) if grew => Outcome::Updated,
-                (true, _) => Outcome::Unchanged,
+                (false, outcome) | (true, outcome @ IngestOutcome::Refused(_)) => outcome,
+                (true, _) if grew => IngestOutcome::Updated,
+                (true, _) => IngestOutcome::Unchanged,
             })
             .collect())
     }
@@ -257,7 +257,7 @@ impl Store {
     /// # Errors
     ///
     /// As [`Self::ingest`].
-    pub fn replace(&mut self, cert: Cert, now: u32) -> Result<Outcome, StoreError> {
+    pub fn replace(&mut self, cert: Cert, now: u32) -> Result<IngestOutcome, StoreError> {
         let outcomes = self.write_unique(vec![cert], Joining::Replace, Verification::Full, now)?;
         Ok(outcomes.into_iter().next().expect("one outcome for one certificate"))
     }
@@ -269,7 +269,7 @@ impl Store {
         joining: Joining,
         verification: Verification,
         now: u32,
-    ) -> Result<Vec<Outcome>, StoreError> {
+    ) -> Result<Vec<IngestOutcome>, StoreError> {
         self.writable()?;
         let views = self.views()?;
         let redacting = self.has_redactions()?;
@@ -319,7 +319,7 @@ impl Store {
                     Plan::Update { before, verifier, .. }
                         if before.cert == cert && *verifier >= VERIFIER =>
                     {
-                        (None, Plan::Done(Outcome::Unchanged))
+                        (None, Plan::Done(IngestOutcome::Unchanged))
                     }
                     _ => (Some(Prepared::new(cert, verdicts, now, &views)), plan),
                 }
@@ -330,7 +330,7 @@ impl Store {
 
     /// Compares `cert` with the stored copy, merges the two, and applies the limits.
     fn plan(&self, cert: &mut Cert, joining: Joining, redacting: bool) -> Result<Plan, StoreError> {
-        const TOO_LARGE: Plan = Plan::Done(Outcome::Refused(Refusal::TooLarge));
+        const TOO_LARGE: Plan = Plan::Done(IngestOutcome::Refused(IngestRefusal::TooLarge));
         let found: Option<(i64, i64, u8)> = self.run(|connection| {
             connection
                 .prepare_cached(BY_FINGERPRINT)?
@@ -341,7 +341,7 @@ impl Store {
         })?;
         let Some((id, seen_change, verifier)) = found else {
             if self.is_blocked(cert.fingerprint())? {
-                return Ok(Plan::Done(Outcome::Refused(Refusal::Blocked)));
+                return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::Blocked)));
             }
             let Some(bounded) = cert.within(&self.limits, None) else { return Ok(TOO_LARGE) };
             *cert = bounded;
@@ -355,7 +355,7 @@ impl Store {
         // Verdicts of an older verifier are recomputed, even if nothing else is new.
         let is_current = verifier >= VERIFIER;
         if same && is_current {
-            return Ok(Plan::Done(Outcome::Unchanged));
+            return Ok(Plan::Done(IngestOutcome::Unchanged));
         }
         let before = self.stored(id)?.ok_or_else(|| {
             self.damaged(format!("no bytes of certificate {}", cert.fingerprint()))
@@ -365,7 +365,7 @@ impl Store {
         let ours = ours.as_ref().unwrap_or(&before.cert);
         let joined = match joining {
             Joining::Replace if ours.packets().next() != cert.packets().next() => {
-                Err(Refusal::OtherPrimaryKey)
+                Err(IngestRefusal::OtherPrimaryKey)
             }
             Joining::Replace => Ok(cert.clone()),
             Joining::Union => {
@@ -374,10 +374,10 @@ impl Store {
         };
         let joined = match joined {
             Ok(joined) if joined == before.cert && is_current => {
-                return Ok(Plan::Done(Outcome::Unchanged));
+                return Ok(Plan::Done(IngestOutcome::Unchanged));
             }
             Ok(joined) => joined,
-            Err(refusal) => return Ok(Plan::Done(Outcome::Refused(refusal))),
+            Err(refusal) => return Ok(Plan::Done(IngestOutcome::Refused(refusal))),
         };
         let bounded = joined.within(&self.limits, Some((&before.cert, &before.verdicts)));
         let bounded = match (bounded, joining) {
@@ -393,7 +393,9 @@ impl Store {
         };
         Ok(match bounded {
             None => TOO_LARGE,
-            Some(bounded) if bounded == before.cert && is_current => Plan::Done(Outcome::Unchanged),
+            Some(bounded) if bounded == before.cert && is_current => {
+                Plan::Done(IngestOutcome::Unchanged)
+            }
             Some(bounded) => {
                 *cert = bounded;
                 Plan::Update { id, seen_change, before, verifier }
@@ -410,7 +412,7 @@ impl Store {
         joining: Joining,
         verification: Verification,
         now: u32,
-    ) -> Result<Vec<Outcome>, StoreError> {
+    ) -> Result<Vec<IngestOutcome>, StoreError> {
         if work.iter().all(|(_, plan)| matches!(plan, Plan::Done(_))) {
             return Ok(work
                 .into_iter()
@@ -437,27 +439,27 @@ impl Store {
                 let current = writer.current(prepared.cert.fingerprint())?;
                 if !same_views || writer.is_unwanted(&prepared.cert, current.is_some())? {
                     overtaken.push((at, prepared.cert));
-                    outcomes.push(Outcome::Unchanged);
+                    outcomes.push(IngestOutcome::Unchanged);
                     continue;
                 }
                 match (plan, current) {
                     (Plan::Insert, None) => {
                         writer.insert(&prepared)?;
-                        outcomes.push(Outcome::New);
+                        outcomes.push(IngestOutcome::New);
                     }
                     (Plan::Update { id, seen_change, before, .. }, Some((_, change)))
                         if change == seen_change =>
                     {
                         writer.update(id, change, &prepared, &before)?;
                         outcomes.push(if before.cert == prepared.cert {
-                            Outcome::Unchanged
+                            IngestOutcome::Unchanged
                         } else {
-                            Outcome::Updated
+                            IngestOutcome::Updated
                         });
                     }
                     _ => {
                         overtaken.push((at, prepared.cert));
-                        outcomes.push(Outcome::Unchanged);
+                        outcomes.push(IngestOutcome::Unchanged);
                     }
                 }
             }
@@ -583,13 +585,13 @@ fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
 }
 
 /// The union of the stored copy with a new one. `None` if the new copy adds nothing.
-fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, Refusal> {
+fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, IngestRefusal> {
     if ours.packets().next() != theirs.packets().next() {
-        return Err(Refusal::OtherPrimaryKey);
+        return Err(IngestRefusal::OtherPrimaryKey);
     }
     let joined = ours.union(theirs);
     if joined.as_bytes().len() > CERT_BYTES_MAX || joined.packets().len() > PACKETS_MAX {
-        return Err(Refusal::TooLarge);
+        return Err(IngestRefusal::TooLarge);
     }
     Ok((joined.as_bytes() != ours.as_bytes()).then_some(joined))
 }

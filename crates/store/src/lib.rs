@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Verification};
-//! use talaria_store::{Access, Outcome, Query, Store};
+//! use talaria_store::{Access, IngestOutcome, Query, Store};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let ring = include_bytes!(concat!(
@@ -26,7 +26,7 @@
 //! let mut store = Store::open(&path, Access::Create)?;
 //! // One transaction for all certificates and their indexes.
 //! let outcomes = store.ingest(certs, Verification::Full, now)?;
-//! assert_eq!(outcomes, [Outcome::New, Outcome::New]);
+//! assert_eq!(outcomes, [IngestOutcome::New, IngestOutcome::New]);
 //!
 //! let query: Query = "<bob@example.org>".parse()?;
 //! let found = store.select(&query, 10)?;
@@ -58,10 +58,10 @@ mod tofu;
 mod trust;
 
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
-pub use check::{Depth, Finding, Report};
+pub use check::{CheckReport, Depth, Finding};
 pub use error::StoreError;
 pub use flow::Certifications;
-pub use ingest::{ChangeKind, Outcome, Refusal};
+pub use ingest::{ChangeKind, IngestOutcome, IngestRefusal};
 pub use keyserver::{Peer, Redaction, Unobtainable};
 pub use maintain::{Pages, Return, Tombstone};
 pub use place::{FileKind, file_kind};

@@ -104,7 +104,7 @@ struct Passed(#[source] AgentError);
 
 /// A certificate whose secret keys, or some of them, are in the agent.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct AgentCert {
     /// The summary of the certificate.
     pub summary: Summary,
     /// The keys whose secrets the agent has.
@@ -202,9 +202,9 @@ impl Agent {
     /// # Errors
     ///
     /// [`Error::Agent`], or errors of reading the stores.
-    pub fn held(&self, stores: &Stores, now: u32) -> Result<(Vec<Held>, usize), Error> {
+    pub fn held(&self, stores: &Stores, now: u32) -> Result<(Vec<AgentCert>, usize), Error> {
         let keygrips = self.keygrips()?;
-        let mut held: Vec<Held> = Vec::new();
+        let mut held: Vec<AgentCert> = Vec::new();
         let mut unknown = 0;
         for grip in &keygrips {
             let query = [Query::Keygrip(grip.0)];
@@ -228,7 +228,7 @@ impl Agent {
                     key.keygrip().is_some_and(|keygrip| keygrips.contains(&keygrip))
                 };
                 let secrets = cert.keys().filter(has).map(|key| key.fingerprint()).collect();
-                held.push(Held { summary, secrets });
+                held.push(AgentCert { summary, secrets });
             }
         }
         Ok((held, unknown))

@@ -16,7 +16,7 @@ use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::{self, Packet};
 use talaria_message::read_cert;
-use talaria_store::{Order, Outcome, Query, Row};
+use talaria_store::{IngestOutcome, Order, Query, Row};
 
 use crate::keys::of_make;
 use crate::{Error, Stores, described};
@@ -195,7 +195,7 @@ impl Stores {
         let stored = talaria_cert::Cert::parse(&bytes);
         let stored = stored.map_err(|reason| refused(openpgp::anyhow::Error::new(reason)))?;
         let outcome = self.writable()?.ingest(vec![stored], Verification::Full, now)?;
-        if let Outcome::Refused(why) = outcome[0] {
+        if let IngestOutcome::Refused(why) = outcome[0] {
             return Err(refused(openpgp::anyhow::Error::msg(why.to_string())));
         }
         Ok(Certifications { cert, user_ids, made })

@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::Serialize;
 use talaria_cert::{Cert, Fingerprint, Reason, Signature, Tag, Verdict, Verification};
-use talaria_store::{Outcome, Query, Store};
+use talaria_store::{IngestOutcome, Query, Store};
 
 use crate::compressed::WindowTooLarge;
 use crate::error::describe;
@@ -253,7 +253,7 @@ impl Import<'_> {
             }
             let outcome = self.store.ingest(vec![revoked], Verification::Full, now)?;
             match outcome[0] {
-                Outcome::Unchanged => self.reports[at].unchanged += 1,
+                IngestOutcome::Unchanged => self.reports[at].unchanged += 1,
                 _ => self.reports[at].updated += 1,
             }
             return Ok(());
@@ -286,7 +286,7 @@ impl Import<'_> {
             }
             let outcome = self.store.ingest(vec![revoked], Verification::Full, now)?;
             match outcome[0] {
-                Outcome::Unchanged => self.reports[at].unchanged += 1,
+                IngestOutcome::Unchanged => self.reports[at].unchanged += 1,
                 _ => self.reports[at].updated += 1,
             }
             return Ok(true);
@@ -311,10 +311,12 @@ impl Import<'_> {
         for ((at, place, fingerprint), outcome) in places.into_iter().zip(outcomes) {
             let report = &mut self.reports[at];
             match outcome {
-                Outcome::New => report.new += 1,
-                Outcome::Updated => report.updated += 1,
-                Outcome::Unchanged => report.unchanged += 1,
-                Outcome::Refused(refusal) => report.reject(&place, Some(fingerprint), &refusal),
+                IngestOutcome::New => report.new += 1,
+                IngestOutcome::Updated => report.updated += 1,
+                IngestOutcome::Unchanged => report.unchanged += 1,
+                IngestOutcome::Refused(refusal) => {
+                    report.reject(&place, Some(fingerprint), &refusal);
+                }
             }
         }
         Ok(())

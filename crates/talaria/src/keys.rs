@@ -32,7 +32,7 @@ use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
 use talaria_message::{
     AskForKey, Revocations, openpgp, read_cert, read_certs, unsupported_cert, usable,
 };
-use talaria_store::{Outcome, Query};
+use talaria_store::{IngestOutcome, Query};
 
 pub use change::{Added, MadeRevocation, Revocation, RevocationTarget, revocation, unlocked};
 pub use talaria_message::make::{
@@ -343,7 +343,7 @@ impl Stores {
     /// # Errors
     ///
     /// [`Error::Keyring`], or errors of writing the store.
-    pub fn add_public(&mut self, cert: &openpgp::Cert, now: u32) -> Result<Outcome, Error> {
+    pub fn add_public(&mut self, cert: &openpgp::Cert, now: u32) -> Result<IngestOutcome, Error> {
         let outcomes = self.writable()?.ingest(vec![public(cert)?], Verification::Full, now)?;
         Ok(outcomes[0])
     }

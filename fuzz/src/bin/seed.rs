@@ -11,7 +11,7 @@ use talaria_cert::{
     BATCH_BYTES, Cert, Splitter, Summary, Tag, Verdict, Verification, enarmor, verdicts,
 };
 use talaria_gnupg::{write_keybox, write_ownertrust};
-use talaria_recon::{Config, Digest, Message, Prefix, Tree};
+use talaria_recon::{Config, Digest, GossipMessage, Prefix, PrefixTree};
 
 /// A time at which the generated certificates are valid.
 const NOW: u32 = 1_740_000_000;
@@ -118,23 +118,23 @@ fn keyserver(folder: &Path, all: &[Cert]) -> io::Result<()> {
 
 /// Messages of a gossip peer, after an octet that chooses the greeting and the size of the pieces.
 fn recon(folder: &Path) -> io::Result<()> {
-    let tree: Tree = (0..=200).map(|n| Digest([n; 16])).collect();
+    let tree: PrefixTree = (0..=200).map(|n| Digest([n; 16])).collect();
     let digests: Vec<Digest> = tree.iter().step_by(50).collect();
     let prefixes = [0, 2, 7, 128].map(|bits| Prefix::new(digests[1], bits).expect("a prefix"));
     let mut messages = vec![
-        Message::Elements(digests.clone()),
-        Message::FullElements(digests.clone()),
-        Message::SyncFail,
-        Message::Flush,
-        Message::Done,
-        Message::Error("no".to_owned()),
+        GossipMessage::Elements(digests.clone()),
+        GossipMessage::FullElements(digests.clone()),
+        GossipMessage::SyncFail,
+        GossipMessage::Flush,
+        GossipMessage::Done,
+        GossipMessage::Error("no".to_owned()),
     ];
     for prefix in prefixes {
         let values = Box::new(tree.at(prefix).values());
-        messages.push(Message::Poly { prefix, len: 201, values });
-        messages.push(Message::Full { prefix, digests: digests.clone() });
+        messages.push(GossipMessage::Poly { prefix, len: 201, values });
+        messages.push(GossipMessage::Full { prefix, digests: digests.clone() });
     }
-    messages.push(Message::Config(Config {
+    messages.push(GossipMessage::Config(Config {
         version: "1.1.6".to_owned(),
         http_port: 11371,
         bit_quantum: 2,

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use talaria_cert::Cert;
-use talaria_recon::{Decoder, Exchange, Outbox, Role, Settings, Tree};
+use talaria_recon::{Decoder, Exchange, ExchangeRole, Outbox, PrefixTree, Settings};
 
 use super::client::Client;
 use super::dump;
@@ -249,12 +249,12 @@ struct Talk {
 
 /// An exchange of two trees in memory, which share `count` digests; each has `half` more.
 fn exchange(count: u64, half: u64) -> Talk {
-    let tree = |more: std::ops::Range<u64>| Tree::build((0..count).chain(more).map(digest));
+    let tree = |more: std::ops::Range<u64>| PrefixTree::build((0..count).chain(more).map(digest));
     let trees = [tree(count..count + half), tree(count + half..count + 2 * half)];
     let start = Instant::now();
     let mut outboxes = [Outbox::new(), Outbox::new()];
     let mut decoders = [Decoder::new(), Decoder::new()];
-    let mut exchanges = [(Role::Acceptor, 0), (Role::Initiator, 1)]
+    let mut exchanges = [(ExchangeRole::Acceptor, 0), (ExchangeRole::Initiator, 1)]
         .map(|(role, at)| Some(Exchange::start(role, Settings::default(), 1, &mut outboxes[at])));
     let (mut messages, mut bytes) = (0, 0);
     let done = |exchange: &Option<Exchange>| matches!(exchange, Some(Exchange::Done(_)));

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use talaria_recon::{Digest, Tree};
+use talaria_recon::{Digest, PrefixTree};
 
 use super::{Bench, Results, float};
 use crate::BenchError;
@@ -51,7 +51,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
         let (mut costs, mut bytes) = (Vec::new(), None);
         for run in 0..bench.runs() {
             let before = anonymous_bytes();
-            let (tree, cost) = in_process(|| Tree::build(digests.iter().copied()));
+            let (tree, cost) = in_process(|| PrefixTree::build(digests.iter().copied()));
             costs.push(cost);
             black_box(&tree);
             if (at, run) == (0, 0) {
@@ -62,7 +62,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
     }
     ours.reverse();
     for (count, cost, bytes) in &ours {
-        let work = "talaria, Tree::build";
+        let work = "talaria, PrefixTree::build";
         table.push(row(work, *count, cost, *bytes, None));
     }
     if let (Some(sks), Some(&count)) = (bench.sks("t")?, bench.options.digests.first()) {

@@ -64,7 +64,7 @@ fn print(
     cx: &Context,
     verb: &str,
     path: &str,
-    report: &talaria::store::Report,
+    report: &talaria::store::CheckReport,
 ) -> Result<bool, CliError> {
     let mut out = cx.stdout();
     if cx.json {

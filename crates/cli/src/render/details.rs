@@ -118,8 +118,9 @@ impl Lines<'_> {
         let bytes = opened.store.cert_length(row.id)?;
         let _ = writeln!(
             out,
-            "\nversion {}, {bytes} bytes, {}, {}, {}, change {}",
+            "\nversion {}, {}, {}, {}, {}, change {}",
             summary.fingerprint().version(),
+            counted(bytes, "byte"),
             counted(summary.user_ids.len(), "user ID"),
             counted(summary.subkeys.len(), "subkey"),
             counted(summary.signatures, "signature"),

@@ -3,11 +3,11 @@
 use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
 use crate::digest::Digest;
 use crate::field::{POINTS, Values, Zp};
-use crate::message::Message;
+use crate::message::GossipMessage;
 use crate::poly::{Difference, reconcile};
 use crate::prefix::Prefix;
 use crate::random::Random;
-use crate::tree::{Subtree, Tree};
+use crate::tree::{PrefixTree, Subtree};
 
 /// How many digests one answer has at most, 1.7 MB. A peer that lacks more asks again another day.
 pub const REPLY_DIGESTS_MAX: usize = 100_000;
@@ -35,19 +35,19 @@ impl Answer {
         prefix: Prefix,
         len: u32,
         values: &Values,
-        tree: &Tree,
+        tree: &PrefixTree,
         out: &mut Outbox,
     ) -> Exchange {
         let ours = tree.at(prefix);
         let answer = if let Some((wanted, offered)) = self.compare(prefix, len, values, ours, tree)
         {
             self.found.learn(&wanted, prefix, tree);
-            Message::Elements(offered)
+            GossipMessage::Elements(offered)
         } else if ours.is_leaf() || ours.len() < FULL_BELOW {
             self.invited += 1;
-            Message::FullElements(ours.iter().collect())
+            GossipMessage::FullElements(ours.iter().collect())
         } else {
-            Message::SyncFail
+            GossipMessage::SyncFail
         };
         self.reply(&answer, out)
     }
@@ -56,20 +56,20 @@ impl Answer {
         mut self,
         prefix: Prefix,
         mut theirs: Vec<Digest>,
-        tree: &Tree,
+        tree: &PrefixTree,
         out: &mut Outbox,
     ) -> Exchange {
         theirs.sort_unstable();
         let offered = missing(tree.at(prefix), &theirs, REPLY_DIGESTS_MAX);
         self.found.learn(&theirs, prefix, tree);
-        self.reply(&Message::Elements(offered), out)
+        self.reply(&GossipMessage::Elements(offered), out)
     }
 
     /// The peer's answer to a set of all digests.
     pub(super) fn elements(
         mut self,
         digests: &[Digest],
-        tree: &Tree,
+        tree: &PrefixTree,
     ) -> Result<Exchange, ExchangeError> {
         let Some(invited) = self.invited.checked_sub(1) else {
             let (found, due) = ("set of missing digests", "a request");
@@ -102,7 +102,7 @@ impl Answer {
         len: u32,
         values: &Values,
         ours: Subtree<'_>,
-        tree: &Tree,
+        tree: &PrefixTree,
     ) -> Option<(Vec<Digest>, Vec<Digest>)> {
         let surplus = i64::from(len) - i64::try_from(ours.len()).ok()?;
         let mut random = || self.random.next_u128();
@@ -116,8 +116,8 @@ impl Answer {
         Some((digests(remote_only, false)?, digests(local_only, true)?))
     }
 
-    fn reply(mut self, answer: &Message, out: &mut Outbox) -> Exchange {
-        if let Message::Elements(digests) | Message::FullElements(digests) = answer {
+    fn reply(mut self, answer: &GossipMessage, out: &mut Outbox) -> Exchange {
+        if let GossipMessage::Elements(digests) | GossipMessage::FullElements(digests) = answer {
             self.sent += digests.len();
         }
         out.push(answer);

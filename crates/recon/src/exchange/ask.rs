@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use super::answer::REPLY_DIGESTS_MAX;
 use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
 use crate::digest::Digest;
-use crate::message::Message;
+use crate::message::GossipMessage;
 use crate::prefix::Prefix;
 use crate::random::Random;
-use crate::tree::Tree;
+use crate::tree::PrefixTree;
 
 /// How many requests wait for an answer at most.
 pub const OUTSTANDING_MAX: usize = 100;
@@ -43,7 +43,12 @@ enum By {
 }
 
 impl Ask {
-    pub(super) fn start(found: Found, random: Random, tree: &Tree, out: &mut Outbox) -> Exchange {
+    pub(super) fn start(
+        found: Found,
+        random: Random,
+        tree: &PrefixTree,
+        out: &mut Outbox,
+    ) -> Exchange {
         let (queue, outstanding) = (vec![Prefix::ROOT], VecDeque::new());
         Self { found, random, queue, outstanding, flushed: 0 }.ask(tree, out)
     }
@@ -51,7 +56,7 @@ impl Ask {
     pub(super) fn elements(
         mut self,
         digests: &[Digest],
-        tree: &Tree,
+        tree: &PrefixTree,
         out: &mut Outbox,
     ) -> Result<Exchange, ExchangeError> {
         let asked = self.answered("set of missing digests")?;
@@ -62,20 +67,20 @@ impl Ask {
     pub(super) fn full_elements(
         mut self,
         mut theirs: Vec<Digest>,
-        tree: &Tree,
+        tree: &PrefixTree,
         out: &mut Outbox,
     ) -> Result<Exchange, ExchangeError> {
         let asked = self.answered_by_values("set of all digests")?;
         theirs.sort_unstable();
         let ours = missing(tree.at(asked.prefix), &theirs, REPLY_DIGESTS_MAX);
-        out.push(&Message::Elements(ours));
+        out.push(&GossipMessage::Elements(ours));
         self.found.learn(&theirs, asked.prefix, tree);
         Ok(self.ask(tree, out))
     }
 
     pub(super) fn sync_fail(
         mut self,
-        tree: &Tree,
+        tree: &PrefixTree,
         out: &mut Outbox,
     ) -> Result<Exchange, ExchangeError> {
         let found = "failure to compare";
@@ -120,7 +125,7 @@ impl Ask {
     }
 
     /// Asks as much as may be asked at once.
-    fn ask(mut self, tree: &Tree, out: &mut Outbox) -> Exchange {
+    fn ask(mut self, tree: &PrefixTree, out: &mut Outbox) -> Exchange {
         if self.found.is_full() || self.found.requests >= REQUESTS_MAX {
             self.found.cut |= !self.queue.is_empty();
             self.queue.clear();
@@ -134,12 +139,12 @@ impl Ask {
             self.found.requests += 1;
         }
         if self.outstanding.is_empty() {
-            out.push(&Message::Done);
+            out.push(&GossipMessage::Done);
             out.flush();
             return Exchange::Done(self.found.outcome(Ending::Complete));
         }
         if self.flushed == 0 {
-            out.push(&Message::Flush);
+            out.push(&GossipMessage::Flush);
             out.flush();
             self.flushed = self.outstanding.len();
         }
@@ -147,11 +152,11 @@ impl Ask {
     }
 }
 
-fn request(prefix: Prefix, tree: &Tree) -> (Message, By) {
+fn request(prefix: Prefix, tree: &PrefixTree) -> (GossipMessage, By) {
     let ours = tree.at(prefix);
     if prefix.bits() >= FULL_BITS_MIN && (ours.is_leaf() || ours.len() < FULL_BELOW) {
-        return (Message::Full { prefix, digests: ours.iter().collect() }, By::Digests);
+        return (GossipMessage::Full { prefix, digests: ours.iter().collect() }, By::Digests);
     }
     let len = u32::try_from(ours.len()).expect("more digests than there are certificates");
-    (Message::Poly { prefix, len, values: Box::new(ours.values()) }, By::Values)
+    (GossipMessage::Poly { prefix, len, values: Box::new(ours.values()) }, By::Values)
 }

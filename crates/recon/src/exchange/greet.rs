@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::answer::Answer;
 use super::ask::Ask;
-use super::{Exchange, ExchangeError, Found, Outbox, Role};
-use crate::message::{BIT_QUANTUM, Config, M_BAR, Message};
+use super::{Exchange, ExchangeError, ExchangeRole, Found, Outbox};
+use crate::message::{BIT_QUANTUM, Config, GossipMessage, M_BAR};
 use crate::random::Random;
-use crate::tree::Tree;
+use crate::tree::PrefixTree;
 
 /// The oldest version that speaks this protocol.
 const VERSION_MIN: [u32; 3] = [0, 1, 5];
@@ -87,14 +87,19 @@ impl Settings {
 /// The first state: our configuration is sent.
 #[derive(Debug)]
 pub struct Greet {
-    role: Role,
+    role: ExchangeRole,
     settings: Settings,
     random: Random,
 }
 
 impl Greet {
-    pub(super) fn start(role: Role, settings: Settings, seed: u64, out: &mut Outbox) -> Self {
-        out.push(&Message::Config(settings.config()));
+    pub(super) fn start(
+        role: ExchangeRole,
+        settings: Settings,
+        seed: u64,
+        out: &mut Outbox,
+    ) -> Self {
+        out.push(&GossipMessage::Config(settings.config()));
         out.flush();
         Self { role, settings, random: Random(seed) }
     }
@@ -106,8 +111,8 @@ impl Greet {
     ) -> Result<Exchange, ExchangeError> {
         let checked = self.settings.check(&theirs);
         out.push(&match &checked {
-            Ok(()) => Message::Passed,
-            Err(error) => Message::Failed(error.to_string()),
+            Ok(()) => GossipMessage::Passed,
+            Err(error) => GossipMessage::Failed(error.to_string()),
         });
         out.flush();
         checked?;
@@ -126,16 +131,16 @@ impl Greet {
 /// The second state: we accepted.
 #[derive(Debug)]
 pub struct Agree {
-    role: Role,
+    role: ExchangeRole,
     found: Found,
     random: Random,
 }
 
 impl Agree {
-    pub(super) fn passed(self, tree: &Tree, out: &mut Outbox) -> Exchange {
+    pub(super) fn passed(self, tree: &PrefixTree, out: &mut Outbox) -> Exchange {
         match self.role {
-            Role::Acceptor => Ask::start(self.found, self.random, tree, out),
-            Role::Initiator => Exchange::Answer(Answer::new(self.found, self.random)),
+            ExchangeRole::Acceptor => Ask::start(self.found, self.random, tree, out),
+            ExchangeRole::Initiator => Exchange::Answer(Answer::new(self.found, self.random)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Messages to the peer.
 
-use crate::message::Message;
+use crate::message::GossipMessage;
 
 /// More than this is not held back: it is then due without being asked for.
 const HELD_BYTES_MAX: usize = 1 << 20;
@@ -33,7 +33,7 @@ impl Outbox {
         std::mem::replace(&mut self.bytes, rest)
     }
 
-    pub(super) fn push(&mut self, message: &Message) {
+    pub(super) fn push(&mut self, message: &GossipMessage) {
         message.encode(&mut self.bytes);
         if self.bytes.len() > HELD_BYTES_MAX {
             self.flush();

@@ -1,6 +1,6 @@
 //! Messages from a stream of bytes.
 
-use super::{DecodeError, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Message, Reader};
+use super::{DecodeError, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Reader};
 
 /// How long the parts of a verdict are at most.
 const VERDICT_BYTES_MAX: usize = 4096;
@@ -56,7 +56,7 @@ impl Decoder {
     ///
     /// [`DecodeError`]; then there is no telling where the next message begins, and every later call
     /// fails as well.
-    pub fn next_message(&mut self) -> Result<Option<Message>, DecodeError> {
+    pub fn next_message(&mut self) -> Result<Option<GossipMessage>, DecodeError> {
         if let Some(error) = self.damaged {
             return Err(error);
         }
@@ -70,7 +70,7 @@ impl Decoder {
             Ok(Some((message, len))) => {
                 self.taken += len;
                 self.due = match (self.due, &message) {
-                    (Due::Config, Message::Config(_)) => Due::Verdict,
+                    (Due::Config, GossipMessage::Config(_)) => Due::Verdict,
                     _ => Due::Dialogue,
                 };
                 Ok(Some(message))
@@ -87,22 +87,22 @@ impl Decoder {
 }
 
 /// A message with its length before it; and how many bytes that was.
-fn frame(bytes: &[u8], max: usize) -> Result<Option<(Message, usize)>, DecodeError> {
+fn frame(bytes: &[u8], max: usize) -> Result<Option<(GossipMessage, usize)>, DecodeError> {
     let Some((body, len)) = string(bytes, max)? else { return Ok(None) };
-    Ok(Some((Message::decode(body)?, len)))
+    Ok(Some((GossipMessage::decode(body)?, len)))
 }
 
 /// One string, or two if the first is not the good news.
-fn verdict(bytes: &[u8]) -> Result<Option<(Message, usize)>, DecodeError> {
+fn verdict(bytes: &[u8]) -> Result<Option<(GossipMessage, usize)>, DecodeError> {
     let Some((word, len)) = string(bytes, VERDICT_BYTES_MAX)? else { return Ok(None) };
     match word {
-        b"passed" => Ok(Some((Message::Passed, len))),
+        b"passed" => Ok(Some((GossipMessage::Passed, len))),
         b"failed" => {
             let Some((reason, more)) = string(&bytes[len..], VERDICT_BYTES_MAX)? else {
                 return Ok(None);
             };
             let reason = String::from_utf8_lossy(reason).into_owned();
-            Ok(Some((Message::Failed(reason), len + more)))
+            Ok(Some((GossipMessage::Failed(reason), len + more)))
         }
         _ => Err(DecodeError::Malformed("verdict")),
     }

@@ -6,8 +6,8 @@ use crate::peers::digest::digest;
 use crate::peers::{Failure, Side};
 use proptest::prelude::*;
 use talaria_recon::{
-    Config, Difference, Digest, Ending, ExchangeError, FilterRule, Message, OUTSTANDING_MAX,
-    Outcome, POINTS, Prefix, Role, Settings, Tree, Values, reconcile,
+    Config, Difference, Digest, Ending, ExchangeError, ExchangeOutcome, ExchangeRole, FilterRule,
+    GossipMessage, OUTSTANDING_MAX, POINTS, Prefix, PrefixTree, Settings, Values, reconcile,
 };
 
 fn settings() -> Settings {
@@ -16,15 +16,15 @@ fn settings() -> Settings {
 
 fn sides(seed: u64) -> (Side, Side) {
     let side = |role| Side::new(role, settings(), seed);
-    (side(Role::Acceptor), side(Role::Initiator))
+    (side(ExchangeRole::Acceptor), side(ExchangeRole::Initiator))
 }
 
 /// Runs both sides until neither has more to send. Bytes arrive in pieces of `piece`.
 fn run(
     acceptor: &mut Side,
-    acceptors: &Tree,
+    acceptors: &PrefixTree,
     initiator: &mut Side,
-    initiators: &Tree,
+    initiators: &PrefixTree,
     piece: usize,
 ) -> Result<(), Failure> {
     loop {
@@ -41,12 +41,16 @@ fn run(
     }
 }
 
-fn only(tree: &Tree, other: &Tree) -> Vec<Digest> {
+fn only(tree: &PrefixTree, other: &PrefixTree) -> Vec<Digest> {
     tree.iter().filter(|digest| !other.contains(digest)).collect()
 }
 
 /// The missing digests of both sides after an exchange.
-fn compare(acceptors: &Tree, initiators: &Tree, piece: usize) -> (Outcome, Outcome) {
+fn compare(
+    acceptors: &PrefixTree,
+    initiators: &PrefixTree,
+    piece: usize,
+) -> (ExchangeOutcome, ExchangeOutcome) {
     let (mut acceptor, mut initiator) = sides(acceptors.len() as u64);
     run(&mut acceptor, acceptors, &mut initiator, initiators, piece).unwrap();
     (acceptor.outcome().unwrap(), initiator.outcome().unwrap())
@@ -62,7 +66,7 @@ fn config() -> Config {
     }
 }
 
-fn encoded(messages: &[Message]) -> Vec<u8> {
+fn encoded(messages: &[GossipMessage]) -> Vec<u8> {
     let mut bytes = Vec::new();
     messages.iter().for_each(|message| message.encode(&mut bytes));
     bytes
@@ -70,18 +74,18 @@ fn encoded(messages: &[Message]) -> Vec<u8> {
 
 /// The answers of one side to these messages.
 fn told(
-    role: Role,
+    role: ExchangeRole,
     settings: Settings,
-    tree: &Tree,
-    messages: &[Message],
+    tree: &PrefixTree,
+    messages: &[GossipMessage],
 ) -> Result<Side, Failure> {
     let mut side = Side::new(role, settings, 1);
     side.receive(&encoded(messages), tree)?;
     Ok(side)
 }
 
-fn refusal(role: Role, tree: &Tree, messages: &[Message]) -> ExchangeError {
-    let hello = [&[Message::Config(config()), Message::Passed], messages].concat();
+fn refusal(role: ExchangeRole, tree: &PrefixTree, messages: &[GossipMessage]) -> ExchangeError {
+    let hello = [&[GossipMessage::Config(config()), GossipMessage::Passed], messages].concat();
     match told(role, settings(), tree, &hello) {
         Err(Failure::Exchange(error)) => error,
         Err(other) => panic!("{other:?}"),
@@ -92,15 +96,19 @@ fn refusal(role: Role, tree: &Tree, messages: &[Message]) -> ExchangeError {
 #[test]
 fn equal_sets_cost_one_request() {
     for len in [0, 1, 50, 51, 149, 1000, 20_000] {
-        let tree: Tree = (0..len).map(digest).collect();
+        let tree: PrefixTree = (0..len).map(digest).collect();
         let (mut acceptor, mut initiator) = sides(len);
         run(&mut acceptor, &tree, &mut initiator, &tree, usize::MAX).unwrap();
         let (requests, answers) = (&initiator.received[2..], &acceptor.received[2..]);
-        let [Message::Poly { prefix: Prefix::ROOT, .. }, Message::Flush, Message::Done] = requests
+        let [
+            GossipMessage::Poly { prefix: Prefix::ROOT, .. },
+            GossipMessage::Flush,
+            GossipMessage::Done,
+        ] = requests
         else {
             panic!("{len}: {requests:?}")
         };
-        assert_eq!(answers, [Message::Elements(vec![])]);
+        assert_eq!(answers, [GossipMessage::Elements(vec![])]);
         for side in [acceptor, initiator] {
             let outcome = side.outcome().unwrap();
             assert_eq!((outcome.wanted, outcome.ending), (vec![], Ending::Complete));
@@ -112,7 +120,7 @@ fn equal_sets_cost_one_request() {
 
 #[test]
 fn an_empty_server_learns_all_digests_in_parts() {
-    let (empty, full) = (Tree::default(), Tree::build((0..30_000).map(digest)));
+    let (empty, full) = (PrefixTree::default(), PrefixTree::build((0..30_000).map(digest)));
     let (outcome, other) = compare(&empty, &full, 4096);
     assert_eq!(outcome.wanted, only(&full, &empty));
     assert_eq!(other.wanted, []);
@@ -123,18 +131,25 @@ fn an_empty_server_learns_all_digests_in_parts() {
 
 #[test]
 fn an_exchange_ends_in_order_at_its_bound() {
-    let (few, many) = (Tree::build((0..500).map(digest)), Tree::build((0..50_000).map(digest)));
+    let (few, many) =
+        (PrefixTree::build((0..500).map(digest)), PrefixTree::build((0..50_000).map(digest)));
     for few_accepts in [true, false] {
         let bounded = Settings { wanted_max: 700, ..Settings::default() };
         let (mut acceptor, mut initiator) = if few_accepts {
-            (Side::new(Role::Acceptor, bounded, 7), Side::new(Role::Initiator, settings(), 7))
+            (
+                Side::new(ExchangeRole::Acceptor, bounded, 7),
+                Side::new(ExchangeRole::Initiator, settings(), 7),
+            )
         } else {
-            (Side::new(Role::Acceptor, settings(), 7), Side::new(Role::Initiator, bounded, 7))
+            (
+                Side::new(ExchangeRole::Acceptor, settings(), 7),
+                Side::new(ExchangeRole::Initiator, bounded, 7),
+            )
         };
         let trees = if few_accepts { (&few, &many) } else { (&many, &few) };
         run(&mut acceptor, trees.0, &mut initiator, trees.1, 999).unwrap();
         assert!(acceptor.is_done() && initiator.is_done());
-        assert_eq!(initiator.received.last(), Some(&Message::Done));
+        assert_eq!(initiator.received.last(), Some(&GossipMessage::Done));
         let outcome = if few_accepts { acceptor } else { initiator }.outcome().unwrap();
         assert_eq!((outcome.wanted.len(), outcome.ending), (700, Ending::Cut));
         assert!(outcome.wanted.iter().all(|digest| many.contains(digest) && !few.contains(digest)));
@@ -143,34 +158,38 @@ fn an_exchange_ends_in_order_at_its_bound() {
 
 #[test]
 fn a_lost_connection_keeps_the_digests_learned_so_far() {
-    let (ours, theirs) = (Tree::build((0..300).map(digest)), Tree::build((0..302).map(digest)));
+    let (ours, theirs) =
+        (PrefixTree::build((0..300).map(digest)), PrefixTree::build((0..302).map(digest)));
     let values = Box::new(theirs.at(Prefix::ROOT).values());
-    let poly = Message::Poly { prefix: Prefix::ROOT, len: 302, values };
-    let hello = [Message::Config(config()), Message::Passed, poly];
-    let side = told(Role::Initiator, settings(), &ours, &hello).unwrap();
+    let poly = GossipMessage::Poly { prefix: Prefix::ROOT, len: 302, values };
+    let hello = [GossipMessage::Config(config()), GossipMessage::Passed, poly];
+    let side = told(ExchangeRole::Initiator, settings(), &ours, &hello).unwrap();
     let outcome = side.outcome().unwrap();
     assert_eq!((outcome.wanted, outcome.ending), (only(&theirs, &ours), Ending::Cut));
-    let side = told(Role::Initiator, settings(), &ours, &hello[..1]).unwrap();
+    let side = told(ExchangeRole::Initiator, settings(), &ours, &hello[..1]).unwrap();
     assert_eq!(side.outcome(), None);
 }
 
 #[test]
 fn answers_are_sent_at_the_flush() {
-    let tree = Tree::default();
-    let full = Message::Full { prefix: Prefix::ROOT, digests: vec![] };
-    let hello = [Message::Config(config()), Message::Passed, full.clone(), full];
-    let mut side = told(Role::Initiator, settings(), &tree, &hello).unwrap();
+    let tree = PrefixTree::default();
+    let full = GossipMessage::Full { prefix: Prefix::ROOT, digests: vec![] };
+    let hello = [GossipMessage::Config(config()), GossipMessage::Passed, full.clone(), full];
+    let mut side = told(ExchangeRole::Initiator, settings(), &tree, &hello).unwrap();
     let greeting = side.outbox.take_due();
     assert!(greeting.ends_with(b"passed"), "{greeting:?}");
-    side.receive(&encoded(&[Message::Flush]), &tree).unwrap();
-    assert_eq!(side.outbox.take_due(), encoded(&[const { Message::Elements(Vec::new()) }; 2]));
+    side.receive(&encoded(&[GossipMessage::Flush]), &tree).unwrap();
+    assert_eq!(
+        side.outbox.take_due(),
+        encoded(&[const { GossipMessage::Elements(Vec::new()) }; 2])
+    );
 }
 
 #[test]
 fn configurations_are_compared() {
     let verdict = |settings: &Settings, theirs: Config| {
-        let hello = [Message::Config(theirs), Message::Passed];
-        match told(Role::Initiator, settings.clone(), &Tree::default(), &hello) {
+        let hello = [GossipMessage::Config(theirs), GossipMessage::Passed];
+        match told(ExchangeRole::Initiator, settings.clone(), &PrefixTree::default(), &hello) {
             Ok(_) => None,
             Err(Failure::Exchange(error)) => Some(error),
             Err(other) => panic!("{other:?}"),
@@ -201,19 +220,19 @@ fn configurations_are_compared() {
 
 #[test]
 fn a_refusal_is_sent_with_its_reason() {
-    let tree = Tree::default();
-    let mut side = Side::new(Role::Acceptor, settings(), 1);
-    let theirs = Message::Config(Config { m_bar: 7, ..config() });
+    let tree = PrefixTree::default();
+    let mut side = Side::new(ExchangeRole::Acceptor, settings(), 1);
+    let theirs = GossipMessage::Config(Config { m_bar: 7, ..config() });
     assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
     let told = side.outbox.take_due();
-    let expected = encoded(&[Message::Failed("the peer has mbar 7, not 5".into())]);
+    let expected = encoded(&[GossipMessage::Failed("the peer has mbar 7, not 5".into())]);
     assert!(told.ends_with(&expected), "{}", String::from_utf8_lossy(&told));
 
     // The reason quotes the peer, up to a limit.
-    let mut side = Side::new(Role::Acceptor, settings(), 1);
-    let theirs = Message::Config(Config { filters: "é".repeat(8000), ..config() });
+    let mut side = Side::new(ExchangeRole::Acceptor, settings(), 1);
+    let theirs = GossipMessage::Config(Config { filters: "é".repeat(8000), ..config() });
     assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
-    let mut peer = Side::new(Role::Initiator, settings(), 1);
+    let mut peer = Side::new(ExchangeRole::Initiator, settings(), 1);
     let Err(Failure::Exchange(ExchangeError::Refused(reason))) =
         peer.receive(&side.outbox.take_due(), &tree)
     else {
@@ -221,35 +240,43 @@ fn a_refusal_is_sent_with_its_reason() {
     };
     assert_eq!(reason.chars().count(), 1000);
 
-    let mut side = Side::new(Role::Acceptor, settings(), 1);
-    let no = [Message::Config(config()), Message::Failed("not you".into())];
+    let mut side = Side::new(ExchangeRole::Acceptor, settings(), 1);
+    let no = [GossipMessage::Config(config()), GossipMessage::Failed("not you".into())];
     let refused = Failure::Exchange(ExchangeError::Refused("not you".into()));
     assert_eq!(side.receive(&encoded(&no), &tree), Err(refused));
 }
 
 #[test]
 fn messages_out_of_order_are_refused() {
-    let tree = Tree::default();
+    let tree = PrefixTree::default();
     let unexpected = |found, due| ExchangeError::Unexpected { found, due };
     for (role, messages, expected) in [
-        (Role::Acceptor, vec![Message::Flush], unexpected("flush", "an answer")),
-        (Role::Acceptor, vec![Message::Done], unexpected("end", "an answer")),
-        (Role::Initiator, vec![Message::SyncFail], unexpected("failure to compare", "a request")),
+        (ExchangeRole::Acceptor, vec![GossipMessage::Flush], unexpected("flush", "an answer")),
+        (ExchangeRole::Acceptor, vec![GossipMessage::Done], unexpected("end", "an answer")),
         (
-            Role::Initiator,
-            vec![Message::Elements(vec![])],
+            ExchangeRole::Initiator,
+            vec![GossipMessage::SyncFail],
+            unexpected("failure to compare", "a request"),
+        ),
+        (
+            ExchangeRole::Initiator,
+            vec![GossipMessage::Elements(vec![])],
             unexpected("set of missing digests", "a request"),
         ),
         (
-            Role::Initiator,
-            vec![Message::Config(config())],
+            ExchangeRole::Initiator,
+            vec![GossipMessage::Config(config())],
             unexpected("configuration", "a request"),
         ),
-        (Role::Acceptor, vec![Message::Error("ouch".into())], ExchangeError::Peer("ouch".into())),
         (
-            Role::Acceptor,
+            ExchangeRole::Acceptor,
+            vec![GossipMessage::Error("ouch".into())],
+            ExchangeError::Peer("ouch".into()),
+        ),
+        (
+            ExchangeRole::Acceptor,
             // After three levels the request has the digests themselves.
-            [const { Message::SyncFail }; 1 + 4 + 16 + 1].to_vec(),
+            [const { GossipMessage::SyncFail }; 1 + 4 + 16 + 1].to_vec(),
             unexpected("failure to compare", "a set of missing digests"),
         ),
     ] {
@@ -259,30 +286,30 @@ fn messages_out_of_order_are_refused() {
 
 #[test]
 fn a_lying_peer_gains_nothing() {
-    let tree = Tree::build((0..1000).map(digest));
-    let mut side = Side::new(Role::Acceptor, settings(), 1);
-    let hello = [Message::Config(config()), Message::Passed, Message::SyncFail];
+    let tree = PrefixTree::build((0..1000).map(digest));
+    let mut side = Side::new(ExchangeRole::Acceptor, settings(), 1);
+    let hello = [GossipMessage::Config(config()), GossipMessage::Passed, GossipMessage::SyncFail];
     side.receive(&encoded(&hello), &tree).unwrap();
     let _ = side.outbox.take_due();
     // Four requests with the same answer: our digests, and one that matches only one request.
-    let lie = Message::Elements(tree.iter().chain([digest(5000)]).collect());
+    let lie = GossipMessage::Elements(tree.iter().chain([digest(5000)]).collect());
     let lies = vec![lie; 4];
     side.receive(&encoded(&lies), &tree).unwrap();
     let outcome = side.outcome().unwrap();
     assert_eq!((outcome.wanted, outcome.requests), (vec![digest(5000)], 5));
 
     // An endless peer may fail once per node of the tree.
-    let mut side = Side::new(Role::Acceptor, settings(), 1);
-    let hello = [Message::Config(config()), Message::Passed];
+    let mut side = Side::new(ExchangeRole::Acceptor, settings(), 1);
+    let hello = [GossipMessage::Config(config()), GossipMessage::Passed];
     side.receive(&encoded(&hello), &tree).unwrap();
-    let fail = encoded(&[Message::SyncFail]);
+    let fail = encoded(&[GossipMessage::SyncFail]);
     let fails = (0..10_000).take_while(|_| side.receive(&fail, &tree).is_ok()).count();
     assert!(fails < 200, "{fails}");
 
     // An initiator that gets the same request again and again.
-    let mut side = Side::new(Role::Initiator, settings(), 1);
+    let mut side = Side::new(ExchangeRole::Initiator, settings(), 1);
     side.receive(&encoded(&hello), &tree).unwrap();
-    let all = Message::Full { prefix: Prefix::ROOT, digests: vec![] };
+    let all = GossipMessage::Full { prefix: Prefix::ROOT, digests: vec![] };
     let all = encoded(&vec![all; 10]);
     let mut asked = 0;
     while !side.is_done() {
@@ -306,7 +333,7 @@ impl Model {
     }
 
     fn values(&self, prefix: Prefix) -> Values {
-        Tree::build(self.at(prefix)).at(Prefix::ROOT).values()
+        PrefixTree::build(self.at(prefix)).at(Prefix::ROOT).values()
     }
 
     /// Records new digests and returns those that the other side lacks.
@@ -316,12 +343,12 @@ impl Model {
     }
 
     /// As the initiator.
-    fn answer(&mut self, request: &Message) -> Option<Message> {
+    fn answer(&mut self, request: &GossipMessage) -> Option<GossipMessage> {
         match request {
-            Message::Full { prefix, digests } => {
-                Some(Message::Elements(self.exchange(*prefix, digests)))
+            GossipMessage::Full { prefix, digests } => {
+                Some(GossipMessage::Elements(self.exchange(*prefix, digests)))
             }
-            Message::Poly { prefix, len, values } => {
+            GossipMessage::Poly { prefix, len, values } => {
                 let ours = self.at(*prefix);
                 let surplus = i64::from(*len) - i64::try_from(ours.len()).unwrap();
                 let mut number = 0;
@@ -334,13 +361,13 @@ impl Model {
                     Some(Difference { remote_only, local_only }) => {
                         self.wanted.extend(remote_only.iter().map(|zp| zp.digest().unwrap()));
                         let digests = local_only.iter().map(|zp| zp.digest().unwrap());
-                        Some(Message::Elements(digests.collect()))
+                        Some(GossipMessage::Elements(digests.collect()))
                     }
-                    None if ours.len() < self.full_below => Some(Message::FullElements(ours)),
-                    None => Some(Message::SyncFail),
+                    None if ours.len() < self.full_below => Some(GossipMessage::FullElements(ours)),
+                    None => Some(GossipMessage::SyncFail),
                 }
             }
-            Message::Elements(digests) => {
+            GossipMessage::Elements(digests) => {
                 self.exchange(Prefix::ROOT, digests);
                 None
             }
@@ -349,38 +376,38 @@ impl Model {
     }
 
     /// As the acceptor, with one request at a time.
-    fn ask(&mut self, peer: &mut Side, tree: &Tree) {
+    fn ask(&mut self, peer: &mut Side, tree: &PrefixTree) {
         let mut queue = vec![Prefix::ROOT];
         while let Some(prefix) = queue.pop() {
             let digests = self.at(prefix);
             let request = if digests.len() < self.full_below {
-                Message::Full { prefix, digests }
+                GossipMessage::Full { prefix, digests }
             } else {
                 let len = u32::try_from(digests.len()).unwrap();
-                Message::Poly { prefix, len, values: Box::new(self.values(prefix)) }
+                GossipMessage::Poly { prefix, len, values: Box::new(self.values(prefix)) }
             };
-            peer.receive(&encoded(&[request, Message::Flush]), tree).unwrap();
+            peer.receive(&encoded(&[request, GossipMessage::Flush]), tree).unwrap();
             match received(peer).pop().unwrap() {
-                Message::Elements(digests) => {
+                GossipMessage::Elements(digests) => {
                     self.exchange(prefix, &digests);
                 }
-                Message::FullElements(digests) => {
+                GossipMessage::FullElements(digests) => {
                     let ours = self.exchange(prefix, &digests);
-                    peer.receive(&encoded(&[Message::Elements(ours)]), tree).unwrap();
+                    peer.receive(&encoded(&[GossipMessage::Elements(ours)]), tree).unwrap();
                 }
-                Message::SyncFail => queue.extend(prefix.children().unwrap()),
+                GossipMessage::SyncFail => queue.extend(prefix.children().unwrap()),
                 other => panic!("{other:?}"),
             }
         }
-        peer.receive(&encoded(&[Message::Done]), tree).unwrap();
+        peer.receive(&encoded(&[GossipMessage::Done]), tree).unwrap();
     }
 }
 
 /// The bytes that a side sends, without the handshake if that was sent.
-fn received(side: &mut Side) -> Vec<Message> {
+fn received(side: &mut Side) -> Vec<GossipMessage> {
     let mut decoder = talaria_recon::Decoder::new();
     // Moves the decoder past the handshake.
-    decoder.feed(&encoded(&[Message::Config(config()), Message::Passed]));
+    decoder.feed(&encoded(&[GossipMessage::Config(config()), GossipMessage::Passed]));
     decoder.feed(&side.outbox.take_due());
     std::iter::from_fn(|| decoder.next_message().unwrap()).skip(2).collect()
 }
@@ -393,7 +420,7 @@ proptest! {
         shared in 0..2000u64, first in 0..600u64, second in 0..600u64, few: bool, piece in 1..999usize,
     ) {
         let (first, second) = if few { (first % 8, second % 8) } else { (first, second) };
-        let tree = |from: u64, len: u64| -> Tree {
+        let tree = |from: u64, len: u64| -> PrefixTree {
             (0..shared).chain(from..from + len).map(digest).collect()
         };
         let (a, b) = (tree(10_000, first), tree(20_000, second));
@@ -410,20 +437,20 @@ proptest! {
         full_below in prop::sample::select(vec![1, 5, 50, 150, 400]),
     ) {
         let model: BTreeSet<_> = (0..shared).chain(10_000..10_000 + first).map(digest).collect();
-        let tree: Tree = (0..shared).chain(20_000..20_000 + second).map(digest).collect();
-        let ours = only(&tree, &Tree::build(model.iter().copied()));
-        let theirs = only(&Tree::build(model.iter().copied()), &tree);
-        let hello = [Message::Config(config()), Message::Passed];
+        let tree: PrefixTree = (0..shared).chain(20_000..20_000 + second).map(digest).collect();
+        let ours = only(&tree, &PrefixTree::build(model.iter().copied()));
+        let theirs = only(&PrefixTree::build(model.iter().copied()), &tree);
+        let hello = [GossipMessage::Config(config()), GossipMessage::Passed];
 
         let mut peer = Model { digests: model.clone(), full_below, wanted: BTreeSet::new() };
-        let mut side = told(Role::Initiator, settings(), &tree, &hello).unwrap();
+        let mut side = told(ExchangeRole::Initiator, settings(), &tree, &hello).unwrap();
         let _ = side.outbox.take_due();
         peer.ask(&mut side, &tree);
         prop_assert_eq!(&side.outcome().unwrap().wanted, &theirs);
         prop_assert!(peer.wanted.iter().eq(&ours));
 
         let mut peer = Model { digests: model, full_below, wanted: BTreeSet::new() };
-        let mut side = Side::new(Role::Acceptor, settings(), 5);
+        let mut side = Side::new(ExchangeRole::Acceptor, settings(), 5);
         let _ = side.outbox.take_due();
         side.receive(&encoded(&hello), &tree).unwrap();
         let greeting = side.outbox.take_due();
@@ -435,7 +462,7 @@ proptest! {
         while !side.is_done() {
             while let Some(request) = decoder.next_message().unwrap() {
                 answers.extend(peer.answer(&request));
-                if request == Message::Flush {
+                if request == GossipMessage::Flush {
                     outstanding = answers.len();
                 }
             }

@@ -7,7 +7,7 @@ use std::env;
 
 use crate::peers::Side;
 use crate::peers::digest::digest;
-use talaria_recon::{Outcome, Role, Settings, Tree};
+use talaria_recon::{ExchangeOutcome, ExchangeRole, PrefixTree, Settings};
 
 const SERVERS: usize = 20;
 
@@ -47,7 +47,7 @@ struct Simulation {
     seed: u64,
     drawn: u64,
     round: u64,
-    trees: Vec<Tree>,
+    trees: Vec<PrefixTree>,
     /// The peers of each server.
     peers: Vec<Vec<usize>>,
     /// The number of the next certificate.
@@ -57,7 +57,7 @@ struct Simulation {
 
 impl Simulation {
     fn new(seed: u64) -> Self {
-        let trees = vec![Tree::default(); SERVERS];
+        let trees = vec![PrefixTree::default(); SERVERS];
         let (peers, seen) = (vec![Vec::new(); SERVERS], Vec::new());
         let mut new = Self { seed, drawn: 0, round: 0, trees, peers, next: 0, seen };
         // A tree of connections, and some more.
@@ -129,8 +129,8 @@ impl Simulation {
         let settings = || Settings { wanted_max: 500, ..Settings::default() };
         let seed = self.drawn;
         let mut sides = [
-            Side::new(Role::Acceptor, settings(), seed),
-            Side::new(Role::Initiator, settings(), seed),
+            Side::new(ExchangeRole::Acceptor, settings(), seed),
+            Side::new(ExchangeRole::Initiator, settings(), seed),
         ];
         let servers = [acceptor, initiator];
         let mut fault = Fault::None;
@@ -188,7 +188,7 @@ impl Simulation {
     }
 
     /// The peer delivers its certificates; during the faulty rounds some are lost.
-    fn fetch(&mut self, server: usize, peer: usize, outcome: &Outcome) {
+    fn fetch(&mut self, server: usize, peer: usize, outcome: &ExchangeOutcome) {
         let mut fetched = Vec::new();
         for digest in &outcome.wanted {
             assert!(!self.trees[server].contains(digest), "SEED={}", self.seed);

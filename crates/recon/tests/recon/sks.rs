@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::peers::Side;
 use talaria_cert::{BATCH_BYTES, Cert, Splitter};
 use talaria_recon::{
-    Digest, Ending, Outcome, Role, Settings, Tree, decode_hashquery, decode_hashreply,
-    encode_hashquery, encode_hashreply,
+    Digest, Ending, ExchangeOutcome, ExchangeRole, PrefixTree, Settings, decode_hashquery,
+    decode_hashreply, encode_hashquery, encode_hashreply,
 };
 
 /// Keyrings with certificates that SKS stores unchanged.
@@ -54,7 +54,7 @@ fn sks_and_talaria_converge() {
     let (theirs, only_ours) = certs.split_at(certs.len() - 40);
     let (only_theirs, ours) = certs.split_at(30);
     let digests = |certs: &[(Digest, Vec<u8>)]| certs.iter().map(|(d, _)| *d).collect::<Vec<_>>();
-    let mut tree = Tree::build(digests(ours));
+    let mut tree = PrefixTree::build(digests(ours));
 
     let folder = tempfile::tempdir().unwrap();
     let listen = |address| TcpListener::bind((address, 0)).unwrap();
@@ -79,7 +79,9 @@ fn sks_and_talaria_converge() {
     assert_eq!(tree.remove_many(digests(&ours[..25])), 25);
     let deadline = Instant::now() + PATIENCE;
     let outcome = loop {
-        let Some(outcome) = talk(accept(&recon, deadline), Role::Acceptor, &settings, &tree) else {
+        let Some(outcome) =
+            talk(accept(&recon, deadline), ExchangeRole::Acceptor, &settings, &tree)
+        else {
             continue;
         };
         // SKS connects again while it still stores the fetched certificates.
@@ -169,13 +171,13 @@ fn start(base: &Path, certs: &[(Digest, Vec<u8>)], peer_port: u16) -> Sks {
 }
 
 /// One exchange as the initiator, as soon as SKS accepts.
-fn connect(sks: &Sks, settings: &Settings, tree: &Tree) -> Outcome {
+fn connect(sks: &Sks, settings: &Settings, tree: &PrefixTree) -> ExchangeOutcome {
     let deadline = Instant::now() + PATIENCE;
     loop {
         assert!(Instant::now() < deadline, "SKS does not talk");
         // While it fetches or starts, it does not listen or closes at once.
         if let Ok(stream) = TcpStream::connect(("127.0.0.1", sks.recon_port))
-            && let Some(outcome) = talk(stream, Role::Initiator, settings, tree)
+            && let Some(outcome) = talk(stream, ExchangeRole::Initiator, settings, tree)
             && outcome.ending == Ending::Complete
         {
             return outcome;
@@ -196,7 +198,12 @@ fn accept(listener: &TcpListener, deadline: Instant) -> TcpStream {
 }
 
 /// Runs an exchange over a connection; an error of the connection is its end.
-fn talk(mut stream: TcpStream, role: Role, settings: &Settings, tree: &Tree) -> Option<Outcome> {
+fn talk(
+    mut stream: TcpStream,
+    role: ExchangeRole,
+    settings: &Settings,
+    tree: &PrefixTree,
+) -> Option<ExchangeOutcome> {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut side = Side::new(role, settings.clone(), 1);
     let mut buffer = vec![0; 4096];

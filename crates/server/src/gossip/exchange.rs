@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use talaria_cert::View;
 use talaria_recon::{
-    DecodeError, Decoder, Exchange, ExchangeError, FilterRule, Message, Outbox, Outcome, Role,
-    Settings,
+    DecodeError, Decoder, Exchange, ExchangeError, ExchangeOutcome, ExchangeRole, FilterRule,
+    GossipMessage, Outbox, Settings,
 };
 use talaria_store::Peer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -84,7 +84,7 @@ impl Wire {
     }
 
     /// The next message, `None` at the end.
-    async fn next(&mut self) -> Result<Option<Message>, ExchangeFailure> {
+    async fn next(&mut self) -> Result<Option<GossipMessage>, ExchangeFailure> {
         let mut buffer = vec![0; 16 << 10];
         loop {
             if let Some(message) = self.decoder.next_message()? {
@@ -112,13 +112,14 @@ impl Wire {
 pub(crate) async fn connect(
     state: &Arc<State>,
     peer: &Peer,
-) -> Result<(SocketAddr, Outcome), ExchangeFailure> {
+) -> Result<(SocketAddr, ExchangeOutcome), ExchangeFailure> {
     let config = state.config.load_full();
     ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
     let wire = open(&config, peer).await?;
     let address = wire.stream.peer_addr()?;
     let settings = settings(&config, peer.view);
-    let outcome = bounded(&config, talk(state, wire, Role::Initiator, peer.view, settings, None));
+    let outcome =
+        bounded(&config, talk(state, wire, ExchangeRole::Initiator, peer.view, settings, None));
     Ok((address, outcome.await?))
 }
 
@@ -136,20 +137,20 @@ pub(crate) async fn accept(
     state: &Arc<State>,
     stream: TcpStream,
     peers: &[Peer],
-) -> Result<(Peer, Outcome), (Peer, ExchangeFailure)> {
+) -> Result<(Peer, ExchangeOutcome), (Peer, ExchangeFailure)> {
     let config = state.config.load_full();
     let mut wire = Wire::new(stream, &config);
     let first = wire.next().await.and_then(|message| message.ok_or(ExchangeFailure::Closed));
     let first = first.map_err(|error| (peers[0].clone(), error))?;
     let fits = |peer: &&Peer| match &first {
-        Message::Config(theirs) => same_names(&theirs.filters, peer.view.filters()),
+        GossipMessage::Config(theirs) => same_names(&theirs.filters, peer.view.filters()),
         _ => false,
     };
     let peer = peers.iter().find(fits).unwrap_or(&peers[0]).clone();
     let talked = async {
         ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
         let settings = settings(&config, peer.view);
-        let talk = talk(state, wire, Role::Acceptor, peer.view, settings, Some(first));
+        let talk = talk(state, wire, ExchangeRole::Acceptor, peer.view, settings, Some(first));
         bounded(&config, talk).await
     };
     match talked.await {
@@ -180,11 +181,11 @@ async fn bounded<T>(
 async fn talk(
     state: &Arc<State>,
     mut wire: Wire,
-    role: Role,
+    role: ExchangeRole,
     view: View,
     settings: Settings,
-    mut first: Option<Message>,
-) -> Result<Outcome, ExchangeFailure> {
+    mut first: Option<GossipMessage>,
+) -> Result<ExchangeOutcome, ExchangeFailure> {
     let mut out = Outbox::new();
     let seed = u64::from(clock::now()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut exchange = Exchange::start(role, settings, seed, &mut out);
@@ -220,10 +221,11 @@ async fn talk(
 pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, ExchangeFailure> {
     let mut wire = open(config, peer).await?;
     let mut out = Outbox::new();
-    let _exchange = Exchange::start(Role::Initiator, settings(config, peer.view), 0, &mut out);
+    let _exchange =
+        Exchange::start(ExchangeRole::Initiator, settings(config, peer.view), 0, &mut out);
     wire.write(&out.take_due()).await?;
     match wire.next().await? {
-        Some(Message::Config(theirs)) => Ok(Greeting {
+        Some(GossipMessage::Config(theirs)) => Ok(Greeting {
             version: theirs.version,
             http_port: theirs.http_port,
             filters: theirs.filters,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use talaria_cert::{Cert, View};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
-use talaria_store::Outcome;
+use talaria_store::IngestOutcome;
 
 use super::GossipError;
 use crate::answer::Refusal;
@@ -157,7 +157,7 @@ async fn ask(
     });
     let missing = missing.await?;
     let count_of = |what| outcomes.iter().filter(|&&outcome| outcome == what).count();
-    let (new, updated) = (count_of(Outcome::New), count_of(Outcome::Updated));
+    let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
     Ok((Fetched { certs: came, new, updated }, missing))
 }
 

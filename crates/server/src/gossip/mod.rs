@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use talaria_cert::View;
-use talaria_recon::{ExchangeError, Outcome};
+use talaria_recon::{ExchangeError, ExchangeOutcome};
 use talaria_store::Peer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -181,7 +181,7 @@ async fn finish(
     state: &Arc<State>,
     peer: &Peer,
     address: SocketAddr,
-    outcome: Outcome,
+    outcome: ExchangeOutcome,
     started: Instant,
 ) {
     if let Err(error) = complete(state, peer, address, outcome, started).await {
@@ -194,7 +194,7 @@ async fn complete(
     state: &Arc<State>,
     peer: &Peer,
     address: SocketAddr,
-    outcome: Outcome,
+    outcome: ExchangeOutcome,
     started: Instant,
 ) -> Result<Exchanged, GossipError> {
     let port = peer.http_port.unwrap_or(outcome.peer_http_port);

@@ -6,7 +6,7 @@ pub(crate) mod v2;
 
 use serde::Serialize;
 use talaria_cert::Fingerprint;
-use talaria_store::Outcome;
+use talaria_store::IngestOutcome;
 
 use crate::answer::Refusal;
 use crate::state::State;
@@ -59,10 +59,10 @@ pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Repo
     let mut report = Report::default();
     for (mut name, outcome) in names.into_iter().zip(outcomes) {
         match outcome {
-            Outcome::New => report.inserted.push(name),
-            Outcome::Updated => report.updated.push(name),
-            Outcome::Unchanged => report.ignored.push(name),
-            Outcome::Refused(refusal) => {
+            IngestOutcome::New => report.inserted.push(name),
+            IngestOutcome::Updated => report.updated.push(name),
+            IngestOutcome::Unchanged => report.ignored.push(name),
+            IngestOutcome::Refused(refusal) => {
                 name.comment = Some(refusal.to_string());
                 report.invalid.push(name);
             }

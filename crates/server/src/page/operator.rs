@@ -29,7 +29,9 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
         .trees
         .views()
         .into_iter()
-        .map(|view| (view, state.trees.with(view, talaria_recon::Tree::len).unwrap_or(0) as u64))
+        .map(|view| {
+            (view, state.trees.with(view, talaria_recon::PrefixTree::len).unwrap_or(0) as u64)
+        })
         .collect();
     let body = html! {
         h1 { (texts.operator_title) }

@@ -9,7 +9,7 @@ use crate::running::peer::Peer;
 use crate::running::sks::{self, Sks};
 use crate::running::{NOW, Running, generated, gossiping, wait_for};
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag, View};
-use talaria_recon::{Digest, Tree};
+use talaria_recon::{Digest, PrefixTree};
 use talaria_store::{Return, Store};
 
 /// Keyrings with certificates that SKS stores unchanged.
@@ -67,8 +67,8 @@ fn two_parts(certs: &[Cert], only: usize) -> [Vec<Cert>; 2] {
     [ours, theirs]
 }
 
-fn tree(digests: &BTreeSet<[u8; 16]>) -> Tree {
-    Tree::build(digests.iter().copied().map(Digest))
+fn tree(digests: &BTreeSet<[u8; 16]>) -> PrefixTree {
+    PrefixTree::build(digests.iter().copied().map(Digest))
 }
 
 fn sks_digests(certs: &[Cert]) -> BTreeSet<[u8; 16]> {

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Fingerprint, Verification, View};
 use talaria_store::{
-    Access, BuildOptions, Builder, Cursor, Depth, Layout, Order, Outcome, Position, Query, Refusal,
-    Return, Store, StoreError, TextIndex,
+    Access, BuildOptions, Builder, Cursor, Depth, IngestOutcome, IngestRefusal, Layout, Order,
+    Position, Query, Return, Store, StoreError, TextIndex,
 };
 
 /// `docs/formats/store.md` has a row for each table and names each column in it.
@@ -51,12 +51,12 @@ fn ingest_merges_and_reports_new() {
     let all = corpus(40);
     let halves: Vec<Cert> = all.iter().map(|cert| part(cert, |at| at % 2 == 0)).collect();
     let first = store.ingest(halves, Verification::Full, NOW).unwrap();
-    assert!(first.iter().all(|outcome| *outcome == Outcome::New));
+    assert!(first.iter().all(|outcome| *outcome == IngestOutcome::New));
     let again = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
-    assert!(again.iter().all(|o| matches!(o, Outcome::Updated | Outcome::Unchanged)));
-    assert!(again.contains(&Outcome::Updated));
+    assert!(again.iter().all(|o| matches!(o, IngestOutcome::Updated | IngestOutcome::Unchanged)));
+    assert!(again.contains(&IngestOutcome::Updated));
     let third = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
-    assert!(third.iter().all(|outcome| *outcome == Outcome::Unchanged));
+    assert!(third.iter().all(|outcome| *outcome == IngestOutcome::Unchanged));
     let expected: BTreeMap<_, _> =
         all.iter().map(|cert| (cert.fingerprint(), cert.as_bytes().to_vec())).collect();
     assert_eq!(contents(&store), expected);
@@ -227,11 +227,11 @@ fn a_blocked_certificate_stays_out_until_it_is_unblocked() {
     let names: Vec<_> = all.iter().map(Cert::fingerprint).collect();
     assert_eq!(store.delete(&names[1..], Return::Blocked, NOW).unwrap(), 1);
     let outcomes = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
-    let refused = Outcome::Refused(Refusal::Blocked);
-    assert_eq!(outcomes, [Outcome::Unchanged, refused, refused]);
+    let refused = IngestOutcome::Refused(IngestRefusal::Blocked);
+    assert_eq!(outcomes, [IngestOutcome::Unchanged, refused, refused]);
     assert_eq!(store.unblock(&names[1..2]).unwrap(), 1);
     let outcomes = store.ingest(all, Verification::Full, NOW).unwrap();
-    assert_eq!(outcomes, [Outcome::Unchanged, Outcome::New, refused]);
+    assert_eq!(outcomes, [IngestOutcome::Unchanged, IngestOutcome::New, refused]);
     assert_clean(&store);
 }
 

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
 use talaria_store::{
-    Access, BuildOptions, Builder, Depth, Layout, Outcome, Peer, Position, Query, Redaction,
-    Refusal, Return, Store, StoreError, TextIndex, Unobtainable,
+    Access, BuildOptions, Builder, Depth, IngestOutcome, IngestRefusal, Layout, Peer, Position,
+    Query, Redaction, Return, Store, StoreError, TextIndex, Unobtainable,
 };
 
 const OTHER: View = View::Hockeypuck23;
@@ -360,7 +360,7 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
         // The same certificate once more.
         let last = store.last_change().unwrap();
         let outcomes = store.ingest(all[..10].to_vec(), Verification::Full, NOW).unwrap();
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Unchanged));
+        assert!(outcomes.iter().all(|outcome| *outcome == IngestOutcome::Unchanged));
         assert_eq!(read(&store)[..10] == right[..10], !stays);
         assert_eq!(store.last_change().unwrap() == last, stays);
         // All of them.
@@ -598,7 +598,7 @@ fn a_flood_of_signatures_displaces_no_good_ones() {
         let started = std::time::Instant::now();
         let outcome = store.ingest(vec![flood.clone()], Verification::Full, NOW).unwrap();
         let first = started.elapsed();
-        assert_eq!(outcome, [Outcome::Updated]);
+        assert_eq!(outcome, [IngestOutcome::Updated]);
         let stored = store.get(cert.fingerprint()).unwrap().unwrap();
         assert_eq!(stored.cert.union(cert), stored.cert, "nothing of it is lost");
         let more = stored.cert.signature_count() - cert.signature_count();
@@ -606,7 +606,7 @@ fn a_flood_of_signatures_displaces_no_good_ones() {
         let started = std::time::Instant::now();
         let outcome = store.ingest(vec![flood.clone()], Verification::Full, NOW).unwrap();
         println!("a flood (by its owner: {by_owner}): {first:?}, again: {:?}", started.elapsed());
-        assert_eq!(outcome, [Outcome::Unchanged]);
+        assert_eq!(outcome, [IngestOutcome::Unchanged]);
     }
     // An earlier flood does not keep later certificates out.
     let cert = &all[2];
@@ -632,7 +632,7 @@ fn unsigned_user_ids_displace_none_of_the_owner() {
     let junk = with_packets(&before, &junk);
     store.ingest(vec![junk.clone()], Verification::Full, NOW).unwrap();
     let outcome = store.ingest(vec![junk], Verification::Full, NOW).unwrap();
-    assert_eq!(outcome, [Outcome::Unchanged]);
+    assert_eq!(outcome, [IngestOutcome::Unchanged]);
     store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
     let stored = store.get(cert.fingerprint()).unwrap().unwrap().cert;
     assert_eq!(stored.union(&cert), stored);
@@ -661,7 +661,7 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     let forged = with_packets(&before.retain(|at, _| at == 0), &forged);
     store.ingest(vec![forged.clone()], Verification::Full, NOW).unwrap();
     let outcome = store.ingest(vec![forged], Verification::Full, NOW).unwrap();
-    assert_eq!(outcome, [Outcome::Unchanged]);
+    assert_eq!(outcome, [IngestOutcome::Unchanged]);
     store.ingest(vec![revoked.clone()], Verification::Full, NOW).unwrap();
     let stored = store.get(revoked.fingerprint()).unwrap().unwrap();
     assert_eq!(stored.cert.union(&revoked), stored.cert);
@@ -669,7 +669,7 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     // Other signatures than revocations exceed the limit.
     let more = with_packets(&before, &[user_id("one more"), forged_by(id)]);
     let outcome = store.ingest(vec![more], Verification::Full, NOW).unwrap();
-    assert_eq!(outcome, [Outcome::Refused(Refusal::TooLarge)]);
+    assert_eq!(outcome, [IngestOutcome::Refused(IngestRefusal::TooLarge)]);
     assert_clean(&store);
 }
 
@@ -689,14 +689,14 @@ fn replace_removes_the_old_certificate_from_every_index() {
     let searches = [format!("={gone}"), format!("<{email}>"), format!("*{gone}"), email.clone()];
     assert!(searches.iter().all(|search| found(&store, search) == 1));
     let token = store.last_change().unwrap();
-    assert_eq!(store.replace(smaller.clone(), NOW + 1).unwrap(), Outcome::Updated);
+    assert_eq!(store.replace(smaller.clone(), NOW + 1).unwrap(), IngestOutcome::Updated);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert, smaller);
     assert!(searches.iter().all(|search| found(&store, search) == 0));
     let mut changes = Vec::new();
     store.for_each_change(token, |_, time, cert, kind| changes.push((time, cert, kind))).unwrap();
     assert_eq!(changes, [(NOW + 1, 1, 2)]);
-    assert_eq!(store.replace(smaller, NOW).unwrap(), Outcome::Unchanged);
-    assert_eq!(store.replace(own(1).remove(0), NOW).unwrap(), Outcome::New);
+    assert_eq!(store.replace(smaller, NOW).unwrap(), IngestOutcome::Unchanged);
+    assert_eq!(store.replace(own(1).remove(0), NOW).unwrap(), IngestOutcome::New);
     assert_digests(&store);
     assert_clean(&store);
 }
@@ -745,11 +745,11 @@ fn a_redacted_user_id_stays_out() {
         };
         assert_gone(&store);
         let outcome = store.ingest(vec![before.clone()], Verification::Full, NOW).unwrap();
-        assert_eq!(outcome, [Outcome::Unchanged]);
+        assert_eq!(outcome, [IngestOutcome::Unchanged]);
         assert_gone(&store);
         if revocation.signature_count() > 0 {
             let outcome = store.ingest(vec![revocation], Verification::Full, NOW).unwrap();
-            assert_eq!(outcome, [Outcome::Updated]);
+            assert_eq!(outcome, [IngestOutcome::Updated]);
             assert_gone(&store);
         }
         assert_clean(&store);
@@ -762,7 +762,7 @@ fn a_redacted_user_id_stays_out() {
         assert_eq!(store.unredact(name).unwrap(), 1);
         assert!(!store.is_redacted(name).unwrap());
         let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
-        assert_eq!(outcome, [Outcome::Updated]);
+        assert_eq!(outcome, [IngestOutcome::Updated]);
         assert_eq!(store.get(name).unwrap().unwrap().cert, *cert);
         assert_clean(&store);
     }
@@ -813,7 +813,7 @@ fn a_redaction_holds_for_certificates_that_arrive_later() {
     let mut store = folder.store();
     assert!(!store.redact(cert.fingerprint(), &Redaction::All, NOW).unwrap());
     let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
-    assert_eq!(outcome, [Outcome::New]);
+    assert_eq!(outcome, [IngestOutcome::New]);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
     store.replace(cert.clone(), NOW).unwrap();
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);

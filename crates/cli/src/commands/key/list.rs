@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::Error;
-use talaria::agent::{Agent, AgentError, Held, Start};
+use talaria::agent::{Agent, AgentCert, AgentError, Start};
 use talaria::cert::Fingerprint;
 use talaria::keys::names;
 use talaria::store::{Access, Query, StoreError};
@@ -54,11 +54,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let fingerprint = held.summary.fingerprint().to_string();
         keys.iter().all(|cert| cert.fingerprint().to_hex() != fingerprint)
     });
-    let is_named = |query: &Query, held: &Held| {
+    let is_named = |query: &Query, held: &AgentCert| {
         held.summary.texts().any(|text| query.names_text(text))
             || held.summary.keys().any(|key| names_fingerprint(query, key.fingerprint))
     };
-    let wanted = |held: &&Held| {
+    let wanted = |held: &&AgentCert| {
         args.queries.is_empty() || args.queries.iter().any(|query| is_named(query, held))
     };
     write_held(&mut out, held.iter().filter(wanted), cx)?;
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 }
 
 /// The keys in gpg-agent, if an agent and a certificate store exist.
-fn in_agent(args: &Args, cx: &Context) -> Result<(Vec<Held>, usize), CliError> {
+fn in_agent(args: &Args, cx: &Context) -> Result<(Vec<AgentCert>, usize), CliError> {
     let start = if args.gpg_agent { Start::IfAbsent } else { Start::Never };
     let agent = match Agent::find(start, Vec::new()) {
         Ok(agent) => agent,
@@ -111,12 +111,12 @@ fn in_agent(args: &Args, cx: &Context) -> Result<(Vec<Held>, usize), CliError> {
 
 fn write_held<'h>(
     out: &mut impl std::io::Write,
-    held: impl Iterator<Item = &'h Held>,
+    held: impl Iterator<Item = &'h AgentCert>,
     cx: &Context,
 ) -> Result<(), CliError> {
     let paint = Paint::stdout();
     let mut is_first = true;
-    for Held { summary, secrets } in held {
+    for AgentCert { summary, secrets } in held {
         let secrets: Vec<String> = secrets.iter().map(ToString::to_string).collect();
         if cx.json {
             let json = HeldJson { cert: cert_json(summary, cx.now), secrets, agent: true };

@@ -18,7 +18,7 @@ use serde::Serialize;
 use talaria::Stores;
 use talaria::keys::{Protection, is_unprotected, summary};
 use talaria::message::openpgp::{Cert, Fingerprint};
-use talaria::store::{Access, Outcome};
+use talaria::store::{Access, IngestOutcome};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -97,7 +97,7 @@ fn writable(cx: &Context) -> Result<Stores, CliError> {
 
 /// Writes the public part of a key to the store.
 fn publish(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<(), CliError> {
-    if let Outcome::Refused(why) = stores.add_public(cert, cx.now)? {
+    if let IngestOutcome::Refused(why) = stores.add_public(cert, cx.now)? {
         cx.status(format_args!("The store refuses the public certificate: {why}."));
     }
     Ok(())

@@ -3,7 +3,8 @@
 pub(crate) mod digest;
 
 use talaria_recon::{
-    DecodeError, Decoder, Exchange, ExchangeError, Message, Outbox, Outcome, Role, Settings, Tree,
+    DecodeError, Decoder, Exchange, ExchangeError, ExchangeOutcome, ExchangeRole, GossipMessage,
+    Outbox, PrefixTree, Settings,
 };
 
 /// The reason why one side gave up.
@@ -18,19 +19,19 @@ pub(crate) struct Side {
     exchange: Option<Exchange>,
     decoder: Decoder,
     pub(crate) outbox: Outbox,
-    pub(crate) received: Vec<Message>,
+    pub(crate) received: Vec<GossipMessage>,
     pub(crate) bytes: usize,
 }
 
 impl Side {
-    pub(crate) fn new(role: Role, settings: Settings, seed: u64) -> Self {
+    pub(crate) fn new(role: ExchangeRole, settings: Settings, seed: u64) -> Self {
         let mut outbox = Outbox::new();
         let exchange = Some(Exchange::start(role, settings, seed, &mut outbox));
         Self { exchange, decoder: Decoder::new(), outbox, received: Vec::new(), bytes: 0 }
     }
 
     /// Receives bytes from the other side; the answers are in the outbox.
-    pub(crate) fn receive(&mut self, bytes: &[u8], tree: &Tree) -> Result<(), Failure> {
+    pub(crate) fn receive(&mut self, bytes: &[u8], tree: &PrefixTree) -> Result<(), Failure> {
         self.bytes += bytes.len();
         self.decoder.feed(bytes);
         while !self.is_done()
@@ -49,7 +50,7 @@ impl Side {
     }
 
     /// The result, also after a lost connection.
-    pub(crate) fn outcome(self) -> Option<Outcome> {
+    pub(crate) fn outcome(self) -> Option<ExchangeOutcome> {
         self.exchange?.into_outcome()
     }
 }

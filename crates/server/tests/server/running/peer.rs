@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use talaria_cert::Cert;
 use talaria_recon::{
-    Decoder, Digest, Exchange, Outbox, Role, Settings, Tree, decode_hashquery, encode_hashreply,
+    Decoder, Digest, Exchange, ExchangeRole, Outbox, PrefixTree, Settings, decode_hashquery,
+    encode_hashreply,
 };
 
 /// The delivered certificates.
@@ -43,7 +44,7 @@ impl Peer {
         let settings =
             Settings { http_port: http.local_addr().unwrap().port(), ..Settings::default() };
         let (exchanges, tree) =
-            (Arc::clone(&peer.exchanges), Tree::build(announced.iter().copied()));
+            (Arc::clone(&peer.exchanges), PrefixTree::build(announced.iter().copied()));
         thread::spawn(move || {
             for stream in gossip.incoming() {
                 if talk(stream.unwrap(), &settings, &tree).is_some() {
@@ -84,10 +85,10 @@ impl Peer {
 }
 
 /// One exchange as the accepting side.
-fn talk(mut stream: TcpStream, settings: &Settings, tree: &Tree) -> Option<()> {
+fn talk(mut stream: TcpStream, settings: &Settings, tree: &PrefixTree) -> Option<()> {
     stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
     let (mut outbox, mut decoder) = (Outbox::new(), Decoder::new());
-    let mut exchange = Exchange::start(Role::Acceptor, settings.clone(), 1, &mut outbox);
+    let mut exchange = Exchange::start(ExchangeRole::Acceptor, settings.clone(), 1, &mut outbox);
     let mut buffer = vec![0; 4096];
     loop {
         stream.write_all(&outbox.take_due()).ok()?;

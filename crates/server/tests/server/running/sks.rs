@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use talaria_cert::Cert;
-use talaria_recon::{Decoder, Exchange, Message, Outbox, Role, Settings, Tree};
+use talaria_recon::{Decoder, Exchange, ExchangeRole, GossipMessage, Outbox, PrefixTree, Settings};
 
 use super::wait_for;
 
@@ -82,12 +82,13 @@ impl Sks {
 
     /// Whether SKS has exactly these digests, if it answers now. 127.0.0.1 must be
     /// one of its peers.
-    pub(crate) fn has(&self, tree: &Tree) -> bool {
+    pub(crate) fn has(&self, tree: &PrefixTree) -> bool {
         // While it fetches or starts, it does not listen or closes at once.
         let Ok(mut stream) = TcpStream::connect(self.recon) else { return false };
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let (mut outbox, mut decoder) = (Outbox::new(), Decoder::new());
-        let mut exchange = Exchange::start(Role::Initiator, Settings::default(), 1, &mut outbox);
+        let mut exchange =
+            Exchange::start(ExchangeRole::Initiator, Settings::default(), 1, &mut outbox);
         let mut buffer = vec![0; 4096];
         let mut equal = false;
         loop {
@@ -104,11 +105,11 @@ impl Sks {
             while let Some(message) = decoder.next_message().unwrap() {
                 // Its first request covers its complete set.
                 match &message {
-                    Message::Poly { prefix, len, values } if prefix.bits() == 0 => {
+                    GossipMessage::Poly { prefix, len, values } if prefix.bits() == 0 => {
                         let ours = tree.at(*prefix);
                         equal = *len as usize == ours.len() && **values == ours.values();
                     }
-                    Message::Full { prefix, digests } if prefix.bits() == 0 => {
+                    GossipMessage::Full { prefix, digests } if prefix.bits() == 0 => {
                         equal = digests.len() == tree.len()
                             && digests.iter().all(|digest| tree.contains(digest));
                     }
