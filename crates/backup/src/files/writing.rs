@@ -186,8 +186,15 @@ impl<'a> Writer<'a> {
             let lease = Alive::begin(repository, keys, name, signer, state, *now)?;
             // Before hours of work.
             chain.next()?;
-            let (mut snapshot, relied, rest) =
-                attempt(self.chunks(Arc::clone(repository.backend()))?)?;
+            let chunks = self.chunks(Arc::clone(repository.backend()));
+            let attempted = chunks.and_then(&mut attempt);
+            if attempted.is_err()
+                && let Some((id, _)) = &written
+            {
+                // It lacks what was lost. Where it cannot be deleted, a check names it.
+                let _ = repository.backend().delete(&Snapshot::name(id));
+            }
+            let (mut snapshot, relied, rest) = attempted?;
             // The chunks of the same tree are all there again.
             let id = match written.take() {
                 Some((id, before)) if before.root == snapshot.root => {

@@ -15,6 +15,7 @@ use talaria_backup::{
 use talaria_message::openpgp::Cert;
 
 use crate::people::{NOW, Place, name, person, signer};
+use crate::prune::{AT_ONCE, Hook, Hooked, forget, open, prune};
 
 /// More than the tree of the test's files has. The folders above them change at any time, and the tree with them.
 const TREE_BYTES: u64 = 10_000;
@@ -525,6 +526,39 @@ fn a_stream_becomes_the_only_file_of_a_snapshot() {
         let refused = stream(refused, cursor(b""), NOW + 5);
         assert!(matches!(refused, Err(BackupError::Refused(_))), "{refused:?}");
     }
+    assert!(check(&repository, &keys).problems.is_empty());
+}
+
+/// A stream cannot be read again, and a snapshot that lacks a part must not stay.
+#[test]
+fn a_stream_whose_packs_are_pruned_leaves_no_snapshot() {
+    let place = Arc::new(Place::new(Profile::Rfc9580));
+    let dump = noise(8, 3_000_000);
+    let back_up = |repository: &Repository, keys: &Keys, now| {
+        let mut state = State::open(&place.path("../state"), repository.id())?;
+        let options = CreateOptions { threads: 2, ..CreateOptions::default() };
+        let stream = Stream::new(b"db.sql", Box::new(std::io::Cursor::new(dump.clone())))?;
+        let client = Some((&name_of(&place), signer(&place.alice)));
+        let progress = Arc::default();
+        repository.create_from(keys, client, &mut state, (&options, stream), &progress, now)
+    };
+    let (repository, keys) = place.open_as(&place.alice);
+    let first = back_up(&repository, &keys, NOW).unwrap().id;
+    forget(&repository, &keys, &[first], &place.alice);
+    let hooked = Arc::new(Hooked::new(&place));
+    let other = Arc::clone(&place);
+    let hook: Hook = Box::new(move || {
+        let (repository, keys) = other.open_as(&other.alice);
+        let pruned = prune(&repository, &keys, &other.alice, &AT_ONCE).unwrap();
+        assert!(pruned.deleted_packs > 0);
+    });
+    *hooked.before_put.lock().unwrap() = Some(("snapshots/", hook));
+    let (broken, broken_keys) = open(hooked, &place.alice);
+    let refused = back_up(&broken, &broken_keys, NOW + 1);
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("cannot be read again"), "{said}");
+    assert!(repository.snapshots(&keys, NOW + 2).unwrap().0.is_empty());
+    back_up(&repository, &keys, NOW + 3).unwrap();
     assert!(check(&repository, &keys).problems.is_empty());
 }
 
