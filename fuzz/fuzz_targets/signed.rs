@@ -1,4 +1,4 @@
-//! Any bytes as a tombstone, plan or lease.
+//! Any bytes as a tombstone, plan, lease, attestation or verdict.
 
 #![no_main]
 

@@ -1,8 +1,8 @@
 //! What holds for any bytes as a part of a backup repository.
 
 use talaria_backup::{
-    Id, IndexedPack, Kind, ObjectHash, RepositoryId, Stored, check_lease, parse_drill, parse_index,
-    parse_pack, parse_plan, parse_tombstone, write_index,
+    Id, IndexedPack, Kind, ObjectHash, RepositoryId, Stored, check_lease, parse_attestation,
+    parse_drill, parse_index, parse_pack, parse_plan, parse_tombstone, parse_verified, write_index,
 };
 
 /// The repository of the seeds.
@@ -21,11 +21,23 @@ pub fn signed(bytes: &[u8]) {
     let tombstone = parse_tombstone("forgotten/1", bytes, REPOSITORY);
     let plan = parse_plan("plans/1", bytes, REPOSITORY);
     let lease = check_lease("leases/1", bytes, REPOSITORY);
+    let attestation = parse_attestation("attested/1", bytes, REPOSITORY);
+    let verified = parse_verified("verified/1", bytes, REPOSITORY);
     let drill = parse_drill("drills/1", bytes, REPOSITORY);
-    let kinds = [tombstone.is_ok(), plan.is_ok(), lease.is_ok(), drill.is_ok()];
+    let kinds = [
+        tombstone.is_ok(),
+        plan.is_ok(),
+        lease.is_ok(),
+        attestation.is_ok(),
+        verified.is_ok(),
+        drill.is_ok(),
+    ];
     assert!(kinds.into_iter().filter(|is_one| *is_one).count() <= 1);
     assert!(tombstone.is_ok_and(|names| names.len() < lines) || !kinds[0]);
     assert!(plan.is_ok_and(|packs| packs.len() < lines) || !kinds[1]);
+    assert!(attestation.is_ok_and(|names| names.len() < lines) || !kinds[3]);
+    let packs = verified.map(|(good, damaged)| good.len() + damaged.len());
+    assert!(packs.is_ok_and(|packs| packs < lines) || !kinds[4]);
 }
 
 /// The chunks of a pack are in it, one after the other, and an index can describe them.

@@ -75,6 +75,8 @@ pub struct Address {
     name: String,
     pub(crate) timeout: Duration,
     pub(crate) attempts: u32,
+    /// The service lists an object as soon as it was written.
+    pub(crate) lists_at_once: bool,
 }
 
 impl Address {
@@ -121,6 +123,11 @@ impl Address {
         let mut options = Options::parse(query)?;
         let timeout = options.number("timeout", TIMEOUT_SECONDS_MAX)?;
         let attempts = options.number("attempts", u64::from(ATTEMPTS_MAX))?;
+        let lists_at_once = match options.take("list")?.as_deref() {
+            None | Some("at-once") => true,
+            Some("late") => false,
+            Some(_) => return Err("the option list is at-once or late".into()),
+        };
         let mut name = format!("{scheme}://");
         let service = match scheme {
             "s3" => {
@@ -179,6 +186,7 @@ impl Address {
             name,
             timeout: timeout.map_or(TIMEOUT, Duration::from_secs),
             attempts: attempts.and_then(|n| u32::try_from(n).ok()).unwrap_or(ATTEMPTS),
+            lists_at_once,
         })
     }
 
@@ -270,6 +278,8 @@ mod tests {
             }
         );
         assert_eq!(parse("sftp://host/~/backup").unwrap().root, "backup");
+        let lists = |url: &str| parse(url).unwrap().lists_at_once;
+        assert!(lists("webdav://h/x") && !lists("webdav://h/x?list=late"));
         let dav = parse("webdavs://host/dav/").unwrap();
         assert_eq!((&*dav.root, dav.name()), ("/dav", "webdavs://host/dav"));
         let Service::WebDav { endpoint, .. } = dav.service else { panic!() };
@@ -307,6 +317,7 @@ mod tests {
             ("sftp://host/a/../b", "\"..\""),
             ("webdav://h/x?timeout=0", "from 1 to 3600"),
             ("webdav://h/x?timeout", "has no value"),
+            ("webdav://h/x?list=never", "at-once or late"),
             ("webdav://h/%4", "hexadecimal"),
             ("webdav://h/%ff", "UTF-8"),
             ("s3://key@bucket/x?region=r", "environment"),

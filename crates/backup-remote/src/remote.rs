@@ -43,6 +43,7 @@ pub struct Remote {
     name: String,
     timeout: Duration,
     attempts: u32,
+    lists_at_once: bool,
     ahead: Mutex<Ahead>,
     /// Names of unfinished objects.
     unfinished: (u64, AtomicU64),
@@ -83,6 +84,7 @@ impl Remote {
             name: address.name().to_owned(),
             timeout: address.timeout,
             attempts: address.attempts,
+            lists_at_once: address.lists_at_once,
             ahead: Mutex::default(),
             unfinished: (unfinished, AtomicU64::new(0)),
         })
@@ -377,6 +379,10 @@ impl Backend for Remote {
         } else {
             self.list_folders(folder, each)
         }
+    }
+
+    fn lists_at_once(&self) -> bool {
+        self.lists_at_once
     }
 
     fn delete(&self, name: &str) -> Result<()> {

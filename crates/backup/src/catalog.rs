@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
+use talaria_message::{Secrets, SigningKey, Verifier};
 
 use crate::chunks::ReadChunks;
 use crate::config::Role;
@@ -54,40 +54,55 @@ impl Repository {
             let hash =
                 name.strip_prefix("indexes/").and_then(|hash| hash.parse::<ObjectHash>().ok());
             let Some(hash) = hash else { continue };
-            let mut read = || -> Result<(Vec<IndexedPack>, Standing)> {
-                let bytes = self.backend().get(&name, INDEX_BYTES_MAX)?;
-                if ObjectHash::of(&bytes) != hash {
-                    return Err(BackupError::damaged(
-                        &name,
-                        "its name is not the hash of its content",
-                    ));
-                }
-                let document = document::open(&name, &bytes, &mut secrets, &verifier)?;
-                let encrypts = self.config().epochs.iter().map(|epoch| epoch.profile.packets());
-                if !encrypts.into_iter().any(|packets| packets == document.profile) {
-                    return Err(BackupError::damaged(&name, "no epoch has packets like its own"));
-                }
-                let may_create = |signer: &Fingerprint| {
-                    let has = |role| self.config().has_role(signer, role);
-                    has(Role::Create) || has(Role::Prune)
-                };
-                let standing = match Standing::of(&document.signatures, may_create) {
-                    Standing::Foreign(_)
-                        if !self.config().signed && document.signatures.is_empty() =>
-                    {
-                        Standing::Unsigned
-                    }
-                    standing => standing,
-                };
-                Ok((index::parse(&name, &document.text, self.id())?, standing))
-            };
-            match read() {
+            match self.index(&name, &hash, &mut secrets, &verifier) {
                 Ok((packs, standing)) => each(&name, &packs, &standing)?,
                 Err(BackupError::Missing { .. }) => {}
                 Err(error) => unreadable.push(error),
             }
         }
         Ok(unreadable)
+    }
+
+    /// The packs of an index, and whose word it is.
+    fn index(
+        &self,
+        name: &str,
+        hash: &ObjectHash,
+        secrets: &mut Secrets,
+        verifier: &Verifier<'_>,
+    ) -> Result<(Vec<IndexedPack>, Standing)> {
+        let bytes = self.backend().get(name, INDEX_BYTES_MAX)?;
+        if ObjectHash::of(&bytes) != *hash {
+            return Err(BackupError::damaged(name, "its name is not the hash of its content"));
+        }
+        let document = document::open(name, &bytes, secrets, verifier)?;
+        let encrypts = self.config().epochs.iter().map(|epoch| epoch.profile.packets());
+        if !encrypts.into_iter().any(|packets| packets == document.profile) {
+            return Err(BackupError::damaged(name, "no epoch has packets like its own"));
+        }
+        let may_create = |signer: &Fingerprint| {
+            let has = |role| self.config().has_role(signer, role);
+            has(Role::Create) || has(Role::Prune)
+        };
+        let standing = match Standing::of(&document.signatures, may_create) {
+            Standing::Foreign(_) if !self.config().signed && document.signatures.is_empty() => {
+                Standing::Unsigned
+            }
+            standing => standing,
+        };
+        Ok((index::parse(name, &document.text, self.id())?, standing))
+    }
+
+    /// The packs of one index.
+    ///
+    /// # Errors
+    ///
+    /// [`BackupError::Missing`]; [`BackupError::Damaged`] and [`BackupError::Message`] with the reason; errors of the storage.
+    pub fn read_index(&self, keys: &Keys, name: &str, now: u32) -> Result<Vec<IndexedPack>> {
+        let hash = name.strip_prefix("indexes/").and_then(|hash| hash.parse().ok());
+        let hash = hash.ok_or_else(|| BackupError::damaged(name, "it is no name of an index"))?;
+        let verifier = verifier(self.certs(), now);
+        Ok(self.index(name, &hash, &mut keys.index_secrets(), &verifier)?.0)
     }
 
     /// Writes an index of packs, encrypted to the index key and signed by `signer`, if it is given.
@@ -167,39 +182,30 @@ impl Repository {
         Ok(Source::new(backend, scratch, self.id(), keys.identifiers.clone(), epochs.collect()))
     }
 
-    /// The chunks that `client` need not store again, with their packs, and the indexes that cannot be read. They are in packs
-    /// that the storage lists and that no plan names, by indexes of the client or of somebody with the role `prune`, who has
-    /// computed their identifiers. Another client could have stored something else under the same name.
+    /// The chunks that `client` need not store again, with their packs, and the documents that cannot be read. They are in packs that
+    /// the storage lists, that no plan names and no reader found damaged, and on which the client may rely ([`Verified::lets`]).
     pub(crate) fn present(
         &self,
         keys: &Keys,
         client: Option<&Fingerprint>,
         now: u32,
     ) -> Result<(Present, Vec<ObjectHash>, Vec<BackupError>)> {
-        let planned = self.plans(keys, now)?.planned();
+        let mut absent = self.plans(keys, now)?.planned();
+        let (verified, mut unreadable) = self.verified(keys, now)?;
+        absent.extend(verified.damaged());
         let listed = self.listed_packs()?;
         let mut packs = Vec::new();
         let mut present = Present::new(Arc::clone(self.scratch()));
-        let unreadable = self.indexes(keys, now, &mut |pack, standing| {
-            let is_own = match (standing, client) {
-                (Standing::Good(signer) | Standing::Past(signer, _), _)
-                    if self.config().has_role(signer, Role::Prune) =>
-                {
-                    true
-                }
-                (Standing::Good(signer) | Standing::Past(signer, _), Some(client)) => {
-                    signer == client
-                }
-                (Standing::Unsigned, None) => true,
-                _ => false,
-            };
+        unreadable.extend(self.indexes(keys, now, &mut |pack, standing| {
             let is_listed = listed.get(&pack.hash) == Some(pack.bytes);
-            if is_own && can_rely(is_listed, planned.contains(&pack.hash)) {
+            if can_rely(is_listed, absent.contains(&pack.hash))
+                && verified.lets(client, pack, standing)?
+            {
                 packs.push(pack.hash);
                 present.add(pack)?;
             }
             Ok(())
-        })?;
+        })?);
         present.merge()?;
         packs.sort_unstable();
         packs.dedup();
@@ -392,6 +398,11 @@ pub fn select<'a>(
         let place = newest.len().checked_sub(before + 1);
         return place.map(|place| newest[place]).ok_or_else(|| {
             refused(match newest.len() {
+                0 if snapshots.iter().any(|listed| listed.is_unattested) => {
+                    "no snapshot counts, because their client is revoked or removed: name one by its identifier, or let the owner attest \
+                     the newest one that is genuine (talaria backup attest)"
+                        .into()
+                }
                 0 => "the repository has no snapshot that counts".into(),
                 1 => format!("there is no snapshot {name}: the repository has one"),
                 count => format!("there is no snapshot {name}: the repository has {count}"),

@@ -1,6 +1,6 @@
 //! The chains of snapshots: what is missing in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use talaria_message::openpgp::Fingerprint;
@@ -55,7 +55,7 @@ impl fmt::Display for Irregularity {
 #[must_use]
 pub fn heads(snapshots: &[Listed]) -> Heads {
     let mut heads = Heads::new();
-    for Listed { id, snapshot, standing } in snapshots {
+    for Listed { id, snapshot, standing, .. } in snapshots {
         if !standing.counts() {
             continue;
         }
@@ -82,7 +82,7 @@ pub fn irregularities(
     for (client, head) in seen {
         named.insert((client.clone(), head.number), head.id);
     }
-    for Listed { id, snapshot, standing } in snapshots {
+    for Listed { id, snapshot, standing, .. } in snapshots {
         if !standing.counts() {
             continue;
         }
@@ -96,9 +96,10 @@ pub fn irregularities(
         }
     }
     let mut found = Vec::new();
+    // A snapshot that no longer counts is not missing.
+    let there: BTreeSet<Id> = snapshots.iter().map(|listed| listed.id).collect();
     for ((client, number), id) in named {
-        let there = by_place.get(&(client.clone(), number));
-        if !there.is_some_and(|ids| ids.contains(&id)) && !forgotten.contains(&id) {
+        if !there.contains(&id) && !forgotten.contains(&id) {
             found.push(Irregularity::Missing { client, number, id });
         }
     }

@@ -1,24 +1,31 @@
 //! Checking a repository: is everything there that the snapshots need, and is it what it was?
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use crate::catalog::ListedPacks;
+use talaria_message::SigningKey;
+use talaria_message::openpgp::Fingerprint;
+
 use crate::chain::{Heads, irregularities};
 use crate::chunks::ReadChunks as _;
+use crate::config::Role;
 use crate::document::Standing;
 use crate::entry::{Node, Part};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash};
 use crate::index::IndexedPack;
-use crate::pack::{Stored, pack_name};
+use crate::located::Present;
+use crate::opener::WholePack;
+use crate::pack::pack_name;
 use crate::progress::Progress;
 use crate::repository::{Keys, Listed, Repository};
+use crate::sink::lock;
 use crate::source::Source;
 use crate::text::{Place, escaped};
 use crate::tree::{Parts, Tree};
+use crate::verified::{VERDICTS, Verdicts};
 
 /// The maximum number of files that are named as touched by damage.
 const NAMED_MAX: usize = 1000;
@@ -41,7 +48,7 @@ pub enum ReadData {
 }
 
 impl ReadData {
-    fn wants(self, pack: &ObjectHash) -> bool {
+    pub(crate) fn wants(self, pack: &ObjectHash) -> bool {
         match self {
             Self::No => false,
             Self::All => true,
@@ -77,6 +84,8 @@ pub struct Checked {
     pub bytes_read: u64,
     /// Packs that no index names: left by a run that was interrupted.
     pub unindexed: u64,
+    /// Packs that were signed for, so that all clients may rely on them.
+    pub promoted: u64,
     /// What is wrong.
     pub problems: BTreeSet<Problem>,
     /// More files are touched by damage than are named.
@@ -101,6 +110,41 @@ impl Checked {
     }
 }
 
+/// What one index says of a pack.
+pub(crate) struct Described {
+    pack: ObjectHash,
+    /// The length of the pack.
+    pub(crate) bytes: u64,
+    /// See [`IndexedPack::lines_hash`].
+    lines: [u8; 32],
+    /// Somebody signed the index who may.
+    is_trusted: bool,
+    /// A reader has signed that it is true.
+    is_verified: bool,
+}
+
+/// A pack that was read to its end.
+pub(crate) enum Found<'a> {
+    /// It is whole, and all its identifiers are right.
+    Good(&'a IndexedPack),
+    /// As [`Self::Good`], and no index describes it whose signer may.
+    Adopted(&'a IndexedPack),
+    /// It is not what was written, or has a chunk that is not what its name says.
+    Damaged(ObjectHash),
+}
+
+/// What is done with the packs on the way.
+pub(crate) struct Examine<'a> {
+    pub(crate) read: ReadData,
+    pub(crate) seen: &'a Heads,
+    /// Whether a pack of this length, with these descriptions, is read even if `read` does not want it.
+    pub(crate) also: &'a dyn Fn(u64, &[Described]) -> bool,
+    /// Packs that no index describes whose signer may are read, and what is in them counts as found.
+    pub(crate) adopt: bool,
+    /// Hears of every pack that was read.
+    pub(crate) found: &'a mut (dyn FnMut(Found<'_>) -> Result<()> + Send),
+}
+
 impl Repository {
     /// Checks documents, indexes and trees, and reads packs as `read` says. `seen` are heads that the caller has
     /// seen before.
@@ -118,6 +162,77 @@ impl Repository {
         progress: &Progress,
         now: u32,
     ) -> Result<Checked> {
+        let (also, found) = (&|_: u64, _: &[Described]| false, &mut |_: Found<'_>| Ok(()));
+        self.examine(keys, Examine { read, seen, also, adopt: false, found }, progress, now)
+    }
+
+    /// Like [`Self::check`], and signs for the packs that nobody has signed for: they are whole, and the reader has
+    /// computed the identifiers of all their chunks, so other clients may rely on them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`: what it may delete, it may also
+    /// vouch for.
+    pub fn check_and_promote(
+        &self,
+        keys: &Keys,
+        by: (&Fingerprint, &mut SigningKey),
+        read: ReadData,
+        seen: &Heads,
+        progress: &Progress,
+        now: u32,
+    ) -> Result<Checked> {
+        let signer = self.reader_who_vouches(keys, by)?;
+        let (mut verdicts, mut promoted) = (Verdicts::default(), 0);
+        let mut found = |found: Found<'_>| {
+            if let Found::Good(pack) = found {
+                verdicts.good.insert(pack.hash, pack.lines_hash());
+                promoted += 1;
+                if verdicts.len() >= VERDICTS {
+                    self.write_verified(keys, &std::mem::take(&mut verdicts), signer, now)?;
+                }
+            }
+            Ok(())
+        };
+        let also = |_: u64, known: &[Described]| !known.iter().any(|one| one.is_verified);
+        let plan = Examine { read, seen, also: &also, adopt: false, found: &mut found };
+        let mut checked = self.examine(keys, plan, progress, now)?;
+        self.write_verified(keys, &verdicts, signer, now)?;
+        checked.promoted = promoted;
+        Ok(checked)
+    }
+
+    /// Refuses somebody on whose word no client would rely.
+    pub(crate) fn reader_who_vouches<'a>(
+        &self,
+        keys: &Keys,
+        (name, signer): (&Fingerprint, &'a mut SigningKey),
+    ) -> Result<&'a mut SigningKey> {
+        if !self.config().has_role(name, Role::Prune) {
+            return Err(BackupError::Refused(format!(
+                "{} has no role \"prune\" in this repository",
+                name.to_hex()
+            )));
+        }
+        if let Standing::Doubtful(signer, why) = self.standing() {
+            return Err(BackupError::Refused(format!(
+                "the configuration is signed by {}, and {why}",
+                signer.to_hex()
+            )));
+        }
+        // Says so before anything is read.
+        self.empty_source(keys)?;
+        Ok(signer)
+    }
+
+    pub(crate) fn examine(
+        &self,
+        keys: &Keys,
+        plan: Examine<'_>,
+        progress: &Progress,
+        now: u32,
+    ) -> Result<Checked> {
+        let Examine { read, seen, also, adopt, found } = plan;
         let mut checked = Checked::default();
         keys.missing().iter().for_each(|error| checked.add_error(error));
         let (snapshots, forgotten, unreadable) = self.survey(keys, now)?;
@@ -130,188 +245,269 @@ impl Repository {
                 checked.add(format!("snapshots/{id}"), why);
             }
         }
+        let (verified, unreadable) = self.verified(keys, now)?;
+        unreadable.iter().for_each(|error| checked.add_error(error));
         let listed = self.listed_packs()?;
         let mut source = self.empty_source(keys)?;
-        let mut missing: HashMap<ObjectHash, Vec<(Kind, Id)>> = HashMap::new();
-        let (mut suspects, mut named) = (HashSet::new(), HashMap::<ObjectHash, Vec<Stored>>::new());
+        // Packs that are not as an index describes them. Only of these, the chunks are looked at one by one.
+        let (mut bad, mut missing) = (HashSet::new(), HashSet::new());
+        let mut described = Vec::new();
         let unreadable = self.indexes(keys, now, &mut |pack, standing| {
             source.add(pack)?;
-            let why = match listed.get(&pack.hash) {
+            match listed.get(&pack.hash) {
                 None => {
                     // A prune deletes packs, and leaves indexes that name others, too.
-                    let chunks = pack.chunks.iter().map(|chunk| (chunk.kind, chunk.id));
-                    missing.entry(pack.hash).or_default().extend(chunks.clone());
-                    suspects.extend(chunks);
-                    None
+                    missing.insert(pack.hash);
+                    bad.insert(pack.hash);
                 }
                 Some(bytes) if bytes != pack.bytes => {
-                    Some(format!("it has {bytes} octets, and an index says {}", pack.bytes))
+                    let why = format!("it has {bytes} octets, and an index says {}", pack.bytes);
+                    checked.add(pack_name(&pack.hash), why);
+                    bad.insert(pack.hash);
                 }
-                Some(_) => None,
-            };
-            if let Some(why) = why {
-                checked.add(pack_name(&pack.hash), why);
-                suspects.extend(pack.chunks.iter().map(|chunk| (chunk.kind, chunk.id)));
+                Some(_) => {}
             }
             if let Standing::Foreign(why) = standing {
                 checked.add("indexes", format!("an index does not count: {why}"));
             }
-            let chunks = named.entry(pack.hash).or_default();
-            if read.wants(&pack.hash) {
-                chunks.extend(&pack.chunks);
-            }
+            let is_verified = verified.covers(pack)?;
+            described.push(Described {
+                pack: pack.hash,
+                bytes: pack.bytes,
+                lines: pack.lines_hash(),
+                is_trusted: standing.is_trusted(),
+                is_verified,
+            });
             Ok(())
         })?;
-        source.merge()?;
         unreadable.iter().for_each(|error| checked.add_error(error));
+        described.sort_unstable_by_key(|one| one.pack);
+        let known = |pack: &ObjectHash| {
+            let from = described.partition_point(|one| one.pack < *pack);
+            let until = from + described[from..].partition_point(|one| one.pack == *pack);
+            &described[from..until]
+        };
         checked.packs = listed.len() as u64;
-        checked.unindexed =
-            listed.iter().filter(|(hash, _)| !named.contains_key(hash)).count() as u64;
-        read_packs(&source, keys, read, &listed, &named, &mut checked, &mut suspects, progress)?;
-        // A chunk is lost if no copy of it is good.
-        let lost: HashSet<Id> = suspects
-            .into_iter()
-            .filter(|(kind, id)| source.read(*kind, id).is_err())
-            .map(|(_, id)| id)
-            .collect();
-        let (mut roots, mut hit) = (HashSet::new(), HashSet::new());
-        let before = checked.problems.len();
-        for Listed { id, snapshot, .. } in &snapshots {
-            checked.snapshots += 1;
-            if roots.insert(snapshot.root.id) {
-                check_tree(&source, id, snapshot.root, &lost, &mut hit, &mut checked, progress)?;
+        let is_unnamed = |pack: &ObjectHash| known(pack).is_empty();
+        checked.unindexed = listed.iter().filter(|(hash, _)| is_unnamed(hash)).count() as u64;
+        let (mut first, mut wanted) = (Vec::new(), Vec::new());
+        for (hash, bytes) in listed.iter() {
+            let known = known(&hash);
+            if adopt && !known.iter().any(|one| one.is_trusted) {
+                first.push((hash, bytes));
+            } else if read.wants(&hash) || also(bytes, known) {
+                wanted.push((hash, bytes));
             }
         }
-        let has_lost_trees = checked.problems.len() > before;
-        for (pack, chunks) in missing {
-            let is_needed = |(kind, id): &(Kind, Id)| {
-                lost.contains(id) && (hit.contains(id) || *kind != Kind::Data && has_lost_trees)
+        let reader = self.empty_source(keys)?;
+        let found = Mutex::new((found, &mut checked, &mut bad, &mut source));
+        let judge = |hash: &ObjectHash, bytes: u64, pack: Result<WholePack>, adopt: bool| {
+            let odd = |pack: &IndexedPack| {
+                let lines = pack.lines_hash();
+                known(hash).iter().any(|one| one.lines != lines)
             };
-            if chunks.iter().any(is_needed) {
-                checked.add(pack_name(&pack), "an index names it, and it is missing");
-            }
-        }
-        Ok(checked)
-    }
-}
-
-/// Reads the packs that are wanted, on all cores.
-#[expect(clippy::too_many_arguments, reason = "one step of the check")]
-fn read_packs(
-    source: &Source,
-    keys: &Keys,
-    read: ReadData,
-    listed: &ListedPacks,
-    named: &HashMap<ObjectHash, Vec<Stored>>,
-    checked: &mut Checked,
-    suspects: &mut HashSet<(Kind, Id)>,
-    progress: &Progress,
-) -> Result<()> {
-    let wanted: Vec<_> = listed.iter().filter(|(hash, _)| read.wants(hash)).collect();
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new((checked, suspects));
-    let work = || -> Result<()> {
-        while let Some((hash, bytes)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-            progress.go_on()?;
-            let known = named.get(hash).map_or(&[][..], Vec::as_slice);
-            let (problem, bad) = match source.read_pack(hash) {
+            let (why, is_bad) = match pack {
                 Err(error @ (BackupError::Storage { .. } | BackupError::Refused(_))) => {
                     return Err(error);
                 }
                 Err(error) => {
-                    (Some(error), known.iter().map(|chunk| (chunk.kind, chunk.id)).collect())
+                    // Without the key of its epoch, nobody can tell whether it is damaged.
+                    if !matches!(error, BackupError::Message { .. }) {
+                        (lock(&found).0)(Found::Damaged(*hash))?;
+                    }
+                    (Some(error), true)
                 }
                 Ok(pack) => {
-                    let damaged: HashSet<Id> =
-                        pack.damaged_chunks(&keys.identifiers).into_iter().collect();
-                    let bad: Vec<_> = known
-                        .iter()
-                        .filter(|chunk| damaged.contains(&chunk.id) || !has(&pack.indexed, chunk))
-                        .map(|chunk| (chunk.kind, chunk.id))
-                        .collect();
-                    let why = match (damaged.len(), bad.is_empty()) {
-                        (0, true) => None,
-                        (0, false) => {
-                            Some("an index names chunks that it does not have".to_owned())
-                        }
+                    let damaged = pack.damaged_chunks(&keys.identifiers).len();
+                    let is_odd = odd(&pack.indexed);
+                    let why = match (damaged, is_odd) {
+                        (0, false) => None,
+                        (0, true) => Some("an index names chunks that it does not have".to_owned()),
+                        (1, _) => Some("1 of its chunks is not what its name says".to_owned()),
                         (count, _) => {
                             Some(format!("{count} of its chunks are not what their names say"))
                         }
                     };
-                    (why.map(|why| BackupError::damaged(pack_name(hash), why)), bad)
+                    let (hear, _, _, source) = &mut *lock(&found);
+                    match (damaged, adopt) {
+                        (0, false) => hear(Found::Good(&pack.indexed))?,
+                        (0, true) => {
+                            source.add(&pack.indexed)?;
+                            hear(Found::Adopted(&pack.indexed))?;
+                        }
+                        _ => hear(Found::Damaged(*hash))?,
+                    }
+                    (
+                        why.map(|why| BackupError::damaged(pack_name(hash), why)),
+                        damaged > 0 || is_odd,
+                    )
                 }
             };
             Progress::add(&progress.packs, 1);
-            Progress::add(&progress.read_bytes, *bytes);
-            let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let (checked, suspects) = &mut *results;
+            Progress::add(&progress.read_bytes, bytes);
+            let (_, checked, bad, _) = &mut *lock(&found);
             checked.packs_read += 1;
             checked.bytes_read += bytes;
-            if let Some(problem) = problem {
-                checked.add_error(&problem);
+            if let Some(why) = why {
+                checked.add_error(&why);
             }
-            suspects.extend(bad);
+            if is_bad {
+                bad.insert(*hash);
+            }
+            Ok(())
+        };
+        read_packs(&reader, &first, progress, &|hash, bytes, pack| judge(hash, bytes, pack, true))?;
+        read_packs(&reader, &wanted, progress, &|hash, bytes, pack| {
+            judge(hash, bytes, pack, false)
+        })?;
+        drop(reader);
+        source.merge()?;
+        // A chunk is lost if no copy of it is good.
+        let mut lost = Present::new(Arc::clone(self.scratch()));
+        self.each_chunk(keys, &bad, now, &mut |_, kind, id| {
+            progress.go_on()?;
+            if !lost.contains(id)? {
+                match source.read(kind, id) {
+                    Ok(_) => {}
+                    Err(error @ BackupError::Storage { .. }) => return Err(error),
+                    Err(_) => {
+                        lost.insert(id)?;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        lost.merge()?;
+        let mut trees = Trees {
+            source: &source,
+            lost: &lost,
+            hit: Present::new(Arc::clone(self.scratch())),
+            checked: &mut checked,
+            progress,
+        };
+        let (mut roots, before) = (HashSet::new(), trees.checked.problems.len());
+        for Listed { id, snapshot, .. } in &snapshots {
+            trees.checked.snapshots += 1;
+            if roots.insert(snapshot.root.id) {
+                trees.check(id, snapshot.root)?;
+            }
+        }
+        let hit = trees.hit;
+        let has_lost_trees = checked.problems.len() > before;
+        let mut needed = BTreeSet::new();
+        self.each_chunk(keys, &missing, now, &mut |pack, kind, id| {
+            let is_hit =
+                || Ok::<_, BackupError>(kind != Kind::Data && has_lost_trees || hit.contains(id)?);
+            if !needed.contains(pack) && lost.contains(id)? && is_hit()? {
+                needed.insert(*pack);
+            }
+            Ok(())
+        })?;
+        for pack in needed {
+            checked.add(pack_name(&pack), "an index names it, and it is missing");
+        }
+        Ok(checked)
+    }
+
+    /// Calls `each` with all chunks that indexes name in some packs.
+    pub(crate) fn each_chunk(
+        &self,
+        keys: &Keys,
+        packs: &HashSet<ObjectHash>,
+        now: u32,
+        each: &mut dyn FnMut(&ObjectHash, Kind, &Id) -> Result<()>,
+    ) -> Result<()> {
+        if packs.is_empty() {
+            return Ok(());
+        }
+        self.indexes(keys, now, &mut |pack, _| {
+            let chunks = pack.chunks.iter().filter(|_| packs.contains(&pack.hash));
+            chunks.into_iter().try_for_each(|chunk| each(&pack.hash, chunk.kind, &chunk.id))
+        })
+        .map(|_| ())
+    }
+}
+
+/// Gets a pack, its length, and what was read.
+type EachPack<'a> = dyn Fn(&ObjectHash, u64, Result<WholePack>) -> Result<()> + Sync + 'a;
+
+/// Reads packs, on all cores.
+fn read_packs(
+    source: &Source,
+    wanted: &[(ObjectHash, u64)],
+    progress: &Progress,
+    each: &EachPack<'_>,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<()> {
+        while let Some((hash, bytes)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            progress.go_on()?;
+            each(hash, *bytes, source.read_pack(hash))?;
         }
         Ok(())
     };
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads.min(wanted.len())).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("no worker panics"))
     })
 }
 
-fn has(pack: &IndexedPack, chunk: &Stored) -> bool {
-    pack.chunks.iter().any(|own| own == chunk)
+/// Reads trees and names what is not there for them.
+struct Trees<'a> {
+    source: &'a Source,
+    lost: &'a Present,
+    /// Lost chunks that a file needs.
+    hit: Present,
+    checked: &'a mut Checked,
+    progress: &'a Progress,
 }
 
-/// Reads a tree and names what is not there for it.
-fn check_tree(
-    source: &Source,
-    id: &Id,
-    root: crate::snapshot::Root,
-    lost: &HashSet<Id>,
-    hit: &mut HashSet<Id>,
-    checked: &mut Checked,
-    progress: &Progress,
-) -> Result<()> {
-    for entry in Tree::new(source, root).entries() {
-        progress.go_on()?;
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error @ BackupError::Storage { .. }) => return Err(error),
-            Err(error) => {
-                checked.add_error(&error);
-                checked.add(format!("snapshots/{id}"), "its tree cannot be read to the end");
-                return Ok(());
-            }
-        };
-        checked.entries += 1;
-        Progress::add(&progress.entries, 1);
-        let Node::File { content, .. } = entry.node else { continue };
-        // All parts are looked at, so that each pack that the file lacks is named.
-        let mut why: Option<String> = None;
-        for part in Parts::new(source, content) {
-            let wrong = match part {
-                Err(error) => Some(error.to_string()),
-                Ok(Part::Data { id, .. }) => match source.contains(&id) {
-                    Ok(true) => lost.contains(&id).then(|| {
-                        hit.insert(id);
-                        format!("its chunk {id} is lost")
-                    }),
-                    Ok(false) => Some(format!("no index names its chunk {id}")),
-                    Err(error) => Some(error.to_string()),
-                },
-                Ok(_) => None,
+impl Trees<'_> {
+    fn check(&mut self, id: &Id, root: crate::snapshot::Root) -> Result<()> {
+        for entry in Tree::new(self.source, root).entries() {
+            self.progress.go_on()?;
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error @ BackupError::Storage { .. }) => return Err(error),
+                Err(error) => {
+                    self.checked.add_error(&error);
+                    self.checked
+                        .add(format!("snapshots/{id}"), "its tree cannot be read to the end");
+                    return Ok(());
+                }
             };
-            why = why.or(wrong);
+            self.checked.entries += 1;
+            Progress::add(&self.progress.entries, 1);
+            let Node::File { content, .. } = entry.node else { continue };
+            // All parts are looked at, so that each pack that the file lacks is named.
+            let mut why: Option<String> = None;
+            for part in Parts::new(self.source, content) {
+                let wrong = match part {
+                    Err(error) => Some(error.to_string()),
+                    Ok(Part::Data { id, .. }) => self.wrong(&id)?,
+                    Ok(_) => None,
+                };
+                why = why.or(wrong);
+            }
+            let Some(why) = why else { continue };
+            if self.checked.problems.len() < NAMED_MAX {
+                let path = escaped(&entry.path, Place::Last);
+                self.checked.add(format!("snapshots/{id}: {path}"), why);
+            } else {
+                self.checked.more += 1;
+            }
         }
-        let Some(why) = why else { continue };
-        if checked.problems.len() < NAMED_MAX {
-            checked.add(format!("snapshots/{id}: {}", escaped(&entry.path, Place::Last)), why);
-        } else {
-            checked.more += 1;
-        }
+        Ok(())
     }
-    Ok(())
+
+    /// What is wrong with a chunk that a file needs.
+    fn wrong(&mut self, id: &Id) -> Result<Option<String>> {
+        if self.lost.contains(id)? {
+            self.hit.insert(id)?;
+            return Ok(Some(format!("its chunk {id} is lost")));
+        }
+        let is_named = self.source.contains(id)?;
+        Ok((!is_named).then(|| format!("no index names its chunk {id}")))
+    }
 }

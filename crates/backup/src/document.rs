@@ -65,6 +65,13 @@ pub(crate) fn verifier(certs: Arc<[Cert]>, now: u32) -> Verifier<'static> {
     Verifier::new(Box::new(lookup), policy(), now)
 }
 
+/// Whether a key that signed is compromised, or was revoked before it signed.
+pub(crate) fn is_revoked(reports: &[SignatureReport]) -> bool {
+    let is_it =
+        |report: &SignatureReport| report.outcome == Outcome::NotCounted(NotCounted::Revoked);
+    reports.iter().any(is_it)
+}
+
 /// Whose word a document is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Standing {

@@ -119,7 +119,8 @@ impl Forgotten {
     }
 }
 
-fn text(
+/// A document that names snapshots.
+pub(crate) fn text(
     domain: &str,
     repository: RepositoryId,
     header: Header,
@@ -132,7 +133,8 @@ fn text(
     out
 }
 
-fn parse(
+/// The snapshots that such a document names.
+pub(crate) fn parse(
     domain: &str,
     name: &str,
     bytes: &[u8],

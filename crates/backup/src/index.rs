@@ -28,6 +28,15 @@ pub struct IndexedPack {
     pub chunks: Vec<Stored>,
 }
 
+impl IndexedPack {
+    /// The BLAKE3 hash of the lines of the pack in an index, the first with its name and length.
+    pub(crate) fn lines_hash(&self) -> [u8; 32] {
+        let mut lines = String::new();
+        push_pack(&mut lines, self);
+        *blake3::hash(lines.as_bytes()).as_bytes()
+    }
+}
+
 /// Appends a pack to the text of an index.
 fn push_pack(text: &mut String, pack: &IndexedPack) {
     let _ = writeln!(text, "pack {} {}", pack.hash, pack.bytes);

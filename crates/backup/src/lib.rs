@@ -4,6 +4,7 @@
 //! are pure: storage is a [`Backend`], and times and keys are arguments. Only the modules in `files`
 //! (walking, restoring, the local folder) touch the file system.
 
+mod attest;
 mod backend;
 mod bundle;
 mod catalog;
@@ -33,6 +34,7 @@ mod policy;
 mod progress;
 mod prune;
 mod reading;
+mod repair;
 mod repository;
 mod signed;
 mod sink;
@@ -44,8 +46,10 @@ mod table;
 mod testing;
 mod text;
 mod tree;
+mod verified;
 mod view;
 
+pub use attest::parse_attestation;
 pub use backend::{Backend, Object};
 pub use catalog::{Reader, select};
 pub use chain::{Heads, Irregularity, heads, irregularities};
@@ -73,9 +77,11 @@ pub use plan::parse_plan;
 pub use policy::{Fate, Grouping, Policy, decide, halved};
 pub use progress::Progress;
 pub use prune::{PruneOptions, Pruned};
+pub use repair::{RepairOptions, Repaired};
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 pub use snapshot::{Head, Lineage, Original, Root, Snapshot};
 pub use stats::Stats;
 pub use table::{InMemory, Scratch, ScratchFile};
 pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};
+pub use verified::parse_verified;
 pub use view::{Children, View};

@@ -16,7 +16,7 @@ use crate::epoch::Use;
 use crate::error::{BackupError, Result};
 use crate::forget::Forgotten;
 use crate::id::{Id, Kind, ObjectHash};
-use crate::index::IndexedPack;
+use crate::index::{self, IndexedPack};
 use crate::lease::{Patience, Waiting};
 use crate::located::Present;
 use crate::pack::{Stored, pack_name};
@@ -26,6 +26,7 @@ use crate::repository::{Keys, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions, lock};
 use crate::source::Source;
 use crate::tree::mark;
+use crate::verified::{Verdicts, Verified};
 
 /// Packs in one plan. A further prune finds the rest.
 const PLAN_PACKS_MAX: usize = 200_000;
@@ -78,6 +79,7 @@ struct View {
     /// Packs that have no description at all. They stay.
     unreadable: HashSet<ObjectHash>,
     used: Present,
+    verified: Verified,
 }
 
 /// The use of a pack.
@@ -88,6 +90,13 @@ struct PackUse {
     used: u64,
     /// Octets of other chunks.
     unused: u64,
+}
+
+/// A writer might not see the plan, and a prune not the snapshot that needs a pack.
+fn not_listed() -> BackupError {
+    BackupError::Refused(
+        "the storage does not list an object as soon as it was written, so a prune could delete what somebody needs".into(),
+    )
 }
 
 /// The object that an error is about.
@@ -162,6 +171,9 @@ impl Repository {
                 signer.to_hex()
             )));
         }
+        if !self.backend().lists_at_once() {
+            return Err(not_listed());
+        }
         let signer = Arc::new(Mutex::new(signer));
         let view = self.view(keys, progress, now)?;
         let mut pruned = Pruned {
@@ -179,6 +191,9 @@ impl Repository {
         }
         // From here on, what others have begun is carried out, too.
         let plans = self.plans(keys, now)?;
+        if !chosen.is_empty() && !plans.plans.iter().any(|plan| plan.packs == chosen) {
+            return Err(not_listed());
+        }
         let ours: Vec<_> = plans.plans.iter().filter(|plan| plan.is_ours).cloned().collect();
         let doomed: BTreeSet<ObjectHash> =
             ours.iter().flat_map(|plan| &plan.packs).copied().collect();
@@ -191,7 +206,8 @@ impl Repository {
                 self.write_commit(keys, plan, &mut lock(&signer), now)?;
             }
         }
-        let (view, kept) = self.copy_needed(keys, &doomed, &signer, &mut pruned, progress, now)?;
+        let (view, kept) =
+            self.copy_needed(keys, &doomed, (name, &signer), &mut pruned, progress, now)?;
         for object in self.forgotten_objects(&view.forgotten)? {
             self.backend().delete(&object)?;
             pruned.snapshots += 1;
@@ -221,13 +237,18 @@ impl Repository {
     /// Reads everything that says which packs are used.
     fn view(&self, keys: &Keys, progress: &Progress, now: u32) -> Result<View> {
         // In this order: what a snapshot needs is listed after it.
-        let (snapshots, forgotten, errors) = self.survey(keys, now)?;
+        let (snapshots, forgotten, mut errors) = self.survey(keys, now)?;
+        // A snapshot that could not be fetched needs its packs all the same.
+        if let Some(at) = errors.iter().position(BackupError::is_of_storage) {
+            return Err(errors.swap_remove(at));
+        }
         if let Some(error) = errors.iter().find(|error| object_of(error).starts_with("snapshots/"))
         {
             return Err(BackupError::Refused(format!(
                 "{error}: nobody can tell what it needs; forget it by its whole identifier to go on"
             )));
         }
+        let (verified, _) = self.verified(keys, now)?;
         let listed = self.listed_packs()?;
         let mut source = self.empty_source(keys)?;
         let mut described: HashMap<ObjectHash, [u8; 32]> = HashMap::new();
@@ -238,9 +259,7 @@ impl Repository {
             }
             source.add(pack)?;
             if standing.is_trusted() {
-                let mut lines = String::new();
-                pack.chunks.iter().for_each(|chunk| chunk.write(&mut lines));
-                let lines = *blake3::hash(lines.as_bytes()).as_bytes();
+                let lines = pack.lines_hash();
                 if *described.entry(pack.hash).or_insert(lines) != lines {
                     odd.insert(pack.hash);
                 }
@@ -278,7 +297,7 @@ impl Repository {
                 error => error,
             })?;
         }
-        Ok(View { forgotten, listed, source, own, unreadable, used })
+        Ok(View { forgotten, listed, source, own, unreadable, used, verified })
     }
 
     /// Calls `each` once with every listed pack that has a description.
@@ -332,7 +351,8 @@ impl Repository {
                 let epoch = view.source.epoch_of(&one.hash, one.bytes)?;
                 epoch.is_some_and(|epoch| epoch != newest)
             };
-            if one.used == 0 || is_old {
+            // What a damaged pack has is copied as far as it can be read.
+            if one.used == 0 || is_old || view.verified.damaged().contains(&one.hash) {
                 chosen.insert(one.hash);
             } else {
                 stay.push(one);
@@ -397,7 +417,7 @@ impl Repository {
         &self,
         keys: &Keys,
         doomed: &BTreeSet<ObjectHash>,
-        signer: &Arc<Mutex<SigningKey>>,
+        (name, signer): (&Fingerprint, &Arc<Mutex<SigningKey>>),
         pruned: &mut Pruned,
         progress: &Arc<Progress>,
         now: u32,
@@ -406,23 +426,23 @@ impl Repository {
             let view = self.view(keys, progress, now)?;
             pruned.kept.clear();
             let mut kept = HashSet::new();
-            let planned = self.plans(keys, now)?.planned();
+            let mut absent = self.plans(keys, now)?.planned();
+            absent.extend(view.verified.damaged());
             let mut good = self.empty_source(keys)?;
             let mut relied = HashSet::new();
             self.each_pack(&view, keys, now, &mut |pack, standing| {
-                let by_pruner = standing
-                    .and_then(Standing::signer)
-                    .is_some_and(|signer| self.config().has_role(signer, Role::Prune));
-                if by_pruner && can_rely(true, planned.contains(&pack.hash)) {
+                // A pack that no index describes has no standing of its own.
+                let nobody = Standing::Foreign(String::new());
+                let is_sure = view.verified.lets(Some(name), pack, standing.unwrap_or(&nobody))?;
+                if is_sure && can_rely(true, absent.contains(&pack.hash)) {
                     good.add(pack)?;
                     relied.insert(pack.hash);
                 }
                 Ok(())
             })?;
             good.merge()?;
-            let sink = self.copying(keys, signer, progress, now)?;
+            let (mut sink, verdicts) = self.copying(keys, signer, progress, now)?;
             let store = Arc::clone(sink.store());
-            let mut sink = sink;
             let mut needed: Vec<(ObjectHash, Vec<Stored>)> = Vec::new();
             self.each_pack(&view, keys, now, &mut |pack, _| {
                 if doomed.contains(&pack.hash) {
@@ -465,6 +485,8 @@ impl Repository {
             // A pack of which nobody can tell what it has stays.
             kept.extend(view.unreadable.iter().copied());
             sink.finish()?;
+            // The identifiers of the copies were computed here.
+            self.write_verified(keys, &lock(&verdicts), &mut lock(signer), now)?;
             relied.extend(store.written());
             let planned = self.plans(keys, now)?.planned();
             let listed = self.listed_packs()?;
@@ -479,22 +501,26 @@ impl Repository {
         ))
     }
 
-    /// Where copies go.
-    fn copying(
+    /// Where copies go, and what can be signed about them afterwards.
+    pub(crate) fn copying(
         &self,
         keys: &Keys,
         signer: &Arc<Mutex<SigningKey>>,
         progress: &Arc<Progress>,
         now: u32,
-    ) -> Result<Sink> {
-        let sealing = self.sealing(Use::Index, now)?;
+    ) -> Result<(Sink, Arc<Mutex<Verdicts>>)> {
+        let (sealing, repository) = (self.sealing(Use::Index, now)?, self.id());
         let signer = Arc::clone(signer);
+        let verdicts = Arc::new(Mutex::new(Verdicts::default()));
+        let good = Arc::clone(&verdicts);
         let seal_index: SealIndex = Box::new(move |text| {
+            let packs = index::parse("indexes", text.as_bytes(), repository)?;
+            lock(&good).good.extend(packs.iter().map(|pack| (pack.hash, pack.lines_hash())));
             sealing.seal("indexes", text.as_bytes(), Some(&mut *lock(&signer)), now)
         });
-        Ok(Sink::new(SinkOptions {
+        let sink = Sink::new(SinkOptions {
             backend: Arc::clone(self.backend()),
-            repository: self.id(),
+            repository,
             identifiers: keys.identifiers.clone(),
             packs: self.sealing(Use::Data, now)?,
             seal_index,
@@ -502,10 +528,11 @@ impl Repository {
             now,
             threads: 2,
             progress: Arc::clone(progress),
-        }))
+        });
+        Ok((sink, verdicts))
     }
 
-    /// Deletes indexes, commits and plans none of whose packs is left.
+    /// Deletes indexes, verdicts, commits and plans none of whose packs is left.
     fn tidy(&self, keys: &Keys, now: u32) -> Result<()> {
         let mut indexes: HashMap<String, bool> = HashMap::new();
         let Plans { plans, commits } = self.plans(keys, now)?;
@@ -518,6 +545,10 @@ impl Repository {
                     packs.iter().map(|pack| pack.hash).collect::<Vec<_>>(),
                 ));
             }
+            Ok(())
+        })?;
+        self.each_verified(keys, now, &mut |name, packs| {
+            names.push((name.to_owned(), packs.copied().collect()));
             Ok(())
         })?;
         let listed = self.listed_packs()?;
@@ -539,7 +570,13 @@ impl Repository {
 }
 
 /// Copies a chunk unless there is a good copy. False if there was one.
-fn copy(kind: Kind, id: &Id, good: &Source, source: &Source, sink: &mut Sink) -> Result<bool> {
+pub(crate) fn copy(
+    kind: Kind,
+    id: &Id,
+    good: &Source,
+    source: &Source,
+    sink: &mut Sink,
+) -> Result<bool> {
     if sink.store().contains(id)? {
         return Ok(false);
     }

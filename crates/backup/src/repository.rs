@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::backend::Backend;
 use crate::config::{Config, Epoch, Role};
-use crate::document::{self, Standing, verifier};
+use crate::document::{self, Standing, is_revoked, verifier};
 use crate::epoch::{EpochKey, Profile, Sealing, Use, cert_name, group_name, key_name};
 use crate::error::{BackupError, Result};
 use crate::forget::Forgotten;
@@ -96,6 +96,9 @@ pub struct Listed {
     pub snapshot: Snapshot,
     /// Whose word it is.
     pub standing: Standing,
+    /// Its client signed it, and it does not count only because that key is revoked, or the client was removed, and the owner has not
+    /// attested it.
+    pub is_unattested: bool,
 }
 
 /// A change of the people who have access.
@@ -438,11 +441,13 @@ impl Repository {
         // First: a snapshot that is deleted meanwhile has its tombstone already.
         let objects = self.backend.list("snapshots")?;
         let (forgotten, mut unreadable) = self.forgotten(keys, now)?;
+        let (attested, errors) = self.attested(keys, now)?;
+        unreadable.extend(errors);
         let mut found = Vec::new();
         for object in objects {
             let id = object.name.strip_prefix("snapshots/").and_then(|id| id.parse::<Id>().ok());
             let Some(id) = id.filter(|id| !forgotten.contains(id)) else { continue };
-            match self.snapshot(id, keys, &mut secrets, &verifier) {
+            match self.snapshot(id, keys, &mut secrets, &verifier, attested.contains(&id)) {
                 Ok(listed) => found.push(listed),
                 Err(error) => unreadable.push(error),
             }
@@ -457,6 +462,7 @@ impl Repository {
         keys: &Keys,
         secrets: &mut Secrets,
         verifier: &talaria_message::Verifier<'_>,
+        is_attested: bool,
     ) -> Result<Listed> {
         let name = Snapshot::name(&id);
         let bytes = self.backend.get(&name, SIGNED_BYTES_MAX)?;
@@ -480,14 +486,27 @@ impl Repository {
                 "its packets are not those of its epoch's profile",
             ));
         }
+        let is_client = |signer: &Fingerprint| snapshot.client.as_ref() == Some(signer);
         let may_create = |signer: &Fingerprint| {
-            snapshot.client.as_ref() == Some(signer) && self.config.has_role(signer, Role::Create)
+            is_client(signer) && (is_attested || self.config.has_role(signer, Role::Create))
         };
         let standing = match (self.config.signed, &snapshot.client) {
             (false, None) => Standing::Unsigned,
             _ => Standing::of(&document.signatures, may_create),
         };
-        Ok(Listed { id, snapshot, standing })
+        let standing = match standing {
+            // Whoever has the key can date a snapshot as he likes.
+            Standing::Doubtful(signer, why) if is_revoked(&document.signatures) && !is_attested => {
+                Standing::Foreign(format!(
+                    "{why} of its client {}, and the owner has not attested it or a later one",
+                    signer.to_hex()
+                ))
+            }
+            standing => standing,
+        };
+        let is_unattested =
+            !standing.counts() && Standing::of(&document.signatures, is_client).counts();
+        Ok(Listed { id, snapshot, standing, is_unattested })
     }
 
     /// Writes a snapshot, signed by its client, and returns its identifier. Everything it needs is durable

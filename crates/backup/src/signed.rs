@@ -1,4 +1,4 @@
-//! Small signed documents of a repository: tombstones, protections, leases, plans and commits.
+//! Small signed documents of a repository: tombstones, protections, leases, plans and commits, and what readers say of packs.
 
 use std::sync::Arc;
 
@@ -62,9 +62,14 @@ impl Signed {
         &self.document.text
     }
 
+    /// Whose word the document is, if certificates may sign it for which `may_sign` is true.
+    pub(crate) fn standing(&self, may_sign: impl Fn(&Fingerprint) -> bool) -> Standing {
+        Standing::of(&self.document.signatures, may_sign)
+    }
+
     /// The signer, if a certificate signed for which `may_sign` is true, and was not revoked as compromised.
     pub(crate) fn signer(&self, may_sign: impl Fn(&Fingerprint) -> bool) -> Option<Fingerprint> {
-        match Standing::of(&self.document.signatures, may_sign) {
+        match self.standing(may_sign) {
             Standing::Good(signer) | Standing::Past(signer, _) => Some(signer),
             Standing::Doubtful(..) | Standing::Unsigned | Standing::Foreign(_) => None,
         }

@@ -5,8 +5,9 @@ use std::io::Read as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use talaria_message::openpgp::Fingerprint;
-use talaria_message::{decryption_keys, read_cert};
+use talaria_message::make::{GenerateOptions, Protection, generate};
+use talaria_message::openpgp::{Cert, Fingerprint};
+use talaria_message::{Secrets, SigningKey, decryption_keys, policy, read_cert, signing_key};
 use zeroize::Zeroizing;
 
 use crate::backend::{Backend, Object};
@@ -19,7 +20,7 @@ use crate::located::Present;
 use crate::opener::EpochReader;
 use crate::pack::{PackWriter, pack_name};
 use crate::progress::Progress;
-use crate::repository::Listed;
+use crate::repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 use crate::sink::{Sink, SinkOptions};
 use crate::snapshot::{Root, Snapshot};
 use crate::source::Source;
@@ -89,6 +90,10 @@ impl Backend for Memory {
         all.map(|(name, object)| Object { name: name.clone(), bytes: object.len() as u64 })
             .for_each(each);
         Ok(())
+    }
+
+    fn lists_at_once(&self) -> bool {
+        true
     }
 
     fn delete(&self, name: &str) -> Result<()> {
@@ -193,6 +198,54 @@ impl Place {
     }
 }
 
+/// The signing key of a person.
+pub(crate) fn signer(cert: &Cert) -> SigningKey {
+    signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()
+}
+
+/// A repository in memory, of Alice, with a client.
+pub(crate) struct People {
+    pub(crate) backend: Arc<Memory>,
+    pub(crate) alice: Cert,
+    pub(crate) carol: Cert,
+}
+
+impl People {
+    pub(crate) fn new() -> Self {
+        let person = |name: &str| {
+            let user_ids = vec![format!("{name} <{name}@example.org>")];
+            let options = GenerateOptions { user_ids, ..GenerateOptions::default() };
+            generate(&options, &Protection::Unprotected, NOW - 86_400).unwrap().cert
+        };
+        let place =
+            Self { backend: Arc::default(), alice: person("alice"), carol: person("carol") };
+        let backend = Arc::clone(&place.backend) as Arc<dyn Backend>;
+        let options = InitOptions {
+            owner: &place.alice,
+            readers: std::slice::from_ref(&place.alice),
+            profile: Profile::Rfc9580,
+            signed: true,
+        };
+        Repository::init(backend, &options, &mut signer(&place.alice), NOW).unwrap();
+        let (mut repository, keys) = place.open_as(&place.alice);
+        let change = Change::AddClient(&place.carol);
+        repository.change(&keys, &change, &mut signer(&place.alice), NOW).unwrap();
+        place
+    }
+
+    /// The repository with the keys that a person has of it.
+    pub(crate) fn open_as(&self, person: &Cert) -> (Repository, Keys) {
+        let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
+        let expected = Expected::default();
+        let repository = Repository::open(backend, &expected, &mut |_| None, NOW).unwrap();
+        let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
+        let keys = decryption_keys(person, &ask);
+        let mut secrets = Secrets { keys, ..Secrets::default() };
+        let keys = repository.unlock(&mut secrets, &[person.fingerprint()]).unwrap();
+        (repository, keys)
+    }
+}
+
 /// Octets that look random and do not compress.
 pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
@@ -228,5 +281,6 @@ pub(crate) fn listed(client: u8, number: u64, id: Id) -> Listed {
             original: None,
         },
         standing: Standing::Good(key(client)),
+        is_unattested: false,
     }
 }

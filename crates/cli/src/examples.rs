@@ -138,6 +138,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "backup attest",
+        &[
+            (
+                "Attest the newest snapshot of each client",
+                "talaria backup --repo /mnt/backup attest",
+            ),
+            (
+                "Attest a snapshot and those before it",
+                "talaria backup --repo /mnt/backup attest latest~1",
+            ),
+        ],
+    ),
+    (
         "backup check",
         &[
             (
@@ -145,6 +158,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "talaria backup --repo /mnt/backup check",
             ),
             ("Check all content", "talaria backup --repo /mnt/backup check --read-data"),
+            (
+                "Sign for whole packs, so that other clients need not store the same again",
+                "talaria backup --repo /mnt/backup check --promote",
+            ),
         ],
     ),
     (
@@ -365,6 +382,23 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("Delete what no snapshot needs", "talaria backup --repo /mnt/backup prune"),
             ("Show how much would be deleted", "talaria backup --repo /mnt/backup prune --dry-run"),
+        ],
+    ),
+    (
+        "backup repair",
+        &[
+            (
+                "Show what is damaged and what would be done",
+                "talaria backup --repo /mnt/backup repair --read-data --dry-run",
+            ),
+            (
+                "Make indexes again, and say which packs are damaged",
+                "talaria backup --repo /mnt/backup repair --read-data",
+            ),
+            (
+                "Also set damaged objects aside",
+                "talaria backup --repo /mnt/backup repair --read-data --yes",
+            ),
         ],
     ),
     (

@@ -358,8 +358,8 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
 /// Packs and indexes of a backup.
 fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     use talaria_backup::{
-        IndexedPack, ObjectHash, check_lease, parse_drill, parse_pack, parse_plan, parse_tombstone,
-        write_index,
+        IndexedPack, ObjectHash, check_lease, parse_attestation, parse_drill, parse_pack,
+        parse_plan, parse_tombstone, parse_verified, write_index,
     };
     use talaria_fuzz::backup::{REPOSITORY, seed};
     let plains: [&[&[u8]]; 3] = [&[], &[b"one"], &[b"first", &[7; 600], b""]];
@@ -375,6 +375,8 @@ fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let (client, id, nonce) = ("AB".repeat(20), "cd".repeat(32), "05".repeat(16));
     let documents = [
         ("forgotten", format!("snapshot none 0 {id}\nsnapshot {client} 17 {id}\n")),
+        ("attested", format!("snapshot {client} 17 {id}\n")),
+        ("verified", format!("pack {id} {id}\ndamaged {id}\n")),
         ("plan", format!("plan none\npack {id}\n")),
         (
             "drill",
@@ -392,6 +394,8 @@ fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let text = text.as_bytes();
         // A seed that is refused would teach the fuzzer nothing.
         match kind {
+            "attested" => assert_eq!(parse_attestation("seed", text, REPOSITORY)?.len(), 1),
+            "verified" => assert_eq!(parse_verified("seed", text, REPOSITORY)?.0.len(), 1),
             "forgotten" => assert_eq!(parse_tombstone("seed", text, REPOSITORY)?.len(), 2),
             "plan" => assert_eq!(parse_plan("seed", text, REPOSITORY)?.len(), 1),
             "drill" => assert_eq!(parse_drill("seed", text, REPOSITORY)?.sample, 10),

@@ -12,7 +12,7 @@ use crate::backend::{Backend, Object};
 use crate::error::Result;
 
 /// The folders of a repository that are copied. Their objects are named by their content and never change.
-const FOLDERS: [&str; 3] = ["indexes", "snapshots", "forgotten"];
+const FOLDERS: [&str; 5] = ["indexes", "snapshots", "forgotten", "verified", "attested"];
 /// The maximum number of octets of the objects of a folder that are copied. The indexes of a hundred million chunks take less.
 const FOLDER_BYTES_MAX: u64 = 16 << 30;
 /// The maximum length of an object that is copied ahead, in octets.
@@ -164,6 +164,10 @@ impl Backend for LocalCopies {
         Ok(())
     }
 
+    fn lists_at_once(&self) -> bool {
+        self.backend.lists_at_once()
+    }
+
     fn delete(&self, name: &str) -> Result<()> {
         self.backend.delete(name)?;
         if let Some(path) = self.path(name) {
@@ -215,6 +219,10 @@ mod tests {
 
         fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()> {
             self.folder.list_each(folder, each)
+        }
+
+        fn lists_at_once(&self) -> bool {
+            self.folder.lists_at_once()
         }
 
         fn delete(&self, name: &str) -> Result<()> {

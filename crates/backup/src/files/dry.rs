@@ -29,6 +29,10 @@ impl Backend for DryRun {
         self.0.list_each(folder, each)
     }
 
+    fn lists_at_once(&self) -> bool {
+        self.0.lists_at_once()
+    }
+
     fn delete(&self, _: &str) -> Result<()> {
         Ok(())
     }

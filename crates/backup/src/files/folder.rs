@@ -167,6 +167,10 @@ impl Backend for Folder {
         self.walk(folder, each).map_err(self.failed(folder))
     }
 
+    fn lists_at_once(&self) -> bool {
+        true
+    }
+
     fn delete(&self, name: &str) -> Result<()> {
         match fs::remove_file(self.root.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

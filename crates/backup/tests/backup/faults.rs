@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use talaria_backup::{
-    Backend, BackupError, Heads, InitOptions, Keys, Object, Profile, Progress, ReadData,
-    Repository, RestoreOptions, Tree, restore,
+    Backend, BackupError, Heads, InitOptions, Keys, Object, Patience, Profile, Progress,
+    PruneOptions, Pruned, ReadData, Repository, RestoreOptions, SnapshotName, Tree, restore,
 };
 use talaria_message::openpgp::Cert;
 
@@ -26,6 +26,8 @@ struct Rates {
     after: u64,
     /// An object that was created since the last crash is not listed.
     unlisted: u64,
+    /// The storage says that its lists can be late.
+    admits_late_lists: bool,
     /// An object replaces another of its name.
     replaced: u64,
     /// From this call on, the storage fails until the crash.
@@ -159,6 +161,10 @@ impl Backend for Faulty {
         Ok(())
     }
 
+    fn lists_at_once(&self) -> bool {
+        !self.inner().rates.admits_late_lists
+    }
+
     fn delete(&self, name: &str) -> Result<(), BackupError> {
         let mut inner = self.inner();
         inner.begin(name)?;
@@ -229,6 +235,25 @@ impl Place {
         let run = back_up(&repository, &keys, &self.alice, &state, &self.source(), now)?;
         assert!(run.0.seen.unread.is_empty(), "{:?}", run.0.seen.unread);
         Ok(run.0.id.to_string())
+    }
+
+    /// Forgets all snapshots but this one, and prunes. The storage fails during the prune only.
+    fn prune(&self, newest: &str, rates: Rates) -> Result<Pruned, BackupError> {
+        let (repository, keys) = self.open()?;
+        let (listed, _) = repository.snapshots(&keys, NOW)?;
+        let old = listed.iter().filter(|one| one.id.to_string() != newest);
+        let old: BTreeSet<_> = old.map(SnapshotName::of).collect();
+        if !old.is_empty() {
+            let by = (&name(&self.alice), &mut signer(&self.alice));
+            repository.forget(&keys, &old, by, NOW)?;
+        }
+        let options =
+            PruneOptions { max_unused: 0, rekey: false, patience: Patience { idle: 0, total: 0 } };
+        let by = (&name(&self.alice), signer(&self.alice));
+        self.storage.set(rates);
+        let pruned = repository.prune(&keys, by, &options, &mut |_| Ok(0), &Arc::default(), NOW);
+        self.storage.set(Rates::default());
+        pruned
     }
 
     /// The files of a snapshot; an error, or `None` if a part of it was not restored.
@@ -344,6 +369,76 @@ fn a_finished_snapshot_survives_every_fault() {
     }
     // The faults are neither too few nor too many to say something.
     assert!(finished_runs > 10 && failed_runs > 10 && faults > 100);
+}
+
+/// Whatever fails, a prune deletes nothing that the remaining snapshot needs, and the next one finishes.
+#[test]
+fn a_prune_on_a_failing_storage_loses_nothing() {
+    let alice = person("alice");
+    let (mut done, mut failed) = (0, 0);
+    for seed in seeds(16) {
+        let place = Place::new(&alice, seed);
+        let mut newest = (String::new(), Files::new());
+        for turn in 0..5 {
+            let files = place.change(seed, turn);
+            newest = (place.create(NOW + u32::try_from(turn).unwrap()).unwrap(), files);
+            let harsh = u64::from(turn % 2 == 1);
+            let rates = Rates { before: 4 + 20 * harsh, after: 4, dead: 10, ..Rates::default() };
+            match place.prune(&newest.0, rates) {
+                Ok(_) => done += 1,
+                Err(error) => {
+                    failed += 1;
+                    assert!(is_fault(&error), "seed {seed}, turn {turn}: {error}");
+                }
+            }
+            if seed % 2 == 0 {
+                place.storage.crash();
+            }
+            place.storage.inner().is_dead = false;
+            let problems = place.problems();
+            assert!(problems.is_empty(), "seed {seed}, turn {turn}: {problems:?}");
+            let restored = place.restore(&newest.0).unwrap();
+            assert!(restored.as_ref() == Some(&newest.1), "seed {seed}, turn {turn}");
+        }
+        place.prune(&newest.0, Rates::default()).unwrap();
+        assert!(place.problems().is_empty(), "seed {seed}");
+        assert!(place.restore(&newest.0).unwrap().as_ref() == Some(&newest.1), "seed {seed}");
+        let inner = place.storage.inner();
+        let left = |folder: &str| inner.objects.keys().any(|name| name.starts_with(folder));
+        assert!(!left("plans/") && !left("commits/"), "seed {seed}");
+    }
+    assert!(done > 10 && failed > 10, "{done} {failed}");
+}
+
+/// Where lists are late, a prune could delete what it does not see anybody need. It refuses such a storage, and one that does not
+/// say so is found out by its own plan.
+#[test]
+fn a_prune_refuses_a_storage_whose_lists_are_late() {
+    let alice = person("alice");
+    let place = Place::new(&alice, 1);
+    place.change(1, 0);
+    place.create(NOW).unwrap();
+    place.change(1, 1);
+    let files = place.change(1, 2);
+    let id = place.create(NOW + 1).unwrap();
+    let packs = |place: &Place| {
+        let inner = place.storage.inner();
+        inner.objects.keys().filter(|name| name.starts_with("packs/")).count()
+    };
+    let before = packs(&place);
+    for rates in [
+        Rates { admits_late_lists: true, ..Rates::default() },
+        Rates { unlisted: 1000, ..Rates::default() },
+    ] {
+        place.storage.crash();
+        let refused = place.prune(&id, rates).unwrap_err();
+        assert!(matches!(refused, BackupError::Refused(_)), "{refused}");
+        assert!(refused.to_string().contains("does not list"), "{refused}");
+        assert_eq!(packs(&place), before);
+    }
+    place.storage.crash();
+    assert!(place.prune(&id, Rates::default()).unwrap().deleted_packs > 0);
+    assert!(place.restore(&id).unwrap() == Some(files));
 }
 
 /// A storage that lists new objects late makes runs store more, and harms nothing.

@@ -6,5 +6,7 @@ mod drill;
 mod faults;
 mod forget;
 mod people;
+mod promote;
 mod prune;
+mod repair;
 mod repository;

@@ -74,6 +74,10 @@ impl Backend for Hooked {
         self.inner.list_each(folder, each)
     }
 
+    fn lists_at_once(&self) -> bool {
+        self.inner.lists_at_once()
+    }
+
     fn delete(&self, name: &str) -> Result<(), BackupError> {
         self.change(name)?;
         self.inner.delete(name)

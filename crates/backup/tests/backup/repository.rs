@@ -3,7 +3,8 @@
 use std::fs;
 
 use talaria_backup::{
-    BackupError, Change, Expected, Id, InitOptions, Profile, Repository, Snapshot, Standing, select,
+    BackupError, Change, Expected, Forgotten, Head, Heads, Id, InitOptions, Keys, Profile,
+    Repository, Snapshot, Standing, irregularities, select,
 };
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::cert::CertRevocationBuilder;
@@ -244,9 +245,83 @@ fn a_revoked_signer_is_reported_and_prevents_no_listing() {
     let repository = Repository::open(backend, &Expected::default(), &mut known, NOW).unwrap();
     assert!(matches!(repository.standing(), Standing::Doubtful(..)), "{:?}", repository.standing());
     let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
-    assert!(
-        matches!(&listed[0].standing, Standing::Doubtful(signer, _) if *signer == name(&place.alice))
-    );
+    assert!(listed[0].is_unattested && !listed[0].standing.counts(), "{:?}", listed[0].standing);
+    // She is the owner, so nobody can attest it; by its name it can be restored.
+    assert_eq!(select(&listed, &listed[0].id.to_string(), None).unwrap().id, listed[0].id);
+    let refused = select(&listed, "latest", None).unwrap_err().to_string();
+    assert!(refused.contains("by its identifier"), "{refused}");
+    let by = (&name(&place.alice), &mut signer(&place.alice));
+    let refused = repository.attest(&keys, &listed, &listed[0], by, NOW).unwrap_err();
+    assert!(refused.to_string().contains("revoked"), "{refused}");
+}
+
+/// A stolen client's key is revoked. Its snapshots count as far as the owner says so, and no further.
+#[test]
+fn snapshots_of_a_compromised_key_count_only_if_the_owner_attested_them_or_a_later_one() {
+    let place = Place::new(Profile::Rfc9580);
+    let carol = person("carol");
+    let (mut repository, keys) = place.open_as(&place.alice);
+    repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
+    let write = |number, previous, time| {
+        let snapshot = Snapshot { time, ..snapshot(&carol, number, previous) };
+        repository.write_snapshot(&keys, &snapshot, Some(&mut signer(&carol)), NOW).unwrap()
+    };
+    let first = write(1, None, NOW);
+    let second = write(2, Some(first), NOW);
+    // The thief dates a branch back, and continues the chain.
+    let branch = write(2, Some(first), NOW - 1000);
+    let third = write(3, Some(second), NOW);
+    let compromised = revoked(&carol, ReasonForRevocation::KeyCompromised, NOW);
+    let open = || {
+        let mut known = |one: &_| (*one == name(&carol)).then(|| compromised.clone());
+        Repository::open(place.backend(), &Expected::default(), &mut known, NOW).unwrap()
+    };
+    let counting = |keys: &Keys| -> Vec<Id> {
+        let (listed, unreadable) = open().snapshots(keys, NOW).unwrap();
+        assert!(unreadable.is_empty(), "{unreadable:?}");
+        listed.iter().filter(|one| one.standing.counts()).map(|one| one.id).collect()
+    };
+    assert!(counting(&keys).is_empty());
+    let (listed, _) = open().snapshots(&keys, NOW).unwrap();
+    let head = listed.iter().find(|one| one.id == second).unwrap();
+    assert!(select(&listed, "latest", None).unwrap_err().to_string().contains("attest"));
+    // Only the owner's word counts.
+    let by = (&name(&carol), &mut signer(&carol));
+    let refused = open().attest(&keys, &listed, head, by, NOW).unwrap_err().to_string();
+    assert!(refused.contains("is not the owner"), "{refused}");
+    let by = (&name(&place.alice), &mut signer(&carol));
+    repository.attest(&keys, &listed, head, by, NOW).unwrap();
+    let (listed, unreadable) = open().snapshots(&keys, NOW).unwrap();
+    assert!(listed.iter().all(|one| !one.standing.counts()));
+    assert!(unreadable[0].to_string().contains("attested/"), "{unreadable:?}");
+    fs::remove_dir_all(place.path("attested")).unwrap();
+    let by = (&name(&place.alice), &mut signer(&place.alice));
+    assert_eq!(open().attest(&keys, &listed, head, by, NOW).unwrap(), 2);
+    let counting = counting(&keys);
+    assert_eq!(counting.len(), 2);
+    assert!(counting.contains(&first) && counting.contains(&second));
+    let (listed, _) = open().snapshots(&keys, NOW).unwrap();
+    assert!(listed.iter().all(|one| one.is_unattested == [branch, third].contains(&one.id)));
+    assert_eq!(select(&listed, "latest", None).unwrap().id, second);
+    // The owner's word stands when the client is removed.
+    let change = Change::Remove(&name(&carol));
+    repository.change(&keys, &change, &mut signer(&place.alice), NOW).unwrap();
+    let (_, keys) = place.open_as(&place.alice);
+    let (listed, _) = open().snapshots(&keys, NOW).unwrap();
+    assert_eq!(select(&listed, "latest", None).unwrap().id, second);
+    assert_eq!(listed.iter().filter(|one| one.standing.counts()).count(), 2);
+    // The later ones are there, and nobody reports them as missing.
+    let seen = Heads::from([(Some(name(&carol)), Head { number: 3, id: third })]);
+    assert!(irregularities(&listed, &Forgotten::default(), &seen).is_empty());
+    let attested = fs::read_dir(place.path("attested")).unwrap().next().unwrap().unwrap();
+    // An attestation of another repository is none.
+    let stranger = Place::new(Profile::Rfc9580);
+    fs::create_dir_all(stranger.path("attested")).unwrap();
+    let copy = stranger.path("attested").join(attested.file_name());
+    fs::copy(attested.path(), copy).unwrap();
+    let (repository, keys) = stranger.open_as(&stranger.alice);
+    let (_, unreadable) = repository.snapshots(&keys, NOW).unwrap();
+    assert_eq!(unreadable.len(), 1);
 }
 
 #[test]

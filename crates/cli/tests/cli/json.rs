@@ -102,6 +102,8 @@ const LINES: &str = "\
     backup drill --repo copies
     backup init --repo elsewhere -u alice@example.org
     backup copy --repo elsewhere --from copies -u alice@example.org
+    backup attest --repo copies
+    backup repair --repo copies --read-data
     backup stats --repo copies
     backup protect --repo copies latest
     backup client add --repo copies bob@example.net

@@ -1,10 +1,10 @@
 //! `talaria backup check`
 
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Problem, ReadData};
+use talaria_backup::{Checked, Problem, ReadData, Role};
 
 use super::{AccessArgs, counted_snapshots, with_progress};
 use crate::context::Context;
@@ -17,6 +17,9 @@ use crate::render::counted;
 /// Without --read-data, talaria checks signatures, indexes and trees, and that every pack has its length. With
 /// --read-data it also decrypts every pack and computes the identifier of every chunk.
 ///
+/// With --promote it also reads the packs that nobody has signed for, and signs for those that are whole. Other clients may then rely
+/// on them instead of storing the same again. That needs the key of a reader with the role "prune".
+///
 /// The exit status is 4 if anything is wrong.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -26,6 +29,18 @@ pub(crate) struct Args {
     /// Read and check part K of N of the content, such as 1/7
     #[arg(long, value_name = "K/N", value_parser = parse_subset)]
     subset: Option<(u32, u32)>,
+    /// Sign for packs of all clients that are whole
+    #[arg(long)]
+    promote: bool,
+    /// With --promote: key that signs [default: your only key that may]
+    #[arg(
+        long,
+        short = 'u',
+        visible_alias = "local-user",
+        value_name = "KEY",
+        requires = "promote"
+    )]
+    sign_with: Option<String>,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -36,6 +51,24 @@ fn parse_subset(text: &str) -> Result<(u32, u32), String> {
     parts.ok_or_else(|| "a subset is K/N with K from 1 to N, such as 1/7".into())
 }
 
+/// One line for each problem.
+pub(super) fn write_problems(out: &mut impl Write, checked: &Checked) -> std::io::Result<()> {
+    for Problem { object, why } in &checked.problems {
+        writeln!(out, "{object}: {why}")?;
+    }
+    if checked.more > 0 {
+        writeln!(out, "… and {} more", counted(checked.more, "file"))?;
+    }
+    Ok(())
+}
+
+/// The problems for a program.
+pub(super) fn json_problems(checked: &Checked) -> Vec<serde_json::Value> {
+    let one =
+        |Problem { object, why }: &Problem| serde_json::json!({ "object": object, "why": why });
+    checked.problems.iter().map(one).collect()
+}
+
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let session = args.access.open_storage(place, cx)?;
     let read = match (args.read_data, args.subset) {
@@ -43,29 +76,29 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         (false, Some((part, of))) => ReadData::Subset { part, of },
         (false, None) => ReadData::No,
     };
-    let checked = with_progress(cx, |progress| {
-        session.repository.check(&session.keys, read, &session.state.heads, progress, cx.now)
+    let signer = if args.promote {
+        Some(args.access.signer(args.sign_with.as_deref(), &session, Role::Prune, cx)?)
+    } else {
+        None
+    };
+    let (repository, keys, seen) = (&session.repository, &session.keys, &session.state.heads);
+    let checked = with_progress(cx, |progress| match signer {
+        None => repository.check(keys, read, seen, progress, cx.now),
+        Some((mut signer, cert)) => {
+            let by = (&cert.fingerprint(), &mut signer);
+            repository.check_and_promote(keys, by, read, seen, progress, cx.now)
+        }
     })?;
     let mut out = std::io::stdout().lock();
     if cx.json {
-        let problems: Vec<_> = checked
-            .problems
-            .iter()
-            .map(|Problem { object, why }| serde_json::json!({ "object": object, "why": why }))
-            .collect();
         let json = serde_json::json!({
             "snapshots": checked.snapshots, "entries": checked.entries, "packs": checked.packs,
             "packs_read": checked.packs_read, "bytes_read": checked.bytes_read,
-            "unindexed": checked.unindexed, "problems": problems, "more": checked.more,
+            "unindexed": checked.unindexed, "problems": json_problems(&checked), "more": checked.more, "promoted": checked.promoted,
         });
         writeln!(out, "{json}")?;
     } else {
-        for Problem { object, why } in &checked.problems {
-            writeln!(out, "{object}: {why}")?;
-        }
-        if checked.more > 0 {
-            writeln!(out, "… and {} more", counted(checked.more, "file"))?;
-        }
+        write_problems(&mut out, &checked)?;
         drop(out);
         cx.status(format_args!(
             "Checked {}, {} and {}; {} read ({}).",
@@ -85,8 +118,12 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
                 counted(checked.unindexed, "pack")
             ));
         }
+        if args.promote {
+            cx.status(format_args!("Signed for {}.", counted(checked.promoted, "pack")));
+        }
         if checked.problems.is_empty() {
             let said = match read {
+                ReadData::No if args.promote => "No problem found.",
                 ReadData::No => {
                     "No problem found. The content of files was not read: --read-data does that."
                 }

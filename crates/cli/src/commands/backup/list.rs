@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     } else {
         let paint = Paint::stdout();
         for listed in &listed {
-            let Listed { id, snapshot, standing } = listed;
+            let Listed { id, snapshot, standing, .. } = listed;
             let mark = match standing {
                 Standing::Good(_) | Standing::Past(..) => paint.good("✓"),
                 Standing::Unsigned | Standing::Doubtful(..) => paint.doubtful("?"),
@@ -267,7 +267,7 @@ fn age(seconds: u32) -> String {
 }
 
 fn json(listed: &Listed, drills: &[Drill]) -> serde_json::Value {
-    let Listed { id, snapshot, standing } = listed;
+    let Listed { id, snapshot, standing, .. } = listed;
     let texts = |set: &std::collections::BTreeSet<Vec<u8>>| -> Vec<String> {
         set.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
     };

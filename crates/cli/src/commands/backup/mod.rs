@@ -1,5 +1,6 @@
 //! `talaria backup`
 
+mod attest;
 mod check;
 mod client;
 mod copy;
@@ -18,6 +19,7 @@ mod people;
 mod place;
 mod protect;
 mod prune;
+mod repair;
 mod restore;
 mod signer;
 mod stats;
@@ -80,7 +82,9 @@ enum Command {
     Signer(signer::Args),
     Forget(forget::Args),
     Protect(protect::Args),
+    Attest(attest::Args),
     Prune(prune::Args),
+    Repair(repair::Args),
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -107,7 +111,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Signer(args) => signer::run(args, place, cx),
         Command::Forget(args) => forget::run(args, place, cx),
         Command::Protect(args) => protect::run(args, place, cx),
+        Command::Attest(args) => attest::run(args, place, cx),
         Command::Prune(args) => prune::run(args, place, cx),
+        Command::Repair(args) => repair::run(args, place, cx),
     }
 }
 

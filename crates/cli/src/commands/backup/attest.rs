@@ -1,0 +1,62 @@
+//! `talaria backup attest`
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_backup::{Listed, Role, heads, select};
+
+use super::{AccessArgs, ClientArgs, counted_snapshots};
+use crate::context::{Content, Context};
+use crate::error::CliError;
+
+/// Attest that snapshots are genuine, whatever becomes of the key of their client
+///
+/// If the key of a client is revoked as compromised, its snapshots count only if the owner has attested them or a later one of the same
+/// chain. Attest the last snapshot of which you are sure that the client made it. Without SNAPSHOT, the newest one of each client is
+/// attested: do so now and then, before anything happens.
+///
+/// Only the owner can attest.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Snapshot: the start of its identifier, or latest [default: the newest one of each client]
+    #[arg(value_name = "SNAPSHOT")]
+    snapshot: Option<String>,
+    /// Key that signs [default: your only key that may]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
+    sign_with: Option<String>,
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut session = args.access.open(place, cx)?;
+    let (listed, _) = session.snapshots(cx)?;
+    let chosen: Vec<&Listed> = if let Some(name) = &args.snapshot {
+        vec![select(&listed, name, args.client.client.as_ref())?]
+    } else {
+        let newest: BTreeSet<_> = heads(&listed).into_values().map(|head| head.id).collect();
+        let is_meant = |one: &&Listed| newest.contains(&one.id) && args.client.wants(one);
+        listed.iter().filter(is_meant).collect()
+    };
+    let wanted = args.sign_with.as_deref();
+    let (mut signer, cert) = args.access.signer(wanted, &session, Role::Admin, cx)?;
+    let name = cert.fingerprint();
+    let mut count = 0;
+    for head in &chosen {
+        let by = (&name, &mut signer);
+        count += session.repository.attest(&session.keys, &listed, head, by, cx.now)?;
+    }
+    if cx.json {
+        let ids: Vec<_> = chosen.iter().map(|listed| listed.id.to_string()).collect();
+        let json = serde_json::json!({
+            "action": "backup attest", "heads": ids, "snapshots": count,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        cx.status(format_args!("Attested {}.", counted_snapshots(count)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
