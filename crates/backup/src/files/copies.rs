@@ -12,7 +12,7 @@ use crate::backend::{Backend, Object};
 use crate::error::Result;
 
 /// The folders of a repository that are copied. Their objects are named by their content and never change.
-const FOLDERS: [&str; 5] = ["indexes", "snapshots", "forgotten", "verified", "attested"];
+const FOLDERS: [&str; 6] = ["indexes", "snapshots", "forgotten", "verified", "attested", "drills"];
 /// The maximum number of octets of the objects of a folder that are copied. The indexes of a hundred million chunks take less.
 const FOLDER_BYTES_MAX: u64 = 16 << 30;
 /// The maximum length of an object that is copied ahead, in octets.
