@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -442,9 +443,18 @@ fn with_progress<T: Send>(
     let progress = Arc::new(Progress::default());
     cx.long(|monitor| {
         std::thread::scope(|scope| {
-            let worker = scope.spawn(|| work(&progress));
-            while !worker.is_finished() {
-                std::thread::park_timeout(TURN);
+            let (done, result) = mpsc::channel();
+            let work_progress = &progress;
+            let worker = scope.spawn(move || {
+                // It is received below.
+                let _ = done.send(work(work_progress));
+            });
+            loop {
+                match result.recv_timeout(TURN) {
+                    Ok(result) => return Ok(result?),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
                 if monitor.stop.load(Ordering::Relaxed) {
                     progress.cancel();
                 }
@@ -456,7 +466,10 @@ fn with_progress<T: Send>(
                     ..talaria::Progress::default()
                 });
             }
-            Ok(worker.join().expect("the work does not panic")?)
+            match worker.join() {
+                Ok(()) => unreachable!("the work sends a result unless it panics"),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         })
     })
 }
