@@ -10,7 +10,6 @@ use talaria_message::openpgp::Fingerprint;
 
 use crate::chain::{Heads, irregularities};
 use crate::chunks::ReadChunks as _;
-use crate::config::Role;
 use crate::document::Standing;
 use crate::entry::{Node, Part};
 use crate::error::{BackupError, Result};
@@ -208,18 +207,7 @@ impl Repository {
         keys: &Keys,
         (name, signer): (&Fingerprint, &'a mut SigningKey),
     ) -> Result<&'a mut SigningKey> {
-        if !self.config().has_role(name, Role::Prune) {
-            return Err(BackupError::Refused(format!(
-                "{} has no role \"prune\" in this repository",
-                name.to_hex()
-            )));
-        }
-        if let Standing::Doubtful(signer, why) = self.standing() {
-            return Err(BackupError::Refused(format!(
-                "the configuration is signed by {}, and {why}",
-                signer.to_hex()
-            )));
-        }
+        self.refuse_without_role_prune(name)?;
         // Says so before anything is read.
         self.empty_source(keys)?;
         Ok(signer)

@@ -111,6 +111,23 @@ fn object_of(error: &BackupError) -> &str {
 }
 
 impl Repository {
+    /// Refuses somebody without the role `prune`, or whose role may be the word of a thief.
+    pub(crate) fn refuse_without_role_prune(&self, name: &Fingerprint) -> Result<()> {
+        if !self.config().has_role(name, Role::Prune) {
+            return Err(BackupError::Refused(format!(
+                "{} has no role \"prune\" in this repository",
+                name.to_hex()
+            )));
+        }
+        if let Standing::Doubtful(signer, why) = self.standing() {
+            return Err(BackupError::Refused(format!(
+                "the configuration is signed by {}, and {why}",
+                signer.to_hex()
+            )));
+        }
+        Ok(())
+    }
+
     /// What a prune would do.
     ///
     /// # Errors
@@ -159,18 +176,7 @@ impl Repository {
         progress: &Arc<Progress>,
         now: u32,
     ) -> Result<Pruned> {
-        if !self.config().has_role(name, Role::Prune) {
-            return Err(BackupError::Refused(format!(
-                "{} has no role \"prune\" in this repository",
-                name.to_hex()
-            )));
-        }
-        if let Standing::Doubtful(signer, why) = self.standing() {
-            return Err(BackupError::Refused(format!(
-                "the configuration is signed by {}, and {why}",
-                signer.to_hex()
-            )));
-        }
+        self.refuse_without_role_prune(name)?;
         if !self.backend().lists_at_once() {
             return Err(not_listed());
         }

@@ -53,9 +53,8 @@ impl LocalCopies {
         listed.get(name).copied()
     }
 
-    /// The copy of an object that the storage has listed, if it is undamaged.
-    fn copy(&self, name: &str, path: &Path) -> Option<Vec<u8>> {
-        let length = self.listed_length(name)?;
+    /// The copy of an object of this length, if it is undamaged.
+    fn copy(path: &Path, length: u64) -> Option<Vec<u8>> {
         let mut octets = fs::read(path).ok()?;
         let content = octets.get(HASH_BYTES..)?;
         let is_right = content.len() as u64 == length
@@ -124,10 +123,12 @@ impl Backend for LocalCopies {
     }
 
     fn get(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
-        let Some(path) = self.path(name).filter(|_| self.listed_length(name).is_some()) else {
+        let Some((path, length)) = self.path(name).zip(self.listed_length(name)) else {
             return self.backend.get(name, limit);
         };
-        if let Some(copy) = self.copy(name, &path).filter(|copy| copy.len() as u64 <= limit) {
+        if length <= limit
+            && let Some(copy) = Self::copy(&path, length)
+        {
             return Ok(copy);
         }
         let content = self.backend.get(name, limit)?;
@@ -145,7 +146,8 @@ impl Backend for LocalCopies {
         }
         let objects = self.backend.list(folder)?;
         let mut listed = self.listed.write().unwrap_or_else(PoisonError::into_inner);
-        listed.retain(|name, _| !name.starts_with(&format!("{folder}/")));
+        let prefix = format!("{folder}/");
+        listed.retain(|name, _| !name.starts_with(&prefix));
         let mut left = FOLDER_BYTES_MAX;
         let mut wanted = Vec::new();
         for object in &objects {
