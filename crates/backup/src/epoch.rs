@@ -1,15 +1,15 @@
 //! Epochs: key pairs that the objects of a repository are encrypted to, and the packets they may have.
 
 use std::fmt;
-use std::io::Read;
+use std::io::BufRead;
 use std::str::FromStr;
 
 use talaria_message::make::{GenerateOptions, KeyProfile, Protection, generate};
 use talaria_message::openpgp::serialize::SerializeInto as _;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
-    Aead, ChunkSize, Cipher, Compression, EncryptOptions, Recipients, SigningKey, encrypt, pack,
-    policy,
+    Aead, ChunkSize, Cipher, Compression, EncryptOptions, Recipients, SigningKey, encrypt,
+    encrypt_buffered, pack, policy,
 };
 use zeroize::Zeroizing;
 
@@ -173,29 +173,28 @@ impl Sealing {
         now: u32,
     ) -> Result<Vec<u8>> {
         let mut sealed = Vec::with_capacity(sealed_bytes_max(plain.len() as u64));
-        self.seal_stream(name, plain, plain.len() as u64, &mut sealed, signer, now)?;
+        let options = EncryptOptions { size: Some(plain.len() as u64), ..self.options.clone() };
+        let signers = signer.map_or(&mut [][..], std::slice::from_mut);
+        let done = match &self.recipients {
+            None => pack(plain, &mut sealed, signers, &options, now),
+            Some(recipients) => {
+                encrypt(plain, &mut sealed, recipients, signers, &options, now).map(drop)
+            }
+        };
+        done.map_err(|source| BackupError::Message { name: name.into(), source })?;
         Ok(sealed)
     }
 
-    /// Like [`Self::seal`], for the content `plain` of `bytes` octets. The message is appended to `out`.
-    pub(crate) fn seal_stream(
+    /// One message with a pack of `bytes` octets, at the start of `room`. Returns its length, which is at most
+    /// [`sealed_bytes_max`].
+    pub(crate) fn seal_pack(
         &self,
-        name: &str,
-        plain: impl Read + Send,
+        pack: impl BufRead + Send,
         bytes: u64,
-        mut out: &mut Vec<u8>,
-        signer: Option<&mut SigningKey>,
-        now: u32,
-    ) -> Result<()> {
-        let options = EncryptOptions { size: Some(bytes), ..self.options.clone() };
-        let signers = signer.map_or(&mut [][..], std::slice::from_mut);
-        let sealed = match &self.recipients {
-            None => pack(plain, &mut out, signers, &options, now),
-            Some(recipients) => {
-                encrypt(plain, &mut out, recipients, signers, &options, now).map(|_| ())
-            }
-        };
-        sealed.map_err(|source| BackupError::Message { name: name.into(), source })
+        room: &mut [u8],
+    ) -> Result<usize> {
+        encrypt_buffered(pack, bytes, room, self.recipients.as_ref(), &self.options)
+            .map_err(|source| BackupError::Message { name: "a pack".into(), source })
     }
 }
 

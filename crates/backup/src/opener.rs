@@ -151,7 +151,7 @@ impl PackOpener {
                 drop(secrets);
                 self.check(name, opener.by(), opener.profile())?;
                 let by = opener.by().clone();
-                Ok((opener.open_whole(object).map_err(failed)?, Some(by)))
+                Ok((opener.open_whole(&object).map_err(failed)?, Some(by)))
             }
             Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
                 let mut content = Vec::with_capacity(object.len());

@@ -3,7 +3,7 @@
 //! This module has the content of a pack. Its encryption is in [`sealed`](crate::sealed).
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 use crate::chunks::CHUNK_BYTES_MAX;
 use crate::compress::{self, STORED_BYTES_MAX};
@@ -22,6 +22,9 @@ pub(crate) const SEALED_EXTRA_MAX: u64 = 64 << 10;
 
 /// Octets of a block of a tar archive.
 const BLOCK: usize = 512;
+
+/// Zeros between and after the members.
+static ZEROS: [u8; 4096] = [0; 4096];
 
 /// The minimum length of the content of a pack.
 const PADDED_MIN: u64 = 4096;
@@ -190,34 +193,39 @@ impl PackContent {
 }
 
 impl Read for PackContent {
-    fn read(&mut self, mut buf: &mut [u8]) -> io::Result<usize> {
-        let mut read = 0;
-        while !buf.is_empty() && self.left > 0 {
-            let n = if self.at < self.piece.len() {
-                let n = (&self.piece[self.at..]).read(buf)?;
-                self.at += n;
-                n
-            } else if self.zeros > 0 {
-                let n = self.zeros.min(buf.len());
-                buf[..n].fill(0);
-                self.zeros -= n;
-                n
-            } else if let Some(piece) = self.pieces.pop_front() {
-                self.zeros = padded_to_block(piece.len()) - piece.len();
-                (self.piece, self.at) = (piece, 0);
-                0
-            } else {
-                self.piece = Vec::new();
-                self.at = 0;
-                let n = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
-                buf[..n].fill(0);
-                n
-            };
-            self.left -= n as u64;
-            read += n;
-            buf = &mut buf[n..];
-        }
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buf)?;
+        self.consume(read);
         Ok(read)
+    }
+}
+
+/// What is read next is the rest of a piece, or zeros.
+impl BufRead for PackContent {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.at == self.piece.len() && self.zeros == 0 && self.left > 0 {
+            match self.pieces.pop_front() {
+                Some(piece) => {
+                    self.zeros = padded_to_block(piece.len()) - piece.len();
+                    (self.piece, self.at) = (piece, 0);
+                }
+                // The padding of the pack.
+                None => self.zeros = usize::try_from(self.left).unwrap_or(usize::MAX),
+            }
+        }
+        if self.at < self.piece.len() {
+            return Ok(&self.piece[self.at..]);
+        }
+        Ok(&ZEROS[..self.zeros.min(ZEROS.len())])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.left -= bytes as u64;
+        if self.at < self.piece.len() {
+            self.at += bytes;
+        } else {
+            self.zeros -= bytes;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 /// The length of a page in octets, for memory and for disks.
 pub(crate) const PAGE: usize = 4096;
 
-/// A buffer that is used again and again.
+/// A buffer that is used again and again. It is filled with zeros once.
 #[derive(Default)]
 pub(crate) struct PageBuffer {
     octets: Vec<u8>,
@@ -12,19 +12,18 @@ pub(crate) struct PageBuffer {
 }
 
 impl PageBuffer {
-    /// Empties the buffer, for content of at most `bytes` octets that is appended to the result. If it gets longer, it need not
-    /// be at the start of a page.
-    pub(crate) fn fill(&mut self, bytes: usize) -> &mut Vec<u8> {
-        self.octets.clear();
-        self.octets.reserve(bytes + PAGE);
-        self.before = self.octets.as_ptr().align_offset(PAGE).min(PAGE);
-        self.octets.resize(self.before, 0);
-        &mut self.octets
+    /// The start of the buffer, with room for `bytes` octets of content. It still has what it had.
+    pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if self.octets.len() < bytes + PAGE {
+            self.octets = vec![0; bytes + PAGE];
+            self.before = self.octets.as_ptr().align_offset(PAGE).min(PAGE);
+        }
+        &mut self.octets[self.before..][..bytes]
     }
 
-    /// What was appended.
-    pub(crate) fn content(&self) -> &[u8] {
-        &self.octets[self.before..]
+    /// The first `bytes` octets of the content.
+    pub(crate) fn content(&self, bytes: usize) -> &[u8] {
+        &self.octets[self.before..][..bytes]
     }
 }
 
@@ -35,11 +34,10 @@ mod tests {
     #[test]
     fn content_is_at_the_start_of_a_page() {
         let mut buffer = PageBuffer::default();
-        assert_eq!(buffer.content(), b"");
-        for bytes in [10, 5000, 100, 1 << 20] {
-            buffer.fill(bytes).extend(std::iter::repeat_n(7, bytes));
-            assert_eq!(buffer.content(), vec![7; bytes]);
-            assert_eq!(buffer.content().as_ptr().align_offset(PAGE), 0);
+        for (n, bytes) in (0..).zip([10, 5000, 100, 1 << 20]) {
+            buffer.room(bytes).fill(n);
+            assert_eq!(buffer.content(bytes), vec![n; bytes]);
+            assert_eq!(buffer.content(bytes).as_ptr().align_offset(PAGE), 0);
         }
     }
 }

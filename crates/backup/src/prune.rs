@@ -531,7 +531,6 @@ impl Repository {
             packs: self.sealing(Use::Data, now)?,
             seal_index,
             present: Present::new(Arc::clone(self.scratch())),
-            now,
             threads: 2,
             progress: Arc::clone(progress),
         });

@@ -39,8 +39,6 @@ pub(crate) struct SinkOptions {
     pub(crate) seal_index: SealIndex,
     /// The chunks of packs that this client's indexes name and that the storage lists.
     pub(crate) present: Present,
-    /// Seconds since 1970.
-    pub(crate) now: u32,
     pub(crate) threads: usize,
     pub(crate) progress: Arc<Progress>,
 }
@@ -59,7 +57,6 @@ pub(crate) struct Store {
     repository: RepositoryId,
     pub(crate) identifiers: Identifiers,
     packs: Sealing,
-    now: u32,
     pub(crate) threads: usize,
     pub(crate) progress: Arc<Progress>,
     present: Mutex<Present>,
@@ -90,7 +87,6 @@ impl Sink {
             packs,
             seal_index,
             present,
-            now,
             threads,
             progress,
         } = options;
@@ -101,7 +97,6 @@ impl Sink {
             repository,
             identifiers,
             packs,
-            now,
             threads: threads.max(1),
             progress,
             present: Mutex::new(present),
@@ -262,9 +257,9 @@ impl Store {
     fn seal(&self, pack: PackWriter, buffer: &mut PageBuffer) -> Result<()> {
         let (content, chunks) = pack.finish(self.repository);
         let bytes = content.length();
-        let sealed = buffer.fill(sealed_bytes_max(bytes));
-        self.packs.seal_stream("a pack", content, bytes, sealed, None, self.now)?;
-        let object = buffer.content();
+        let room = buffer.room(sealed_bytes_max(bytes));
+        let sealed = self.packs.seal_pack(content, bytes, room)?;
+        let object = buffer.content(sealed);
         let hash = ObjectHash::of(object);
         match self.backend.put(&pack_name(&hash), &[object]) {
             // The name is the hash of the content: it is the same object.

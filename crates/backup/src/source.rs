@@ -143,7 +143,7 @@ impl Source {
                 let needed = opener.needed(&range);
                 let sealed =
                     self.backend.get_range(&name, needed.start, needed.end - needed.start)?;
-                opener.open_range(&range, sealed).map_err(|error| damaged(&error.to_string()))?
+                opener.open_range(&range, &sealed).map_err(|error| damaged(&error.to_string()))?
             }
             OpenPack::Plain(start, _) => {
                 self.backend.get_range(&name, start + range.start, u64::from(stored))?

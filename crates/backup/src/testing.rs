@@ -134,7 +134,6 @@ impl Place {
             packs: self.sealing(self.profile),
             seal_index: Box::new(|text| Ok(text.as_bytes().to_vec())),
             present,
-            now: NOW,
             threads,
             progress: Arc::clone(&progress),
         });

@@ -1,5 +1,7 @@
 //! An AEAD key that can seal and open many chunks: GCM by AWS-LC, OCB by OpenSSL, EAX by the `eax` crate.
 
+use std::io::BufRead;
+
 use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use eax::aead::generic_array::{GenericArray, typenum::U16};
 use eax::{Eax, KeyInit as _};
@@ -135,6 +137,91 @@ impl AeadKey {
             Self::Eax256(key) => open_eax(key.as_ref(), nonce, aad, data, tag),
         }
     }
+
+    /// Encrypts the next `bytes` octets of `input` to the start of `out`, with the authentication tag after them. OCB encrypts
+    /// them on their way, without a copy.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Truncated`] if `input` has fewer octets.
+    pub(crate) fn seal_from(
+        &mut self,
+        nonce: &[u8],
+        aad: &[u8],
+        (input, bytes): (&mut impl BufRead, usize),
+        out: &mut [u8],
+    ) -> Result<()> {
+        let tag = if let Self::Ocb { seal, .. } = self {
+            seal.encrypt_init(None, None, Some(nonce)).map_err(MessageError::secret)?;
+            seal.cipher_update(aad, None).map_err(MessageError::secret)?;
+            let mut written = 0;
+            each_piece(input, bytes, |_, piece| {
+                // The binding needs one spare block of room, which the tag's is.
+                let out = &mut out[written..bytes + TAG_BYTES];
+                written += seal.cipher_update(piece, Some(out)).map_err(MessageError::secret)?;
+                Ok(())
+            })?;
+            let mut tag = [0; TAG_BYTES];
+            seal.cipher_final(&mut out[written..bytes + TAG_BYTES])
+                .and_then(|_| seal.tag(&mut tag))
+                .map_err(MessageError::secret)?;
+            tag
+        } else {
+            each_piece(input, bytes, |at, piece| {
+                out[at..at + piece.len()].copy_from_slice(piece);
+                Ok(())
+            })?;
+            self.seal(nonce, aad, &mut out[..bytes])?
+        };
+        out[bytes..bytes + TAG_BYTES].copy_from_slice(&tag);
+        Ok(())
+    }
+
+    /// Appends the plaintext of `sealed`, which ends with the authentication tag, to `out`. OCB decrypts it on its way, without
+    /// a copy. After an error, the end of `out` must not be used.
+    pub(crate) fn open_to(
+        &mut self,
+        nonce: &[u8],
+        aad: &[u8],
+        sealed: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (data, tag) = sealed.split_at(sealed.len() - TAG_BYTES);
+        let Self::Ocb { open, .. } = self else {
+            let start = out.len();
+            out.extend_from_slice(data);
+            return self.open(nonce, aad, &mut out[start..], tag);
+        };
+        let mut run = || {
+            open.decrypt_init(None, None, Some(nonce))?;
+            open.set_tag(tag)?;
+            open.cipher_update(aad, None)?;
+            open.cipher_update_vec(data, out)?;
+            open.cipher_final_vec(out)
+        };
+        run().map(drop).map_err(|_| CHANGED)
+    }
+}
+
+/// Passes the next `bytes` octets of `input` on in pieces, each with its place.
+pub(crate) fn each_piece(
+    input: &mut impl BufRead,
+    bytes: usize,
+    mut pass: impl FnMut(usize, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut at = 0;
+    while at < bytes {
+        let piece = input.fill_buf().map_err(MessageError::read)?;
+        let piece = &piece[..piece.len().min(bytes - at)];
+        if piece.is_empty() {
+            return Err(MessageError::Truncated("the input is shorter than its announced length"));
+        }
+        pass(at, piece)?;
+        let read = piece.len();
+        input.consume(read);
+        at += read;
+    }
+    Ok(())
 }
 
 /// Encrypts or decrypts one chunk with OCB, in place. The last blocks pass through a buffer, because the

@@ -6,7 +6,7 @@
 //! chunks and of octets, so a missing chunk is detected. No plaintext is released before the tag of its chunk
 //! was verified.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::ops::Range;
 
 use zeroize::Zeroizing;
@@ -106,23 +106,36 @@ impl Chunks {
         self.size.bytes() as u64
     }
 
-    /// Decrypts chunks in memory, the first of which has the number `index`, and removes their tags.
-    pub(crate) fn open_run(&self, index: u64, sealed: &mut Vec<u8>) -> Result<()> {
+    /// Decrypts chunks in memory, the first of which has the number `index`. Returns the octets `wanted` of their plaintext.
+    pub(crate) fn open_range(
+        &self,
+        index: u64,
+        sealed: &[u8],
+        wanted: Range<usize>,
+    ) -> Result<Vec<u8>> {
         let (mut worker, size) = (self.worker()?, self.size.bytes());
-        let (mut from, mut to) = (0, 0);
-        for index in index.. {
-            let step = (sealed.len() - from).min(size + TAG_BYTES);
-            let Some(plain) = step.checked_sub(TAG_BYTES).filter(|plain| *plain > 0) else { break };
-            let (data, tag) = sealed[from..from + step].split_at_mut(plain);
-            worker.key.open(&self.nonce(index), &self.associated(index, None), data, tag)?;
-            sealed.copy_within(from..from + plain, to);
-            (from, to) = (from + step, to + plain);
+        // The last chunk may have more than is wanted.
+        let mut plain = Vec::with_capacity(wanted.len() + size + TAG_BYTES);
+        let mut first = Vec::new();
+        for (n, chunk) in sealed.chunks(size + TAG_BYTES).enumerate() {
+            if chunk.len() <= TAG_BYTES {
+                return Err(MessageError::Truncated("the input ends within an authentication tag"));
+            }
+            let index = index + n as u64;
+            let (nonce, aad) = (self.nonce(index), self.associated(index, None));
+            if let Some(skipped @ 1..) = wanted.start.checked_sub(n * size) {
+                first.clear();
+                worker.key.open_to(&nonce, &aad, chunk, &mut first)?;
+                plain.extend_from_slice(first.get(skipped..).unwrap_or_default());
+            } else {
+                worker.key.open_to(&nonce, &aad, chunk, &mut plain)?;
+            }
         }
-        if from < sealed.len() {
-            return Err(MessageError::Truncated("the input ends within an authentication tag"));
+        if plain.len() < wanted.len() {
+            return Err(MessageError::Truncated("the input ends within a packet"));
         }
-        sealed.truncate(to);
-        Ok(())
+        plain.truncate(wanted.len());
+        Ok(plain)
     }
 
     /// Checks the final tag of a stream of `plain` octets.
@@ -195,6 +208,26 @@ impl Chunks {
         pipeline::run(workers, &mut source, (&mut (), &mut drain), || {
             Sealing(made.pop().expect("one each"))
         })
+    }
+
+    /// Encrypts the `bytes` octets of `plain` to the start of `sealed`, which has [`Self::sealed_bytes`] of room, on this thread.
+    pub(crate) fn seal_to(
+        &self,
+        plain: &mut impl BufRead,
+        bytes: usize,
+        sealed: &mut [u8],
+    ) -> Result<()> {
+        let (mut worker, size) = (self.worker()?, self.size.bytes());
+        let (mut rest, mut left, mut index) = (sealed, bytes, 0);
+        while left > 0 {
+            let step = left.min(size);
+            let (nonce, aad) = (self.nonce(index), self.associated(index, None));
+            worker.key.seal_from(&nonce, &aad, (&mut *plain, step), rest)?;
+            rest = &mut rest[step + TAG_BYTES..];
+            (left, index) = (left - step, index + 1);
+        }
+        let aad = self.associated(index, Some(bytes as u64));
+        worker.key.seal_from(&self.nonce(index), &aad, (plain, 0), rest)
     }
 
     /// Decrypts the stream `sealed`. Only authenticated data reaches `plain`. An error means that the stream

@@ -63,6 +63,15 @@ pub(crate) struct Content<'a> {
     pub(crate) bytes: Option<u64>,
 }
 
+/// What is in front of `size` octets of data in a literal packet of definite length.
+pub(crate) fn literal_start(size: u64, literal: &Literal) -> Result<Vec<u8>> {
+    let fields = literal.fields()?;
+    let mut start = Vec::new();
+    framing::write_header(&mut start, tag::LITERAL, fields.len() as u64 + size)?;
+    start.extend(fields);
+    Ok(start)
+}
+
 /// A literal packet with the data of `data`; `size` is the length of the data, if it is known.
 fn literal<'a>(
     data: Box<dyn Read + Send + 'a>,
@@ -73,14 +82,11 @@ fn literal<'a>(
     if let Some(size) = size
         && framing::is_definite(size + fields.len() as u64)
     {
-        let body = size + fields.len() as u64;
-        let mut header = Vec::new();
-        framing::write_header(&mut header, tag::LITERAL, body)?;
-        header.extend(fields);
-        let bytes = header.len() as u64 + size;
+        let start = literal_start(size, literal)?;
+        let bytes = start.len() as u64 + size;
         let data = Exactly { data, left: size };
         return Ok(Content {
-            stream: Box::new(Cursor::new(header).chain(data)),
+            stream: Box::new(Cursor::new(start).chain(data)),
             bytes: Some(bytes),
         });
     }

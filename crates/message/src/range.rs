@@ -137,13 +137,12 @@ impl RangeOpener {
     /// # Panics
     ///
     /// As [`Self::needed`].
-    pub fn open_range(&self, range: &Range<u64>, sealed: Vec<u8>) -> Result<Vec<u8>> {
+    pub fn open_range(&self, range: &Range<u64>, sealed: &[u8]) -> Result<Vec<u8>> {
         let needed = self.needed(range);
         if sealed.len() as u64 != needed.end - needed.start {
             return Err(MessageError::Truncated("the input ends within a packet"));
         }
-        let plain = range.start + self.content..range.end + self.content;
-        self.open_plain(&plain, sealed)
+        self.open_plain(&(range.start + self.content..range.end + self.content), sealed)
     }
 
     /// Decrypts the whole content of the whole message, and checks that nothing is missing at the end.
@@ -152,18 +151,16 @@ impl RangeOpener {
     ///
     /// [`MessageError::Tampered`]; [`MessageError::Truncated`] if the message has another length than the one
     /// that was given to [`Self::new`].
-    pub fn open_whole(&self, mut message: Vec<u8>) -> Result<Vec<u8>> {
+    pub fn open_whole(&self, message: &[u8]) -> Result<Vec<u8>> {
         let end = self.stream + self.chunks.sealed_bytes(self.plain);
-        let start = usize::try_from(self.stream).unwrap_or(usize::MAX);
-        if message.len() as u64 != end || message.len() < start + TAG_BYTES {
+        let stream = usize::try_from(self.stream).ok().and_then(|start| message.get(start..));
+        let stream = stream.and_then(<[u8]>::split_last_chunk::<TAG_BYTES>);
+        let Some((chunks, tag)) = stream.filter(|_| message.len() as u64 == end) else {
             return Err(MessageError::Truncated("the input ends within a packet"));
-        }
-        let tag = message.split_off(message.len() - TAG_BYTES);
-        self.chunks.check_end(self.plain, &tag)?;
-        message.drain(..start);
-        self.chunks.open_run(0, &mut message)?;
-        message.drain(..usize::try_from(self.content).unwrap_or(usize::MAX));
-        Ok(message)
+        };
+        self.chunks.check_end(self.plain, tag)?;
+        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX);
+        self.chunks.open_range(0, chunks, at(self.content)..at(self.plain))
     }
 
     /// Decrypts a range of the plaintext from `message`, a part of the message from the octet `from` on.
@@ -173,24 +170,15 @@ impl RangeOpener {
         let Some(chunks) = message.get(at(sealed.start)..at(sealed.end)) else {
             return Err(MessageError::Truncated("the first chunk is not complete"));
         };
-        self.open_plain(&plain, chunks.to_vec())
+        self.open_plain(&plain, chunks)
     }
 
     /// Decrypts a range of the plaintext from the chunks around it.
-    fn open_plain(&self, plain: &Range<u64>, mut chunks: Vec<u8>) -> Result<Vec<u8>> {
+    fn open_plain(&self, plain: &Range<u64>, chunks: &[u8]) -> Result<Vec<u8>> {
         let (numbers, _) = self.chunks.covering(plain);
-        self.chunks.open_run(numbers.start, &mut chunks)?;
         let before = numbers.start * self.chunks.chunk_bytes();
-        let skip = usize::try_from(plain.start - before).unwrap_or(usize::MAX);
-        let length = usize::try_from(plain.end - plain.start).unwrap_or(usize::MAX);
-        if chunks.len() < skip + length {
-            return Err(MessageError::Truncated("the input ends within a packet"));
-        }
-        chunks.truncate(skip + length);
-        if skip > 0 {
-            chunks.drain(..skip);
-        }
-        Ok(chunks)
+        let at = |octet: u64| usize::try_from(octet - before).unwrap_or(usize::MAX);
+        self.chunks.open_range(numbers.start, chunks, at(plain.start)..at(plain.end))
     }
 }
 

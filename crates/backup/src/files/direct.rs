@@ -59,15 +59,16 @@ mod tests {
                 let Ok(mut file) = tempfile::NamedTempFile::new_in(&place) else { continue };
                 let mut buffer = PageBuffer::default();
                 let noise = crate::testing::noise(bytes as u64, bytes);
-                buffer.fill(bytes).extend_from_slice(&noise);
-                let written = write_start(file.as_file_mut(), buffer.content()).unwrap();
+                buffer.room(bytes).copy_from_slice(&noise);
+                let content = buffer.content(bytes);
+                let written = write_start(file.as_file_mut(), content).unwrap();
                 assert!(written <= bytes && written.is_multiple_of(PAGE), "{written} of {bytes}");
-                file.write_all(&buffer.content()[written..]).unwrap();
+                file.write_all(&content[written..]).unwrap();
                 assert_eq!(std::fs::read(file.path()).unwrap(), noise);
                 // Octets that are at no start of a page go the usual way.
                 if bytes > 0 {
                     let mut other = tempfile::tempfile_in(&place).unwrap();
-                    assert_eq!(write_start(&mut other, &buffer.content()[1..]).unwrap(), 0);
+                    assert_eq!(write_start(&mut other, &content[1..]).unwrap(), 0);
                 }
             }
         }

@@ -116,7 +116,6 @@ impl<'a> Writer<'a> {
             packs: repository.sealing(Use::Data, now)?,
             seal_index,
             present: chunks,
-            now,
             threads: self.threads.max(1),
             progress: Arc::clone(self.progress),
         });

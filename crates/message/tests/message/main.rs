@@ -1,5 +1,6 @@
 //! Messages: round trips, tampering, and the test vectors of RFC 9580.
 
+mod buffered;
 mod common;
 mod counts;
 mod hostile;

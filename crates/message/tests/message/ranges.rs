@@ -37,7 +37,7 @@ fn sealed(plain: &[u8], options: EncryptOptions) -> (Vec<u8>, Secrets) {
 fn read(message: &[u8], opener: &RangeOpener, range: Range<u64>) -> Result<Vec<u8>, MessageError> {
     let needed = opener.needed(&range);
     let at = |octet: u64| usize::try_from(octet).unwrap();
-    opener.open_range(&range, message[at(needed.start)..at(needed.end)].to_vec())
+    opener.open_range(&range, &message[at(needed.start)..at(needed.end)])
 }
 
 proptest! {
@@ -59,7 +59,7 @@ proptest! {
         let opener = RangeOpener::new(&message, message.len() as u64, &mut secrets).unwrap();
         prop_assert_eq!(opener.profile(), profile);
         prop_assert_eq!(opener.content_bytes(), plain.len() as u64);
-        prop_assert_eq!(&opener.open_whole(message.clone()).unwrap(), &plain);
+        prop_assert_eq!(&opener.open_whole(&message).unwrap(), &plain);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
         let place = |part: f64, of: usize| (part * of as f64) as usize;
         let ranges: Vec<_> = ranges.iter().map(|(a, b)| {
@@ -74,7 +74,7 @@ proptest! {
         let stream = usize::try_from(opener.needed(&(0..0)).start).unwrap();
         let at = stream + place(flip, message.len() - stream);
         message[at] ^= 1 << (at % 8);
-        prop_assert!(opener.open_whole(message.clone()).is_err());
+        prop_assert!(opener.open_whole(&message).is_err());
         for range in ranges {
             match read(&message, &opener, range.start as u64..range.end as u64) {
                 Ok(part) => prop_assert_eq!(&part, &plain[range]),
@@ -108,10 +108,10 @@ fn a_message_that_is_longer_or_shorter_than_it_says_is_refused() {
     let more = RangeOpener::new(&message, bytes + 1, &mut secrets);
     assert!(matches!(more, Err(MessageError::Malformed(_))));
     let opener = RangeOpener::new(&message, bytes, &mut secrets).unwrap();
-    assert!(opener.open_whole(message[..message.len() - 1].to_vec()).is_err());
+    assert!(opener.open_whole(&message[..message.len() - 1]).is_err());
     let mut end = message.clone();
     *end.last_mut().unwrap() ^= 1;
-    assert!(matches!(opener.open_whole(end), Err(MessageError::Tampered(_))));
+    assert!(matches!(opener.open_whole(&end), Err(MessageError::Tampered(_))));
 }
 
 /// Chunks of one message do not pass for those at another place, or of another message with the same key.
@@ -123,7 +123,7 @@ fn swapped_chunks_are_refused() {
     assert_ne!(one, two);
     let at = |octet: u64| usize::try_from(octet).unwrap();
     let other = message[at(two.start)..at(two.end)].to_vec();
-    let swapped = opener.open_range(&(200..210), other);
+    let swapped = opener.open_range(&(200..210), &other);
     assert!(matches!(swapped, Err(MessageError::Tampered(_))), "{swapped:?}");
 }
 
