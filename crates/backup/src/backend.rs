@@ -1,6 +1,6 @@
 //! Storage for the objects of a repository.
 
-use crate::error::Result;
+use crate::error::{BackupError, Result};
 
 /// An object as the storage lists it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -75,4 +75,32 @@ pub trait Backend: Send + Sync {
     ///
     /// Errors of the storage.
     fn delete(&self, name: &str) -> Result<()>;
+
+    /// Drops a copy of an object that is kept on this side, because its content is wrong. Returns whether there was one, so that
+    /// reading the object again asks the storage itself.
+    fn drop_copy(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+}
+
+/// Reads an object of at most `limit` octets and parses it. If a copy of it is damaged, the object itself is read.
+///
+/// # Errors
+///
+/// Errors of the storage and of `parse`.
+pub(crate) fn read_object<T>(
+    backend: &dyn Backend,
+    name: &str,
+    limit: u64,
+    mut parse: impl FnMut(&[u8]) -> Result<T>,
+) -> Result<T> {
+    match parse(&backend.get(name, limit)?) {
+        Err(BackupError::Damaged { .. } | BackupError::Message { .. })
+            if backend.drop_copy(name) =>
+        {
+            parse(&backend.get(name, limit)?)
+        }
+        parsed => parsed,
+    }
 }

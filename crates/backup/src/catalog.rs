@@ -6,6 +6,7 @@ use std::sync::Arc;
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{Secrets, SigningKey, Verifier};
 
+use crate::backend::read_object;
 use crate::chunks::ReadChunks;
 use crate::config::Role;
 use crate::document::{self, Standing, verifier};
@@ -71,26 +72,29 @@ impl Repository {
         secrets: &mut Secrets,
         verifier: &Verifier<'_>,
     ) -> Result<(Vec<IndexedPack>, Standing)> {
-        let bytes = self.backend().get(name, INDEX_BYTES_MAX)?;
-        if ObjectHash::of(&bytes) != *hash {
-            return Err(BackupError::damaged(name, "its name is not the hash of its content"));
-        }
-        let document = document::open(name, &bytes, secrets, verifier)?;
-        let encrypts = self.config().epochs.iter().map(|epoch| epoch.profile.packets());
-        if !encrypts.into_iter().any(|packets| packets == document.profile) {
-            return Err(BackupError::damaged(name, "no epoch has packets like its own"));
-        }
+        let damaged = |why: &str| BackupError::damaged(name, why);
+        let (packs, signatures) = read_object(&**self.backend(), name, INDEX_BYTES_MAX, |bytes| {
+            if ObjectHash::of(bytes) != *hash {
+                return Err(damaged("its name is not the hash of its content"));
+            }
+            let document = document::open(name, bytes, secrets, verifier)?;
+            let encrypts = self.config().epochs.iter().map(|epoch| epoch.profile.packets());
+            if !encrypts.into_iter().any(|packets| packets == document.profile) {
+                return Err(damaged("no epoch has packets like its own"));
+            }
+            Ok((index::parse(name, &document.text, self.id())?, document.signatures))
+        })?;
         let may_create = |signer: &Fingerprint| {
             let has = |role| self.config().has_role(signer, role);
             has(Role::Create) || has(Role::Prune)
         };
-        let standing = match Standing::of(&document.signatures, may_create) {
-            Standing::Foreign(_) if !self.config().signed && document.signatures.is_empty() => {
+        let standing = match Standing::of(&signatures, may_create) {
+            Standing::Foreign(_) if !self.config().signed && signatures.is_empty() => {
                 Standing::Unsigned
             }
             standing => standing,
         };
-        Ok((index::parse(name, &document.text, self.id())?, standing))
+        Ok((packs, standing))
     }
 
     /// The packs of one index.

@@ -14,7 +14,7 @@ use talaria_message::{
 };
 use zeroize::Zeroizing;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, read_object};
 use crate::config::{Config, Epoch, Role};
 use crate::document::{self, Standing, is_revoked, verifier};
 use crate::epoch::{EpochKey, Profile, Sealing, Use, cert_name, group_name, key_name};
@@ -465,38 +465,33 @@ impl Repository {
         is_attested: bool,
     ) -> Result<Listed> {
         let name = Snapshot::name(&id);
-        let bytes = self.backend.get(&name, SIGNED_BYTES_MAX)?;
-        let document = document::open(&name, &bytes, secrets, verifier)?;
-        if keys.identifiers.of(Kind::Snapshot, &document.text) != id {
-            return Err(BackupError::damaged(
-                name,
-                "its name is not the identifier of its content",
-            ));
-        }
-        let snapshot = Snapshot::parse(&name, &document.text, self.id)?;
-        let epoch = self.epoch(snapshot.epoch).ok_or_else(|| {
-            BackupError::damaged(
-                &name,
-                format!("epoch {} is not in the configuration", snapshot.epoch),
-            )
-        })?;
-        if epoch.profile.packets() != document.profile {
-            return Err(BackupError::damaged(
-                name,
-                "its packets are not those of its epoch's profile",
-            ));
-        }
+        let damaged = |why: &str| BackupError::damaged(&*name, why);
+        let (snapshot, signatures) =
+            read_object(&*self.backend, &name, SIGNED_BYTES_MAX, |bytes| {
+                let document = document::open(&name, bytes, secrets, verifier)?;
+                if keys.identifiers.of(Kind::Snapshot, &document.text) != id {
+                    return Err(damaged("its name is not the identifier of its content"));
+                }
+                let snapshot = Snapshot::parse(&name, &document.text, self.id)?;
+                let epoch = self.epoch(snapshot.epoch).ok_or_else(|| {
+                    damaged(&format!("epoch {} is not in the configuration", snapshot.epoch))
+                })?;
+                if epoch.profile.packets() != document.profile {
+                    return Err(damaged("its packets are not those of its epoch's profile"));
+                }
+                Ok((snapshot, document.signatures))
+            })?;
         let is_client = |signer: &Fingerprint| snapshot.client.as_ref() == Some(signer);
         let may_create = |signer: &Fingerprint| {
             is_client(signer) && (is_attested || self.config.has_role(signer, Role::Create))
         };
         let standing = match (self.config.signed, &snapshot.client) {
             (false, None) => Standing::Unsigned,
-            _ => Standing::of(&document.signatures, may_create),
+            _ => Standing::of(&signatures, may_create),
         };
         let standing = match standing {
             // Whoever has the key can date a snapshot as he likes.
-            Standing::Doubtful(signer, why) if is_revoked(&document.signatures) && !is_attested => {
+            Standing::Doubtful(signer, why) if is_revoked(&signatures) && !is_attested => {
                 Standing::Foreign(format!(
                     "{why} of its client {}, and the owner has not attested it or a later one",
                     signer.to_hex()
@@ -504,8 +499,7 @@ impl Repository {
             }
             standing => standing,
         };
-        let is_unattested =
-            !standing.counts() && Standing::of(&document.signatures, is_client).counts();
+        let is_unattested = !standing.counts() && Standing::of(&signatures, is_client).counts();
         Ok(Listed { id, snapshot, standing, is_unattested })
     }
 

@@ -6,7 +6,7 @@ use talaria_cert::{parse_timestamp, timestamp};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
-use crate::backend::{Backend, Object};
+use crate::backend::{Backend, Object, read_object};
 use crate::document::{self, Document, Standing, verifier};
 use crate::epoch::{Sealing, Use};
 use crate::error::{BackupError, Result};
@@ -165,20 +165,20 @@ impl Repository {
             let Some(id) = name.strip_prefix(&prefix).and_then(|id| id.parse::<Id>().ok()) else {
                 continue;
             };
-            let mut read = || -> Result<()> {
-                let bytes = self.backend().get(&name, SIGNED_BYTES_MAX)?;
-                let document = document::open(&name, &bytes, &mut secrets, &verifier)?;
+            let damaged = |why: &str| BackupError::damaged(&*name, why);
+            let read = read_object(&**self.backend(), &name, SIGNED_BYTES_MAX, |bytes| {
+                let document = document::open(&name, bytes, &mut secrets, &verifier)?;
                 if keys.identifiers.of(Kind::Document, &document.text) != id {
-                    let why = "its name is not the identifier of its content";
-                    return Err(BackupError::damaged(&name, why));
+                    return Err(damaged("its name is not the identifier of its content"));
                 }
                 let mut profiles = self.config().epochs.iter().map(|epoch| epoch.profile.packets());
                 if !profiles.any(|packets| packets == document.profile) {
-                    return Err(BackupError::damaged(&name, "no epoch has packets like its own"));
+                    return Err(damaged("no epoch has packets like its own"));
                 }
-                each(&Signed { id, name: name.clone(), document })
-            };
-            match read() {
+                Ok(document)
+            });
+            let read = read.and_then(|document| each(&Signed { id, name: name.clone(), document }));
+            match read {
                 Ok(()) | Err(BackupError::Missing { .. }) => {}
                 Err(error @ BackupError::Storage { .. }) => return Err(error),
                 Err(error) => unreadable.push(error),

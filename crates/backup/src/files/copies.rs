@@ -25,7 +25,8 @@ const HASH_BYTES: usize = 32;
 /// A storage whose indexes and snapshots are copied to a folder of this machine.
 ///
 /// A copy counts only while the storage lists the object. When a folder is listed, objects without a copy are fetched, several
-/// at a time, and copies of deleted objects go. Copies are not synced: a damaged one is fetched again.
+/// at a time, and copies of deleted objects go. Copies are not synced: a damaged one is fetched again, also one that was damaged
+/// on its way from the storage.
 pub struct LocalCopies {
     backend: Arc<dyn Backend>,
     root: PathBuf,
@@ -176,6 +177,10 @@ impl Backend for LocalCopies {
             let _ = fs::remove_file(path);
         }
         Ok(())
+    }
+
+    fn drop_copy(&self, name: &str) -> bool {
+        self.path(name).is_some_and(|path| fs::remove_file(path).is_ok())
     }
 }
 

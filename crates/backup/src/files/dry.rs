@@ -36,4 +36,8 @@ impl Backend for DryRun {
     fn delete(&self, _: &str) -> Result<()> {
         Ok(())
     }
+
+    fn drop_copy(&self, name: &str) -> bool {
+        self.0.drop_copy(name)
+    }
 }

@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use talaria_backup::{
-    Backend, BackupError, Heads, InitOptions, Keys, Object, Patience, Profile, Progress,
-    PruneOptions, Pruned, ReadData, Repository, RestoreOptions, SnapshotName, Tree, restore,
+    Backend, BackupError, Heads, InitOptions, Keys, LocalCopies, Object, Patience, Profile,
+    Progress, PruneOptions, Pruned, ReadData, Repository, RestoreOptions, SnapshotName, Tree,
+    restore,
 };
 use talaria_message::openpgp::Cert;
 
@@ -32,6 +33,8 @@ struct Rates {
     replaced: u64,
     /// From this call on, the storage fails until the crash.
     dead: u64,
+    /// A bit of what is read is flipped on its way.
+    flipped: u64,
 }
 
 /// Objects in memory, with faults.
@@ -140,7 +143,14 @@ impl Backend for Faulty {
         let object = inner.objects.get(name);
         let object = object.ok_or_else(|| BackupError::Missing { name: name.into() })?;
         let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX).min(object.len());
-        Ok(object[at(offset)..at(offset.saturating_add(length))].to_vec())
+        let mut octets = object[at(offset)..at(offset.saturating_add(length))].to_vec();
+        let flipped = inner.rates.flipped;
+        if inner.happens(flipped)
+            && let Some(octet) = octets.last_mut()
+        {
+            *octet ^= 1;
+        }
+        Ok(octets)
     }
 
     fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<(), BackupError> {
@@ -408,6 +418,40 @@ fn a_prune_on_a_failing_storage_loses_nothing() {
         assert!(!left("plans/") && !left("commits/"), "seed {seed}");
     }
     assert!(done > 10 && failed > 10, "{done} {failed}");
+}
+
+/// What was damaged on its way to a copy on this machine is read again, and is no damage of the repository.
+#[test]
+fn a_copy_that_was_damaged_on_its_way_is_not_kept() {
+    let alice = person("alice");
+    let place = Place::new(&alice, 1);
+    place.change(1, 0);
+    place.create(NOW).unwrap();
+    let (repository, keys) = place.open().unwrap();
+    let by = (&name(&alice), &mut signer(&alice));
+    let (found, _) = repository.snapshots(&keys, NOW).unwrap();
+    repository.attest(&keys, &found, &found[0], by, NOW).unwrap();
+    let root = place.folder.path().join("copies");
+    let copies = Arc::new(LocalCopies::new(place.backend(), &root));
+    let expected = talaria_backup::Expected::default();
+    let repository = Repository::open(copies.clone(), &expected, &mut |_| None, NOW).unwrap();
+    let folders = ["snapshots", "indexes", "attested"];
+    place.storage.set(Rates { flipped: 1000, ..Rates::default() });
+    for folder in folders {
+        let copied = copies.list(folder).unwrap();
+        assert_eq!(fs::read_dir(root.join(folder)).unwrap().count(), copied.len());
+        assert!(!copied.is_empty(), "{folder}");
+    }
+    let damaged = repository.snapshots(&keys, NOW).unwrap();
+    assert!(damaged.0.is_empty() && !damaged.1.is_empty(), "{damaged:?}");
+    for folder in folders {
+        copies.list(folder).unwrap();
+    }
+    place.storage.set(Rates::default());
+    let (found, damaged) = repository.snapshots(&keys, NOW).unwrap();
+    assert!(found.len() == 1 && damaged.is_empty(), "{damaged:?}");
+    let (_, damaged) = repository.reader(&keys, NOW).unwrap();
+    assert!(damaged.is_empty(), "{damaged:?}");
 }
 
 /// Where lists are late, a prune could delete what it does not see anybody need. It refuses such a storage, and one that does not
