@@ -275,7 +275,7 @@ fn a_bucket_policy_makes_a_repository_append_only() {
     s3.bucket("policy", false);
     let policy = documented("json").remove(0);
     assert!(policy.contains("DeleteObject"), "{policy}");
-    s3.policy("policy", &policy.replace("BUCKET", "policy"));
+    s3.policy("policy", &policy.replace("BUCKET", "policy").replace("CLIENT", "client"));
     let away = Away::new(s3.url("policy/backup"), S3::env());
     let root = away.live();
     let place = remote(&away.url, &S3::env());

@@ -61,23 +61,49 @@ fn is_there(program: &Path) -> bool {
     there
 }
 
-/// The S3 server that scripts/s3-server fetches.
+/// The S3 server that scripts/s3-server builds: Versity S3 Gateway, with an administrator and a client who owns the buckets.
 pub(super) struct S3(Running);
 
 impl S3 {
     fn peer(program: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/moto/bin").join(program)
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/s3/bin").join(program)
     }
 
     pub(super) fn start() -> Option<Self> {
-        let server = Self::peer("moto_server");
-        is_there(&server).then(|| {
-            Self(Running::start(|_, port| {
-                let mut command = Command::new(&server);
-                command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-                command
-            }))
-        })
+        let server = Self::peer("versitygw");
+        if !is_there(&server) {
+            return None;
+        }
+        let s3 = Self(Running::start(|folder, port| {
+            for name in ["objects", "versions", "attributes", "accounts"] {
+                fs::create_dir(folder.join(name)).unwrap();
+            }
+            let mut command = Command::new(&server);
+            command.args(["--port", &format!("127.0.0.1:{port}")]);
+            command.args(["--access", "administrator", "--secret", "secret"]);
+            command.arg("--iam-dir").arg(folder.join("accounts")).arg("posix");
+            command.arg("--versioning-dir").arg(folder.join("versions"));
+            command.arg("--sidecar").arg(folder.join("attributes")).arg(folder.join("objects"));
+            command
+        }));
+        s3.administer(&[
+            "create-user",
+            "--access",
+            "client",
+            "--secret",
+            "password",
+            "--role",
+            "user",
+        ]);
+        Some(s3)
+    }
+
+    fn administer(&self, args: &[&str]) {
+        let mut command = Command::new(Self::peer("versitygw"));
+        command.args(["admin", "--access", "administrator", "--secret", "secret"]);
+        command.args(["--endpoint-url", &format!("http://{}", self.0.address)]).args(args);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -88,22 +114,27 @@ impl S3 {
         format!("s3://{path}?endpoint=http://{}", self.0.address)
     }
 
+    /// The variables of the client.
     pub(super) fn env() -> Vec<(&'static str, String)> {
+        Self::env_of("client", "password")
+    }
+
+    fn env_of(access: &str, secret: &str) -> Vec<(&'static str, String)> {
         vec![
-            ("AWS_ACCESS_KEY_ID", "test".into()),
-            ("AWS_SECRET_ACCESS_KEY", "test".into()),
+            ("AWS_ACCESS_KEY_ID", access.into()),
+            ("AWS_SECRET_ACCESS_KEY", secret.into()),
             ("AWS_EC2_METADATA_DISABLED", "true".into()),
         ]
     }
 
-    /// Runs a script of the owner of the bucket, who has the client `s3`.
+    /// Runs a script of the administrator, for whom `s3` is the connection.
     fn script(&self, text: &str) -> String {
         let begin = format!(
             "import boto3\ns3 = boto3.client('s3', endpoint_url='http://{}', region_name='us-east-1')\n",
             self.0.address
         );
         let mut python = Command::new(Self::peer("python"));
-        python.args(["-c", &(begin + text)]).envs(Self::env());
+        python.args(["-c", &(begin + text)]).envs(Self::env_of("administrator", "secret"));
         let output = python.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
@@ -120,6 +151,7 @@ impl S3 {
         } else {
             self.script(&format!("s3.create_bucket(Bucket='{name}')"));
         }
+        self.administer(&["change-bucket-owner", "--bucket", name, "--owner", "client"]);
     }
 
     pub(super) fn policy(&self, bucket: &str, policy: &str) {
