@@ -173,7 +173,8 @@ impl Verified {
 }
 
 impl Repository {
-    /// What readers say of packs, and the documents that cannot be read or that nobody signed who ever had the role.
+    /// What readers say of packs, and the documents that cannot be read, that nobody signed who ever had the role, or whose signer
+    /// has it and may be a thief.
     ///
     /// # Errors
     ///
@@ -182,15 +183,27 @@ impl Repository {
         let mut verified = Verified::new(Arc::clone(self.scratch()));
         let unreadable = self.read_signed(keys, VERIFIED, now, &mut |signed| {
             let verdicts = Verdicts::parse(&signed.name, signed.text(), self.id())?;
-            if signed.signer(|signer| self.config().has_role(signer, Role::Prune)).is_some() {
-                for lines in verdicts.good.values() {
-                    verified.good.push(LinesHash::of(lines))?;
+            match signed.standing(|signer| self.config().has_role(signer, Role::Prune)) {
+                Standing::Good(_) | Standing::Past(..) => {
+                    for lines in verdicts.good.values() {
+                        verified.good.push(LinesHash::of(lines))?;
+                    }
+                    verified.damaged.extend(verdicts.damaged);
                 }
-                verified.damaged.extend(verdicts.damaged);
-            } else if let Standing::Foreign(why) =
-                signed.standing(|one| self.pruners().contains(one))
-            {
-                return Err(BackupError::damaged(&signed.name, why));
+                Standing::Doubtful(signer, why) => {
+                    let why = format!(
+                        "{why}: take the role `prune` from {}, and let another reader verify the packs",
+                        signer.to_hex()
+                    );
+                    return Err(BackupError::damaged(&signed.name, why));
+                }
+                Standing::Unsigned | Standing::Foreign(_) => {
+                    if let Standing::Foreign(why) =
+                        signed.standing(|one| self.pruners().contains(one))
+                    {
+                        return Err(BackupError::damaged(&signed.name, why));
+                    }
+                }
             }
             Ok(())
         })?;

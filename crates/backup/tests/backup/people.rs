@@ -8,8 +8,10 @@ use talaria_backup::{
     Expected, Folder, Id, InitOptions, Keys, Profile, Repository, Root, Snapshot,
 };
 use talaria_message::make::{GenerateOptions, Protection, generate};
+use talaria_message::openpgp::cert::CertRevocationBuilder;
 use talaria_message::openpgp::packet::Key;
 use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use talaria_message::openpgp::types::ReasonForRevocation;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{Secrets, SigningKey, decryption_keys, policy, signing_key};
 
@@ -109,4 +111,18 @@ impl Place {
 /// The fingerprint of a person.
 pub(crate) fn name(cert: &Cert) -> Fingerprint {
     cert.fingerprint()
+}
+
+/// The certificate with a revocation that was made at this time.
+pub(crate) fn revoked(cert: &Cert, reason: ReasonForRevocation, time: u32) -> Cert {
+    let primary = cert.primary_key().key().clone().parts_into_secret().unwrap();
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.into());
+    let revocation = CertRevocationBuilder::new()
+        .set_reason_for_revocation(reason, b"")
+        .unwrap()
+        .set_signature_creation_time(at)
+        .unwrap()
+        .build(&mut primary.into_keypair().unwrap(), cert, None)
+        .unwrap();
+    cert.clone().insert_packets(revocation).unwrap().0
 }

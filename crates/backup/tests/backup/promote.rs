@@ -5,13 +5,14 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 use talaria_backup::{
-    Backend as _, BackupError, Change, Checked, Heads, Keys, Profile, Progress, ReadData,
+    Backend as _, BackupError, Change, Checked, Expected, Heads, Keys, Profile, Progress, ReadData,
     Repository, Role,
 };
 use talaria_message::openpgp::Cert;
+use talaria_message::openpgp::types::ReasonForRevocation;
 
 use crate::create::{back_up, files};
-use crate::people::{NOW, Place, name, person, signer};
+use crate::people::{NOW, Place, name, person, revoked, signer};
 
 /// More than the tree of the test's files has.
 const TREE_BYTES: u64 = 10_000;
@@ -139,6 +140,44 @@ fn a_forged_or_foreign_word_has_no_effect_and_is_named() {
     bytes[middle] ^= 1;
     fs::write(document.path(), bytes).unwrap();
     wrong("");
+}
+
+/// Whoever has the stolen key of a reader can sign that garbage is good.
+#[test]
+fn the_word_of_a_reader_whose_key_is_compromised_has_no_effect_and_is_named() {
+    let (place, bob, carol) = place();
+    files(&place);
+    assert!(new_bytes(&place, &carol, "of carol") > 9_000_000);
+    set_roles(&place, &bob, [Role::Prune].into());
+    let (repository, keys) = place.open_as(&bob);
+    promote(&repository, &keys, (&bob, &bob)).unwrap();
+    let root = place.path("../files").canonicalize().unwrap();
+    let new_bytes_if = |reason, turn: &str| {
+        let cert = revoked(&bob, reason, NOW + 1);
+        let mut known = |one: &_| (*one == name(&bob)).then(|| cert.clone());
+        let expected = Expected::default();
+        let repository = Repository::open(place.backend(), &expected, &mut known, NOW + 2).unwrap();
+        let (_, keys) = place.open_as(&place.alice);
+        let progress = Progress::default();
+        let checked =
+            repository.check(&keys, ReadData::No, &Heads::new(), &progress, NOW + 2).unwrap();
+        let named = checked.problems.into_iter().find(|one| one.object.starts_with("verified/"));
+        let state = place.path(&format!("../state {turn}"));
+        let run = back_up(&repository, &keys, &place.alice, &state, &root, NOW + 2).unwrap();
+        (run.1.new_bytes.load(Ordering::Relaxed), named)
+    };
+    let (stored, named) = new_bytes_if(ReasonForRevocation::KeyCompromised, "compromised");
+    assert!(stored > 9_000_000, "{stored}");
+    assert!(named.is_some_and(|one| one.why.contains("take the role `prune`")));
+    // Her own packs would be relied on.
+    for folder in ["packs", "indexes", "snapshots", "verified"] {
+        fs::remove_dir_all(place.path(folder)).unwrap();
+    }
+    new_bytes(&place, &carol, "of carol, again");
+    promote(&repository, &keys, (&bob, &bob)).unwrap();
+    // A key that was retired afterwards did read them.
+    let (stored, named) = new_bytes_if(ReasonForRevocation::KeyRetired, "retired");
+    assert!(stored < TREE_BYTES && named.is_none(), "{stored} {named:?}");
 }
 
 /// An index of a thief that says of a good pack what it does not have.

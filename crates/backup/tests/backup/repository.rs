@@ -7,24 +7,9 @@ use talaria_backup::{
     Repository, Snapshot, Standing, irregularities, select,
 };
 use talaria_message::openpgp::Cert;
-use talaria_message::openpgp::cert::CertRevocationBuilder;
 use talaria_message::openpgp::types::ReasonForRevocation;
 
-use crate::people::{NOW, Place, name, person, secrets, signer, snapshot};
-
-/// The certificate with a revocation that was made at this time.
-fn revoked(cert: &Cert, reason: ReasonForRevocation, time: u32) -> Cert {
-    let primary = cert.primary_key().key().clone().parts_into_secret().unwrap();
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.into());
-    let revocation = CertRevocationBuilder::new()
-        .set_reason_for_revocation(reason, b"")
-        .unwrap()
-        .set_signature_creation_time(at)
-        .unwrap()
-        .build(&mut primary.into_keypair().unwrap(), cert, None)
-        .unwrap();
-    cert.clone().insert_packets(revocation).unwrap().0
-}
+use crate::people::{NOW, Place, name, person, revoked, secrets, signer, snapshot};
 
 #[test]
 fn a_snapshot_is_written_and_listed_in_every_profile() {
