@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::message::openpgp::Fingerprint;
-use talaria_backup::{CopySource, Listed, Role, select};
+use talaria_backup::{CopySource, Listed, select};
 
 use super::{AccessArgs, ClientArgs, counted_snapshots, parse_fingerprint, with_progress};
 use crate::context::{Content, Context};
@@ -66,13 +66,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let wanted = args.wanted(&listed)?;
     let reader = from.reader(cx)?;
     let mut session = args.access.open(place, cx)?;
-    let (name, signer) = if session.repository.config().signed || args.sign_with.is_some() {
-        let wanted = args.sign_with.as_deref();
-        let (signer, cert) = args.access.signer(wanted, &session, Role::Create, cx)?;
-        (Some(cert.fingerprint()), Some(signer))
-    } else {
-        (None, None)
-    };
+    let (name, signer) = args.access.client(args.sign_with.as_deref(), &session, cx)?;
     let source =
         CopySource { repository: from.repository.id(), reader: &reader, snapshots: &wanted };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

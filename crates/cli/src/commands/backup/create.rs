@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use talaria_backup::{
-    CreateOptions, FileCounts, Progress, Role, Seen, Selection, Stream, WalkOptions,
-    parse_path_list,
+    CreateOptions, FileCounts, Progress, Seen, Selection, Stream, WalkOptions, parse_path_list,
 };
 
 use super::{AccessArgs, TURN, host_name, with_progress};
@@ -125,13 +124,7 @@ impl Args {
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let options = args.options(place)?;
     let mut session = args.access.open(place, cx)?;
-    let (name, signer) = if session.repository.config().signed || args.sign_with.is_some() {
-        let wanted = args.sign_with.as_deref();
-        let (signer, cert) = args.access.signer(wanted, &session, Role::Create, cx)?;
-        (Some(cert.fingerprint()), Some(signer))
-    } else {
-        (None, None)
-    };
+    let (name, signer) = args.access.client(args.sign_with.as_deref(), &session, cx)?;
     let (repository, keys, state) = (&session.repository, &session.keys, &mut session.state);
     let now = cx.now;
     let client = name.as_ref().zip(signer);

@@ -282,6 +282,20 @@ impl AccessArgs {
         self.signer_who(wanted, session, &may, &what, cx)
     }
 
+    /// Who creates snapshots: nobody signs them in a repository without signatures, unless a key is `wanted`.
+    fn client(
+        &self,
+        wanted: Option<&str>,
+        session: &Session,
+        cx: &Context,
+    ) -> Result<(Option<Fingerprint>, Option<SigningKey>), CliError> {
+        if !session.repository.config().signed && wanted.is_none() {
+            return Ok((None, None));
+        }
+        let (signer, cert) = self.signer(wanted, session, Role::Create, cx)?;
+        Ok((Some(cert.fingerprint()), Some(signer)))
+    }
+
     /// As [`Self::signer`], for a key of somebody who reads the repository.
     fn reader_signer(
         &self,
