@@ -93,7 +93,7 @@ impl PackOpener {
             }
             Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
                 let object = backend.get(name, PACK_BYTES_MAX + SEALED_EXTRA_MAX)?;
-                Ok(OpenPack::Whole(self.decrypted(name, object)?))
+                Ok(OpenPack::Whole(self.decrypted(name, &object)?))
             }
             Err(error) => Err(failed(error)),
         }
@@ -117,7 +117,7 @@ impl PackOpener {
                 // Version 1 packets cannot be read in parts.
                 Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
                     drop(secrets);
-                    self.decrypted_by(name, backend.get(name, PACK_BYTES_MAX + SEALED_EXTRA_MAX)?)?
+                    self.decrypted_by(name, &backend.get(name, PACK_BYTES_MAX + SEALED_EXTRA_MAX)?)?
                         .1
                 }
                 Err(error) => return Err(failed(name, error)),
@@ -132,26 +132,26 @@ impl PackOpener {
     }
 
     /// The content of a pack.
-    fn decrypted(&self, name: &str, object: Vec<u8>) -> Result<Vec<u8>> {
+    fn decrypted(&self, name: &str, object: &[u8]) -> Result<Vec<u8>> {
         Ok(self.decrypted_by(name, object)?.0)
     }
 
     /// The content of a pack, and the key that opened it.
-    fn decrypted_by(&self, name: &str, object: Vec<u8>) -> Result<(Vec<u8>, Option<OpenedBy>)> {
+    fn decrypted_by(&self, name: &str, object: &[u8]) -> Result<(Vec<u8>, Option<OpenedBy>)> {
         let failed = |source| failed(name, source);
         let bytes = object.len() as u64;
-        if self.plain && is_literal(&object) {
-            let start = literal_start(&object, bytes).map_err(failed)?;
+        if self.plain && is_literal(object) {
+            let start = literal_start(object, bytes).map_err(failed)?;
             let start = usize::try_from(start).expect("it is in memory");
             return Ok((object[start..].to_vec(), None));
         }
         let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-        match RangeOpener::new(&object, bytes, &mut secrets) {
+        match RangeOpener::new(object, bytes, &mut secrets) {
             Ok(opener) => {
                 drop(secrets);
                 self.check(name, opener.by(), opener.profile())?;
                 let by = opener.by().clone();
-                Ok((opener.open_whole(&object).map_err(failed)?, Some(by)))
+                Ok((opener.open_whole(object).map_err(failed)?, Some(by)))
             }
             Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
                 let mut content = Vec::with_capacity(object.len());
@@ -162,7 +162,7 @@ impl PackOpener {
                     threads: 1,
                 };
                 let nobody = Verifier::new(Box::new(|_| Vec::new()), policy(), 0);
-                let done = decrypt(&mut &object[..], &mut content, &mut secrets, &nobody, options)
+                let done = decrypt(&mut &*object, &mut content, &mut secrets, &nobody, options)
                     .map_err(failed)?;
                 self.check(name, &done.by, done.profile)?;
                 if !done.signatures.is_empty() {
@@ -188,7 +188,7 @@ impl PackOpener {
             return Err(BackupError::damaged(name, "its hash is not its name"));
         }
         let bytes = object.len() as u64;
-        let content = self.decrypted(&name, object)?;
+        let content = self.decrypted(&name, &object)?;
         let chunks = pack::parse(&name, &content, repository)?;
         Ok(WholePack { indexed: IndexedPack { hash: *hash, bytes, chunks }, content })
     }

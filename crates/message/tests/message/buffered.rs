@@ -48,12 +48,12 @@ proptest! {
         let mut out = vec![7; 4 * bytes + 2000];
         let end = encrypt_buffered(input(), length, &mut out, Some(&recipients), &options).unwrap();
         prop_assert!(out[end..].iter().all(|octet| *octet == 7));
-        prop_assert_eq!(&opened(&out[..end], &parties), &plain);
+        prop_assert_eq!(&opened(&out[..end], parties), &plain);
 
         // A buffer of the exact length is enough, and a shorter one is not.
         let exact = encrypt_buffered(input(), length, &mut out[..end], Some(&recipients), &options);
         prop_assert_eq!(exact.unwrap(), end);
-        prop_assert_eq!(&opened(&out[..end], &parties), &plain);
+        prop_assert_eq!(&opened(&out[..end], parties), &plain);
         let short = &mut out[..end.saturating_sub(spare + 1)];
         let short = encrypt_buffered(input(), length, short, Some(&recipients), &options);
         prop_assert!(short.is_err());
