@@ -445,7 +445,19 @@ fn timed_out(after: Duration) -> Error {
 
 /// Whether another attempt may succeed.
 fn may_pass(error: &Error) -> bool {
-    error.is_temporary() || matches!(error.kind(), ErrorKind::Unexpected | ErrorKind::RateLimited)
+    let is_passing = error.is_temporary()
+        || matches!(error.kind(), ErrorKind::Unexpected | ErrorKind::RateLimited);
+    is_passing && refused_certificate(error).is_none()
+}
+
+/// Why the certificate of the service was not accepted, if that is the error.
+fn refused_certificate(error: &Error) -> Option<String> {
+    let mut last = error.source()?;
+    while let Some(inner) = last.source() {
+        last = inner;
+    }
+    let why = last.to_string();
+    Some(why.strip_prefix("invalid peer certificate: ")?.to_owned())
 }
 
 /// The error in short: what the service or the system said.
@@ -462,6 +474,12 @@ fn io_error(error: &Error) -> io::Error {
             said = format!("{said}: {text}");
         }
         source = inner.source();
+    }
+    if let Some(why) = refused_certificate(error) {
+        said = format!(
+            "the certificate of the service is not accepted: {why}; the system must trust who issued it, or SSL_CERT_FILE names a file \
+             with the issuer's certificate"
+        );
     }
     if said.is_empty() {
         // The service gave no reason.

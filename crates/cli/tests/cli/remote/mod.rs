@@ -186,6 +186,21 @@ fn backups_live_on_s3() {
 }
 
 #[test]
+fn a_service_is_talked_to_only_if_its_certificate_is_trusted() {
+    let Some(s3) = S3::start_with_tls() else { return };
+    s3.bucket("bob", false);
+    let stranger = Away::new(s3.url("bob/backup"), S3::env());
+    let said = stranger.exits(&["list"], 5);
+    assert!(
+        said.contains("certificate of the service") && said.contains("SSL_CERT_FILE"),
+        "{said}"
+    );
+    let certificate = s3.certificate().to_str().unwrap().to_owned();
+    let trusting = [S3::env(), vec![("SSL_CERT_FILE", certificate)]].concat();
+    Away::new(s3.url("bob/backup"), trusting).live();
+}
+
+#[test]
 fn backups_live_on_webdav() {
     let Some(dav) = WebDav::start() else { return };
     let away = Away::new(dav.url("backup"), WebDav::env());

@@ -70,6 +70,26 @@ impl S3 {
     }
 
     pub(super) fn start() -> Option<Self> {
+        Self::start_with(|_| Vec::new())
+    }
+
+    /// With TLS, and a certificate for `localhost` that no system trusts.
+    pub(super) fn start_with_tls() -> Option<Self> {
+        Self::start_with(|folder| {
+            let mut openssl = Command::new("openssl");
+            openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+            openssl.args(["-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+            openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
+            openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+            openssl.args(["-keyout", "tls.key", "-out", "tls.pem"]).current_dir(folder);
+            let made = openssl.output().unwrap();
+            assert!(made.status.success(), "{made:?}");
+            let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+            vec!["--cert".into(), file("tls.pem"), "--key".into(), file("tls.key")]
+        })
+    }
+
+    fn start_with(options: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
         let server = Self::peer("versitygw");
         if !is_there(&server) {
             return None;
@@ -81,6 +101,7 @@ impl S3 {
             let mut command = Command::new(&server);
             command.args(["--port", &format!("127.0.0.1:{port}")]);
             command.args(["--access", "administrator", "--secret", "secret"]);
+            command.args(options(folder));
             command.arg("--iam-dir").arg(folder.join("accounts")).arg("posix");
             command.arg("--versioning-dir").arg(folder.join("versions"));
             command.arg("--sidecar").arg(folder.join("attributes")).arg(folder.join("objects"));
@@ -101,7 +122,7 @@ impl S3 {
     fn administer(&self, args: &[&str]) {
         let mut command = Command::new(Self::peer("versitygw"));
         command.args(["admin", "--access", "administrator", "--secret", "secret"]);
-        command.args(["--endpoint-url", &format!("http://{}", self.0.address)]).args(args);
+        command.args(["--endpoint-url", &self.endpoint(), "--allow-insecure"]).args(args);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
@@ -110,8 +131,21 @@ impl S3 {
         self.0.address
     }
 
+    /// The file with the certificate, if there is TLS.
+    pub(super) fn certificate(&self) -> PathBuf {
+        self.0.path("tls.pem")
+    }
+
+    fn endpoint(&self) -> String {
+        if self.certificate().exists() {
+            format!("https://localhost:{}", self.0.address.port())
+        } else {
+            format!("http://{}", self.0.address)
+        }
+    }
+
     pub(super) fn url(&self, path: &str) -> String {
-        format!("s3://{path}?endpoint=http://{}", self.0.address)
+        format!("s3://{path}?endpoint={}", self.endpoint())
     }
 
     /// The variables of the client.
@@ -130,11 +164,14 @@ impl S3 {
     /// Runs a script of the administrator, for whom `s3` is the connection.
     fn script(&self, text: &str) -> String {
         let begin = format!(
-            "import boto3\ns3 = boto3.client('s3', endpoint_url='http://{}', region_name='us-east-1')\n",
-            self.0.address
+            "import boto3\ns3 = boto3.client('s3', endpoint_url='{}', region_name='us-east-1')\n",
+            self.endpoint()
         );
         let mut python = Command::new(Self::peer("python"));
         python.args(["-c", &(begin + text)]).envs(Self::env_of("administrator", "secret"));
+        if self.certificate().exists() {
+            python.env("AWS_CA_BUNDLE", self.certificate());
+        }
         let output = python.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
