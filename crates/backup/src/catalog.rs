@@ -401,7 +401,7 @@ pub fn select<'a>(
         newest.sort_by_key(|listed| listed.snapshot.number);
         let place = newest.len().checked_sub(before + 1);
         return place.map(|place| newest[place]).ok_or_else(|| {
-            refused(match newest.len() {
+            BackupError::NotFound(match newest.len() {
                 0 if snapshots.iter().any(|listed| listed.is_unattested) => {
                     "no snapshot counts, because their client is revoked or removed: name one by its identifier, or let the owner attest \
                      the newest one that is genuine (talaria backup attest)"
@@ -416,7 +416,7 @@ pub fn select<'a>(
     let is_start =
         (4..=64).contains(&name.len()) && name.bytes().all(|octet| octet.is_ascii_hexdigit());
     if !is_start {
-        return Err(refused(format!(
+        return Err(BackupError::NotFound(format!(
             "\"{name}\" names no snapshot: use \"latest\", or at least 4 digits of an identifier"
         )));
     }
@@ -424,7 +424,7 @@ pub fn select<'a>(
     let mut found = snapshots.iter().filter(|listed| listed.id.to_string().starts_with(&name));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
-        (None, _) => Err(refused(format!("there is no snapshot {name}"))),
+        (None, _) => Err(BackupError::NotFound(format!("there is no snapshot {name}"))),
         _ => Err(refused(format!("there are several snapshots {name}…: use more digits"))),
     }
 }

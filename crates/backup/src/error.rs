@@ -42,6 +42,22 @@ pub enum BackupError {
     /// The configuration does not allow the operation, or the repository is not the expected one.
     #[error("{0}")]
     Refused(String),
+    /// There is a repository already where one would be made.
+    #[error("there is a backup repository already")]
+    Occupied,
+    /// The repository has no snapshot, or the snapshot no path, of the name that the caller gave.
+    #[error("{0}")]
+    NotFound(String),
+    /// None of the caller's secret keys decrypts the keys of the repository.
+    #[error(
+        "none of your secret keys belongs to a reader ({readers}) or a client ({clients}) of the repository"
+    )]
+    NoKey {
+        /// The fingerprints of the readers.
+        readers: String,
+        /// The fingerprints of the clients, or `none`.
+        clients: String,
+    },
     /// The storage failed.
     #[error("{name}: {source}")]
     Storage {

@@ -133,7 +133,7 @@ impl Repository {
         match backend.get(MARK, 0) {
             Err(BackupError::Missing { .. }) => {}
             Ok(_) | Err(BackupError::Damaged { .. }) => {
-                return Err(BackupError::Refused("there is a repository already".into()));
+                return Err(BackupError::Occupied);
             }
             Err(error) => return Err(error),
         }
@@ -342,7 +342,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if none is; [`BackupError::Message`] if the secrets do not decrypt them.
+    /// [`BackupError::NoKey`] if none is; [`BackupError::Message`] if the secrets do not decrypt them.
     pub fn unlock(&self, secrets: &mut Secrets, recipients: &[Fingerprint]) -> Result<Keys> {
         let readers = recipients.iter().filter(|one| self.config.readers.contains(one));
         let clients = recipients.iter().filter(|one| self.config.clients.contains(one));
@@ -350,15 +350,11 @@ impl Repository {
             let names = |set: &BTreeSet<Fingerprint>| {
                 set.iter().map(Fingerprint::to_hex).collect::<Vec<_>>().join(", ")
             };
-            return Err(BackupError::Refused(format!(
-                "no secret key here is a reader ({}) or client ({}) of the repository",
-                names(&self.config.readers),
-                if self.config.clients.is_empty() {
-                    "none".into()
-                } else {
-                    names(&self.config.clients)
-                },
-            )));
+            let has_clients = !self.config.clients.is_empty();
+            return Err(BackupError::NoKey {
+                readers: names(&self.config.readers),
+                clients: if has_clients { names(&self.config.clients) } else { "none".into() },
+            });
         };
         let verifier = verifier(Arc::new([]), 0);
         let mut read = |name: &str| -> Result<Zeroizing<Vec<u8>>> {

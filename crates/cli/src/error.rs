@@ -12,6 +12,7 @@ use talaria::message::{MessageError, MessageKind};
 use talaria::status;
 use talaria::store::StoreError;
 use talaria_backup::BackupError;
+use talaria_backup_remote::is_url;
 
 use crate::terminal::{Paint, folded, stderr_columns};
 
@@ -244,7 +245,8 @@ impl CliError {
                 BackupError::Missing { .. }
                 | BackupError::Damaged { .. }
                 | BackupError::Newer { .. } => 4,
-                BackupError::Exists { .. } | BackupError::Refused(_) => 1,
+                BackupError::Exists { .. } | BackupError::Refused(_) | BackupError::Occupied => 1,
+                BackupError::NotFound(_) | BackupError::NoKey { .. } => 1,
                 BackupError::Cancelled => 130,
                 BackupError::Message { source, .. } => status_of_message(source),
                 _ => 5,
@@ -310,10 +312,14 @@ impl CliError {
                 io::ErrorKind::AddrNotAvailable => "No interface of this machine has the address.",
                 _ => return None,
             },
+            Self::Serve(talaria_server::ServeError::Peer(_)) => {
+                "Check the host and its gossip port (11370, if you name none), and the network connection."
+            }
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Settings(_) => "Correct the file. To run without it: TALARIA_CONFIG= talaria …",
             Self::Operation(E::NotFound { query }) => return Some(import_hint(query)),
             Self::Operation(error) => return hint_for_operation(error),
+            Self::Backup(error) => return hint_for_backup(error),
             _ => return None,
         };
         Some(hint.to_owned())
@@ -457,6 +463,8 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Address { .. } => "An address looks like alice@example.org.",
         E::Http { .. } => "Check the address and the network connection, and try again.",
         E::Io { name, source, .. } => return hint_for_file(name, source),
+        E::Gnupg(error) => return hint_for_gnupg(error),
+        E::Foreign { source, .. } => return hint_for_gnupg(source),
         E::Window { name, source } => return Some(decompress(name, source.program)),
         E::Unrecognised { name, what } if what.contains("secret key") => {
             return Some(format!("If it holds certificates: talaria import {}.", shell_word(name)));
@@ -514,6 +522,47 @@ fn hint_for_message(error: &MessageError) -> Option<String> {
         MessageError::Key { .. } => {
             "See what the certificate can be used for: talaria show FINGERPRINT"
         }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn hint_for_gnupg(error: &GnupgError) -> Option<String> {
+    let hint = match error {
+        GnupgError::Io { path, source, .. } => {
+            return hint_for_file(&path.display().to_string(), source);
+        }
+        GnupgError::NotTofudb { .. } => "GnuPG's database is ~/.gnupg/tofu.db.",
+        GnupgError::NotTrustdb | GnupgError::Ownertrust { .. } => {
+            "talaria reads GnuPG's trustdb.gpg and the output of `gpg --export-ownertrust`."
+        }
+        GnupgError::Locked { .. } => "Wait until gpg has ended, and try again.",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn hint_for_backup(error: &BackupError) -> Option<String> {
+    let hint = match error {
+        BackupError::Occupied => {
+            "Use it: talaria backup create FOLDER. Or make another one: --repo with another place."
+        }
+        BackupError::NotFound(_) => {
+            "List the snapshots: talaria backup list. List their files: talaria backup ls SNAPSHOT."
+        }
+        BackupError::NoKey { .. } => {
+            "Import the secret key of one of them: talaria key import FILE. Or use the keys of GnuPG: --gpg-agent."
+        }
+        BackupError::Damaged { .. } | BackupError::Missing { .. } => {
+            "See what is wrong with the repository: talaria backup check --read-data."
+        }
+        BackupError::Storage { name, .. } if is_url(name) => {
+            "Check the address and the network connection, and try again."
+        }
+        BackupError::Storage { name, source } | BackupError::File { path: name, source } => {
+            return hint_for_file(name, source);
+        }
+        BackupError::Message { source, .. } => return hint_for_message(source),
         _ => return None,
     };
     Some(hint.to_owned())
@@ -577,6 +626,7 @@ fn hint_for_file(name: &str, error: &io::Error) -> Option<String> {
             format!("Check the permissions: ls -ld {}", shell_word(name))
         }
         io::ErrorKind::IsADirectory => "Name a file in it.".to_owned(),
+        io::ErrorKind::NotADirectory => "It is a file: name a folder.".to_owned(),
         io::ErrorKind::AlreadyExists => "Choose another name, or remove the file first.".to_owned(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "Free some space and try again.".to_owned()

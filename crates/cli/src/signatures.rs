@@ -119,7 +119,19 @@ pub(crate) fn report(
     }
     if let Err(why) = decision {
         cx.status(format_args!("{}: {why}", paint.bad("Not accepted")));
+        if let NotAccepted::Missing { missing, .. } = why {
+            for signer in missing.iter().filter_map(|signer| described(signer, cx)) {
+                cx.status(format_args!("  Expected: {signer}"));
+            }
+        }
     }
+}
+
+/// The fingerprint and the user ID of a certificate, if it is in the store.
+fn described(signer: &Fingerprint, cx: &Context) -> Option<String> {
+    let query: Query = signer.to_hex().parse().ok()?;
+    let certs = cx.stores(Access::Read).ok()?.parsed(&query, cx.now).ok()?;
+    certs.first().map(talaria::described)
 }
 
 /// Warns about text around a message that is no part of the message.

@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::terminal::ColorWhen;
 
 /// Options of gpg that talaria does not have, and the replacement for each.
-const FROM_GPG: [(&[&str], &str); 26] = [
+const FROM_GPG: [(&[&str], &str); 32] = [
     (&["-e", "--encrypt"], "talaria encrypt -r CERT FILE"),
     (&["-c", "--symmetric"], "talaria encrypt -c FILE"),
     (&["-d", "--decrypt"], "talaria decrypt FILE"),
@@ -58,10 +58,26 @@ const FROM_GPG: [(&[&str], &str); 26] = [
         "--passphrase-file, --passphrase-fd or --passphrase-env (other users can read command lines)",
     ),
     (&["--always-trust"], "--trust-model always"),
+    (
+        &["--send-keys"],
+        "talaria export --armor CERT --output FILE, and upload FILE on the page of the keyserver",
+    ),
+    (&["--check-trustdb", "--update-trustdb"], "talaria trust check"),
+    (&["--export-ownertrust"], "talaria trust export-ownertrust"),
+    (&["--import-ownertrust"], "talaria trust import-ownertrust FILE"),
+    (&["--quick-set-expire"], "talaria key expire KEY WHEN"),
+    (&["--change-passphrase", "--passwd"], "talaria key passphrase KEY"),
 ];
 
 /// Words that users type as commands, and the replacement for each.
-const COMMANDS: [(&str, &str); 8] = [
+const COMMANDS: [(&str, &str); 15] = [
+    ("remove", "talaria delete CERT"),
+    ("renew", "talaria key expire KEY 2y"),
+    ("extend", "talaria key expire KEY 2y"),
+    ("init", "talaria backup init"),
+    ("snapshots", "talaria backup list"),
+    ("restore", "talaria backup restore latest --target FOLDER"),
+    ("gossip", "talaria peer add HOST"),
     ("version", "talaria --version"),
     ("search", "talaria list WORDS"),
     ("gen-key", "talaria key generate \"NAME <ADDRESS>\""),
@@ -90,10 +106,10 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
                     error.remove(ContextKind::SuggestedArg);
                     Some(format!("instead of gpg's {named}, use: {instead}"))
                 }
-                None if named.starts_with('-') => None,
-                None => Some(format!(
-                    "quote names with spaces as one argument, and put options before `{named}`"
-                )),
+                None => {
+                    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+                    instead_of(named, &usage.unwrap_or_default())
+                }
             }
         }
         ErrorKind::InvalidSubcommand => {
@@ -109,6 +125,27 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// The tip for an argument that a command with this usage does not take.
+fn instead_of(named: &str, usage: &str) -> Option<String> {
+    let of = |command: &str| usage.contains(command);
+    if named.starts_with('-') {
+        // The options of restic and borg.
+        let is_repository = ["-r", "--repository"].contains(&named) && of("talaria backup");
+        return is_repository.then(|| "use: --repo REPO".to_owned());
+    }
+    Some(if of("talaria encrypt") && named.contains('@') {
+        format!("name each recipient with --to: talaria encrypt --to {named} FILE")
+    } else if of("talaria encrypt") || of("talaria decrypt") || of("talaria sign") {
+        format!(
+            "`{named}` is one argument too many: name one input file, and the output with --output; quote names with spaces"
+        )
+    } else if of("talaria backup restore") {
+        format!("name a path of the snapshot after a colon: SNAPSHOT:{named}")
+    } else {
+        format!("quote names with spaces as one argument, and put options before `{named}`")
+    })
 }
 
 /// Whether the arguments ask for JSON, for arguments that could not be parsed.

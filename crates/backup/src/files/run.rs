@@ -100,8 +100,8 @@ impl Repository {
     /// # Errors
     ///
     /// [`BackupError::Refused`] if the client may not create snapshots here, or if the configuration is signed by a
-    /// revoked key; [`BackupError::Cancelled`]; errors of the storage. A path that cannot be read is no error: it is in the
-    /// result.
+    /// revoked key; [`BackupError::File`] if none of the paths exists, because a snapshot of nothing would be the newest;
+    /// [`BackupError::Cancelled`]; errors of the storage. A single path that cannot be read is no error: it is in the result.
     pub fn create(
         &self,
         keys: &Keys,
@@ -111,6 +111,7 @@ impl Repository {
         progress: &Arc<Progress>,
         now: u32,
     ) -> Result<Run> {
+        is_any_there(&options.paths)?;
         let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
         let mut chain = writer.begin(state)?;
         let cache_path = state.folder().join(CACHE);
@@ -140,6 +141,7 @@ impl Repository {
         progress: &Arc<Progress>,
         now: u32,
     ) -> Result<Seen> {
+        is_any_there(&options.paths)?;
         let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
         let chunks = writer.chunks(Arc::new(DryRun(Arc::clone(self.backend()))))?;
         let mut cache = Cache::open(&state.folder().join(CACHE), self.id());
@@ -184,6 +186,22 @@ impl Repository {
         })?;
         Ok(Run { id, snapshot, seen })
     }
+}
+
+/// Refuses paths of which none exists: they are misspelt, or their file system is not mounted.
+fn is_any_there(paths: &[PathBuf]) -> Result<()> {
+    let mut first = None;
+    for path in paths {
+        match path.symlink_metadata() {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                first.get_or_insert((path, source));
+            }
+            _ => return Ok(()),
+        }
+    }
+    first.map_or(Ok(()), |(path, source)| {
+        Err(BackupError::File { path: path.display().to_string(), source })
+    })
 }
 
 /// Walks, reads and stores. Returns the next cache, to be finished after the snapshot was written.

@@ -107,7 +107,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let by = certifier.cert.fingerprint().to_hex();
     if by == what.cert.fingerprint().to_hex() {
         return Err(CliError::Usage(format!(
-            "{by} is the key to certify with: its user IDs are its own"
+            "{} is your own key {by}, which needs no certification. Name somebody else's certificate, or another key \
+             of yours with --with",
+            args.cert
         )));
     }
     announce(&what, &says, &by, cx);

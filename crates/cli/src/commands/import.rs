@@ -99,6 +99,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     })
 }
 
+/// The files that an import reads.
+const READS: &str = "talaria reads keyrings (binary or armored, also compressed), SKS dumps, the files of GnuPG, \
+                     certificate directories and its own stores.";
+
 /// The remedy for an input that could not be read.
 fn remedy(report: &FileReport) -> String {
     if let Some(window) = report.window {
@@ -110,10 +114,7 @@ fn remedy(report: &FileReport) -> String {
         }
         _ if report.is_unreadable => "Check the spelling, the current folder and the permissions.",
         Input::Path(path) if path.is_dir() => "Name the files in it, such as FOLDER/*.pgp.",
-        _ => {
-            "talaria reads keyrings (binary or armored, also compressed), SKS dumps, the files of GnuPG, certificate \
-             directories and its own stores."
-        }
+        _ => READS,
     };
     remedy.to_owned()
 }
@@ -143,6 +144,9 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     for reject in &report.rejected {
         let name = reject.fingerprint.as_deref().map_or(String::new(), |f| format!(" {f}"));
         complain(format_args!("{input}: {}{name}: {}", reject.place, reject.reason));
+    }
+    if report.read == 0 && report.rejected_count > 0 && report.error.is_none() {
+        say(format_args!("  No certificate was found. {READS}"));
     }
     let unnamed = report.rejected_count - report.rejected.len() as u64;
     if unnamed > 0 {

@@ -440,7 +440,7 @@ fn mistakes_with_repositories_are_named() {
     let other = Backups::new();
     let repository = backups.0.path("repository").display().to_string();
     let (_, said) = other.exits(&["--repo", &repository, "list"], 1);
-    assert!(said.contains("no secret key here is a reader"), "{said}");
+    assert!(said.contains("none of your secret keys belongs to a reader"), "{said}");
     // A new format is refused, and nothing is changed.
     let mark = backups.0.path("repository/talaria-backup");
     let text = fs::read_to_string(&mark).unwrap();

@@ -586,7 +586,7 @@ fn subfolders_and_selections_restore_what_they_name() {
     );
     let none = RestoreOptions { subfolder: b"home/carol".to_vec(), ..options() };
     let refused = run(&chunks, root, &place.join("none"), &none);
-    assert!(matches!(refused, Err(BackupError::Refused(_))), "{refused:?}");
+    assert!(matches!(refused, Err(BackupError::NotFound(_))), "{refused:?}");
 }
 
 #[test]

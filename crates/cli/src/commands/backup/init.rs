@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use talaria::store::{Access, Query};
-use talaria_backup::{Heads, InitOptions, Profile, Repository, State};
+use talaria_backup::{BackupError, Heads, InitOptions, Profile, Repository, State};
 
 use super::place::{open_place, place_name};
 use super::tools::{cannot_read, readers_of};
@@ -35,6 +35,16 @@ pub(crate) struct Args {
     access: AccessArgs,
 }
 
+/// An error with the place of the repository, where the error does not name it.
+fn error_in(place: &Path, error: BackupError) -> CliError {
+    match error {
+        BackupError::Occupied => {
+            CliError::In { name: place.display().to_string(), error: Box::new(error.into()) }
+        }
+        error => error.into(),
+    }
+}
+
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let Args { to, sign_with, profile, unsigned, access } = args;
     let given = access.passphrase.given()?;
@@ -54,7 +64,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     }
     let options =
         InitOptions { owner: &owner, readers: &readers, profile: *profile, signed: !unsigned };
-    let repository = Repository::init(open_place(place)?, &options, &mut signer, cx.now)?;
+    let repository = Repository::init(open_place(place)?, &options, &mut signer, cx.now)
+        .map_err(|error| error_in(place, error))?;
     let folder = access.state_folder()?;
     State::remember_place(&folder, &place_name(place), repository.id())?;
     let mut state = State::open(&folder, repository.id())?;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use talaria_backup::{Entry, Meta, Node, Tree, is_beneath};
+use talaria_backup::{BackupError, Entry, Meta, Node, Tree, is_beneath};
 
 use super::{AccessArgs, ClientArgs, tree_path};
 use crate::context::Context;
@@ -33,7 +33,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let path = args.path.as_deref().map(tree_path).unwrap_or_default();
     let tree = Tree::new(&reader, listed.snapshot.root);
     if !path.is_empty() && tree.get(&path)?.is_none() {
-        return Err(CliError::Missing(format!("the snapshot has no {}", printable(&path))));
+        let path = printable(&path);
+        return Err(BackupError::NotFound(format!("the snapshot has no path {path}")).into());
     }
     let mut out = std::io::BufWriter::new(cx.stdout());
     let paint = Paint::stdout();

@@ -44,7 +44,7 @@ use talaria_backup::{
 
 use self::place::{is_remote, open_place, place_name};
 use crate::context::{Context, data_folder};
-use crate::error::CliError;
+use crate::error::{CliError, shell_word};
 use crate::keys::KeyArgs;
 use crate::passphrase::PassphraseArgs;
 use crate::render::counted;
@@ -196,8 +196,9 @@ impl AccessArgs {
         let mut backend = open_place(place)?;
         let id = Repository::id_in(&*backend).map_err(|error| match error {
             BackupError::Missing { .. } => CliError::Missing(format!(
-                "{} is no backup repository; to make one: talaria backup --repo {0} init",
-                place.display()
+                "{} is no backup repository; to make one: talaria backup --repo {} init",
+                place.display(),
+                shell_word(place)
             )),
             error => error.into(),
         })?;

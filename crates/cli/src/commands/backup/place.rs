@@ -1,9 +1,10 @@
 //! Where a repository is: a folder, or a URL.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use talaria_backup::{Backend, Folder};
+use talaria_backup::{Backend, BackupError, Folder};
 use talaria_backup_remote::{Address, Remote, is_url};
 
 use crate::error::CliError;
@@ -21,6 +22,10 @@ fn address(place: &Path) -> Option<Result<Address, CliError>> {
 /// The storage in a place, which need not have a repository.
 pub(super) fn open_place(place: &Path) -> Result<Arc<dyn Backend>, CliError> {
     Ok(match address(place) {
+        None if place.is_file() => {
+            let source = io::ErrorKind::NotADirectory.into();
+            return Err(BackupError::Storage { name: place.display().to_string(), source }.into());
+        }
         None => Arc::new(Folder::new(place)),
         Some(address) => Arc::new(Remote::new(&address?)?),
     })

@@ -97,15 +97,23 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             cx.status(format_args!("{warning}: {} stays: {}", problem.object, problem.why));
         }
         cx.status(format_args!(
-            "{} {} of {} ({} of {}); {} of it {} needed and {}.",
+            "{} {} of {} ({} of {}).{}",
             if args.dry_run { "Would delete" } else { "Deleted" },
             pruned.deleted_packs,
             counted(pruned.packs, "pack"),
             size(pruned.deleted_bytes),
             size(pruned.bytes),
-            size(pruned.copied_bytes),
-            if args.dry_run { "are" } else { "were" },
-            if args.dry_run { "would be copied" } else { "copied" },
+            match (size(pruned.copied_bytes), args.dry_run) {
+                _ if pruned.copied_bytes == 0 => String::new(),
+                (copied, true) => {
+                    format!(
+                        " {copied} of these are still needed, and would be copied to new packs."
+                    )
+                }
+                (copied, false) => {
+                    format!(" {copied} of these were still needed, and are in new packs now.")
+                }
+            },
         ));
     }
     Ok(if pruned.kept.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })

@@ -144,7 +144,12 @@ enum Extra {
 
 /// Parses a user ID for a new key.
 fn parse_user_id(text: &str) -> Result<String, &'static str> {
-    if text.trim().is_empty() || text.contains(char::is_control) {
+    // A bracket that stands alone is a slip, and programs would not find the address.
+    let has_address = match text.split_once('<') {
+        None => !text.contains('>'),
+        Some((_, rest)) => rest.strip_suffix('>').is_some_and(|inner| !inner.contains(['<', '>'])),
+    };
+    if text.trim().is_empty() || text.contains(char::is_control) || !has_address {
         return Err("a user ID is a name and an address, such as \"Alice <alice@example.org>\"");
     }
     Ok(text.to_owned())

@@ -19,7 +19,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     if !stores.writable()?.remove_peer(&args.peer.host, args.peer.port)? {
-        return Err(CliError::Missing(format!("{} is no peer of the store", args.peer)));
+        return Err(CliError::Missing(format!(
+            "{} is no peer of the store; to list the peers: talaria peer list",
+            args.peer
+        )));
     }
     cx.status(format_args!("Removed {}.", args.peer));
     let json = serde_json::json!({

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use talaria::gnupg::read_tofudb;
+use talaria::gnupg::{GnupgError, read_tofudb};
 use talaria::store::Access;
 use talaria::tofu::import_tofu;
 
@@ -23,9 +23,12 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let database = read_tofudb(&args.path).map_err(|source| talaria::Error::Foreign {
-        name: args.path.display().to_string(),
-        source,
+    let database = read_tofudb(&args.path).map_err(|error| match error {
+        source @ GnupgError::Damaged { .. } => {
+            talaria::Error::Foreign { name: args.path.display().to_string(), source }
+        }
+        // The others name the file.
+        error => error.into(),
     })?;
     let mut stores = cx.stores(Access::Create)?;
     let count = import_tofu(stores.writable()?, database).map_err(talaria::Error::from)?;
