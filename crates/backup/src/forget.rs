@@ -20,6 +20,11 @@ pub(crate) const FORGOTTEN: &str = "forgotten";
 /// The folder of protections.
 pub(crate) const PROTECTED: &str = "protected";
 
+/// The number of documents with tombstones of one signer from which on a prune makes them fewer.
+const DOCUMENTS_MANY: usize = 32;
+/// The maximum number of snapshots in a document that a prune makes; each takes some 140 octets.
+const MERGED_MAX: usize = 20_000;
+
 const TOMBSTONE_DOMAIN: &str = "talaria backup forgotten";
 const PROTECTION_DOMAIN: &str = "talaria backup protected";
 
@@ -272,6 +277,44 @@ impl Repository {
             self.write_signed(keys, FORGOTTEN, &text, Some(signer), now)?;
         }
         Ok(names.len())
+    }
+
+    /// Writes the tombstones of `name` again in few documents, if they are in many, since every command reads them all. Returns the
+    /// number of documents that were deleted.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the key and of the storage. The tombstones are there all the time.
+    pub(crate) fn merge_tombstones(
+        &self,
+        keys: &Keys,
+        (name, signer): (&Fingerprint, &mut SigningKey),
+        now: u32,
+    ) -> Result<usize> {
+        let may_forget =
+            |signer: &Fingerprint| signer == name && self.config().has_role(signer, Role::Forget);
+        let (mut old, mut names) = (Vec::new(), BTreeSet::new());
+        self.read_signed(keys, FORGOTTEN, now, &mut |signed| {
+            let found = parse_tombstone(&signed.name, signed.text(), self.id())?;
+            if signed.signer(may_forget).is_some() && found.len() < MERGED_MAX / 2 {
+                old.push(signed.name.clone());
+                names.extend(found);
+            }
+            Ok(())
+        })?;
+        if old.len() < DOCUMENTS_MANY {
+            return Ok(0);
+        }
+        let names: Vec<_> = names.into_iter().collect();
+        for names in names.chunks(MERGED_MAX) {
+            let names = names.iter().cloned().collect();
+            let text = text(TOMBSTONE_DOMAIN, self.id(), Header::new(now)?, &names);
+            self.write_signed(keys, FORGOTTEN, &text, Some(signer), now)?;
+        }
+        for object in &old {
+            self.backend().delete(object)?;
+        }
+        Ok(old.len())
     }
 
     /// Protects a snapshot: no tombstone has an effect on it.

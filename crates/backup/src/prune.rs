@@ -227,6 +227,7 @@ impl Repository {
             }
         }
         self.tidy(keys, now)?;
+        self.merge_tombstones(keys, (name, &mut lock(&signer)), now)?;
         Ok(pruned)
     }
 

@@ -1,14 +1,18 @@
 //! Forgetting snapshots: who may, and what others can make of it.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use talaria_backup::{
-    BackupError, Change, Heads, Id, Keys, Profile, Repository, Role, SnapshotName, heads,
-    irregularities,
+    Backend, BackupError, Change, Expected, Heads, Id, Keys, Profile, Repository, Role,
+    SnapshotName, heads, irregularities,
 };
 use talaria_message::openpgp::Cert;
 
 use crate::people::{NOW, Place, name, person, signer, snapshot};
+use crate::prune::{AT_ONCE, Hooked};
 
 fn write(
     repository: &Repository,
@@ -58,6 +62,74 @@ fn a_forgotten_snapshot_leaves_no_gap_and_its_object_is_ignored() {
     fs::remove_file(&path).unwrap();
     fs::remove_dir_all(place.path("forgotten")).unwrap();
     assert_eq!(seen(&repository, &keys, &known), (vec![first.id], 1));
+}
+
+/// A repository of Alice in which she has forgotten 40 snapshots, and Carol 10, one at a time.
+fn many_tombstones() -> (Place, BTreeSet<Id>) {
+    let place = Place::new(Profile::Rfc9580);
+    let carol = person("carol");
+    let (mut repository, keys) = place.open_as(&place.alice);
+    let of_carol = name(&carol);
+    for change in [
+        Change::AddClient(&carol),
+        Change::SetRoles(&of_carol, [Role::Create, Role::Forget].into()),
+    ] {
+        repository.change(&keys, &change, &mut signer(&place.alice), NOW).unwrap();
+    }
+    let mut ids = BTreeSet::new();
+    let mut last = None;
+    for number in 1..=50 {
+        let snapshot = write(&repository, &keys, &place.alice, number, last);
+        last = Some(snapshot.id);
+        ids.insert(snapshot.id);
+        let by = if number % 5 == 0 { &carol } else { &place.alice };
+        forget(&repository, &keys, &snapshot, by).unwrap();
+    }
+    (place, ids)
+}
+
+fn prune(place: &Place, storage: Arc<dyn Backend>) -> Result<(), BackupError> {
+    let (_, keys) = place.open_as(&place.alice);
+    let repository = Repository::open(storage, &Expected::default(), &mut |_| None, NOW)?;
+    let by = (&name(&place.alice), signer(&place.alice));
+    repository.prune(&keys, by, &AT_ONCE, &mut |_| Ok(0), &Arc::default(), NOW).map(|_| ())
+}
+
+/// What is forgotten, and the number of documents that say so.
+fn forgotten(place: &Place) -> (BTreeSet<Id>, usize) {
+    let (repository, keys) = place.open_as(&place.alice);
+    let (_, forgotten, unreadable) = repository.survey(&keys, NOW).unwrap();
+    assert!(unreadable.is_empty(), "{unreadable:?}");
+    let documents = fs::read_dir(place.path("forgotten")).unwrap().count();
+    (forgotten.iter().map(|one| one.id).collect(), documents)
+}
+
+/// Every command reads all tombstones.
+#[test]
+fn a_prune_makes_few_documents_of_many_tombstones() {
+    let (place, ids) = many_tombstones();
+    assert_eq!(forgotten(&place), (ids.clone(), 50));
+    // Nobody signs for what another has forgotten, and few documents stay as they are.
+    for _ in 0..2 {
+        prune(&place, place.backend()).unwrap();
+        assert_eq!(forgotten(&place), (ids.clone(), 11));
+    }
+}
+
+#[test]
+fn wherever_a_prune_dies_all_tombstones_count() {
+    let (place, ids) = many_tombstones();
+    for allowed in 0.. {
+        let storage = Arc::new(Hooked::new(&place));
+        storage.changes.store(allowed, Ordering::Relaxed);
+        let pruned = prune(&place, storage);
+        let (still, documents) = forgotten(&place);
+        assert_eq!(still, ids, "{allowed}");
+        if pruned.is_ok() {
+            assert!(documents < 10 + 32, "{documents}");
+            break;
+        }
+    }
 }
 
 #[test]
