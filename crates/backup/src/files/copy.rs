@@ -3,7 +3,7 @@
 //! The two have other keys, so identifiers differ, and every chunk is read, checked and written anew. The person who copies
 //! signs as a client of the new repository; the snapshot says of which one it is a copy.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -12,14 +12,14 @@ use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
 use super::state::State;
-use super::writing::Writer;
+use super::writing::{Chunks, Writer};
 use crate::catalog::Reader;
 use crate::chunks::ReadChunks as _;
 use crate::compress::Zstd;
 use crate::document::Standing;
 use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
-use crate::id::{Id, Kind, RepositoryId};
+use crate::id::{Id, Identifiers, Kind, RepositoryId};
 use crate::progress::Progress;
 use crate::repository::{Keys, Listed, Repository};
 use crate::sink::{Sink, Store, lock};
@@ -29,9 +29,12 @@ use crate::tree::{ContentWriter, Parts, Tree, TreeWriter};
 /// Chunks whose new identifiers are remembered, 64 octets each. Others are read again, and not stored again.
 const KNOWN_MAX: usize = 1 << 20;
 /// Chunks that are copied at once, by all threads.
-const GROUP: usize = 64;
+const CHUNKS_MAX: usize = 64;
 /// Entries that wait for their chunks.
 const WAITING_MAX: usize = 1024;
+/// Snapshots and octets that are copied under one lease. A prune waits for its end.
+const GROUP_SNAPSHOTS: usize = 64;
+const GROUP_BYTES: u64 = 4 << 30;
 
 /// The snapshots that are copied, and how to read them.
 pub struct CopySource<'a> {
@@ -85,83 +88,123 @@ impl Repository {
         }
         let writer = Writer::new(self, keys, client, threads, progress, now)?;
         let mut chain = writer.begin(state)?;
-        let mut copies = CopyReport::default();
-        let mut known = HashMap::new();
-        for Listed { id, snapshot: from, .. } in source.snapshots {
-            progress.go_on()?;
+        let mut copied: Vec<(usize, Copied)> = Vec::new();
+        let mut failed = Vec::new();
+        let mut wanted: VecDeque<Wanted<'_>> = VecDeque::new();
+        for (place, from) in source.snapshots.iter().enumerate() {
+            let Listed { id, snapshot, .. } = from;
             let original = Original {
                 repository: source.repository,
                 id: *id,
-                client: from.client.clone(),
-                number: from.number,
-                time: from.time,
+                client: snapshot.client.clone(),
+                number: snapshot.number,
+                time: snapshot.time,
             };
             let is_of = |snapshot: &Snapshot| snapshot.original.as_ref() == Some(&original);
-            if copies.copied.iter().any(|copied| is_of(&copied.snapshot)) {
-                continue;
-            }
             // Another client could say that it has copied something.
             let is_copy = |listed: &&Listed| {
                 is_of(&listed.snapshot)
                     && listed.snapshot.client == writer.name
                     && !matches!(listed.standing, Standing::Foreign(_) | Standing::Doubtful(..))
             };
-            if let Some(there) = chain.listed.iter().find(is_copy) {
+            let is_twice = copied.iter().any(|(_, copied)| is_of(&copied.snapshot))
+                || wanted.iter().any(|wanted| wanted.original == original);
+            if let Some(there) = chain.listed.iter().find(is_copy).filter(|_| !is_twice) {
                 let snapshot = there.snapshot.clone();
-                copies.copied.push(Copied { id: there.id, snapshot, was_there: true });
-                continue;
-            }
-            let written = writer.write(&mut chain, state, |chunks| {
-                let (sink, relied, _) = chunks.split();
-                let tree = TreeWriter::new(keys.identifiers.clone());
-                let root = copy_tree(source.reader, from.root, tree, sink, &mut known, progress)?;
-                let snapshot = Snapshot {
-                    host: from.host.clone(),
-                    entries: from.entries,
-                    bytes: from.bytes,
-                    unread: from.unread,
-                    paths: from.paths.clone(),
-                    tags: from.tags.clone(),
-                    users: from.users.clone(),
-                    groups: from.groups.clone(),
-                    original: Some(original.clone()),
-                    ..writer.snapshot(root)
-                };
-                Ok((snapshot, relied, ()))
-            });
-            match written {
-                Ok((id, snapshot, ())) => {
-                    copies.copied.push(Copied { id, snapshot, was_there: false });
-                }
-                Err(error @ (BackupError::Damaged { .. } | BackupError::Missing { .. })) => {
-                    copies.failed.push((*id, error));
-                }
-                Err(error) => return Err(error),
+                copied.push((place, Copied { id: there.id, snapshot, was_there: true }));
+            } else if !is_twice {
+                wanted.push_back(Wanted { place, from, original });
             }
         }
-        Ok(copies)
+        let mut known = HashMap::new();
+        while !wanted.is_empty() {
+            let made = |chunks: Chunks| {
+                let (sink, relied, _) = chunks.split();
+                let group = Group { writer: &writer, reader: source.reader, known: &mut known };
+                let (snapshots, done) = group.copy(&wanted, sink)?;
+                Ok((snapshots, relied, done))
+            };
+            let (written, done) = writer.write_all(&mut chain, state, made)?;
+            let mut written = written.into_iter();
+            for (wanted, result) in wanted.drain(..done.len()).zip(done) {
+                if let Err(error) = result {
+                    failed.push((wanted.from.id, error));
+                } else if let Some((id, snapshot)) = written.next() {
+                    copied.push((wanted.place, Copied { id, snapshot, was_there: false }));
+                }
+            }
+        }
+        copied.sort_by_key(|(place, _)| *place);
+        let copied = copied.into_iter().map(|(_, copied)| copied).collect();
+        Ok(CopyReport { copied, failed })
     }
 }
 
-/// Copies a tree and everything that its files need. All of it is durable afterwards.
-fn copy_tree(
-    reader: &Reader,
-    root: Root,
-    tree: TreeWriter,
-    sink: Sink,
-    known: &mut HashMap<Id, Id>,
-    progress: &Progress,
-) -> Result<Root> {
-    let store = Arc::clone(sink.store());
-    let mut copying = Copying { reader, sink, tree, known, waiting: Vec::new(), chunks: 0 };
-    let copied = copying.copy(root, progress);
-    copied.and_then(|()| copying.finish()).map_err(|error| store.error_or(error))
+/// A snapshot that is not there yet.
+struct Wanted<'a> {
+    /// Its place in the source.
+    place: usize,
+    from: &'a Listed,
+    original: Original,
 }
 
-/// A tree in the making.
+/// Snapshots that are copied under one lease, so that the indexes of the repository are read once for all of them.
+struct Group<'a> {
+    writer: &'a Writer<'a>,
+    reader: &'a Reader,
+    known: &'a mut HashMap<Id, Id>,
+}
+
+impl Group<'_> {
+    /// Copies the trees of the first of these snapshots and everything that their files need. All of it is durable afterwards.
+    /// Returns the new snapshots, and for each of the first wanted ones whether it could be read.
+    fn copy(
+        self,
+        wanted: &VecDeque<Wanted<'_>>,
+        sink: Sink,
+    ) -> Result<(Vec<Snapshot>, Vec<Result<()>>)> {
+        let Self { writer, reader, known } = self;
+        let store = Arc::clone(sink.store());
+        let begun = store.progress.new_bytes.load(Ordering::Relaxed);
+        let mut copying = Copying::new(reader, sink, &writer.keys.identifiers, known);
+        let (mut snapshots, mut done) = (Vec::new(), Vec::new());
+        for Wanted { from: Listed { snapshot: from, .. }, original, .. } in wanted {
+            let new_bytes = store.progress.new_bytes.load(Ordering::Relaxed) - begun;
+            if done.len() >= GROUP_SNAPSHOTS || new_bytes >= GROUP_BYTES {
+                break;
+            }
+            match copying.copy(from.root, &store.progress) {
+                Ok(root) => {
+                    snapshots.push(Snapshot {
+                        host: from.host.clone(),
+                        entries: from.entries,
+                        bytes: from.bytes,
+                        unread: from.unread,
+                        paths: from.paths.clone(),
+                        tags: from.tags.clone(),
+                        users: from.users.clone(),
+                        groups: from.groups.clone(),
+                        original: Some(original.clone()),
+                        ..writer.snapshot(root)
+                    });
+                    done.push(Ok(()));
+                }
+                Err(error @ (BackupError::Damaged { .. } | BackupError::Missing { .. })) => {
+                    done.push(Err(error));
+                }
+                Err(error) => return Err(store.error_or(error)),
+            }
+        }
+        copying.sink.finish()?;
+        Ok((snapshots, done))
+    }
+}
+
+/// Trees in the making, one after the other.
 struct Copying<'a> {
     reader: &'a Reader,
     sink: Sink,
+    identifiers: &'a Identifiers,
     tree: TreeWriter,
     known: &'a mut HashMap<Id, Id>,
     /// Entries without lists whose chunks are not copied yet, and the number of their references.
@@ -169,8 +212,22 @@ struct Copying<'a> {
     chunks: usize,
 }
 
-impl Copying<'_> {
-    fn copy(&mut self, root: Root, progress: &Progress) -> Result<()> {
+impl<'a> Copying<'a> {
+    fn new(
+        reader: &'a Reader,
+        sink: Sink,
+        identifiers: &'a Identifiers,
+        known: &'a mut HashMap<Id, Id>,
+    ) -> Self {
+        let tree = TreeWriter::new(identifiers.clone());
+        Self { reader, sink, identifiers, tree, known, waiting: Vec::new(), chunks: 0 }
+    }
+
+    /// Copies a tree. After an error, the next one begins anew.
+    fn copy(&mut self, root: Root, progress: &Progress) -> Result<Root> {
+        self.tree = TreeWriter::new(self.identifiers.clone());
+        self.waiting.clear();
+        self.chunks = 0;
         for entry in Tree::new(self.reader, root).entries() {
             progress.go_on()?;
             let mut entry = entry?;
@@ -186,18 +243,13 @@ impl Copying<'_> {
                 self.chunks += content.len();
             }
             self.waiting.push(entry);
-            if self.chunks >= GROUP || self.waiting.len() >= WAITING_MAX {
+            if self.chunks >= CHUNKS_MAX || self.waiting.len() >= WAITING_MAX {
                 self.flush()?;
             }
         }
-        self.flush()
-    }
-
-    fn finish(self) -> Result<Root> {
-        let Self { mut sink, tree, .. } = self;
-        let root = tree.finish(&mut sink)?;
-        sink.finish()?;
-        Ok(root)
+        self.flush()?;
+        let tree = TreeWriter::new(self.identifiers.clone());
+        std::mem::replace(&mut self.tree, tree).finish(&mut self.sink)
     }
 
     /// Writes the entries that wait.
@@ -229,7 +281,7 @@ impl Copying<'_> {
         let mut parts = Parts::new(self.reader, content);
         loop {
             progress.go_on()?;
-            let group: Vec<Part> = parts.by_ref().take(GROUP).collect::<Result<_>>()?;
+            let group: Vec<Part> = parts.by_ref().take(CHUNKS_MAX).collect::<Result<_>>()?;
             if group.is_empty() {
                 return writer.finish(&mut self.sink);
             }

@@ -166,20 +166,36 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the snapshot that `attempt` makes, under a lease. It is called again if prunes have deleted packs that it needed.
-    /// The snapshot is the newest of the chain afterwards, and remembered.
-    ///
-    /// # Errors
-    ///
-    /// Those of `attempt`, and errors of the key, of the storage and of the state.
+    /// Writes the snapshot that `attempt` makes, as [`Self::write_all`] does.
     pub(super) fn write<T>(
         &self,
         chain: &mut Chain,
         state: &mut State,
         mut attempt: impl FnMut(Chunks) -> Result<(Snapshot, Relied, T)>,
     ) -> Result<(Id, Snapshot, T)> {
+        let (written, rest) = self.write_all(chain, state, |chunks| {
+            let (snapshot, relied, rest) = attempt(chunks)?;
+            Ok((vec![snapshot], relied, rest))
+        })?;
+        let (id, snapshot) = written.into_iter().next().expect("it was written");
+        Ok((id, snapshot, rest))
+    }
+
+    /// Writes the snapshots that `attempt` makes, under one lease. It is called again if prunes have deleted packs that they need.
+    /// The snapshots are the newest of the chain afterwards, and remembered.
+    ///
+    /// # Errors
+    ///
+    /// Those of `attempt`, and errors of the key, of the storage and of the state.
+    pub(super) fn write_all<T>(
+        &self,
+        chain: &mut Chain,
+        state: &mut State,
+        mut attempt: impl FnMut(Chunks) -> Result<(Vec<Snapshot>, Relied, T)>,
+    ) -> Result<(Vec<(Id, Snapshot)>, T)> {
         let Self { repository, keys, now, .. } = self;
-        let mut written: Option<(Id, Snapshot)> = None;
+        let before = chain.own;
+        let mut written: Vec<(Id, Snapshot)> = Vec::new();
         for _ in 0..ATTEMPTS {
             let (name, signer) = (self.name.as_ref(), self.signer.clone());
             let lease = Alive::begin(repository, keys, name, signer, state, *now)?;
@@ -187,42 +203,42 @@ impl<'a> Writer<'a> {
             chain.next()?;
             let chunks = self.chunks(Arc::clone(repository.backend()));
             let attempted = chunks.and_then(&mut attempt);
-            if attempted.is_err()
-                && let Some((id, _)) = &written
-            {
-                // It lacks what was lost. Where it cannot be deleted, a check names it.
-                let _ = repository.backend().delete(&Snapshot::name(id));
-            }
-            let (mut snapshot, relied, rest) = attempted?;
-            // The chunks of the same tree are all there again.
-            let id = match written.take() {
-                Some((id, before)) if before.root == snapshot.root => {
-                    snapshot = before;
-                    id
-                }
-                before => {
-                    if let Some((id, before)) = before
-                        && repository.backend().delete(&Snapshot::name(&id)).is_err()
-                    {
-                        chain.own = Some(Head { number: before.number, id });
+            let is_same = attempted.as_ref().is_ok_and(|(snapshots, ..)| {
+                snapshots.len() == written.len()
+                    && snapshots.iter().zip(&written).all(|(new, (_, old))| new.root == old.root)
+            });
+            // Otherwise the chunks of the same trees are all there again.
+            if !is_same {
+                // They lack what was lost. Where one cannot be deleted, a check names it, and its number stays used.
+                chain.own = before;
+                for (id, old) in written.drain(..) {
+                    if repository.backend().delete(&Snapshot::name(&id)).is_err() {
+                        chain.own = Some(Head { number: old.number, id });
                     }
+                }
+            }
+            let (snapshots, relied, rest) = attempted?;
+            if !is_same {
+                for mut snapshot in snapshots {
                     (snapshot.number, snapshot.previous) = chain.next()?;
                     snapshot.heads = chain.heads.clone();
                     let mut signer = self.signer.as_ref().map(|signer| lock(signer));
-                    repository.write_snapshot(keys, &snapshot, signer.as_deref_mut(), *now)?
+                    let id =
+                        repository.write_snapshot(keys, &snapshot, signer.as_deref_mut(), *now)?;
+                    chain.own = Some(Head { number: snapshot.number, id });
+                    written.push((id, snapshot));
                 }
-            };
+            }
             if self.has_lost(&relied)? {
                 // A prune did not wait for this run, or began while it stood still.
-                written = Some((id, snapshot));
                 continue;
             }
             drop(lease);
-            let head = Head { number: snapshot.number, id };
-            let heads = crate::Heads::from([(self.name.clone(), head)]);
-            state.remember(&repository.config().owner, repository.config().number, &heads)?;
-            chain.own = Some(head);
-            return Ok((id, snapshot, rest));
+            if let Some(head) = chain.own.filter(|_| !written.is_empty()) {
+                let heads = crate::Heads::from([(self.name.clone(), head)]);
+                state.remember(&repository.config().owner, repository.config().number, &heads)?;
+            }
+            return Ok((written, rest));
         }
         Err(BackupError::Refused(
             "prunes have deleted packs of this run again and again: try later".into(),

@@ -113,13 +113,12 @@ fn snapshots_come_over_to_every_profile_and_only_once() {
 fn a_copy_that_dies_anywhere_is_continued() {
     let from = Place::new(Profile::Rfc9580);
     let (_, ids) = history(&from);
-    for changes in [1, 2, 3, 4, 5, 6, 7, 9, 11, 13] {
+    for changes in 1.. {
         let to = Place::new(Profile::LibrePgp);
         let hooked = Arc::new(Hooked::new(&to));
         hooked.changes.store(changes, Ordering::Relaxed);
         let died = copy_through(&from, &to, Arc::clone(&hooked) as Arc<dyn Backend>, &ids);
         let there = snapshots(&to).len();
-        assert!(died.is_err() || changes == 13, "{changes}: {died:?}");
         let (copies, _) = copy(&from, &to, &ids).unwrap();
         let known = copies.copied.iter().filter(|one| one.was_there).count();
         assert_eq!((copies.copied.len(), known), (3, there), "{changes}");
@@ -129,6 +128,11 @@ fn a_copy_that_dies_anywhere_is_continued() {
         assert_eq!((listed.len(), originals), (3, ids.iter().copied().collect()), "{changes}");
         assert!(listed.iter().zip(1..).all(|(one, number)| one.snapshot.number == number));
         sound(&to);
+        if died.is_ok() {
+            // One lease, one pack and one index for three snapshots.
+            assert_eq!(changes, 6);
+            break;
+        }
     }
 }
 
@@ -150,10 +154,13 @@ fn a_copy_whose_packs_are_pruned_stores_them_again() {
             assert!(pruned.deleted_packs > 0);
         });
         *hooked.before_put.lock().unwrap() = Some((moment, hook));
-        let (copies, _) = copy_through(&from, &to, hooked, &ids[1..2]).unwrap();
-        assert_eq!(copies.copied[0].snapshot.number, 2, "{moment}");
+        let (copies, _) = copy_through(&from, &to, hooked, &ids[1..]).unwrap();
+        let numbers = copies.copied.iter().map(|copied| copied.snapshot.number);
+        assert_eq!(numbers.collect::<Vec<_>>(), [2, 3], "{moment}");
         let listed = snapshots(&to);
-        assert_eq!(listed.iter().map(|one| one.id).collect::<Vec<_>>(), [copies.copied[0].id]);
+        let ids = |copied: &mut dyn Iterator<Item = Id>| copied.collect::<Vec<_>>();
+        let made = ids(&mut copies.copied.iter().map(|copied| copied.id));
+        assert_eq!(ids(&mut listed.iter().map(|listed| listed.id)), made);
         sound(&to);
     }
 }
