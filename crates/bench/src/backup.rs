@@ -13,7 +13,7 @@ use std::{env, iter};
 use self::source::{check_restored, many_files, octets, one_file};
 use self::tool::{PROFILES, Place, Tool};
 use crate::measure::{Cost, median, version};
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, grouped};
 use crate::{BenchError, results};
 
 /// Options of the measurement.
@@ -74,19 +74,20 @@ pub fn run(options: &BackupOptions, out: &mut dyn Write) -> Result<Vec<Table>, B
     if options.files > 0 {
         let path = folder.path().join("many");
         many_files(&path, options.files).map_err(BenchError::io("write", &path))?;
-        let title = format!("{} files of one random octet", options.files);
+        let title = format!("{} files of one random byte", grouped(&options.files.to_string()));
         sources.push(Source { name: "many", title, path });
     }
     if options.bytes > 0 {
         let path = folder.path().join("one");
         one_file(&path, options.bytes).map_err(BenchError::io("write", &path))?;
-        let title = format!("one file of {} random octets", options.bytes);
+        let title = format!("one file of {} random bytes", grouped(&options.bytes.to_string()));
         sources.push(Source { name: "one", title, path });
     }
     if let Some(path) = &options.tree {
         let path = path.canonicalize().map_err(BenchError::io("find", path))?;
         let (files, bytes) = source::counts(&path).map_err(BenchError::io("read", &path))?;
-        let title = format!("a source tree of {files} files with {bytes} octets");
+        let (files, bytes) = (grouped(&files.to_string()), grouped(&bytes.to_string()));
+        let title = format!("a source tree of {files} files with {bytes} bytes");
         sources.push(Source { name: "tree", title, path });
     }
     let tools: Vec<Tool> = iter::once(Tool::Talaria(PROFILES[0])).chain(Tool::peers()).collect();
@@ -204,7 +205,8 @@ fn beside_peers(options: &BackupOptions, source: &Source, tools: &[Tool], all: &
             tools.iter().zip(all).map(|(tool, costs)| format!("{} {}", tool.name(), figure(costs)));
         texts.collect::<Vec<_>>().join(", ")
     };
-    table.note(format!("Octets of the repository: {}.", each(&|costs| costs.bytes.to_string())));
+    let bytes = each(&|costs| grouped(&costs.bytes.to_string()));
+    table.note(format!("Bytes of the repository: {bytes}."));
     let peak = |costs: &Costs| format!("{} MB", median(&costs.first).peak_bytes / 1_000_000);
     table.note(format!("Peak memory of the first run: {}.", each(&peak)));
     let peers = tools.iter().filter(|tool| !matches!(tool, Tool::Talaria(_)));
@@ -223,7 +225,7 @@ fn profile_table(runs: usize) -> Table {
         columns.extend([format!("{profile}\nadds CPU %"), format!("{profile}\nadds wall %")]);
     }
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new("Encryption on against off", &columns);
+    let mut table = Table::new("The cost of encryption in a backup", &columns);
     table.note(format!(
         "Medians of {runs} runs of each profile, in turns, by the same program. `none` does not encrypt, and does everything else."
     ));

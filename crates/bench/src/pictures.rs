@@ -32,7 +32,7 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
         "backup-many" => vec![("", trust(table, "Backup of many tiny files"))],
         "backup-one" => vec![("", trust(table, "Backup of one large file"))],
         "backup-tree" => vec![("", trust(table, "Backup of a source tree"))],
-        "backup-profiles" => vec![("", trust(table, "Backup with and without encryption"))],
+        "backup-profiles" => vec![("", backup_profiles(table))],
         "backup-memory" => vec![("", backup_memory(table))],
         "trust-growth" => vec![("", trust_growth(table))],
         _ => Vec::new(),
@@ -40,60 +40,79 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
     pictures.into_iter().filter_map(|(suffix, picture)| Some((suffix, picture?))).collect()
 }
 
-/// The picture of the project: what people wait for, with gpg beside talaria.
+/// The picture of the project: what people wait for, with gpg and programs for backup beside talaria.
 ///
-/// `keydb`, `listing` and `check` are the tables of these names, as far as they were measured.
-pub(crate) fn summary(
-    keydb: Option<&Table>,
-    listing: Option<&Table>,
-    check: Option<&Table>,
-) -> Option<Picture> {
+/// `of` has the tables by their names, as far as they were measured.
+pub(crate) fn summary<'a>(of: impl Fn(&str) -> Option<&'a Table>) -> Option<Picture> {
     let wanted = [
-        (keydb, "import into an empty store", "Import a keyring"),
-        (keydb, "import the same again", "Import it again"),
-        (keydb, "list all with signatures", "List it with signatures"),
-        (keydb, "list all", "List it with validity"),
-        (keydb, "find: fingerprint", "Find one certificate"),
-        (check, "check from nothing", "Check the web of trust"),
-        (listing, "list, tofu, the first time", "First listing with TOFU *"),
+        ("keydb", "import into an empty store", "Import a keyring"),
+        ("keydb", "import the same again", "Import it again"),
+        ("keydb", "list all with signatures", "List it with signatures"),
+        ("keydb", "list all", "List it with validity"),
+        ("keydb", "find: fingerprint", "Find one certificate"),
+        ("trust-check", "check from nothing", "Check the web of trust"),
+        ("trust-listing", "list, tofu, the first time", "First listing with TOFU *"),
+        ("backup-one", "first run", "Back up one large file"),
+        ("backup-many", "first run", "Back up 102,400 tiny files"),
+        ("backup-tree", "first run", "Back up a source tree"),
     ];
+    let name = |name: &str| Series { name: name.into(), ..Series::default() };
     let mut bars = Bars {
-        series: vec![Series { name: "talaria".into(), ..Series::default() }, Series::default()],
+        series: vec![name("talaria"), name(""), name("best of restic, borg, duplicity")],
         unit: Unit::Seconds,
         scale: Scale::Each,
         factor: Some(Factor { of: 1, to: 0, name: "less CPU time".into() }),
         ..Bars::default()
     };
-    let mut has_tofu = false;
+    let (mut has_tofu, mut has_backup) = (false, false);
     for (table, row, place) in wanted {
-        let Some(table) = table else { continue };
-        let sides = sides(table);
-        let (Some(ours), Some(theirs)) = (sides.first(), sides.get(1)) else { continue };
-        let Some(at) = table.rows.iter().position(|cells| cells[0].to_string() == row) else {
+        let Some(data) = of(table) else { continue };
+        let sides = sides(data);
+        let Some(at) = data.rows.iter().position(|cells| cells[0].to_string() == row) else {
             continue;
         };
-        if bars.series[1].name.len() < theirs.name.len() {
-            bars.series[1].name.clone_from(&theirs.name);
+        let is_backup = table.starts_with("backup");
+        let theirs = if is_backup {
+            // rsync neither encrypts nor keeps versions.
+            let others = sides.iter().filter(|side| {
+                ["restic", "borg", "duplicity"].iter().any(|name| side.name.starts_with(name))
+            });
+            (None, others.filter_map(|side| side.figures[at]).reduce(f64::min))
+        } else {
+            if let Some(gpg) = sides.get(1).filter(|gpg| gpg.name.len() > bars.series[1].name.len())
+            {
+                bars.series[1].name.clone_from(&gpg.name);
+            }
+            (sides.get(1).and_then(|gpg| gpg.figures[at]), None)
+        };
+        let ours = sides.first().and_then(|ours| ours.figures[at]);
+        if ours.is_none() || (theirs.0.is_none() && theirs.1.is_none()) {
+            continue;
         }
         has_tofu |= row.contains("tofu");
+        has_backup |= is_backup;
         bars.places.push(place.to_owned());
-        bars.series[0].figures.push(ours.figures[at]);
-        bars.series[1].figures.push(theirs.figures[at]);
+        for (series, figure) in bars.series.iter_mut().zip([ours, theirs.0, theirs.1]) {
+            series.figures.push(figure);
+        }
     }
     if bars.places.is_empty() {
         return None;
     }
+    if !has_backup {
+        bars.series.pop();
+    }
     // The first sentence of the notes, without the folder of the keyring.
-    let data = keydb.and_then(|table| table.notes.first()).map(|note| {
+    let data = of("keydb").and_then(|table| table.notes.first()).map(|note| {
         let sentence = note.split(". ").next().unwrap_or(note);
         sentence.rsplit('/').next().unwrap_or(sentence).trim_end_matches('.').to_owned()
     });
     let foot = if has_tofu { "* 500 certificates.  " } else { "" };
     Some(Picture {
-        title: "The same work, with gpg and with talaria".into(),
+        title: "The same work, with talaria and with others".into(),
         subtitle: vec![
             data.unwrap_or_else(|| "One keyring".into()),
-            format!("CPU time, both in the same run; less is better. {EACH}"),
+            format!("CPU time, those of a row in the same run; less is better. {EACH}"),
         ],
         panels: vec![Panel::new(Body::Bars(bars.sorted_by_factor()))],
         columns: 1,
@@ -169,6 +188,16 @@ fn keydb(table: &Table) -> Option<Picture> {
 fn trust(table: &Table, title: &str) -> Option<Picture> {
     let subtitle = format!("CPU time of whole processes; less is better. {EACH}");
     Some(single(title, &subtitle, Body::Bars(against(table)?)))
+}
+
+fn backup_profiles(table: &Table) -> Option<Picture> {
+    let mut bars = against(table)?;
+    let place = |name: &str| bars.series.iter().position(|side| side.name == name);
+    let (of, to) = (place("rfc9580")?, place("none")?);
+    bars.factor = Some(Factor { of, to, name: "rfc9580 / none".into() });
+    let subtitle = format!("CPU time by the format of messages; less is better. {EACH}");
+    let body = Body::Bars(bars.sorted_by_factor());
+    Some(single("Backup with and without encryption", &subtitle, body))
 }
 
 fn backup_memory(table: &Table) -> Option<Picture> {
@@ -678,9 +707,24 @@ mod tests {
     fn the_summary_has_the_factors_of_the_tables() {
         let table = results::load(&folder(), "keydb").unwrap();
         let ratio = table.column("gpg / talaria CPU").unwrap()[0].unwrap();
-        let svg = summary(Some(&table), None, None).unwrap().svg();
+        let svg = summary(|name| (name == "keydb").then_some(&table)).unwrap().svg();
         assert!(svg.contains(&format!(">{ratio:.0}×<")), "{ratio}");
-        assert!(svg.contains("Import a keyring") && !svg.contains("TOFU"));
-        assert!(summary(None, None, None).is_none());
+        assert!(svg.contains("Import a keyring") && !svg.contains("TOFU") && !svg.contains("borg"));
+        assert!(summary(|_| None).is_none());
+    }
+
+    #[test]
+    fn the_summary_compares_a_backup_with_the_best_other_program() {
+        let table = results::load(&folder(), "backup-tree").unwrap();
+        let first = |name: &str| {
+            let column = table.columns.iter().find(|column| {
+                column.starts_with(name) && column.replace('\n', " ").ends_with("CPU s")
+            });
+            table.column(&column.unwrap().replace('\n', " ")).unwrap()[0].unwrap()
+        };
+        let best = first("restic").min(first("borg")).min(first("duplicity"));
+        let svg = summary(|name| (name == "backup-tree").then_some(&table)).unwrap().svg();
+        assert!(svg.contains(&format!(">{:.1}×<", best / first("talaria"))), "{best}");
+        assert!(svg.contains("Back up a source tree"));
     }
 }

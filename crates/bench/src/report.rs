@@ -58,7 +58,7 @@ pub fn write(folder: &Path) -> Result<Report, BenchError> {
     let tables = tables?;
     let of = |wanted: &str| tables.iter().find(|(name, _)| name == wanted).map(|(_, table)| table);
     let mut count = 0;
-    let summary = pictures::summary(of("keydb"), of("trust-listing"), of("trust-check"));
+    let summary = pictures::summary(of);
     let summary = summary.map(|picture| picture.svg());
     if let Some(svg) = &summary {
         let path = folder.join("summary.svg");

@@ -88,7 +88,7 @@ pub(crate) fn three_digits(number: f64) -> String {
 }
 
 /// Commas between groups of three digits.
-fn grouped(digits: &str) -> String {
+pub(crate) fn grouped(digits: &str) -> String {
     let (sign, digits) = match digits.strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", digits),

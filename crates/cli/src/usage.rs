@@ -101,15 +101,12 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
             // The tip to pass an option as a value is rarely useful.
             error.remove(ContextKind::Suggested);
             let found = FROM_GPG.iter().find(|(names, _)| names.contains(&named));
-            match found {
-                Some((_, instead)) => {
-                    error.remove(ContextKind::SuggestedArg);
-                    Some(format!("instead of gpg's {named}, use: {instead}"))
-                }
-                None => {
-                    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
-                    instead_of(named, &usage.unwrap_or_default())
-                }
+            if let Some((_, instead)) = found {
+                error.remove(ContextKind::SuggestedArg);
+                Some(format!("instead of gpg's {named}, use: {instead}"))
+            } else {
+                let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+                instead_of(named, &usage.unwrap_or_default())
             }
         }
         ErrorKind::InvalidSubcommand => {

@@ -33,7 +33,7 @@ pub enum Scale {
 /// A quotient of two series.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Factor {
-    /// The series that is divided.
+    /// The series that is divided; where it has no figure, the last series that has one.
     pub of: usize,
     /// The series that divides.
     pub to: usize,
@@ -84,7 +84,9 @@ impl Bars {
 
     fn quotient(&self, place: usize, factor: &Factor) -> Option<f64> {
         let figure = |series: usize| *self.series.get(series)?.figures.get(place)?;
-        match (figure(factor.of)?, figure(factor.to)?) {
+        let mut others = (0..self.series.len()).rev().filter(|series| *series != factor.to);
+        let of = figure(factor.of).or_else(|| others.find_map(figure));
+        match (of?, figure(factor.to)?) {
             (of, to) if to > 0.0 => Some(of / to),
             _ => None,
         }
