@@ -587,6 +587,9 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
                 shell_word(log)
             ));
         }
+        StoreError::Moved { .. } => {
+            "This change was not stored. Programs that still run have the old file open: end them, then repeat the command."
+        }
         StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
         StoreError::Full { .. } => "Free some space and try again. What was there is unharmed.",
         StoreError::ReadOnly { .. } | StoreError::Outdated { .. } => {

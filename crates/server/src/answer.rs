@@ -89,9 +89,10 @@ impl Refusal {
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Store(error) => match **error {
                 StoreError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
-                StoreError::Busy { .. } | StoreError::ReadOnly { .. } => {
-                    StatusCode::SERVICE_UNAVAILABLE
-                }
+                StoreError::Busy { .. }
+                | StoreError::ReadOnly { .. }
+                | StoreError::Moved { .. }
+                | StoreError::Format { .. } => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::INTERNAL_SERVER_ERROR,
             },
         }

@@ -268,18 +268,16 @@ impl Store {
         let mut report = CheckReport::default();
         let path = self.path.clone();
         let folder = path.parent().map_or_else(|| Path::new(".").to_owned(), Path::to_owned);
-        let result = {
-            let run = |store: &Self, report: &mut CheckReport| -> Result<(), Failure> {
-                store.connection.execute_batch("BEGIN IMMEDIATE")?;
-                store.rebuild_rows(now, &folder, report)?;
-                store.connection.execute_batch("COMMIT")?;
-                Ok(())
-            };
-            run(self, &mut report)
+        let run = |report: &mut CheckReport| {
+            self.run(|connection| connection.execute_batch("BEGIN IMMEDIATE"))?;
+            self.check_unchanged()?;
+            self.rebuild_rows(now, &folder, report).map_err(|failure| failed(&path, failure))?;
+            self.run(|connection| connection.execute_batch("COMMIT"))?;
+            self.check_files()
         };
-        if let Err(failure) = result {
+        if let Err(error) = run(&mut report) {
             let _ = self.connection.execute_batch("ROLLBACK");
-            return Err(failed(&path, failure));
+            return Err(error);
         }
         Ok(report)
     }

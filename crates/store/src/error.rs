@@ -71,6 +71,12 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
+    /// The store or its log was moved, replaced or deleted while it was open. The change does not count.
+    #[error("{} or its log was moved, replaced or deleted while it was in use", path.display())]
+    Moved {
+        /// The store.
+        path: PathBuf,
+    },
     /// The disk is full. Nothing was changed.
     #[error("no space left on the disk of {}", path.display())]
     Full {

@@ -1,6 +1,7 @@
 //! The database file of a store: identifying it without disturbing its users, and moving a finished file to its
 //! name.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
@@ -29,6 +30,45 @@ static KEPT: LazyLock<Mutex<HashMap<Inode, Vec<File>>>> = LazyLock::new(Mutex::d
 
 /// Device and number of a file.
 type Inode = (u64, u64);
+
+/// The files that a connection has open, to notice when their names lead to other files: a change would go to a file without
+/// a name, and be gone with the process.
+#[derive(Debug)]
+pub(crate) struct OpenFiles {
+    path: PathBuf,
+    database: Inode,
+    /// The write-ahead log, which is there as long as a connection has it open.
+    log: Cell<Option<Inode>>,
+}
+
+impl OpenFiles {
+    /// Notes which file has the name `path`: before and after SQLite opens it, with the same result.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), database: inode(path)?, log: Cell::new(None) })
+    }
+
+    /// Whether both values are about the same database.
+    pub(crate) fn is_same_database(&self, other: &Self) -> bool {
+        self.database == other.database
+    }
+
+    /// Checks that the names still lead to the same files. The first log that is seen is the one that is open, so the first call
+    /// comes soon after opening. The caller holds the write lock, or has just released it.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let log = inode(&beside(&self.path, "-wal")).ok();
+        if self.log.get().is_none() {
+            self.log.set(log);
+        }
+        if self.log.get() == log && inode(&self.path).is_ok_and(|now| now == self.database) {
+            return Ok(());
+        }
+        Err(StoreError::Moved { path: self.path.clone() })
+    }
+}
+
+fn inode(path: &Path) -> io::Result<Inode> {
+    fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
+}
 
 /// The kind of a file, judged by its header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

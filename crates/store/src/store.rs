@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
-use crate::place::{beside, put_in_place};
+use crate::place::{OpenFiles, beside, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 
@@ -61,6 +61,8 @@ pub struct Store {
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
     pub(crate) limits: Limits,
+    /// `None` for a store in memory.
+    files: Option<OpenFiles>,
 }
 
 /// A row of the certificate table: the data for a listing.
@@ -118,11 +120,19 @@ impl Store {
         if access != Access::Read && !is_writable(path) {
             return Err(StoreError::ReadOnly { path: path.to_owned() });
         }
+        let io = |source| StoreError::Io { action: "open", path: path.to_owned(), source };
+        let before = OpenFiles::at(path).map_err(io)?;
+        let connection = connect(path, access)?;
+        let files = OpenFiles::at(path).map_err(io)?;
+        if !files.is_same_database(&before) {
+            return Err(StoreError::Moved { path: path.to_owned() });
+        }
         let store = Self {
-            connection: connect(path, access)?,
+            connection,
             path: path.to_owned(),
             access,
             limits: Limits::default(),
+            files: Some(files),
         };
         store.run(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -135,6 +145,7 @@ impl Store {
         store.identify()?;
         if access != Access::Read {
             store.keep_a_log()?;
+            store.check_files()?;
         }
         if missing {
             // The first commit to a new log has a sync of its own for the header of the log, as a protection
@@ -177,6 +188,7 @@ impl Store {
             path: name.to_owned(),
             access: Access::Create,
             limits: Limits::default(),
+            files: None,
         };
         store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
         Ok(store)
@@ -494,20 +506,41 @@ impl Store {
         work: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.writable()?;
-        let path = self.path.clone();
-        let run = |connection: &mut Connection| {
-            let transaction =
-                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let last = transaction.query_row(
-                "SELECT coalesce(max(number), 0) FROM change",
-                [],
-                |row| row.get(0),
-            )?;
-            let result = work(&transaction, last)?;
-            transaction.commit()?;
-            Ok(result)
-        };
-        run(&mut self.connection).map_err(|source| StoreError::engine(&path, source))
+        self.run(|connection| connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop))?;
+        let done = self.check_unchanged().and_then(|()| {
+            self.run(|connection| {
+                let last = connection
+                    .prepare_cached("SELECT coalesce(max(number), 0) FROM change")?
+                    .query_row([], |row| row.get(0))?;
+                let result = work(connection, last)?;
+                connection.prepare_cached("COMMIT")?.execute([])?;
+                Ok(result)
+            })
+        });
+        if done.is_err() {
+            // SQLite has rolled back already after some errors.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        let result = done?;
+        self.check_files()?;
+        Ok(result)
+    }
+
+    /// Checks under the write lock that this is the store that was opened, in the format that this version writes: another
+    /// program may have replaced or upgraded it.
+    pub(crate) fn check_unchanged(&self) -> Result<(), StoreError> {
+        self.check_files()?;
+        let found: i64 = self.run(|connection| {
+            connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
+        })?;
+        if found == schema::FORMAT {
+            return Ok(());
+        }
+        Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
+    }
+
+    pub(crate) fn check_files(&self) -> Result<(), StoreError> {
+        self.files.as_ref().map_or(Ok(()), OpenFiles::check)
     }
 }
 

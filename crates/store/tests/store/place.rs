@@ -74,6 +74,79 @@ fn a_leftover_log_prevents_a_new_store_of_that_name() {
     }
 }
 
+fn add(store: &mut Store, certs: &[Cert]) -> Result<usize, StoreError> {
+    store.ingest(certs.to_vec(), Verification::Full, NOW).map(|outcomes| outcomes.len())
+}
+
+/// A change that went to a file without a name would be gone with the process.
+#[test]
+fn a_store_that_is_moved_under_a_writer_acknowledges_nothing() {
+    let all = corpus(12);
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 5] = [
+        ("moved", |path| fs::rename(path, path.with_extension("old")).unwrap()),
+        ("deleted", |path| fs::remove_file(path).unwrap()),
+        ("replaced by a copy", |path| {
+            let old = path.with_extension("old");
+            fs::rename(path, &old).unwrap();
+            fs::copy(&old, path).unwrap();
+        }),
+        ("replaced by another", |path| {
+            fs::rename(path, path.with_extension("old")).unwrap();
+            drop(Store::open(path, Access::Create));
+        }),
+        ("without its log", |path| {
+            fs::remove_file(path.with_extension("db-wal")).unwrap();
+        }),
+    ];
+    for (name, damage) in damages {
+        let folder = Folder::new();
+        let mut store = folder.filled(&all[..5]);
+        assert_eq!(add(&mut store, &all[5..8]).unwrap(), 3);
+        damage(&folder.path());
+        for _ in 0..2 {
+            let refused = add(&mut store, &all[8..]);
+            assert!(matches!(refused, Err(StoreError::Moved { .. })), "{name}: {refused:?}");
+        }
+        let refused = store.rebuild(NOW);
+        assert!(matches!(refused, Err(StoreError::Moved { .. })), "{name}: {refused:?}");
+        assert_eq!(store.count().unwrap(), 8, "{name}: the change was rolled back");
+    }
+}
+
+#[test]
+fn a_store_that_was_upgraded_under_a_writer_is_left_alone() {
+    let all = corpus(6);
+    let folder = Folder::new();
+    let mut store = folder.filled(&all[..5]);
+    let newer = Connection::open(folder.path()).unwrap();
+    newer.execute_batch("PRAGMA user_version = 77").unwrap();
+    let refused = add(&mut store, &all[5..]);
+    assert!(matches!(refused, Err(StoreError::Format { found: 77, .. })), "{refused:?}");
+    assert!(matches!(store.rebuild(NOW), Err(StoreError::Format { found: 77, .. })));
+    assert_eq!(store.count().unwrap(), 5);
+}
+
+/// What other programs may do with a store is no reason to stop.
+#[test]
+fn neighbours_that_read_vacuum_and_checkpoint_do_not_disturb_a_writer() {
+    let all = corpus(12);
+    let folder = Folder::new();
+    let mut store = folder.filled(&all[..3]);
+    for cert in &all[3..] {
+        let other = Connection::open(folder.path()).unwrap();
+        other.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        let _: i64 = other.query_row("SELECT count(*) FROM cert", [], |row| row.get(0)).unwrap();
+        other.execute_batch("VACUUM").unwrap();
+        drop(other);
+        let mut second = Store::open(&folder.path(), Access::Write).unwrap();
+        assert_eq!(add(&mut second, std::slice::from_ref(cert)).unwrap(), 1);
+        drop(second);
+        assert_eq!(add(&mut store, std::slice::from_ref(cert)).unwrap(), 1);
+    }
+    assert_eq!(store.count().unwrap(), 12);
+}
+
 #[test]
 fn opening_restores_the_write_ahead_log_mode() {
     let folder = Folder::new();
