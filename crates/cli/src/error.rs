@@ -252,7 +252,7 @@ impl CliError {
                 _ => 5,
             },
             Self::Operation(error) => match error {
-                E::NotFound { .. } | E::Store(StoreError::NotFound(_)) => 1,
+                E::NotFound { .. } | E::Absent { .. } | E::Store(StoreError::NotFound(_)) => 1,
                 E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
                 E::Query(_)
                 | E::Address { .. }
@@ -461,6 +461,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Token { .. } => "Print a token of this store: talaria changes.",
         E::Query(_) => "See `talaria help` for the ways to name a certificate.",
         E::Address { .. } => "An address looks like alice@example.org.",
+        E::Absent { .. } => "Check the spelling, or ask another server.",
         E::Http { .. } => "Check the address and the network connection, and try again.",
         E::Io { name, source, .. } => return hint_for_file(name, source),
         E::Gnupg(error) => return hint_for_gnupg(error),

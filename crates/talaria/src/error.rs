@@ -90,6 +90,12 @@ pub enum Error {
         /// The error.
         source: Box<ureq::Error>,
     },
+    /// A server has nothing of this name.
+    #[error("{url}: the server has no such certificate or file (HTTP status 404)")]
+    Absent {
+        /// The requested URL.
+        url: String,
+    },
     /// A text is no e-mail address, so it has no Web Key Directory URL.
     #[error("{address} is not an e-mail address")]
     Address {

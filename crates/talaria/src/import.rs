@@ -59,6 +59,8 @@ pub struct FileReport {
     pub error: Option<String>,
     /// Whether `error` is an unreadable file or an unreachable server, not a fault in the content.
     pub is_unreadable: bool,
+    /// Whether `error` is that the server has no such certificate.
+    pub is_absent: bool,
     /// The input was not read because its compression needs more memory than talaria allows.
     pub window: Option<WindowTooLarge>,
 }
@@ -90,6 +92,7 @@ impl FileReport {
             rejected_count: 0,
             error: None,
             is_unreadable: false,
+            is_absent: false,
             window: None,
         }
     }
@@ -159,6 +162,7 @@ pub fn import(
             Err(error @ (Error::Store(_) | Error::Interrupted)) => return Err(error),
             Err(error) => {
                 report.is_unreadable = matches!(error, Error::Io { .. } | Error::Http { .. });
+                report.is_absent = matches!(error, Error::Absent { .. });
                 if let Error::Window { source, .. } = &error {
                     report.window = Some(*source);
                 }

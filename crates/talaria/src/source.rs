@@ -210,9 +210,10 @@ pub(crate) fn read(input: &Input, sink: &mut Sink<'_>) -> Result<InputKind, Erro
     match input {
         Input::Stdin => read_stream(input, io::stdin().lock(), sink),
         Input::Url(url) => {
-            let answer = ureq::get(url)
-                .call()
-                .map_err(|source| Error::Http { url: url.clone(), source: Box::new(source) })?;
+            let answer = ureq::get(url).call().map_err(|error| match error {
+                ureq::Error::StatusCode(404) => Error::Absent { url: url.clone() },
+                source => Error::Http { url: url.clone(), source: Box::new(source) },
+            })?;
             read_stream(input, answer.into_body().into_reader().take(WHOLE_BYTES_MAX), sink)
         }
         Input::Path(path) if path.is_dir() => read_folder(path, sink),

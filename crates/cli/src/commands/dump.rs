@@ -10,6 +10,8 @@ use talaria::{DumpOptions, Extent, Token, dump};
 use super::export::Include;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::progress::grouped;
+use crate::render::counted;
 
 /// Write a keyserver dump
 ///
@@ -72,11 +74,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     writeln!(
         out,
-        "{}: {} certificates ({} bytes) in {} files",
+        "{}: {} ({} bytes) in {}",
         args.folder.display(),
-        dumped.certs,
-        dumped.bytes,
-        dumped.files.len()
+        counted(dumped.certs, "certificate"),
+        grouped(dumped.bytes),
+        counted(dumped.files.len() as u64, "file")
     )?;
     for fingerprint in &dumped.deleted {
         cx.status(format_args!("Deleted since the last dump: {fingerprint}"));

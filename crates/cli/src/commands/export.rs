@@ -12,6 +12,7 @@ use super::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::output::OutputArgs;
+use crate::progress::grouped;
 use crate::render::counted;
 
 /// Export certificates from the store
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         cx.status(format_args!(
             "Exported {} ({} bytes).",
             counted(exported.certs, "certificate"),
-            exported.bytes
+            grouped(exported.bytes)
         ));
         if args.changed_since.is_some() {
             for fingerprint in &exported.deleted {

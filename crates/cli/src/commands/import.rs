@@ -90,12 +90,18 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             sum(|r| r.rejected_count),
         ));
     }
-    let bad = reports.iter().any(|report| report.error.is_some() || report.rejected_count > 0);
-    let unreadable = reports.iter().any(|report| report.is_unreadable);
-    Ok(match (unreadable, bad) {
-        (true, _) => ExitCode::from(5),
-        (false, true) => ExitCode::from(3),
-        (false, false) => ExitCode::SUCCESS,
+    let any = |is_so: fn(&FileReport) -> bool| reports.iter().any(is_so);
+    let is_bad = |report: &FileReport| {
+        (report.error.is_some() && !report.is_absent) || report.rejected_count > 0
+    };
+    Ok(if any(|report| report.is_unreadable) {
+        ExitCode::from(5)
+    } else if any(is_bad) {
+        ExitCode::from(3)
+    } else if any(|report| report.is_absent) {
+        ExitCode::from(1)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -109,6 +115,9 @@ fn remedy(report: &FileReport) -> String {
         return decompress(&report.input.to_string(), window.program);
     }
     let remedy = match &report.input {
+        _ if report.is_absent => {
+            "Ask the owner for it, or another server. keys.openpgp.org finds an address only if its owner has confirmed it."
+        }
         Input::Url(_) if report.is_unreadable => {
             "Check the address and the network connection, and try again."
         }

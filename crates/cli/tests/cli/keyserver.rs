@@ -112,6 +112,16 @@ fn gpg_receives_searches_sends_and_refreshes() {
 }
 
 #[test]
+fn a_certificate_that_the_server_lacks_is_not_found() {
+    let program = Program::new();
+    program.ok(&["import", text(&program.ring("ring.pgp", &corpus(1)))]);
+    let server = Serving::start(&program, &[]);
+    let url = server.keyserver();
+    let said = program.fails(&["import", "--keyserver", &url, "nobody@keys.example.net"], 1);
+    assert!(said.contains("no such certificate") && said.contains("Ask the owner"), "{said}");
+}
+
+#[test]
 fn sq_gets_and_sends() {
     if !has("sq") {
         return;

@@ -9,6 +9,7 @@ use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::progress::grouped;
 
 /// Back up the store while it is in use
 ///
@@ -42,7 +43,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if cx.json {
         writeln!(out, "{}", serde_json::json!({ "target": target, "bytes": bytes }))?;
     } else {
-        writeln!(out, "{target}: {bytes} bytes")?;
+        writeln!(out, "{target}: {} bytes", grouped(bytes))?;
     }
     Ok(ExitCode::SUCCESS)
 }

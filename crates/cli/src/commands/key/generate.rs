@@ -134,11 +134,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     cx.status(format_args!("Revocation certificate: {}", revocation.display()));
     cx.status(format_args!(
         "Keep copies of both in a safe place: whoever has the revocation certificate can revoke the key, and without \
-         the secret key nobody can read your mail."
+         the secret key you cannot read your mail."
     ));
     let name = made.cert.fingerprint().to_hex();
     cx.status(format_args!(
-        "Next: give others your certificate, which `talaria export --armor {name} --output FILE` writes."
+        "Next: give others your certificate:\n  talaria export --armor {name} --output FILE"
     ));
     Ok(ExitCode::SUCCESS)
 }
