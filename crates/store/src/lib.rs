@@ -63,7 +63,7 @@ pub use error::StoreError;
 pub use flow::Certifications;
 pub use ingest::{ChangeKind, IngestOutcome, IngestRefusal};
 pub use keyserver::{Peer, Redaction, Unobtainable};
-pub use maintain::{Pages, Return, Tombstone};
+pub use maintain::{Compacted, Pages, Return, Tombstone};
 pub use place::{FileKind, file_kind};
 pub use query::{Query, QueryError};
 pub use schema::TextIndex;

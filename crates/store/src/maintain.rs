@@ -1,12 +1,16 @@
 //! Deleting certificates, compacting the store, changing its layout, and measuring its size.
 
+use std::time::{Duration, Instant};
+
 use rusqlite::OptionalExtension as _;
 use talaria_cert::Fingerprint;
 
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
+use crate::place::OpenFiles;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
+use crate::store::BUSY_TIMEOUT;
 use crate::{Store, StoreError, sums, trust};
 
 /// Whether a deleted certificate can be imported again.
@@ -29,6 +33,18 @@ pub struct Tombstone {
     /// Whether the certificate can be imported again.
     pub returning: Return,
 }
+
+/// What a compaction has done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// The write-ahead log is empty. Otherwise another program still reads an older state, and text that was deleted or redacted
+    /// can be in the file and in the log.
+    pub is_log_empty: bool,
+}
+
+/// How often a compaction asks whether readers have ended.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The size of a store on disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -228,13 +244,18 @@ impl Store {
     }
 
     /// Drops log entries that a later change replaced, merges the full-text indexes, releases free pages, and
-    /// rewrites the file in order. With `page_bytes`, the pages get that size.
+    /// rewrites the file in order. With `page_bytes`, the pages get that size. Then it empties the write-ahead log, and waits up to
+    /// `patience` until no reader needs it. Writers do not wait for these readers.
     ///
     /// # Errors
     ///
     /// [`StoreError::Busy`] if another process uses the store while its page size is changed;
     /// [`StoreError::Full`] if there is no room for a second copy. The store stays unchanged.
-    pub fn compact(&mut self, page_bytes: Option<u32>) -> Result<(), StoreError> {
+    pub fn compact(
+        &mut self,
+        page_bytes: Option<u32>,
+        patience: Duration,
+    ) -> Result<Compacted, StoreError> {
         self.transaction(|connection, last| {
             connection.execute(
                 "DELETE FROM change WHERE number < ?1 AND NOT EXISTS \
@@ -266,6 +287,7 @@ impl Store {
             if mode != "delete" {
                 return Err(busy);
             }
+            self.files.iter().for_each(OpenFiles::renew_log);
         }
         let result = self.run(|connection| {
             if let (true, Some(bytes)) = (change_size, page_bytes) {
@@ -273,9 +295,37 @@ impl Store {
             }
             connection.execute_batch("VACUUM")
         });
-        self.run(|connection| {
-            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_checkpoint(TRUNCATE)")
-        })?;
+        self.run(|connection| connection.execute_batch("PRAGMA journal_mode = WAL"))?;
+        result?;
+        self.check_files()?;
+        Ok(Compacted { is_log_empty: self.empty_log(patience)? })
+    }
+
+    /// Copies the write-ahead log into the file and empties it. Returns false if readers still need it after `patience`. No lock is
+    /// held during the wait.
+    fn empty_log(&self, patience: Duration) -> Result<bool, StoreError> {
+        let begun = Instant::now();
+        let checkpoint = |mode| {
+            self.run(|connection| {
+                connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+                    Ok((row.get::<_, i64>(0)? == 0, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+                })
+            })
+        };
+        // With a time limit, SQLite would wait for readers under the write lock.
+        self.run(|connection| connection.busy_timeout(Duration::ZERO))?;
+        let try_to_empty = || loop {
+            let (_, frames, copied) = checkpoint("PASSIVE")?;
+            if frames == copied && checkpoint("TRUNCATE")?.0 {
+                return Ok(true);
+            }
+            if begun.elapsed() >= patience {
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK);
+        };
+        let result = try_to_empty();
+        self.run(|connection| connection.busy_timeout(BUSY_TIMEOUT))?;
         result
     }
 

@@ -52,6 +52,11 @@ impl OpenFiles {
         self.database == other.database
     }
 
+    /// The log is about to be deleted and made again by this connection.
+    pub(crate) fn renew_log(&self) {
+        self.log.set(None);
+    }
+
     /// Checks that the names still lead to the same files. The first log that is seen is the one that is open, so the first call
     /// comes soon after opening. The caller holds the write lock, or has just released it.
     pub(crate) fn check(&self) -> Result<(), StoreError> {

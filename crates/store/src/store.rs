@@ -16,7 +16,7 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 
 /// Maximum time that a writer waits for another writer: 60 s.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of bytes of the file that readers map into memory: 1 GiB.
 const MMAP_BYTES: i64 = 1 << 30;
@@ -62,7 +62,7 @@ pub struct Store {
     pub(crate) access: Access,
     pub(crate) limits: Limits,
     /// `None` for a store in memory.
-    files: Option<OpenFiles>,
+    pub(crate) files: Option<OpenFiles>,
 }
 
 /// A row of the certificate table: the data for a listing.

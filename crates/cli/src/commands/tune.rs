@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use talaria::store::{Access, Cursor, Order, Store};
@@ -146,7 +147,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     }
     if args.apply && u64::from(recommended) != present {
-        stores.writable()?.compact(Some(recommended))?;
+        stores.writable()?.compact(Some(recommended), Duration::ZERO)?;
         cx.status(format_args!("The store now has pages of {} KiB.", recommended >> 10));
     }
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
 use proptest::prelude::*;
@@ -214,7 +215,7 @@ fn the_change_log_has_the_changes_since_a_token() {
     assert_eq!(gone, [all[0].fingerprint(), all[11].fingerprint()]);
     store.ingest(all[..1].to_vec(), Verification::Full, NOW).unwrap();
     assert_eq!(store.tombstones(token).unwrap().len(), 1, "what came back is not deleted");
-    store.compact(None).unwrap();
+    assert!(store.compact(None, Duration::ZERO).unwrap().is_log_empty);
     assert_clean(&store);
     assert_eq!(store.tombstones(0).unwrap().len(), 1, "compacting forgets no deletion");
 }
@@ -452,6 +453,47 @@ fn a_read_only_store_can_be_read() {
     assert_eq!(store.count().unwrap(), 5);
 }
 
+/// A reader of an older state keeps text in the log. Writers do not wait for it, and the result says so.
+#[test]
+fn a_compaction_that_waits_for_a_reader_stops_nobody() {
+    let folder = Folder::new();
+    let all = corpus(60);
+    let mut store = folder.filled(&all[..20]);
+    let user_id = all[0].user_ids().next().unwrap().to_vec();
+    let has_text = || {
+        ["", "-wal"].iter().any(|suffix| {
+            let path = format!("{}{suffix}", folder.path().display());
+            let bytes = std::fs::read(path).unwrap_or_default();
+            bytes.windows(user_id.len()).any(|window| window == user_id)
+        })
+    };
+    let reader = Store::open(&folder.path(), Access::Read).unwrap();
+    reader.begin_read().unwrap();
+    assert_eq!(reader.count().unwrap(), 20);
+    store.delete(&[all[0].fingerprint()], Return::Allowed, NOW).unwrap();
+    let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
+    let (compacted, written) = thread::scope(|scope| {
+        let compaction = scope.spawn(|| store.compact(None, Duration::from_secs(2)).unwrap());
+        let mut written = 0;
+        while !compaction.is_finished() {
+            let cert = all[20 + written % 40].clone();
+            writer.ingest(vec![cert], Verification::Full, NOW).unwrap();
+            written += 1;
+        }
+        (compaction.join().unwrap(), written)
+    });
+    assert!(!compacted.is_log_empty && has_text());
+    assert!(written > 20, "{written} changes while the compaction waited");
+    reader.end_read().unwrap();
+    let compacted = store.compact(None, Duration::from_secs(60)).unwrap();
+    assert!(compacted.is_log_empty && !has_text());
+    // A change of the page size makes the log again.
+    drop((reader, writer));
+    assert!(store.compact(Some(8192), Duration::ZERO).unwrap().is_log_empty);
+    store.ingest(all[..1].to_vec(), Verification::Full, NOW).unwrap();
+    assert_clean(&store);
+}
+
 /// Flips bytes of a small store one by one (a sample of them): either the check finds it, or
 /// the store still has the same content.
 #[test]
@@ -461,7 +503,7 @@ fn check_finds_every_flipped_byte_that_matters() {
     let mut store = folder.filled(&all);
     store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW).unwrap();
     store.delete(&[all[1].fingerprint()], Return::Blocked, NOW).unwrap();
-    store.compact(Some(4096)).unwrap();
+    assert!(store.compact(Some(4096), Duration::ZERO).unwrap().is_log_empty);
     drop(store);
     let good = std::fs::read(folder.path()).unwrap();
     let truth = image(&folder.path()).unwrap();
@@ -573,7 +615,7 @@ proptest! {
                     let deleted = store.delete(&[name], Return::Allowed, NOW).unwrap();
                     prop_assert_eq!(deleted, u64::from(there));
                 }
-                Action::Compact => store.compact(None).unwrap(),
+                Action::Compact => assert!(store.compact(None, Duration::ZERO).unwrap().is_log_empty),
                 Action::Reopen => store = folder.store(),
             }
         }
