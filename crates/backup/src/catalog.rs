@@ -379,8 +379,9 @@ pub fn select<'a>(
             None => None,
             Some(before) => before.parse::<usize>().ok(),
         };
-        let before = before
-            .ok_or_else(|| refused(format!("\"{name}\" is not \"latest\" or \"latest~1\"")))?;
+        let before = before.ok_or_else(|| {
+            BackupError::NotFound(format!("\"{name}\" is not \"latest\" or \"latest~1\""))
+        })?;
         let counts = |listed: &&Listed| listed.standing.counts();
         let is_meant = |listed: &&Listed| {
             client.is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))

@@ -9,6 +9,8 @@ use talaria::{Input, build};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::progress::grouped;
+use crate::render::counted;
 
 /// Build a new store from keyserver dumps
 ///
@@ -86,11 +88,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         writeln!(
             out,
-            "{}: {} certificates, {} duplicates merged, {} rejected",
+            "{}: {}, {} merged, {} rejected",
             target.display(),
-            report.built.certs,
-            report.built.joined,
-            report.rejected_count
+            counted(report.built.certs, "certificate"),
+            counted(report.built.joined, "duplicate"),
+            grouped(report.rejected_count)
         )?;
     }
     Ok(if report.rejected_count > 0 { ExitCode::from(3) } else { ExitCode::SUCCESS })

@@ -83,11 +83,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let sum = |count: fn(&FileReport) -> u64| reports.iter().map(count).sum::<u64>();
         cx.status(format_args!(
             "total: {} read, {} new, {} updated, {} unchanged, {} rejected",
-            sum(|r| r.read),
-            sum(|r| r.new),
-            sum(|r| r.updated),
-            sum(|r| r.unchanged),
-            sum(|r| r.rejected_count),
+            grouped(sum(|r| r.read)),
+            grouped(sum(|r| r.new)),
+            grouped(sum(|r| r.updated)),
+            grouped(sum(|r| r.unchanged)),
+            grouped(sum(|r| r.rejected_count)),
         ));
     }
     let any = |is_so: fn(&FileReport) -> bool| reports.iter().any(is_so);
@@ -179,7 +179,11 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     let Some(kind) = kind else { return Ok(()) };
     let mut line = format!(
         "{input} ({kind}): {} read, {} new, {} updated, {} unchanged, {} rejected",
-        report.read, report.new, report.updated, report.unchanged, report.rejected_count
+        grouped(report.read),
+        grouped(report.new),
+        grouped(report.updated),
+        grouped(report.unchanged),
+        grouped(report.rejected_count)
     );
     if report.ownertrusts > 0 {
         let values = counted(report.ownertrusts, "owner trust value");

@@ -515,7 +515,7 @@ fn a_newest_snapshot_that_is_too_old_fails_the_listing() {
     assert!(said.contains("no snapshot of anybody from the last 26 h"), "{said}");
     backups.ok(&["create", "files", "--host", "alpha"]);
     let (_, said) = backups.ok(&["list", "--max-age", "26h"]);
-    assert!(said.contains("Age of the newest: alpha "), "{said}");
+    assert!(said.contains("Newest snapshot: alpha "), "{said}");
     thread::sleep(Duration::from_millis(1100));
     let (_, said) = backups.exits(&["list", "--max-age", "0h"], 1);
     assert!(said.contains("no snapshot of alpha from the last 0 s"), "{said}");

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::{grouped, size};
 use crate::render::{counted, printable};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, stdout_columns};
 
 /// List snapshots
 ///
@@ -77,6 +77,11 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         }
     } else {
         let paint = Paint::stdout();
+        // A pipe gets the snapshots alone.
+        if !listed.is_empty() && stdout_columns().is_some() {
+            let heading = "  SNAPSHOT      TIME                    PATHS       SIZE  HOST  FOLDERS";
+            writeln!(out, "{}", paint.faint(heading))?;
+        }
         for listed in &listed {
             let Listed { id, snapshot, standing, .. } = listed;
             let mark = match standing {
@@ -90,7 +95,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             let tags =
                 if tags.is_empty() { String::new() } else { format!("  [{}]", tags.join(", ")) };
             let line = format!(
-                "{mark} {}  {}  {:>10}  {:>9}  {}  {}{}",
+                "{mark} {}  {}  {:>7}  {:>9}  {}  {}{}",
                 paint.handle(&id[..12]),
                 talaria::timestamp(snapshot.made()),
                 grouped(snapshot.entries),
@@ -118,9 +123,12 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     if !cx.json && !newest.is_empty() {
         let ages: Vec<String> = newest
             .iter()
-            .map(|one| format!("{} {}", one.name, one.age(cx.now).map_or("unknown".into(), age)))
+            .map(|one| match one.age(cx.now) {
+                Some(seconds) => format!("{} {} ago", one.name, age(seconds)),
+                None => format!("{} at an unknown time", one.name),
+            })
             .collect();
-        cx.status(format_args!("Age of the newest: {}", ages.join(", ")));
+        cx.status(format_args!("Newest snapshot: {}", ages.join(", ")));
         let drills: Vec<String> = newest.iter().map(|one| one.drill_in_words(cx.now)).collect();
         cx.status(format_args!("Last restore drill: {}", drills.join(", ")));
     }
@@ -192,7 +200,7 @@ impl Newest {
     /// When the last drill was, and how it went.
     fn drill_in_words(&self, now: u32) -> String {
         let Some(drill) = &self.drill else { return format!("{} never", self.name) };
-        let mut words = format!("{} {}", self.name, age(now.saturating_sub(drill.time)));
+        let mut words = format!("{} {} ago", self.name, age(now.saturating_sub(drill.time)));
         if drill.sample < 100 {
             words += &format!(" ({} % of the files)", drill.sample);
         }

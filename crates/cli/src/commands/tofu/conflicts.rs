@@ -128,7 +128,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     if !is_none && !cx.json {
         cx.status(format_args!(
-            "Find out which certificate is the right one. Then, for that one and for the others:\n  \
+            "Find out which certificate is the right one. Accept it, and refuse the others:\n  \
              talaria tofu policy FINGERPRINT good\n  talaria tofu policy FINGERPRINT bad"
         ));
     }
