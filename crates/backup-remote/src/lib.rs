@@ -3,9 +3,9 @@
 //! [`Remote`] is a [`Backend`](talaria_backup::Backend): nothing in it knows what an object means. A call waits for its
 //! answer, however many threads call; a small runtime of its own carries the connections.
 
-mod address;
 mod ahead;
 mod remote;
+mod url;
 
-pub use address::{Address, AddressError, is_url};
 pub use remote::Remote;
+pub use url::{RepositoryUrl, RepositoryUrlError, is_url};

@@ -11,8 +11,8 @@ use opendal::{Buffer, EntryMode, Error, ErrorKind, Operator, services};
 use talaria_backup::{Backend, BackupError, Object};
 use tokio::runtime::Runtime;
 
-use crate::address::{Address, Service};
 use crate::ahead::Ahead;
+use crate::url::{RepositoryUrl, Service};
 
 /// For this many octets, a request may take the time of a request without octets once more.
 const OCTETS_PER_TIMEOUT: u64 = 4 << 20;
@@ -62,7 +62,7 @@ impl Remote {
     /// # Errors
     ///
     /// [`BackupError::Storage`] if the service refuses the settings or the system gives no thread.
-    pub fn new(address: &Address) -> Result<Self> {
+    pub fn new(address: &RepositoryUrl) -> Result<Self> {
         let failed =
             |source: io::Error| BackupError::Storage { name: address.name().into(), source };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -395,7 +395,7 @@ impl Backend for Remote {
     }
 }
 
-fn operator(address: &Address) -> std::result::Result<(Operator, Creates), Error> {
+fn operator(address: &RepositoryUrl) -> std::result::Result<(Operator, Creates), Error> {
     let root = &address.root;
     Ok(match &address.service {
         Service::S3 { bucket, endpoint, region, keys } => {

@@ -184,7 +184,7 @@ impl<I: Reading, T> Creation<I, T> {
     pub(crate) fn finish(mut self, listener: &mut impl Listener<T>) -> Result<Created> {
         self.submit();
         while !self.slots.is_empty() {
-            self.settle(listener)?;
+            self.take_results(listener)?;
             if !self.slots.is_empty() {
                 self.wait()?;
             }
@@ -222,18 +222,18 @@ impl<I: Reading, T> Creation<I, T> {
         while let Some(done) = self.readers.try_next() {
             self.take(done)?;
         }
-        self.settle(listener)?;
+        self.take_results(listener)?;
         while self.slots.len() > WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX {
             self.submit();
             self.wait()?;
-            self.settle(listener)?;
+            self.take_results(listener)?;
         }
         if self.placed.len() > UNBUNDLED_MAX {
             let open = self.bundler.close();
             self.store(open);
             while self.placed.len() > UNBUNDLED_MAX {
                 self.wait()?;
-                self.settle(listener)?;
+                self.take_results(listener)?;
             }
         }
         Ok(())
@@ -264,7 +264,7 @@ impl<I: Reading, T> Creation<I, T> {
     }
 
     /// Moves paths that have been read, in order, into bundles and then into the tree.
-    fn settle(&mut self, listener: &mut impl Listener<T>) -> Result<()> {
+    fn take_results(&mut self, listener: &mut impl Listener<T>) -> Result<()> {
         while self.slots.front().is_some_and(|(_, slot)| !matches!(slot, Slot::Waiting(_))) {
             let Some((tag, slot)) = self.slots.pop_front() else { break };
             self.first += 1;

@@ -30,12 +30,12 @@ mod opener;
 mod pack;
 mod pages;
 mod plan;
-mod policy;
 mod progress;
 mod prune;
 mod reading;
 mod repair;
 mod repository;
+mod retention;
 mod signed;
 mod sink;
 mod snapshot;
@@ -62,11 +62,11 @@ pub use entry::{Entry, Meta, Node, Part, Time};
 pub use epoch::Profile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions, Event, FileChange,
+    Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions, FileChange,
     FileCounts, Folder, Item, LocalCopies, Mapping, Mismatch, Mount, Mounted, Overwrite, Owners,
-    RestoreOptions, RestoreReport, Run, RunLock, ScratchFolder, Seen, Selection, Stamp, State,
-    Stream, Tell, VerifyReport, Walk, WalkOptions, Walked, map_folders, parse_path_list, restore,
-    verify,
+    PathSelection, RestoreEvent, RestoreOptions, RestoreReport, Run, RunLock, ScratchFolder, Seen,
+    Stamp, State, Stream, Tell, VerifyReport, Walk, WalkOptions, Walked, map_folders,
+    parse_path_list, restore, verify,
 };
 pub use forget::{Forgotten, SnapshotName, parse_tombstone};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
@@ -74,14 +74,14 @@ pub use index::{IndexedPack, parse as parse_index, write as write_index};
 pub use lease::{Patience, check_lease};
 pub use pack::{Stored, parse as parse_pack};
 pub use plan::parse_plan;
-pub use policy::{Fate, Grouping, Policy, decide, halved};
 pub use progress::Progress;
 pub use prune::{PruneOptions, Pruned};
 pub use repair::{RepairOptions, Repaired};
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
+pub use retention::{Fate, Grouping, Retention, decide, halved};
 pub use snapshot::{Head, Lineage, Original, Root, Snapshot};
 pub use stats::Stats;
 pub use table::{InMemory, Scratch, ScratchFile};
 pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};
 pub use verified::parse_verified;
-pub use view::{Children, View};
+pub use view::{Children, SnapshotView};

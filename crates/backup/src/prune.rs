@@ -70,7 +70,7 @@ pub struct Pruned {
 }
 
 /// Everything that decides which packs are used.
-struct View {
+struct PruneView {
     forgotten: Forgotten,
     listed: ListedPacks,
     source: Source,
@@ -242,7 +242,7 @@ impl Repository {
     }
 
     /// Reads everything that says which packs are used.
-    fn view(&self, keys: &Keys, progress: &Progress, now: u32) -> Result<View> {
+    fn view(&self, keys: &Keys, progress: &Progress, now: u32) -> Result<PruneView> {
         // In this order: what a snapshot needs is listed after it.
         let (snapshots, forgotten, mut errors) = self.survey(keys, now)?;
         // A snapshot that could not be fetched needs its packs all the same.
@@ -304,13 +304,13 @@ impl Repository {
                 error => error,
             })?;
         }
-        Ok(View { forgotten, listed, source, own, unreadable, used, verified })
+        Ok(PruneView { forgotten, listed, source, own, unreadable, used, verified })
     }
 
     /// Calls `each` once with every listed pack that has a description.
     fn each_pack(
         &self,
-        view: &View,
+        view: &PruneView,
         keys: &Keys,
         now: u32,
         each: &mut dyn FnMut(&IndexedPack, Option<&Standing>) -> Result<()>,
@@ -328,7 +328,7 @@ impl Repository {
         view.own.values().try_for_each(|pack| each(pack, None))
     }
 
-    fn uses(&self, view: &View, keys: &Keys, now: u32) -> Result<Vec<PackUse>> {
+    fn uses(&self, view: &PruneView, keys: &Keys, now: u32) -> Result<Vec<PackUse>> {
         let mut uses = Vec::new();
         self.each_pack(view, keys, now, &mut |pack, _| {
             let (mut used, mut unused) = (0, 0);
@@ -346,7 +346,7 @@ impl Repository {
     /// The packs to delete: unused ones, those with the largest unused parts, and on demand those of old epochs.
     fn chosen(
         &self,
-        view: &View,
+        view: &PruneView,
         uses: &[PackUse],
         options: &PruneOptions,
     ) -> Result<BTreeSet<ObjectHash>> {
@@ -428,7 +428,7 @@ impl Repository {
         pruned: &mut Pruned,
         progress: &Arc<Progress>,
         now: u32,
-    ) -> Result<(View, HashSet<ObjectHash>)> {
+    ) -> Result<(PruneView, HashSet<ObjectHash>)> {
         for _ in 0..ATTEMPTS {
             let view = self.view(keys, progress, now)?;
             pruned.kept.clear();

@@ -14,11 +14,11 @@ const STEPS_MAX: usize = 500;
 
 /// A snapshot to browse.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub struct SnapshotView<'a> {
     tree: Tree<'a>,
 }
 
-impl<'a> View<'a> {
+impl<'a> SnapshotView<'a> {
     /// The snapshot whose tree starts at `root`.
     #[must_use]
     pub fn new(chunks: &'a dyn ReadChunks, root: Root) -> Self {
@@ -204,7 +204,7 @@ mod tests {
         );
         let (place, root) = stored(&paths, &[]);
         let source = place.source();
-        let view = View::new(&source, root);
+        let view = SnapshotView::new(&source, root);
         let names = |folder: &[u8], after: Option<&[u8]>| -> Vec<Vec<u8>> {
             view.children(folder, after).map(|entry| entry.unwrap().path).collect()
         };
@@ -243,7 +243,7 @@ mod tests {
             sink.finish().unwrap();
             let source = Arc::new(place.source());
             let root = Root { level: 0, id: crate::id::Id([0; 32]) };
-            let view = View::new(&*source, root);
+            let view = SnapshotView::new(&*source, root);
             for (start, length) in ranges {
                 let at = |octet: u64| usize::try_from(octet).unwrap().min(plain.len());
                 let expected = &plain[at(start)..at(start + length)];

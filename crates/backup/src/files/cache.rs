@@ -431,7 +431,7 @@ mod tests {
         (all, attributes)
     }
 
-    fn settle() {
+    fn wait_until_settled() {
         sleep(Duration::from_millis(60));
     }
 
@@ -444,7 +444,7 @@ mod tests {
         for name in ["a", "b", "c", "d", "e", "f"] {
             fs::write(top.join(name), name).unwrap();
         }
-        settle();
+        wait_until_settled();
         save(&cache, &top);
         let all = ["top", "a", "b", "c", "d", "e", "f"].map(str::to_owned).to_vec();
         assert_eq!(known(&cache, &top, |_| true), (all, vec![]));
@@ -477,7 +477,7 @@ mod tests {
             let (all, _) = known(&cache, &top, |_| true);
             assert!(!all.contains(&"file".to_owned()), "round {round}");
         }
-        settle();
+        wait_until_settled();
         save(&cache, &top);
         assert_eq!(known(&cache, &top, |_| true).0, ["top", "file"]);
     }
@@ -491,7 +491,7 @@ mod tests {
         for n in 0..1000 {
             fs::write(top.join(format!("{n:0100}")), "x").unwrap();
         }
-        settle();
+        wait_until_settled();
         let path = place.path().join("cache");
         save(&path, &top);
         let count = known(&path, &top, |_| true).0.len();

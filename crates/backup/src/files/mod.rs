@@ -28,12 +28,12 @@ pub use folder::Folder;
 pub use mount::{Mount, Mounted, Tell};
 pub use owners::Owners;
 pub use restore::{
-    Event, Mapping, Mismatch, Overwrite, RestoreOptions, RestoreReport, VerifyReport, map_folders,
-    restore, verify,
+    Mapping, Mismatch, Overwrite, RestoreEvent, RestoreOptions, RestoreReport, VerifyReport,
+    map_folders, restore, verify,
 };
 pub use run::{CreateOptions, FileCounts, Run, Seen};
 pub use scratch::ScratchFolder;
-pub use select::Selection;
+pub use select::PathSelection;
 pub use state::{RunLock, State};
 pub use stream::Stream;
 pub use walk::{Item, Stamp, Walk, WalkOptions, Walked, parse_path_list};

@@ -23,7 +23,7 @@ use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind};
 use crate::sink::lock;
 use crate::snapshot::Root;
-use crate::view::View;
+use crate::view::SnapshotView;
 
 /// How long the kernel may keep what it was told. Snapshots do not change.
 const TTL: Duration = Duration::from_secs(3600);
@@ -166,8 +166,8 @@ impl Files {
         Some((snapshot, path.get(end + 1..).unwrap_or_default()))
     }
 
-    fn view(&self, snapshot: &Mounted) -> View<'_> {
-        View::new(&self.chunks, snapshot.root)
+    fn view(&self, snapshot: &Mounted) -> SnapshotView<'_> {
+        SnapshotView::new(&self.chunks, snapshot.root)
     }
 
     fn find(&self, path: &[u8]) -> std::result::Result<Found<'_>, Errno> {

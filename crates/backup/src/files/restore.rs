@@ -33,7 +33,7 @@ use self::beneath::{Folders, Left, Obstacle, State, find_parent, name_of};
 use self::verify::{has_content, open_file};
 use super::attributes;
 use super::owners::Owners;
-use super::select::{Selection, Verdict};
+use super::select::{PathSelection, Verdict};
 use crate::chunks::ReadChunks;
 use crate::entry::{Entry, Meta, Node, Part, Time};
 use crate::error::{BackupError, Result};
@@ -73,7 +73,7 @@ pub enum Overwrite {
 #[derive(Clone, Debug, Default)]
 pub struct RestoreOptions {
     /// Which paths are wanted.
-    pub selection: Selection,
+    pub selection: PathSelection,
     /// The folder of the snapshot that becomes the target, or the only file to restore. Empty for everything.
     pub subfolder: Vec<u8>,
     /// When to replace files that are there. A folder is never replaced by a file.
@@ -83,7 +83,7 @@ pub struct RestoreOptions {
     /// The numbers of the owners.
     pub names: Owners,
     /// Restore devices, set-user-ID and set-group-ID bits, and the attributes `security.*` and `trusted.*`. Without this, they
-    /// are [withheld](Event::Withheld).
+    /// are [withheld](RestoreEvent::Withheld).
     pub privileged: bool,
     /// The number of threads that write files; 0 for one per core.
     pub threads: usize,
@@ -91,7 +91,7 @@ pub struct RestoreOptions {
 
 /// Something that a person should know about a path.
 #[derive(Debug)]
-pub enum Event {
+pub enum RestoreEvent {
     /// Something is in its place and was left there, as [`Overwrite`] says.
     Kept,
     /// A part of it needs [`RestoreOptions::privileged`] and was left out.
@@ -126,13 +126,13 @@ pub struct RestoreReport {
     pub others: u64,
     /// Paths that were already as in the snapshot.
     pub unchanged: u64,
-    /// Paths for which there was [`Event::Kept`].
+    /// Paths for which there was [`RestoreEvent::Kept`].
     pub kept: u64,
-    /// [`Event::Withheld`].
+    /// [`RestoreEvent::Withheld`].
     pub withheld: u64,
-    /// [`Event::Incomplete`].
+    /// [`RestoreEvent::Incomplete`].
     pub incomplete: u64,
-    /// [`Event::Failed`], and parts of the tree that cannot be read.
+    /// [`RestoreEvent::Failed`], and parts of the tree that cannot be read.
     pub failed: u64,
 }
 
@@ -164,7 +164,7 @@ pub fn restore(
     target: &Path,
     options: &RestoreOptions,
     progress: &Progress,
-    tell: &(dyn Fn(&[u8], Event) + Sync),
+    tell: &(dyn Fn(&[u8], RestoreEvent) + Sync),
 ) -> Result<RestoreReport> {
     let base = base_of(tree, &options.subfolder)?;
     make_target(target)?;
@@ -356,7 +356,7 @@ struct Run<'a> {
     base: &'a [u8],
     options: &'a RestoreOptions,
     progress: &'a Progress,
-    tell: &'a (dyn Fn(&[u8], Event) + Sync),
+    tell: &'a (dyn Fn(&[u8], RestoreEvent) + Sync),
     counts: Counts,
     /// Numbers the temporary files.
     temporary: AtomicU64,
@@ -399,12 +399,12 @@ enum Way {
 }
 
 impl Run<'_> {
-    fn event(&self, path: &[u8], event: Event) {
+    fn event(&self, path: &[u8], event: RestoreEvent) {
         let count = match event {
-            Event::Kept => &self.counts.kept,
-            Event::Withheld { .. } => &self.counts.withheld,
-            Event::Incomplete { .. } => &self.counts.incomplete,
-            Event::Failed { .. } => &self.counts.failed,
+            RestoreEvent::Kept => &self.counts.kept,
+            RestoreEvent::Withheld { .. } => &self.counts.withheld,
+            RestoreEvent::Incomplete { .. } => &self.counts.incomplete,
+            RestoreEvent::Failed { .. } => &self.counts.failed,
         };
         count.fetch_add(1, Ordering::Relaxed);
         (self.tell)(path, event);
@@ -412,7 +412,7 @@ impl Run<'_> {
 
     fn fail(&self, path: &[u8], source: io::Error) {
         let source = BackupError::File { path: escaped(path, Place::Last), source };
-        self.event(path, Event::Failed { source });
+        self.event(path, RestoreEvent::Failed { source });
     }
 
     /// The next entry that is wanted or a parent of such.
@@ -424,7 +424,7 @@ impl Run<'_> {
     ) -> Result<Option<(Entry, Verdict)>> {
         let mut failed = |source| {
             if pass == Pass::Files {
-                self.event(&[], Event::Failed { source });
+                self.event(&[], RestoreEvent::Failed { source });
             }
         };
         next_wanted(entries, wanted, self.options, self.base, self.progress, &mut failed)
@@ -733,7 +733,7 @@ impl Run<'_> {
             }
         };
         if self.options.overwrite == Overwrite::Never {
-            self.event(path, Event::Kept);
+            self.event(path, RestoreEvent::Kept);
             return None;
         }
         if self.options.overwrite != Overwrite::Always && is_same(&found) {
@@ -741,7 +741,7 @@ impl Run<'_> {
             return None;
         }
         if self.options.overwrite == Overwrite::IfNewer && time_of(&found) >= time {
-            self.event(path, Event::Kept);
+            self.event(path, RestoreEvent::Kept);
             return None;
         }
         if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
@@ -792,7 +792,7 @@ impl Run<'_> {
             Err(source) => {
                 let _ = unlinkat(&open.folder, written, AtFlags::empty());
                 if !matches!(source, BackupError::Cancelled) {
-                    self.event(&open.path, Event::Failed { source });
+                    self.event(&open.path, RestoreEvent::Failed { source });
                 }
             }
         }
@@ -861,7 +861,7 @@ impl Run<'_> {
             return self.make_link(path, first, folder, links);
         }
         if matches!(entry.node, Node::Device { .. }) && !self.options.privileged {
-            self.event(path, Event::Withheld { what: "device".into() });
+            self.event(path, RestoreEvent::Withheld { what: "device".into() });
             return Ok(());
         }
         let name = name_of(path);
@@ -913,7 +913,7 @@ impl Run<'_> {
                 return Ok(());
             }
             Err(source) => {
-                self.event(path, Event::Failed { source });
+                self.event(path, RestoreEvent::Failed { source });
                 return Ok(());
             }
         };
@@ -996,7 +996,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn judge(&mut self, selection: &Selection, path: &[u8], is_folder: bool) -> Verdict {
+    fn judge(&mut self, selection: &PathSelection, path: &[u8], is_folder: bool) -> Verdict {
         let is_within = |folder: &Option<Vec<u8>>| {
             folder.as_ref().is_some_and(|folder| is_beneath(path, folder))
         };

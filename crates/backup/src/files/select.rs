@@ -14,7 +14,7 @@ use crate::error::{BackupError, Result};
 /// matches the whole path, else the end of a path: `*.o` and `target/debug` match anywhere. With a trailing `/` it matches folders
 /// only. A folder that matches counts with everything beneath it.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct PathSelection {
     include: Option<Patterns>,
     exclude: Option<Patterns>,
 }
@@ -71,7 +71,7 @@ impl Patterns {
     }
 }
 
-impl Selection {
+impl PathSelection {
     /// The paths that a pattern of `include` matches, or all if it is empty, without those that a pattern of `exclude`
     /// matches.
     ///
@@ -134,7 +134,7 @@ mod tests {
     fn patterns_select_by_name_by_whole_path_and_by_folder() {
         let selection = |include: &[&str], exclude: &[&str]| {
             let owned = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
-            Selection::new(&owned(include), &owned(exclude)).unwrap()
+            PathSelection::new(&owned(include), &owned(exclude)).unwrap()
         };
         let all = selection(&[], &["*.o", "/home/*/tmp", "cache/", "a/b"]);
         for (path, is_folder, wanted) in [
@@ -164,7 +164,7 @@ mod tests {
         }
         assert_eq!(some.judge(b"home", true, false), Verdict::Parent);
         assert!(some.wants(b"\xff/\xfe.txt", false));
-        assert!(matches!(Selection::new(&["[".into()], &[]), Err(BackupError::Refused(_))));
-        assert_eq!(Selection::patterns("# note\n\n*.o \n/a b\n"), ["*.o", "/a b"]);
+        assert!(matches!(PathSelection::new(&["[".into()], &[]), Err(BackupError::Refused(_))));
+        assert_eq!(PathSelection::patterns("# note\n\n*.o \n/a b\n"), ["*.o", "/a b"]);
     }
 }

@@ -117,7 +117,7 @@ fn several_roots_are_one_sorted_tree_and_missing_ones_are_named() {
     assert_eq!(walk(&["none"]), ["none!"]);
     // A root in an excluded folder counts.
     let options = WalkOptions {
-        selection: Selection::new(&[], &["a".into()]).unwrap(),
+        selection: PathSelection::new(&[], &["a".into()]).unwrap(),
         ..WalkOptions::default()
     };
     let all = walked(&top, &[top.clone(), top.join("a/deep/2")], options);
@@ -144,7 +144,7 @@ fn options_leave_out_what_they_say() {
     write(&top.join("fake/CACHEDIR.TAG"), b"Signature: 8a477f597d28d172789f06886806bc5");
     let with = |include: &[&str], exclude: &[&str]| {
         let owned = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
-        let selection = Selection::new(&owned(include), &owned(exclude)).unwrap();
+        let selection = PathSelection::new(&owned(include), &owned(exclude)).unwrap();
         walked(
             &top,
             std::slice::from_ref(&top),
@@ -158,7 +158,7 @@ fn options_leave_out_what_they_say() {
         exclude_caches: true,
         exclude_if_present: vec![b".skip".to_vec()],
         file_bytes_max: Some(99),
-        selection: Selection::new(&[], &["keep".into()]).unwrap(),
+        selection: PathSelection::new(&[], &["keep".into()]).unwrap(),
         one_file_system: true,
     };
     assert_eq!(
@@ -176,7 +176,7 @@ fn one_file_system_stops_at_mount_points() {
     let own = fs::metadata("/").unwrap().dev();
     let (mut proc, mut foreign) = (false, 0);
     // Only the first level below / is looked at.
-    let shallow = Selection::new(&[], &["/*/*".into()]).unwrap();
+    let shallow = PathSelection::new(&[], &["/*/*".into()]).unwrap();
     let options = WalkOptions { selection: shallow, ..options };
     for walked in Walk::new(&["/".into(), "/dev".into()], options).unwrap() {
         if let Walked::Item(item) = walked {

@@ -19,7 +19,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::attributes::{self, Attributes};
-use super::select::{Selection, Verdict};
+use super::select::{PathSelection, Verdict};
 use crate::entry::{Entry, Meta, Node, Time};
 use crate::tree::PATH_BYTES_MAX;
 
@@ -37,7 +37,7 @@ const CACHE_TAG_NAME: &[u8] = b"CACHEDIR.TAG";
 #[derive(Clone, Debug, Default)]
 pub struct WalkOptions {
     /// Which paths are wanted. The roots themselves are, whatever is excluded.
-    pub selection: Selection,
+    pub selection: PathSelection,
     /// Leave out the content of folders with a valid file `CACHEDIR.TAG`, except that file.
     pub exclude_caches: bool,
     /// Leave out the content of folders that have a file with one of these names.

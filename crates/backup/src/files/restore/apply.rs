@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 
 use super::super::attributes;
-use super::{Event, RestoreOptions};
+use super::{RestoreEvent, RestoreOptions};
 use crate::entry::Meta;
 
 /// The bits for set-user-ID and set-group-ID.
@@ -95,10 +95,10 @@ pub(super) fn apply(
     object: &Object<'_>,
     meta: &Meta,
     options: &RestoreOptions,
-    tell: &mut dyn FnMut(Event),
+    tell: &mut dyn FnMut(RestoreEvent),
 ) {
     let mut failed = |what: &str, source: io::Error| {
-        tell(Event::Incomplete { what: what.to_owned(), source });
+        tell(RestoreEvent::Incomplete { what: what.to_owned(), source });
     };
     let owner = options.names.of(meta);
     if options.owners {
@@ -117,10 +117,10 @@ pub(super) fn apply(
     }
     for (name, value) in &meta.attributes {
         if is_privileged(name) && !options.privileged {
-            tell(Event::Withheld { what: format!("attribute {}", name.escape_ascii()) });
+            tell(RestoreEvent::Withheld { what: format!("attribute {}", name.escape_ascii()) });
         } else if let Err(source) = object.set_attribute(name, value) {
             let what = format!("attribute {}", name.escape_ascii());
-            tell(Event::Incomplete { what, source });
+            tell(RestoreEvent::Incomplete { what, source });
         }
     }
     if !matches!(object, Object::Symlink(..)) {
@@ -128,10 +128,10 @@ pub(super) fn apply(
         // For another owner, the bits would give other rights.
         if mode & SET_ID != 0 && !(options.privileged && object.is_owned_by(owner)) {
             mode &= !SET_ID;
-            tell(Event::Withheld { what: format!("mode {:04o}", meta.mode) });
+            tell(RestoreEvent::Withheld { what: format!("mode {:04o}", meta.mode) });
         }
         if let Err(error) = object.set_mode(Mode::from_raw_mode(u32::from(mode))) {
-            tell(Event::Incomplete { what: "mode".into(), source: error.into() });
+            tell(RestoreEvent::Incomplete { what: "mode".into(), source: error.into() });
         }
     }
     let times = Timestamps {
@@ -142,7 +142,7 @@ pub(super) fn apply(
         },
     };
     if let Err(error) = object.set_times(&times) {
-        tell(Event::Incomplete { what: "time".into(), source: error.into() });
+        tell(RestoreEvent::Incomplete { what: "time".into(), source: error.into() });
     }
 }
 

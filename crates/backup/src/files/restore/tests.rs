@@ -83,12 +83,12 @@ fn run(
     options: &RestoreOptions,
 ) -> Result<(RestoreReport, Events)> {
     let events = Mutex::new(Vec::new());
-    let tell = |path: &[u8], event: Event| {
+    let tell = |path: &[u8], event: RestoreEvent| {
         let text = match event {
-            Event::Kept => "kept".to_owned(),
-            Event::Withheld { what } => format!("withheld: {what}"),
-            Event::Incomplete { what, source } => format!("incomplete: {what}: {source}"),
-            Event::Failed { source } => format!("failed: {source}"),
+            RestoreEvent::Kept => "kept".to_owned(),
+            RestoreEvent::Withheld { what } => format!("withheld: {what}"),
+            RestoreEvent::Incomplete { what, source } => format!("incomplete: {what}: {source}"),
+            RestoreEvent::Failed { source } => format!("failed: {source}"),
         };
         events.lock().unwrap().push((String::from_utf8_lossy(path).into_owned(), text));
     };
@@ -546,7 +546,7 @@ fn subfolders_and_selections_restore_what_they_name() {
         count += 1;
         let target = place.join(format!("target{count}"));
         let owned = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
-        let selection = Selection::new(&owned(include), &owned(exclude)).unwrap();
+        let selection = PathSelection::new(&owned(include), &owned(exclude)).unwrap();
         let some = RestoreOptions { selection, subfolder: subfolder.into(), ..options() };
         let (_, events) = run(&chunks, root, &target, &some).unwrap();
         assert_eq!(events, []);
@@ -770,7 +770,7 @@ fn every_difference_from_the_snapshot_is_named() {
     let expected = expected.map(|(path, what)| (path.to_owned(), what.to_owned()));
     assert_eq!(told, expected);
     // Only what is selected counts.
-    let selection = Selection::new(&["sizes/5*".into()], &["512".into()]).unwrap();
+    let selection = PathSelection::new(&["sizes/5*".into()], &["512".into()]).unwrap();
     let (_, told) = compared(&chunks, root, &target, &RestoreOptions { selection, ..options() });
     assert_eq!(told, [expected[5].clone()]);
     // A folder that became a symbolic link is not followed.
@@ -807,7 +807,7 @@ fn folders_are_restored_under_other_names_and_nowhere_else() {
     let mut report = RestoreReport::default();
     let events = Mutex::new(Vec::new());
     for (target, options) in &places {
-        let tell = |path: &[u8], _: Event| events.lock().unwrap().push(path.to_vec());
+        let tell = |path: &[u8], _: RestoreEvent| events.lock().unwrap().push(path.to_vec());
         report += restore(&tree, target, options, &Progress::default(), &tell).unwrap();
         let none = |path: &[u8], difference: Mismatch| {
             assert!(path == b"etc/way", "{path:?}: {difference:?}");

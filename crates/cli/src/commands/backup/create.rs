@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use talaria_backup::{
-    CreateOptions, FileCounts, Progress, Seen, Selection, Stream, WalkOptions, parse_path_list,
+    CreateOptions, FileCounts, PathSelection, Progress, Seen, Stream, WalkOptions, parse_path_list,
 };
 
 use super::{AccessArgs, TURN, host_name, with_progress};
@@ -97,11 +97,11 @@ impl Args {
         let mut exclude = self.exclude.clone();
         for file in &self.exclude_from {
             let text = read(file)?;
-            exclude.extend(Selection::patterns(&String::from_utf8_lossy(&text)));
+            exclude.extend(PathSelection::patterns(&String::from_utf8_lossy(&text)));
         }
         // A repository does not back up itself.
         exclude.extend(place.canonicalize().ok().and_then(|place| Some(literal(place.to_str()?))));
-        let selection = Selection::new(&self.include, &exclude)
+        let selection = PathSelection::new(&self.include, &exclude)
             .map_err(|error| CliError::Usage(error.to_string()))?;
         let walk = WalkOptions {
             selection,

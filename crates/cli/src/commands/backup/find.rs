@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Entry, Id, Listed, Node, Selection, Tree, is_beneath, select};
+use talaria_backup::{Entry, Id, Listed, Node, PathSelection, Tree, is_beneath, select};
 
 use super::{AccessArgs, ClientArgs, counted_snapshots, ls};
 use crate::context::Context;
@@ -45,7 +45,7 @@ struct Found {
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let selection =
-        Selection::new(&args.globs, &[]).map_err(|error| CliError::Usage(error.to_string()))?;
+        PathSelection::new(&args.globs, &[]).map_err(|error| CliError::Usage(error.to_string()))?;
     let mut session = args.access.open(place, cx)?;
     let client = args.client.client.as_ref();
     let (all, _) = session.snapshots(cx)?;

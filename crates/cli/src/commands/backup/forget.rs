@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use talaria::message::openpgp::Fingerprint;
 use talaria_backup::{
-    BackupError, Fate, Grouping, Id, Listed, Policy, Role, SnapshotName, decide, halved, select,
+    BackupError, Fate, Grouping, Id, Listed, Retention, Role, SnapshotName, decide, halved, select,
 };
 
 use super::{AccessArgs, ClientArgs, counted_snapshots, parse_duration};
@@ -87,8 +87,8 @@ enum Property {
 }
 
 impl Keep {
-    fn policy(&self) -> Policy {
-        Policy {
+    fn policy(&self) -> Retention {
+        Retention {
             last: self.keep_last,
             hourly: self.keep_hourly,
             daily: self.keep_daily,

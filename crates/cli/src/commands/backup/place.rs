@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use talaria_backup::{Backend, BackupError, Folder};
-use talaria_backup_remote::{Address, Remote, is_url};
+use talaria_backup_remote::{Remote, RepositoryUrl, is_url};
 
 use crate::error::CliError;
 
@@ -13,9 +13,9 @@ use crate::error::CliError;
 const THREADS_REMOTE: usize = 8;
 
 /// The address, if the place is a URL.
-fn address(place: &Path) -> Option<Result<Address, CliError>> {
+fn address(place: &Path) -> Option<Result<RepositoryUrl, CliError>> {
     let url = place.to_str().filter(|name| is_url(name))?;
-    let parsed = Address::parse(url, &|name| std::env::var(name).ok());
+    let parsed = RepositoryUrl::parse(url, &|name| std::env::var(name).ok());
     Some(parsed.map_err(|error| CliError::Usage(error.to_string())))
 }
 

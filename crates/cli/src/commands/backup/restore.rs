@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria_backup::{
-    Event, Mapping, Mismatch, Overwrite, Owners, RestoreOptions, RestoreReport, Selection, Tree,
-    VerifyReport, map_folders, restore, verify,
+    Mapping, Mismatch, Overwrite, Owners, PathSelection, RestoreEvent, RestoreOptions,
+    RestoreReport, Tree, VerifyReport, map_folders, restore, verify,
 };
 
 use super::place::restore_threads;
@@ -87,7 +87,7 @@ fn parse_mapping(text: &str) -> Result<Mapping, String> {
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let selection = Selection::new(&args.include, &args.exclude)
+    let selection = PathSelection::new(&args.include, &args.exclude)
         .map_err(|error| CliError::Usage(error.to_string()))?;
     // An identifier has no colon.
     let (name, path) = match args.snapshot.split_once(':') {
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     };
     let identifiers = session.keys.identifiers();
     let paint = Paint::stderr();
-    let tell = |path: &[u8], event: Event| tell_event(path, event, paint, cx);
+    let tell = |path: &[u8], event: RestoreEvent| tell_event(path, event, paint, cx);
     let tell_difference = |path: &[u8], difference: Mismatch| {
         let different = paint.bad("Different");
         let name = name_of(path);
@@ -181,19 +181,19 @@ fn name_of(path: &[u8]) -> String {
     if path.is_empty() { "the tree".into() } else { printable(path) }
 }
 
-fn tell_event(path: &[u8], event: Event, paint: Paint, cx: &Context) {
+fn tell_event(path: &[u8], event: RestoreEvent, paint: Paint, cx: &Context) {
     let name = name_of(path);
     match event {
         // Their number stands at the end.
-        Event::Kept => {}
-        Event::Withheld { what } => cx.status(format_args!(
+        RestoreEvent::Kept => {}
+        RestoreEvent::Withheld { what } => cx.status(format_args!(
             "{}: {name}: {what} is left out without --privileged.",
             paint.doubtful("Warning")
         )),
-        Event::Incomplete { what, source } => {
+        RestoreEvent::Incomplete { what, source } => {
             cx.status(format_args!("{}: {name}: {what}: {source}", paint.doubtful("Warning")));
         }
-        Event::Failed { source } => {
+        RestoreEvent::Failed { source } => {
             cx.status(format_args!("{}: {name}: {source}", paint.bad("Not restored")));
         }
     }

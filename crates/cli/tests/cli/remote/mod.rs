@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use talaria_backup::{Backend, BackupError};
-use talaria_backup_remote::{Address, Remote};
+use talaria_backup_remote::{Remote, RepositoryUrl};
 
 use self::line::{Fault, Line};
 use self::servers::{S3, Sftp, WebDav};
@@ -83,7 +83,7 @@ fn said(output: &Output) -> String {
 fn remote(url: &str, env: &[(&'static str, String)]) -> Remote {
     let variable =
         |name: &str| env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
-    Remote::new(&Address::parse(url, &variable).unwrap()).unwrap()
+    Remote::new(&RepositoryUrl::parse(url, &variable).unwrap()).unwrap()
 }
 
 fn is_missing<T>(result: &Result<T, BackupError>) -> bool {

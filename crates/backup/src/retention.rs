@@ -21,7 +21,7 @@ const DAY: u32 = 86_400;
 
 /// How many snapshots to keep.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Policy {
+pub struct Retention {
     /// The newest.
     pub last: u32,
     /// The newest of each of this many hours that have one.
@@ -40,7 +40,7 @@ pub struct Policy {
     pub tags: BTreeSet<Vec<u8>>,
 }
 
-impl Policy {
+impl Retention {
     /// Whether no rule is given.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -85,7 +85,7 @@ type Group<'a> =
 pub fn decide(
     snapshots: &[Listed],
     forgotten: &Forgotten,
-    policy: &Policy,
+    policy: &Retention,
     grouping: Grouping,
     now: u32,
 ) -> Result<BTreeMap<Id, Fate>> {
@@ -160,7 +160,7 @@ fn odd_times(snapshots: &[Listed], now: u32) -> Vec<(&Listed, Option<&'static st
 }
 
 /// Why the rules keep each snapshot of a group, newest first.
-fn reasons(group: &[&Listed], policy: &Policy) -> Vec<Vec<&'static str>> {
+fn reasons(group: &[&Listed], policy: &Retention) -> Vec<Vec<&'static str>> {
     type Bucket = fn(u32) -> String;
     let rules: [(&'static str, u32, Bucket); 5] = [
         ("hourly", policy.hourly, |time| timestamp(time)[..13].to_owned()),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     /// The numbers of the snapshots of a client that stay.
-    fn kept(snapshots: &[Listed], policy: &Policy, client: u8) -> Vec<u64> {
+    fn kept(snapshots: &[Listed], policy: &Retention, client: u8) -> Vec<u64> {
         let fates =
             decide(snapshots, &Forgotten::default(), policy, Grouping::default(), NOW).unwrap();
         let of_client = snapshots.iter().filter(|l| l.snapshot.client == Some(key(client)));
@@ -245,22 +245,22 @@ mod tests {
         let all: Vec<Listed> =
             (0..200).map(|n| listed(1, n, NOW - (200 - u32::from(n)) * (DAY / 4))).collect();
         let keep = |policy| kept(&all, &policy, 1);
-        assert_eq!(keep(Policy { last: 3, ..Policy::default() }), [197, 198, 199]);
-        assert_eq!(keep(Policy { hourly: 2, ..Policy::default() }), [198, 199]);
-        let daily = keep(Policy { daily: 7, ..Policy::default() });
+        assert_eq!(keep(Retention { last: 3, ..Retention::default() }), [197, 198, 199]);
+        assert_eq!(keep(Retention { hourly: 2, ..Retention::default() }), [198, 199]);
+        let daily = keep(Retention { daily: 7, ..Retention::default() });
         assert_eq!(daily.len(), 7);
         assert!(daily.windows(2).all(|pair| pair[1] - pair[0] <= 4), "{daily:?}");
-        let weekly = keep(Policy { weekly: 5, ..Policy::default() });
+        let weekly = keep(Retention { weekly: 5, ..Retention::default() });
         assert!(weekly.len() == 5 && weekly[0] < 200 - 4 * 28 + 28, "{weekly:?}");
-        assert_eq!(keep(Policy { monthly: 12, ..Policy::default() }).len(), 2);
-        assert_eq!(keep(Policy { yearly: 12, ..Policy::default() }), [199]);
-        assert_eq!(keep(Policy { within: Some(DAY), ..Policy::default() }).len(), 5);
+        assert_eq!(keep(Retention { monthly: 12, ..Retention::default() }).len(), 2);
+        assert_eq!(keep(Retention { yearly: 12, ..Retention::default() }), [199]);
+        assert_eq!(keep(Retention { within: Some(DAY), ..Retention::default() }).len(), 5);
         let mut tagged = all.clone();
         tagged[7].snapshot.tags.insert(b"first".to_vec());
-        let policy = Policy { tags: [b"first".to_vec()].into(), ..Policy::default() };
+        let policy = Retention { tags: [b"first".to_vec()].into(), ..Retention::default() };
         assert_eq!(kept(&tagged, &policy, 1), [7, 199], "the newest stays in any case");
         let none =
-            decide(&all, &Forgotten::default(), &Policy::default(), Grouping::default(), NOW);
+            decide(&all, &Forgotten::default(), &Retention::default(), Grouping::default(), NOW);
         assert!(matches!(none, Err(BackupError::Refused(_))));
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let sunday = 1_795_305_600 + 43_200;
         let all =
             [listed(1, 1, sunday - 6 * DAY), listed(1, 2, sunday), listed(1, 3, sunday + DAY)];
-        let policy = Policy { weekly: 5, ..Policy::default() };
+        let policy = Retention { weekly: 5, ..Retention::default() };
         let fates =
             decide(&all, &Forgotten::default(), &policy, Grouping::default(), sunday + 2 * DAY);
         let fates = fates.unwrap();
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_stolen_client_displaces_no_snapshot_of_others_and_none_by_odd_times() {
-        let policy = Policy { last: 2, ..Policy::default() };
+        let policy = Retention { last: 2, ..Retention::default() };
         let mut all =
             vec![listed(1, 1, NOW - 300), listed(1, 2, NOW - 200), listed(1, 3, NOW - 100)];
         all.extend((1..100).map(|n| listed(2, n, NOW - 1)));
@@ -317,8 +317,11 @@ mod tests {
             all.push(original(6, 3 + 2 * day, time));
         }
         all.push(listed(1, 8, NOW - 5));
-        assert_eq!(kept(&all, &Policy { daily: 2, ..Policy::default() }, 1), [1, 4, 5, 6, 7, 8]);
-        assert_eq!(kept(&all, &Policy { last: 1, ..Policy::default() }, 1), [6, 7, 8]);
+        assert_eq!(
+            kept(&all, &Retention { daily: 2, ..Retention::default() }, 1),
+            [1, 4, 5, 6, 7, 8]
+        );
+        assert_eq!(kept(&all, &Retention { last: 1, ..Retention::default() }, 1), [6, 7, 8]);
     }
 
     #[test]
@@ -326,7 +329,7 @@ mod tests {
         let mut all =
             vec![listed(1, 1, NOW - 300), listed(1, 2, NOW - 200), listed(1, 3, NOW - 100)];
         all[0].snapshot.host = b"beta".to_vec();
-        let policy = Policy { last: 1, ..Policy::default() };
+        let policy = Retention { last: 1, ..Retention::default() };
         assert_eq!(kept(&all, &policy, 1), [1, 3]);
         let grouping = Grouping { host: false, ..Grouping::default() };
         let fates = decide(&all, &Forgotten::default(), &policy, grouping, NOW).unwrap();
@@ -350,8 +353,8 @@ mod tests {
             a in 0..4_u32, b in 0..4_u32, protected in any::<proptest::sample::Index>(),
         ) {
             let all: Vec<Listed> = times.iter().zip(1..).map(|((client, ago), n)| listed(*client, n, NOW - ago)).collect();
-            let small = Policy { last: 1, daily: a, ..Policy::default() };
-            let large = Policy { last: 1 + b, daily: a + b, weekly: b, ..Policy::default() };
+            let small = Retention { last: 1, daily: a, ..Retention::default() };
+            let large = Retention { last: 1 + b, daily: a + b, weekly: b, ..Retention::default() };
             for client in 1..4 {
                 let (few, many) = (kept(&all, &small, client), kept(&all, &large, client));
                 prop_assert!(few.iter().all(|one| many.contains(one)));

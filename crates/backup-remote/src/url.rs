@@ -14,7 +14,7 @@ const ATTEMPTS_MAX: u32 = 20;
 /// Why a URL is none of a repository.
 #[derive(Debug, thiserror::Error)]
 #[error("{url} is no address of a repository: {why}")]
-pub struct AddressError {
+pub struct RepositoryUrlError {
     /// The URL, without a password.
     pub url: String,
     /// The reason.
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Keys {
 
 /// The address of a repository: `s3://`, `sftp://`, `webdav://` or `webdavs://`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Address {
+pub struct RepositoryUrl {
     pub(crate) service: Service,
     /// The folder of the repository, without a slash at its end.
     pub(crate) root: String,
@@ -79,17 +79,20 @@ pub struct Address {
     pub(crate) lists_at_once: bool,
 }
 
-impl Address {
+impl RepositoryUrl {
     /// Parses a URL. `env` gives variables of the environment: those of AWS, `TALARIA_WEBDAV_USER` and
     /// `TALARIA_WEBDAV_PASSWORD`.
     ///
     /// # Errors
     ///
-    /// [`AddressError`] for every other scheme, for a password in the URL, and for options that the scheme does not have.
-    pub fn parse(url: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, AddressError> {
+    /// [`RepositoryUrlError`] for every other scheme, for a password in the URL, and for options that the scheme does not have.
+    pub fn parse(
+        url: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, RepositoryUrlError> {
         let mut shown = url.to_owned();
         let parsed = Self::parts(url, env, &mut shown);
-        parsed.map_err(|why| AddressError { url: shown, why })
+        parsed.map_err(|why| RepositoryUrlError { url: shown, why })
     }
 
     fn parts(
@@ -251,8 +254,8 @@ fn decoded(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Address, String> {
-        Address::parse(url, &|_| None).map_err(|error| error.to_string())
+    fn parse(url: &str) -> Result<RepositoryUrl, String> {
+        RepositoryUrl::parse(url, &|_| None).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -297,12 +300,12 @@ mod tests {
             "TALARIA_WEBDAV_PASSWORD" => Some("p".to_owned()),
             _ => None,
         };
-        let s3 = Address::parse("s3://b", &env).unwrap();
+        let s3 = RepositoryUrl::parse("s3://b", &env).unwrap();
         let (endpoint, region) = (Some("http://e".into()), "r".into());
         let keys = Some(Keys { id: "i".into(), secret: "hidden".into(), token: None });
         assert!(!format!("{keys:?}").contains("hidden"));
         assert_eq!(s3.service, Service::S3 { bucket: "b".into(), endpoint, region, keys });
-        let dav = Address::parse("webdav://h:1/x", &env).unwrap();
+        let dav = RepositoryUrl::parse("webdav://h:1/x", &env).unwrap();
         let (user, password) = (Some("u".into()), Some("p".into()));
         assert_eq!(dav.service, Service::WebDav { endpoint: "http://h:1".into(), user, password });
     }
