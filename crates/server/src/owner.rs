@@ -290,16 +290,18 @@ fn carry_out(
         let mut name = Named::new(cert.fingerprint());
         match wish {
             Wish::Delete if row.summary.primary.revoked => {
-                store.redact(cert.fingerprint(), &Redaction::All, now)?;
+                store.redact(cert.fingerprint(), &[Redaction::All], now)?;
                 name.comment =
                     Some("the key stays with its revocation; its user IDs are gone".into());
                 report.deleted.push(name);
             }
             Wish::Delete => {
-                for email in store.published(cert.fingerprint())? {
-                    store.unpublish(cert.fingerprint(), &email)?;
-                }
-                store.delete(&[cert.fingerprint()], Return::Blocked, now)?;
+                store.atomically(|store| {
+                    for email in store.published(cert.fingerprint())? {
+                        store.unpublish(cert.fingerprint(), &email)?;
+                    }
+                    store.delete(&[cert.fingerprint()], Return::Blocked, now)
+                })?;
                 report.deleted.push(name);
             }
             Wish::Replace => {
@@ -329,13 +331,13 @@ fn replace(
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
     let (lasting, gone) = compare(&stored, cert);
-    let outcome = store.replace(cert.union(&lasting), now)?;
-    if !matches!(outcome, IngestOutcome::Refused(_)) {
-        for redaction in gone {
-            store.redact(cert.fingerprint(), &redaction, now)?;
+    store.atomically(|store| {
+        let outcome = store.replace(cert.union(&lasting), now)?;
+        if !matches!(outcome, IngestOutcome::Refused(_)) && !gone.is_empty() {
+            store.redact(cert.fingerprint(), &gone, now)?;
         }
-    }
-    Ok(outcome)
+        Ok(outcome)
+    })
 }
 
 /// What stays although the owner's new copy has it not, which are revocations and what they are on;

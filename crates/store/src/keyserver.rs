@@ -188,45 +188,47 @@ impl Store {
         })
     }
 
-    /// Removes user IDs of a certificate permanently: later copies lose them, too, and confirmed addresses are
+    /// Removes user IDs of a certificate permanently, all or none: later copies lose them, too, and confirmed addresses are
     /// removed with them. The key, its revocations and its subkeys stay. Returns whether the certificate was in
     /// the store. The octets of the user IDs are overwritten gradually, or at once by [`Self::compact`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] or any error of a write.
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn redact(
         &mut self,
         fingerprint: Fingerprint,
-        redaction: &Redaction,
+        redactions: &[Redaction],
         now: u32,
     ) -> Result<bool, StoreError> {
-        let stored = fingerprint.to_stored();
-        let user_id = redaction.stored();
-        let sum = sums::of(&[&stored, user_id]);
-        self.transaction(|connection, _| {
-            connection
-                .execute(
-                    "INSERT OR REPLACE INTO redaction VALUES (?1, ?2, ?3)",
-                    (&stored, user_id, sum),
-                )
-                .map(drop)
-        })?;
-        let here = self.get(fingerprint)?;
-        let is_here = here.is_some();
-        let mut emails: Vec<Address> = Vec::new();
-        if let Some(here) = here {
-            // Ingesting the certificate again removes the redacted user IDs from the stored copy.
-            let redacted = self.redacted(&here.cert)?;
-            emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
-            self.ingest(vec![redacted], Verification::Full, now)?;
-        }
-        for email in self.published(fingerprint)? {
-            if !emails.contains(&email) {
-                self.unpublish(fingerprint, &email)?;
+        self.atomically(|store| {
+            let stored = fingerprint.to_stored();
+            store.transaction(|connection, _| {
+                for redaction in redactions {
+                    let user_id = redaction.stored();
+                    let sum = sums::of(&[&stored, user_id]);
+                    connection
+                        .prepare_cached("INSERT OR REPLACE INTO redaction VALUES (?1, ?2, ?3)")?
+                        .execute((&stored, user_id, sum))?;
+                }
+                Ok(())
+            })?;
+            let here = store.get(fingerprint)?;
+            let is_here = here.is_some();
+            let mut emails: Vec<Address> = Vec::new();
+            if let Some(here) = here {
+                // Ingesting the certificate again removes the redacted user IDs from the stored copy.
+                let redacted = store.redacted(&here.cert)?;
+                emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
+                store.ingest(vec![redacted], Verification::Full, now)?;
             }
-        }
-        Ok(is_here)
+            for email in store.published(fingerprint)? {
+                if !emails.contains(&email) {
+                    store.unpublish(fingerprint, &email)?;
+                }
+            }
+            Ok(is_here)
+        })
     }
 
     /// Allows redacted user IDs to come back. Returns the number of redactions.

@@ -63,6 +63,7 @@ pub struct Store {
     pub(crate) limits: Limits,
     /// `None` for a store in memory.
     pub(crate) files: Option<OpenFiles>,
+    is_in_transaction: bool,
 }
 
 /// A row of the certificate table: the data for a listing.
@@ -133,6 +134,7 @@ impl Store {
             access,
             limits: Limits::default(),
             files: Some(files),
+            is_in_transaction: false,
         };
         store.run(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -189,6 +191,7 @@ impl Store {
             access: Access::Create,
             limits: Limits::default(),
             files: None,
+            is_in_transaction: false,
         };
         store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
         Ok(store)
@@ -500,23 +503,41 @@ impl Store {
         })
     }
 
-    /// Runs `work` as one transaction. `work` gets the number of the last change before it.
+    /// Runs `work` as one transaction, or as a part of one. `work` gets the number of the last change before it.
     pub(crate) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.writable()?;
-        self.run(|connection| connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop))?;
-        let done = self.check_unchanged().and_then(|()| {
-            self.run(|connection| {
+        self.atomically(|store| {
+            store.run(|connection| {
                 let last = connection
                     .prepare_cached("SELECT coalesce(max(number), 0) FROM change")?
                     .query_row([], |row| row.get(0))?;
-                let result = work(connection, last)?;
-                connection.prepare_cached("COMMIT")?.execute([])?;
-                Ok(result)
+                work(connection, last)
             })
+        })
+    }
+
+    /// Runs `work` so that all its changes are one transaction: all or none are made.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `work`; [`StoreError::ReadOnly`] or any error of a write. The store stays unchanged.
+    pub fn atomically<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.writable()?;
+        if self.is_in_transaction {
+            return work(self);
+        }
+        self.run(|connection| connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop))?;
+        self.is_in_transaction = true;
+        let done = self.check_unchanged().and_then(|()| work(self)).and_then(|result| {
+            self.run(|connection| connection.prepare_cached("COMMIT")?.execute([]))?;
+            Ok(result)
         });
+        self.is_in_transaction = false;
         if done.is_err() {
             // SQLite has rolled back already after some errors.
             let _ = self.connection.execute_batch("ROLLBACK");

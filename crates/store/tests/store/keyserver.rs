@@ -440,7 +440,7 @@ fn digests_of_all_views_follow_every_write() {
     store.delete(&[all[4].fingerprint()], Return::Allowed, NOW).unwrap();
     assert_digests(&store);
     let first = all[5].user_ids().next().unwrap().to_vec();
-    store.redact(all[5].fingerprint(), &Redaction::of(&first), NOW).unwrap();
+    store.redact(all[5].fingerprint(), &[Redaction::of(&first)], NOW).unwrap();
     assert_digests(&store);
     assert_clean(&store);
     assert_eq!(store.by_digest([7; 16]).unwrap(), None);
@@ -725,7 +725,7 @@ fn a_redacted_user_id_stays_out() {
         }
         let redaction = if all { Redaction::All } else { Redaction::of(gone[0].as_bytes()) };
         let old_digest = store.digests_of(1).unwrap()[0].1;
-        assert!(store.redact(name, &redaction, NOW).unwrap());
+        assert!(store.redact(name, &[redaction], NOW).unwrap());
         assert!(store.is_redacted(name).unwrap());
         let assert_gone = |store: &Store| {
             let stored = store.get(name).unwrap().unwrap();
@@ -768,6 +768,33 @@ fn a_redacted_user_id_stays_out() {
     }
 }
 
+/// A redaction that fails in its last step has not begun.
+#[test]
+fn a_redaction_is_made_as_a_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let cert = own(1).remove(0);
+    let name = cert.fingerprint();
+    let mut store = folder.filled(std::slice::from_ref(&cert));
+    let user_ids: Vec<Vec<u8>> = cert.user_ids().map(<[u8]>::to_vec).collect();
+    store.publish(name, &Address::of_user_id(&user_ids[0]).unwrap(), NOW).unwrap();
+    let faults = rusqlite::Connection::open(folder.path()).unwrap();
+    faults
+        .execute_batch(
+            "CREATE TRIGGER fault BEFORE DELETE ON published BEGIN SELECT RAISE(ABORT, 'a fault'); END",
+        )
+        .unwrap();
+    let redactions: Vec<_> = user_ids.iter().map(|user_id| Redaction::of(user_id)).collect();
+    assert!(store.redact(name, &redactions, NOW).is_err());
+    assert!(!store.is_redacted(name).unwrap());
+    assert_eq!(store.get(name).unwrap().unwrap().cert, cert);
+    assert_eq!(store.published(name).unwrap().len(), 1);
+    faults.execute_batch("DROP TRIGGER fault").unwrap();
+    assert!(store.redact(name, &redactions, NOW).unwrap());
+    assert_eq!(store.get(name).unwrap().unwrap().cert.user_ids().count(), 0);
+    assert!(store.published(name).unwrap().is_empty());
+    assert_clean(&store);
+}
+
 /// A decision must also hold for writers that started before it.
 #[test]
 fn running_writers_obey_new_redactions_and_blocks() {
@@ -783,7 +810,7 @@ fn running_writers_obey_new_redactions_and_blocks() {
             }
         });
         for pair in all.chunks(2) {
-            store.redact(pair[0].fingerprint(), &Redaction::All, NOW).unwrap();
+            store.redact(pair[0].fingerprint(), &[Redaction::All], NOW).unwrap();
             store.delete(&[pair[1].fingerprint()], Return::Blocked, NOW).unwrap();
         }
     });
@@ -801,7 +828,7 @@ fn a_certificate_above_its_limit_can_be_redacted() {
     let cert = own(1).remove(0);
     let mut store = folder.filled(std::slice::from_ref(&cert));
     store.set_limits(Limits { cert_bytes: 100, ..limits() });
-    assert!(store.redact(cert.fingerprint(), &Redaction::All, NOW).unwrap());
+    assert!(store.redact(cert.fingerprint(), &[Redaction::All], NOW).unwrap());
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
     assert_clean(&store);
 }
@@ -811,7 +838,7 @@ fn a_redaction_holds_for_certificates_that_arrive_later() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
     let mut store = folder.store();
-    assert!(!store.redact(cert.fingerprint(), &Redaction::All, NOW).unwrap());
+    assert!(!store.redact(cert.fingerprint(), &[Redaction::All], NOW).unwrap());
     let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
     assert_eq!(outcome, [IngestOutcome::New]);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
@@ -957,8 +984,8 @@ fn check_finds_a_flipped_byte_in_operator_decisions() {
     store.add_view(OTHER).unwrap();
     peers().iter().for_each(|peer| store.add_peer(peer).unwrap());
     store.publish(all[0].fingerprint(), &"owner@example.org".parse().unwrap(), NOW).unwrap();
-    store.redact(all[1].fingerprint(), &Redaction::All, NOW).unwrap();
-    store.redact(all[2].fingerprint(), &Redaction::of(b"somebody"), NOW).unwrap();
+    store.redact(all[1].fingerprint(), &[Redaction::All], NOW).unwrap();
+    store.redact(all[2].fingerprint(), &[Redaction::of(b"somebody")], NOW).unwrap();
     assert!(store.compact(Some(4096), Duration::ZERO).unwrap().is_log_empty);
     drop(store);
     let good = std::fs::read(folder.path()).unwrap();
@@ -1048,7 +1075,7 @@ proptest! {
                     store.delete(&[all[at].fingerprint()], Return::Allowed, NOW).unwrap();
                 }
                 Action::Redact { at } => {
-                    store.redact(all[at].fingerprint(), &Redaction::All, NOW).unwrap();
+                    store.redact(all[at].fingerprint(), &[Redaction::All], NOW).unwrap();
                 }
                 Action::AddView => store.add_view(OTHER).unwrap(),
                 Action::DropView => store.drop_view(OTHER).unwrap(),
