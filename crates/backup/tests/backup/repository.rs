@@ -42,7 +42,7 @@ fn a_place_with_a_repository_is_refused_for_a_new_one() {
         };
         Repository::init(place.backend(), &options, &mut signer(&place.alice), NOW).map(|_| ())
     };
-    assert!(matches!(init(), Err(BackupError::Refused(_))));
+    assert!(matches!(init(), Err(BackupError::Occupied)));
     fs::remove_file(place.path("talaria-backup")).unwrap();
     assert!(matches!(init(), Err(BackupError::Refused(_))), "an unfinished one");
     assert_eq!(fs::read(place.path("config/00000001")).unwrap(), before);
