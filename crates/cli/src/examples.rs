@@ -293,7 +293,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "backup key",
         &[
-            ("Show who can read a repository", "talaria backup --repo /mnt/backup key list"),
+            ("Show the readers of a repository", "talaria backup --repo /mnt/backup key list"),
             (
                 "Let somebody else read all snapshots",
                 "talaria backup --repo /mnt/backup key add bob@example.net",
@@ -316,7 +316,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "backup key list",
         &[
-            ("Show who can read a repository", "talaria backup --repo /mnt/backup key list"),
+            ("Show the readers of a repository", "talaria backup --repo /mnt/backup key list"),
             ("Show it as JSON", "talaria backup --repo /mnt/backup key list --json"),
         ],
     ),
@@ -380,7 +380,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "backup prune",
         &[
-            ("Delete what no snapshot needs", "talaria backup --repo /mnt/backup prune"),
+            ("Delete content that no snapshot needs", "talaria backup --repo /mnt/backup prune"),
             ("Show how much would be deleted", "talaria backup --repo /mnt/backup prune --dry-run"),
         ],
     ),

@@ -109,10 +109,10 @@ enum What {
     /// the source. Measures what encryption costs, and the memory of large repositories. The scratch folder needs some
     /// 35 GB, and more for a source tree: many files that are deleted slow down the next run.
     Backup {
-        /// Number of files of one octet; 0 for none
+        /// Number of files of one byte; 0 for none
         #[arg(long, value_name = "N", default_value_t = 102_400)]
         files: usize,
-        /// Length of the large file in octets; 0 for none
+        /// Length of the large file in bytes; 0 for none
         #[arg(long, value_name = "BYTES", default_value_t = 1_000_000_000)]
         bytes: u64,
         /// Also measure a source tree

@@ -10,7 +10,7 @@ use super::{AccessArgs, ClientArgs, counted_snapshots};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 
-/// Attest that snapshots are genuine, whatever becomes of the key of their client
+/// Attest that snapshots are genuine, in case the key of their client is revoked
 ///
 /// If the key of a client is revoked as compromised, its snapshots count only if the owner has attested them or a later one of the same
 /// chain. Attest the last snapshot of which you are sure that the client made it. Without SNAPSHOT, the newest one of each client is

@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::render::printable;
 use crate::terminal::Paint;
 
-/// Show what is different between two snapshots
+/// Show the differences between two snapshots
 ///
 /// A line has `+` for a path that only the second snapshot has, `-` for one that only the first has, `M` for changed
 /// content, and `U` for other changes: permissions, owner, time or attributes.

@@ -12,7 +12,7 @@ use super::people::{Action, Person, change};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Manage who can read a repository
+/// Manage the readers of a repository
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -27,8 +27,8 @@ enum Command {
     Add(Person),
     /// Stop a certificate from reading new snapshots
     ///
-    /// The repository gets new keys for what is backed up from now on. What was backed up before stays readable
-    /// for whoever kept the old keys and can get at the repository.
+    /// Later backups use new keys. Earlier backups stay readable for everybody who kept the old keys and has access
+    /// to the repository.
     Remove(Person),
 }
 

@@ -53,7 +53,7 @@ use crate::terminal::Paint;
 /// Back up files, encrypted to OpenPGP keys
 ///
 /// A repository holds snapshots of files. Content that is in several snapshots is stored once. Everything is encrypted
-/// to OpenPGP certificates, and snapshots are signed, so whoever keeps the repository can neither read nor forge it.
+/// to OpenPGP certificates, and snapshots are signed, so its keeper can neither read nor forge it.
 /// docs/formats/backup.md shows how to recover files with gpg alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -124,7 +124,7 @@ pub(crate) struct AccessArgs {
     /// Fingerprint of the expected owner of the repository
     #[arg(long, value_name = "FINGERPRINT", value_parser = parse_fingerprint)]
     owner: Option<Fingerprint>,
-    /// Folder with what this machine remembers of repositories [default: in the XDG data folder]
+    /// Folder of this machine's records of repositories [default: in the XDG data folder]
     #[arg(long, env = "TALARIA_BACKUP_STATE", value_name = "FOLDER")]
     state: Option<PathBuf>,
     /// Identifier of a snapshot that must be there, as `list --json` gives it, so that an old state of the repository is noticed

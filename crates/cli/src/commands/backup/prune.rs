@@ -16,7 +16,7 @@ use crate::terminal::Paint;
 
 /// Delete content that no snapshot needs
 ///
-/// Packs that no snapshot needs are deleted. Of packs that are used in part, what is needed is copied to new packs first. Others can
+/// Packs that no snapshot needs are deleted. If a pack is used in part, its needed content is copied to new packs first. Others can
 /// back up meanwhile: talaria waits until the runs have ended that were going on. A prune that was interrupted is continued by
 /// the next one.
 ///

@@ -18,8 +18,8 @@ use crate::render::counted;
 /// Indexes that are missing or damaged are made again from the packs. Packs that are damaged are named in a signed document, so that
 /// every client stores what was in them again if it still has it. The files that are lost in part are listed, with their snapshots.
 ///
-/// With --yes, packs and indexes that are not what was written are moved to the folder "set-aside" of the repository, after what can
-/// still be read of them was copied. Nothing is ever deleted.
+/// With --yes, damaged packs and indexes are moved to the folder "set-aside" of the repository. Their readable
+/// content is copied first. Nothing is ever deleted.
 ///
 /// To repair, you need the key of a reader, and the role "prune". Afterwards back up again on every machine.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Move away packs and indexes that are not what was written
+    /// Move damaged packs and indexes away
     #[arg(long)]
     yes: bool,
     /// Key that signs [default: your only key that may]

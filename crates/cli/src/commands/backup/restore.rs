@@ -21,7 +21,7 @@ use crate::terminal::Paint;
 ///
 /// Writes beneath the target folder only, whatever the snapshot contains. Every chunk is verified before it is written.
 ///
-/// What cannot be restored is named; the exit status is 5 then, and everything else is restored.
+/// If a path cannot be restored, talaria names it, restores everything else, and ends with exit status 5.
 ///
 /// With --verify, talaria reads the files again at the end and compares them with the snapshot. The exit status is 5 if one differs.
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Leave out paths that match GLOB (can be repeated)
     #[arg(long, short = 'e', value_name = "GLOB")]
     exclude: Vec<String>,
-    /// What to do with files that are there
+    /// When to replace existing files
     #[arg(long, value_enum, default_value = "never", value_name = "WHEN")]
     overwrite: OverwriteArg,
     /// Restore owners and groups [default: if you are root]

@@ -14,7 +14,7 @@ use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 
-/// Manage who else may create, forget and prune
+/// Manage other keys that may create, forget and prune
 ///
 /// The owner has all roles. A client or reader gets further ones here; to prune, it must be a reader.
 #[derive(Debug, clap::Args)]
@@ -68,9 +68,9 @@ enum RoleName {
     Create,
     /// Forget snapshots of all clients
     Forget,
-    /// Delete what no snapshot needs
+    /// Delete content that no snapshot needs
     Prune,
-    /// Change who may do what
+    /// Change roles, readers and clients
     Admin,
 }
 
