@@ -99,6 +99,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "admin restore",
+        &[
+            ("Make a store from a backup", "talaria --store restored.db admin restore backup.db"),
+            (
+                "Replace the store, which stays under another name",
+                "talaria admin restore --overwrite backup.db",
+            ),
+        ],
+    ),
+    (
         "admin unblock",
         &[
             (

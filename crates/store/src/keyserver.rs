@@ -8,10 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
-use crate::place::{beside, put_in_place, refuse_leftovers};
+use crate::place::{beside, put_in_place, refuse_leftovers, set_aside};
 use crate::{Store, StoreError, sums};
 
 /// Number of pages that a backup copies between two progress calls.
@@ -588,11 +588,44 @@ impl Store {
     ///
     /// [`StoreError::Io`] if `target` exists, or any error of a write.
     pub fn backup(&self, target: &Path, progress: impl FnMut(u64, u64)) -> Result<(), StoreError> {
-        let io = |source| StoreError::Io { action: "back up to", path: target.to_owned(), source };
         if target.exists() {
-            return Err(io(io::ErrorKind::AlreadyExists.into()));
+            let source = io::ErrorKind::AlreadyExists.into();
+            return Err(StoreError::Io { action: "back up to", path: target.to_owned(), source });
         }
         refuse_leftovers(target)?;
+        self.copy_to(target, progress, || Ok(()))
+    }
+
+    /// Puts a copy of this store, which is a backup, at `target`. A store that is there is renamed to `aside` with its log, damaged
+    /// or not, when the copy is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] if another process uses the store at `target`; any error of a write. The store at `target`, if there
+    /// was one, is there or at `aside`.
+    pub fn restore(
+        &self,
+        target: &Path,
+        aside: &Path,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<(), StoreError> {
+        if !target.exists() {
+            return self.backup(target, progress);
+        }
+        refuse_if_used(target)?;
+        self.copy_to(target, progress, || {
+            refuse_if_used(target)?;
+            set_aside(target, aside)
+        })
+    }
+
+    /// Copies the store to `target`, whose name `free_name` makes free when the copy is complete.
+    fn copy_to(
+        &self,
+        target: &Path,
+        progress: impl FnMut(u64, u64),
+        free_name: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let new = beside(target, ".partial");
         // Removes the files of an interrupted copy.
         for suffix in ["", "-journal", "-wal", "-shm"] {
@@ -604,9 +637,29 @@ impl Store {
         let _ = self.connection.execute_batch("ROLLBACK");
         let moved = copied
             .map_err(|source| StoreError::engine(target, source))
+            .and_then(|()| free_name())
             .and_then(|()| put_in_place(&new, target));
         let _ = fs::remove_file(&new);
         moved
+    }
+}
+
+/// Refuses a store that another process has open. Whether a damaged one is in use cannot be known.
+fn refuse_if_used(path: &Path) -> Result<(), StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let leave_log = || -> rusqlite::Result<String> {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(Duration::ZERO)?;
+        // Nobody else may use the store while it gives up its log.
+        connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
+    };
+    match leave_log() {
+        Ok(mode) if mode == "wal" => Err(StoreError::Busy { path: path.to_owned() }),
+        Ok(_) => Ok(()),
+        Err(error) => match StoreError::engine(path, error) {
+            busy @ StoreError::Busy { .. } => Err(busy),
+            _ => Ok(()),
+        },
     }
 }
 

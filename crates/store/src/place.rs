@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempPath;
 
 use crate::{StoreError, schema};
@@ -150,6 +151,19 @@ pub(crate) fn refuse_leftovers(path: &Path) -> Result<(), StoreError> {
         let log = beside(path, suffix);
         if fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
             return Err(StoreError::Orphan { path: path.to_owned(), log });
+        }
+    }
+    Ok(())
+}
+
+/// Renames a database together with its log, which has changes that the file has not. No file at the new names is replaced.
+pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
+    let io = |source| StoreError::Io { action: "set aside", path: path.to_owned(), source };
+    for suffix in ["", "-wal", "-journal", "-shm"] {
+        let (from, to) = (beside(path, suffix), beside(aside, suffix));
+        match rustix::fs::renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(io(error.into())),
         }
     }
     Ok(())

@@ -106,6 +106,9 @@ fn every_example_of_the_help_works() {
                 // There is no terminal for the question.
                 run.push_str(" --passphrase-file passphrase.txt");
             }
+            if line.contains(" admin restore ") {
+                home.sh("talaria -q admin backup backup.db");
+            }
             if line.starts_with("talaria tune") {
                 home.sh(&format!("talaria -q import {}", many.path("many.pgp").display()));
             }

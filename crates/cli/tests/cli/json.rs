@@ -87,6 +87,7 @@ const LINES: &str = "\
     import friend.asc
     admin reindex
     admin backup saved.db
+    --store again.db admin restore saved.db
     delete --yes FINGERPRINT
     completions bash --install
     man --dir pages

@@ -201,6 +201,63 @@ fn a_backup_is_a_complete_store() {
     copy.assert_clean();
 }
 
+/// A wrong restore loses nothing: what was there has another name.
+#[test]
+fn a_backup_is_restored_over_a_damaged_store_which_stays() {
+    let all = corpus(40);
+    let program = filled(&all[..30]);
+    let (store, backup) = (program.store(), program.path("backup.db"));
+    program.ok(&["admin", "backup", text(&backup)]);
+    let contents = program.contents();
+    let restore = ["admin", "restore", "--overwrite", text(&backup)];
+    let said = program.fails(&["admin", "restore", text(&backup)], 5);
+    assert!(said.contains("--overwrite"), "{said}");
+    // A store in use stays, whoever uses it.
+    let user = Connection::open(store).unwrap();
+    let _: i64 = user.query_row("SELECT count(*) FROM cert", [], |row| row.get(0)).unwrap();
+    let said = program.fails(&restore, 4);
+    assert!(said.contains("in use"), "{said}");
+    drop(user);
+    let added = program.ring("more.pgp", &all[30..]);
+    program.ok(&["import", text(&added)]);
+    assert_eq!(program.contents().len(), 40);
+
+    let mut bytes = fs::read(store).unwrap();
+    let middle = bytes.len() / 2..bytes.len() / 2 + 40_000;
+    bytes[middle.clone()].iter_mut().for_each(|octet| *octet ^= 0x55);
+    fs::write(store, &bytes).unwrap();
+    let report = &json(&program.ok(&[&["--json"], &restore[..]].concat()))[0];
+    assert_eq!(report["certificates"], 30);
+    assert_eq!(program.contents(), contents);
+    program.assert_clean();
+    let replaced = report["replaced"].as_str().unwrap().to_owned();
+    assert!(fs::read(&replaced).unwrap()[middle.clone()] == bytes[middle.clone()]);
+
+    // What is damaged or no store is not restored.
+    let mut bytes = fs::read(&backup).unwrap();
+    bytes[middle].iter_mut().for_each(|octet| *octet ^= 0x55);
+    fs::write(&backup, &bytes).unwrap();
+    let names = || {
+        let entries = fs::read_dir(store.parent().unwrap()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name.contains("replaced") || name.contains("partial"))
+            .collect::<Vec<_>>()
+    };
+    let before = names();
+    let said = program.fails(&restore, 4);
+    assert!(said.contains("backup.db is damaged"), "{said}");
+    let said = program.fails(&["admin", "restore", "--overwrite", text(&added)], 4);
+    assert!(said.contains("is not a talaria store"), "{said}");
+    assert_eq!(names(), before);
+    assert_eq!(program.contents(), contents);
+    // The first restore makes the store.
+    let new = program.path("new.db");
+    let program = program.with_store(new);
+    let said = program.fails(&["admin", "restore", &replaced], 4);
+    assert!(said.contains("damaged") && !program.store().exists(), "{said}");
+}
+
 #[test]
 fn reindex_repairs_derived_tables() {
     let program = filled(&corpus(30));

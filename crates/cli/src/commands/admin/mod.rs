@@ -5,6 +5,7 @@ mod block;
 mod delete;
 mod redact;
 mod reindex;
+mod restore;
 mod unblock;
 mod unredact;
 
@@ -38,6 +39,7 @@ enum Command {
     Unredact(unredact::Args),
     Reindex(reindex::Args),
     Backup(backup::Args),
+    Restore(restore::Args),
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -49,6 +51,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Unredact(args) => unredact::run(args, cx),
         Command::Reindex(args) => reindex::run(args, cx),
         Command::Backup(args) => backup::run(args, cx),
+        Command::Restore(args) => restore::run(args, cx),
     }
 }
 

@@ -1,0 +1,83 @@
+//! `talaria admin restore`
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use talaria::Progress;
+use talaria::store::{Access, Depth, Store};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::progress::grouped;
+
+/// Put a backup of the store in place
+///
+/// Checks the backup first, and restores nothing if it is damaged. Stop the server before: a store that is in use is not replaced.
+/// With --overwrite, the present store and its log are renamed, damaged or not; nothing is deleted.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Store that `talaria admin backup` wrote
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+    /// Rename a store that is there
+    #[arg(long)]
+    overwrite: bool,
+}
+
+pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let failed = |error| CliError::from(talaria::Error::from(error));
+    let target = cx.path()?.clone();
+    let replaces = target.exists();
+    if replaces && !args.overwrite {
+        return Err(CliError::Exists { path: target });
+    }
+    cx.make_folder()?;
+    let backup = Store::open(&args.backup, Access::Read).map_err(failed)?;
+    let checked = cx.step("checking the backup", || backup.check(Depth::Structure, |_| {}));
+    let findings = checked.map_err(failed)?.findings;
+    if let Some(first) = findings.first() {
+        return Err(failed(talaria::store::StoreError::Damaged {
+            path: args.backup.clone(),
+            what: format!("{}: {}; nothing was restored", first.object, first.what),
+        }));
+    }
+    let count = backup.count().map_err(failed)?;
+    let page_bytes = backup.pages().map_err(failed)?.page_bytes;
+    let aside = free_name(&target);
+    cx.shown(|report| {
+        backup.restore(&target, &aside, |done, all| {
+            report(Progress {
+                bytes: done * page_bytes,
+                bytes_total: all * page_bytes,
+                step: Some("copying"),
+                ..Progress::default()
+            });
+        })
+    })
+    .map_err(failed)?;
+    let mut out = cx.stdout();
+    let replaced = replaces.then(|| aside.display().to_string());
+    if cx.json {
+        let json = serde_json::json!({
+            "store": target.display().to_string(), "certificates": count, "replaced": replaced,
+        });
+        writeln!(out, "{json}")?;
+    } else {
+        writeln!(out, "{}: {} certificates", target.display(), grouped(count))?;
+        if let Some(replaced) = replaced {
+            cx.status(format_args!("The store that was there is now {replaced}."));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A name beside `path` that no file has.
+fn free_name(path: &Path) -> PathBuf {
+    let name = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".replaced-{number}"));
+        PathBuf::from(name)
+    };
+    (1..u32::MAX).map(name).find(|name| !name.exists()).expect("there are fewer files")
+}
