@@ -17,7 +17,7 @@ a{color:var(--accent)}nav{columns:2;column-gap:40px}nav a{display:block;padding:
 p{margin:8px 0;max-width:80ch}.soft{color:var(--soft);font-size:14px}\
 code{font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:.92em}\
 figure{margin:20px 0;overflow-x:auto}svg{max-width:100%;height:auto}\
-@media(max-width:700px){main{padding:28px 16px}nav{columns:1}section figure svg{min-width:640px}}\
+@media(max-width:700px){main{padding:28px 16px}nav{columns:1}main:has(nav) section figure svg{min-width:640px}}\
 .table{overflow-x:auto;border:1px solid var(--line);border-radius:8px;margin:16px 0}\
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums;width:100%}\
 th,td{padding:6px 12px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}\

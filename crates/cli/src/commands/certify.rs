@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let by = certifier.cert.fingerprint().to_hex();
     if by == what.cert.fingerprint().to_hex() {
         return Err(CliError::Usage(format!(
-            "{} is your own key {by}, which needs no certification. Name somebody else's certificate, or another key \
+            "{} is your own key, which needs no certification. Name somebody else's certificate, or another key \
              of yours with --with",
             args.cert
         )));

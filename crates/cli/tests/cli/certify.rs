@@ -223,7 +223,7 @@ fn a_key_without_the_certify_flag_certifies_nothing() {
     let alice = Alice::new();
     let (_bob, fingerprint) = alice.meet("bob");
     let err = alice.fails(&alice.fingerprint, 2);
-    assert!(err.contains("its own"), "{err}");
+    assert!(err.contains("is your own key"), "{err}");
     let err = alice.fails(&format!("{fingerprint} --with nobody"), 1);
     assert!(err.contains("no secret key found"), "{err}");
     alice.fails(&format!("{fingerprint} --expires now"), 2);
