@@ -312,6 +312,7 @@ impl CliError {
                 io::ErrorKind::AddrNotAvailable => "No interface of this machine has the address.",
                 _ => return None,
             },
+            Self::Serve(talaria_server::ServeError::Writer(error)) => return hint_for_store(error),
             Self::Serve(talaria_server::ServeError::Peer(_)) => {
                 "Check the host and its gossip port (11370, if you name none), and the network connection."
             }
@@ -589,7 +590,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
             ));
         }
         StoreError::Moved { .. } => {
-            "This change was not stored. Programs that still run have the old file open: end them, then repeat the command."
+            "The last change was not stored. Other programs that run still have the old file open: end them, then start again."
         }
         StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
         StoreError::Full { .. } => "Free some space and try again. What was there is unharmed.",

@@ -8,8 +8,11 @@ use crate::answer::{Answer, Refusal, media, ok};
 use crate::request::Request;
 use crate::state::State;
 
-/// Whether the store can be read.
+/// Whether the store can be read, and somebody writes to it.
 pub(crate) fn ready(state: &Arc<State>) -> Result<Answer, Refusal> {
+    if state.writer.has_ended() {
+        return Err(Refusal::Unavailable("the server takes no more uploads".into()));
+    }
     let store = state.readers.get()?;
     store.last_change()?;
     Ok(ok(media::TEXT, "ready\n"))

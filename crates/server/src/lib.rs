@@ -83,7 +83,7 @@ pub fn start_log(log: &Log) {
     };
 }
 
-/// Why a server cannot be started.
+/// Why a server cannot be started, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The configuration.
@@ -109,6 +109,12 @@ pub enum ServeError {
     /// Threads or timers.
     #[error("cannot start")]
     Runtime(#[source] std::io::Error),
+    /// The thread that writes to the store has ended: the store is not the one that was opened.
+    #[error("the server has ended: {0}")]
+    Writer(Arc<StoreError>),
+    /// The thread that writes to the store has panicked.
+    #[error("the server has ended: a defect stopped the thread that writes to the store")]
+    WriterPanicked,
 }
 
 /// A server that is listening and not yet answering.
@@ -117,7 +123,7 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     gossip: Vec<TcpListener>,
     tls: Option<tokio_rustls::TlsAcceptor>,
-    writer: std::thread::JoinHandle<()>,
+    writer: std::thread::JoinHandle<writer::Ended>,
     runtime: tokio::runtime::Runtime,
     down: watch::Sender<bool>,
 }
@@ -229,10 +235,27 @@ impl Server {
 
     /// Answers until a signal (SIGTERM, SIGINT) or [`ServerHandle::shut_down`] ends it; SIGHUP reads the
     /// settings again.
-    pub fn run(self) {
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any more. Open requests were finished.
+    pub fn run(self) -> Result<(), ServeError> {
         let Self { state, listeners, gossip, tls, writer, runtime, down } = self;
         let handle = ServerHandle { state: Arc::clone(&state), down: down.clone() };
+        // Without a writer the server ends, too.
+        let (ended, has_ended) = tokio::sync::oneshot::channel();
+        let writer = std::thread::spawn(move || {
+            let outcome = writer.join();
+            let _ = ended.send(());
+            outcome
+        });
+        let without_writer = handle.clone();
         runtime.block_on(async {
+            tokio::spawn(async move {
+                if has_ended.await.is_ok() {
+                    without_writer.shut_down();
+                }
+            });
             let mut tasks = tokio::task::JoinSet::new();
             for listener in listeners {
                 tasks.spawn(listen::serve(
@@ -258,7 +281,11 @@ impl Server {
             state.writer.close().await;
         });
         runtime.shutdown_timeout(Duration::from_secs(5));
-        let _ = writer.join();
+        match writer.join() {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(ServeError::Writer(error)),
+            Ok(Err(_)) | Err(_) => Err(ServeError::WriterPanicked),
+        }
     }
 }
 

@@ -20,8 +20,11 @@ const BATCH_BYTES: usize = 64 << 20;
 /// Requests that may wait; whoever comes then waits before handing over.
 const QUEUE: usize = 1024;
 
-/// Work on the store that is no upload.
-type Task = Box<dyn FnOnce(&mut Store) + Send>;
+/// Work on the store that is no upload. Returns the error that ends the writer, if there is one.
+type Task = Box<dyn FnOnce(&mut Store) -> Option<Arc<StoreError>> + Send>;
+
+/// The end of the writing thread: the error because of which it cannot go on, or none after it was closed.
+pub(crate) type Ended = Result<(), Arc<StoreError>>;
 
 enum Job {
     Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<IngestOutcome>, Arc<StoreError>>> },
@@ -48,7 +51,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the thread. The store is closed at the end of it.
-    pub(crate) fn start(mut store: Store, limits: Limits) -> (Self, std::thread::JoinHandle<()>) {
+    pub(crate) fn start(
+        mut store: Store,
+        limits: Limits,
+    ) -> (Self, std::thread::JoinHandle<Ended>) {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
@@ -73,7 +79,12 @@ impl Writer {
         work: impl FnOnce(&mut Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, WriteError> {
         let (done, outcome) = oneshot::channel();
-        let task: Task = Box::new(move |store| drop(done.send(work(store).map_err(Arc::new))));
+        let task: Task = Box::new(move |store| {
+            let result = work(store).map_err(Arc::new);
+            let last = result.as_ref().err().filter(|error| is_last(error)).cloned();
+            let _ = done.send(result);
+            last
+        });
         self.jobs.send(Job::Task(task)).await.map_err(|_| WriteError::Closed)?;
         outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
     }
@@ -82,6 +93,11 @@ impl Writer {
     /// that it is closed.
     pub(crate) async fn close(&self) {
         let _ = self.jobs.send(Job::Close).await;
+    }
+
+    /// Whether the thread takes no more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.jobs.is_closed()
     }
 
     /// Requests that wait.
@@ -95,15 +111,20 @@ impl Writer {
     }
 }
 
-fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) {
+/// Whether nothing can be written any more: another file has the name of the store, or it has another format.
+fn is_last(error: &StoreError) -> bool {
+    matches!(error, StoreError::Moved { .. } | StoreError::Format { .. })
+}
+
+fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) -> Ended {
     let mut next = None;
     while let Some(job) = next.take().or_else(|| queue.blocking_recv()) {
         let (mut certs, mut askers) = match job {
-            Job::Task(task) => {
-                task(store);
-                continue;
-            }
-            Job::Close => return,
+            Job::Task(task) => match task(store) {
+                None => continue,
+                Some(error) => return Err(error),
+            },
+            Job::Close => return Ok(()),
             Job::Add { certs, done } => (vec![], vec![(certs, done)]),
         };
         let size = |certs: &[Cert]| certs.iter().map(|cert| cert.as_bytes().len()).sum::<usize>();
@@ -145,7 +166,11 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) {
                 for (_, done) in askers {
                     let _ = done.send(Err(Arc::clone(&error)));
                 }
+                if is_last(&error) {
+                    return Err(error);
+                }
             }
         }
     }
+    Ok(())
 }

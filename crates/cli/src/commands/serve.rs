@@ -69,6 +69,6 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     for address in server.gossip_addresses() {
         cx.status(format_args!("Gossiping at {address}"));
     }
-    server.run();
+    server.run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -207,3 +207,38 @@ fn another_sqlite_program_costs_no_acknowledged_upload() {
     drop(store);
     program.assert_clean();
 }
+
+/// A server whose store gets another file under its name acknowledges nothing that would be gone with the process, and ends.
+#[test]
+fn a_server_whose_store_is_replaced_ends() {
+    let program = Program::new();
+    let all = certs(&Generate { count: 12, ..Generate::default() });
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    program.ok(&["import", program.ring("first.pgp", &all[..1]).to_str().unwrap()]);
+    let mut server = start(&program, address);
+    assert!(all[1..4].iter().all(|cert| upload(address, cert)));
+    let store = program.store();
+    let moved = program.path("moved.db");
+    std::fs::rename(store, &moved).unwrap();
+    std::fs::copy(&moved, store).unwrap();
+    assert!(!upload(address, &all[4]), "it would be in a file without a name");
+    let deadline = Instant::now() + PATIENCE;
+    let ended = loop {
+        if let Some(status) = server.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "the server goes on");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended.code(), Some(5));
+    // The acknowledged ones are where the log went: with the file that was moved.
+    let log = |path: &std::path::Path| std::path::PathBuf::from(format!("{}-wal", path.display()));
+    if log(store).exists() {
+        std::fs::rename(log(store), log(&moved)).unwrap();
+    }
+    let moved = Store::open(&moved, Access::Read).unwrap();
+    for cert in &all[..4] {
+        assert!(moved.get(cert.fingerprint()).unwrap().is_some());
+    }
+    assert!(moved.get(all[4].fingerprint()).unwrap().is_none());
+}

@@ -58,7 +58,7 @@ impl Site {
         let server = Server::start(&path, config, None).unwrap();
         let address = format!("http://{}", server.addresses()[0]);
         let handle = Some(server.handle());
-        let thread = Some(std::thread::spawn(move || server.run()));
+        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
         Self { address, fingerprints, agent, handle, thread, _folder: folder }
     }

@@ -72,7 +72,7 @@ impl Running {
         let http = local(server.addresses()[0]);
         let gossip = server.gossip_addresses().first().copied().map(local);
         let handle = server.handle();
-        let thread = Some(thread::spawn(move || server.run()));
+        let thread = Some(thread::spawn(move || server.run().unwrap()));
         Self { folder, http, gossip, handle, thread }
     }
 

@@ -27,7 +27,7 @@ impl Site {
         }
         let server = Server::start(&folder.path().join("store"), config, None).unwrap();
         let (address, handle) = (server.addresses()[0], Some(server.handle()));
-        let thread = Some(std::thread::spawn(move || server.run()));
+        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
         Self { address, handle, thread, _folder: folder }
     }
 
