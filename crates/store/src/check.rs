@@ -264,21 +264,12 @@ impl Store {
     /// [`StoreError::Damaged`] if no certificates can be read, or any error of a write. The store
     /// stays unchanged.
     pub fn rebuild(&mut self, now: u32) -> Result<CheckReport, StoreError> {
-        self.writable()?;
         let mut report = CheckReport::default();
         let path = self.path.clone();
         let folder = path.parent().map_or_else(|| Path::new(".").to_owned(), Path::to_owned);
-        let run = |report: &mut CheckReport| {
-            self.run(|connection| connection.execute_batch("BEGIN IMMEDIATE"))?;
-            self.check_unchanged()?;
-            self.rebuild_rows(now, &folder, report).map_err(|failure| failed(&path, failure))?;
-            self.run(|connection| connection.execute_batch("COMMIT"))?;
-            self.check_files()
-        };
-        if let Err(error) = run(&mut report) {
-            let _ = self.connection.execute_batch("ROLLBACK");
-            return Err(error);
-        }
+        self.atomically(|store| {
+            store.rebuild_rows(now, &folder, &mut report).map_err(|failure| failed(&path, failure))
+        })?;
         Ok(report)
     }
 

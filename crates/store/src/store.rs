@@ -533,16 +533,12 @@ impl Store {
         }
         self.run(|connection| connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop))?;
         self.is_in_transaction = true;
-        let done = self.check_unchanged().and_then(|()| work(self)).and_then(|result| {
-            self.run(|connection| connection.prepare_cached("COMMIT")?.execute([]))?;
-            Ok(result)
-        });
-        self.is_in_transaction = false;
-        if done.is_err() {
-            // SQLite has rolled back already after some errors.
-            let _ = self.connection.execute_batch("ROLLBACK");
-        }
-        let result = done?;
+        let mut open = Transaction { store: self, is_committed: false };
+        open.store.check_unchanged()?;
+        let result = work(open.store)?;
+        open.store.run(|connection| connection.prepare_cached("COMMIT")?.execute([]))?;
+        open.is_committed = true;
+        drop(open);
         self.check_files()?;
         Ok(result)
     }
@@ -562,6 +558,22 @@ impl Store {
 
     pub(crate) fn check_files(&self) -> Result<(), StoreError> {
         self.files.as_ref().map_or(Ok(()), OpenFiles::check)
+    }
+}
+
+/// A transaction that is rolled back unless it was committed, also if its work panics.
+struct Transaction<'a> {
+    store: &'a mut Store,
+    is_committed: bool,
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        self.store.is_in_transaction = false;
+        if !self.is_committed {
+            // SQLite has rolled back already after some errors.
+            let _ = self.store.connection.execute_batch("ROLLBACK");
+        }
     }
 }
 

@@ -114,6 +114,32 @@ fn a_store_that_is_moved_under_a_writer_acknowledges_nothing() {
     }
 }
 
+/// Bindings catch panics, and go on with the store.
+#[test]
+fn work_that_fails_or_panics_leaves_no_open_transaction() {
+    let all = corpus(9);
+    let folder = Folder::new();
+    let mut store = folder.filled(&all[..2]);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        store.atomically(|store| -> Result<(), StoreError> {
+            add(store, &all[2..4])?;
+            panic!("a defect")
+        })
+    }));
+    assert!(panicked.is_err());
+    let failed = store.atomically(|store| {
+        add(store, &all[4..6])?;
+        store.atomically(|_| Err::<(), _>(StoreError::NotFound(all[0].fingerprint())))
+    });
+    assert!(matches!(failed, Err(StoreError::NotFound(_))));
+    assert_eq!(add(&mut store, &all[6..]).unwrap(), 3);
+    // Another connection sees what was committed.
+    let other = Store::open(&folder.path(), Access::Read).unwrap();
+    assert_eq!(other.count().unwrap(), 5);
+    assert!(other.get(all[2].fingerprint()).unwrap().is_none());
+    assert_clean(&other);
+}
+
 #[test]
 fn a_store_that_was_upgraded_under_a_writer_is_left_alone() {
     let all = corpus(6);
