@@ -45,7 +45,9 @@ pub(crate) struct OpenFiles {
 impl OpenFiles {
     /// Notes which file has the name `path`: before and after SQLite opens it, with the same result.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), database: inode(path)?, log: Cell::new(None) })
+        // The program may change its folder, as SQLite knows.
+        let path = std::path::absolute(path)?;
+        Ok(Self { database: inode(&path)?, path, log: Cell::new(None) })
     }
 
     /// Whether both values are about the same database.
