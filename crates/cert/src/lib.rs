@@ -41,6 +41,7 @@ mod limits;
 mod minimal;
 mod packet;
 mod revoker;
+mod salvage;
 mod served;
 mod signature;
 mod split;

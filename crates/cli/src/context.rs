@@ -112,7 +112,17 @@ impl Context {
             self.make_folder()?;
         }
         self.path()?;
-        Ok(Stores::open(&self.paths, access, self.now)?)
+        let stores = Stores::open(&self.paths, access, self.now)?;
+        for opened in stores.iter() {
+            if let Some(found) = opened.store.upgraded_from() {
+                self.status(format_args!(
+                    "Upgraded {} from store format {found} to {}.",
+                    opened.path.display(),
+                    talaria::store::FORMAT
+                ));
+            }
+        }
+        Ok(stores)
     }
 
     /// Opens the user's key store.

@@ -580,6 +580,12 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
             ));
         }
         StoreError::Format { .. } => "Use a newer talaria. The file is untouched.",
+        StoreError::DamagedCert { .. } => {
+            "Repair it with a copy: talaria check --repair-from FILE, or talaria check --keyserver URL."
+        }
+        StoreError::Outdated { .. } => {
+            "Make a copy of the file, then upgrade it: talaria check --verify. Older versions cannot read it afterwards."
+        }
         StoreError::Damaged { .. } => {
             "List what is damaged: talaria check. Rebuild the indexes: talaria check --rebuild."
         }
@@ -594,7 +600,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         }
         StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
         StoreError::Full { .. } => "Free some space and try again. What was there is unharmed.",
-        StoreError::ReadOnly { .. } | StoreError::Outdated { .. } => {
+        StoreError::ReadOnly { .. } => {
             "Check the permissions of the file and its folder, or use another --store."
         }
         StoreError::Io { action: "build", .. } => {

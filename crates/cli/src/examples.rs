@@ -527,6 +527,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("Verify the whole store", "talaria check"),
             ("Check structure and indexes only", "talaria check --quick"),
             ("Rebuild all indexes from the certificates", "talaria check --rebuild"),
+            ("Repair damaged certificates with a keyring", "talaria check --repair-from ring.pgp"),
         ],
     ),
     (

@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{
-    Cert, Handle, Reason, Summary, Terms, VERIFIER, Verdict, Verification, View, verdicts,
-};
+use talaria_cert::{Cert, Handle, Reason, Summary, Terms, VERIFIER, Verification, View, verdicts};
 
+use crate::blob;
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, IngestOutcome, Prepared, digests, log, numbers};
 use crate::place::{beside, put_in_place, refuse_leftovers};
@@ -213,7 +212,6 @@ impl Builder {
         let transaction = self.connection.transaction()?;
         {
             let mut spool = transaction.prepare_cached("INSERT INTO spool VALUES (?1)")?;
-            let mut blob = transaction.prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?;
             let mut cert =
                 transaction.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?;
             let mut fresh = Vec::with_capacity(drafts.len());
@@ -226,7 +224,8 @@ impl Builder {
                 }
                 self.last_id += 1;
                 let id = self.last_id;
-                blob.execute((id, numbers(&draft.verdicts), draft.cert.as_bytes()))?;
+                let (verdicts, bytes) = (numbers(&draft.verdicts), draft.cert.as_bytes());
+                blob::insert(&transaction, id, &verdicts, bytes, &draft.bytes_digest)?;
                 fresh.push((id, stored, draft));
             }
             let mut summary = Vec::new();
@@ -252,10 +251,8 @@ impl Builder {
     fn gather_again(&mut self) -> Result<(), StoreError> {
         let views = self.options.all_views();
         let result = || -> Result<(), Failure> {
-            let mut statement = self.connection.prepare(
-                "SELECT cert.id, cert.fingerprint, cert.summary, blob.bytes, blob.verdicts FROM cert \
-                 JOIN blob ON blob.id = cert.id ORDER BY cert.id",
-            )?;
+            let mut statement =
+                self.connection.prepare("SELECT id, fingerprint, summary FROM cert ORDER BY id")?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
@@ -264,12 +261,10 @@ impl Builder {
                 let (fingerprint, _) =
                     talaria_cert::Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
                 let summary = Summary::read(fingerprint, &summary).ok_or_else(damaged)?;
-                let cert = Cert::from_canonical(row.get(3)?).map_err(|_| damaged())?;
+                let blob = blob::intact(&self.connection, id)?.ok_or_else(damaged)?;
+                let (cert, verdicts) = blob.decode().ok_or_else(damaged)?;
                 let terms = Terms::of(&cert, &summary);
-                let verdicts: Vec<u8> = row.get(4)?;
-                let verdicts: Option<Vec<Verdict>> =
-                    verdicts.iter().map(|&verdict| Verdict::from_number(verdict)).collect();
-                let digests = digests(&cert, &verdicts.ok_or_else(damaged)?, &views);
+                let digests = digests(&cert, &verdicts, &views);
                 self.derived.add(id, &terms, &digests)?;
                 self.seen.insert(Handle::of_fingerprint(fingerprint).0);
                 self.last_id = id;

@@ -1,26 +1,31 @@
 //! Checking a store: reading all data and comparing derived data with the certificates. Also
 //! rebuilding the derived data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use rayon::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{
-    Cert, Fingerprint, Summary, Terms, VERIFIER, Verdict, Verification, View, verdicts,
+    Cert, Fingerprint, Summary, Terms, VERIFIER, Verdict, Verification, View, search_text, verdicts,
 };
 
+use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
 use crate::ingest::digests;
 use crate::remake::{Verdicts, remake};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
-use crate::store::RawRow;
+use crate::store::{self, RawRow};
 use crate::{Store, StoreError, sums, trust};
 
-/// Number of certificates that are checked at a time.
-const BATCH: i64 = 2000;
+/// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
+const BATCH: usize = 2000;
+const BATCH_BYTES: usize = 64 << 20;
+
+/// The finding for a certificate whose bytes are not those that were written.
+const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
 
 /// Memory for sorting index rows before they go to disk: 256 MiB.
 const MEMORY_BYTES: usize = 256 << 20;
@@ -84,20 +89,22 @@ impl CheckReport {
 
 /// A certificate as stored, not yet checked.
 struct Entry {
-    id: i64,
-    verdicts: Vec<u8>,
-    bytes: Vec<u8>,
+    blob: Blob,
     row: Option<RawRow>,
     /// The version of the verifier that made the verdicts.
     verifier: u8,
+    /// Whether the certificate will still get a checksum.
+    is_awaited: bool,
 }
 
 /// The result of reading an entry.
 struct Read {
     id: i64,
     name: String,
-    /// Whether the certificate could be read.
-    readable: bool,
+    /// Whether the certificate is the one that was written, as far as can be told, and could be read.
+    is_good: bool,
+    /// Whether the certificate has no checksum and should have one.
+    lacks_checksum: bool,
     terms: Terms,
     digests: Vec<(View, [u8; 16])>,
     problems: Vec<(String, bool)>,
@@ -117,6 +124,21 @@ impl Store {
     pub fn check(
         &self,
         depth: Depth,
+        progress: impl FnMut(u64),
+    ) -> Result<CheckReport, StoreError> {
+        self.check_part(depth, Part::ALL, progress)
+    }
+
+    /// Like [`Self::check`], for a part of the certificates and their rows in all tables. The first part also checks the
+    /// structure of the file and all rows that belong to no certificate.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`].
+    pub fn check_part(
+        &self,
+        depth: Depth,
+        part: Part,
         mut progress: impl FnMut(u64),
     ) -> Result<CheckReport, StoreError> {
         let mut report = CheckReport::default();
@@ -124,10 +146,12 @@ impl Store {
             // A transaction makes the check see one state of the store, whatever other processes
             // write.
             self.connection.execute_batch("BEGIN")?;
-            structure(&self.connection, &mut report)?;
-            definitions(&self.connection, &mut report)?;
-            rows(&self.connection, &mut report)?;
-            self.certificates(depth, &mut report, &mut progress)
+            if part.is_first() {
+                structure(&self.connection, &mut report)?;
+                definitions(&self.connection, &mut report)?;
+                rows(&self.connection, &mut report)?;
+            }
+            self.certificates(depth, part, &mut report, &mut progress)
         };
         let result = run();
         let _ = self.connection.execute_batch("ROLLBACK");
@@ -153,6 +177,7 @@ impl Store {
     fn certificates(
         &self,
         depth: Depth,
+        part: Part,
         report: &mut CheckReport,
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
@@ -168,12 +193,26 @@ impl Store {
             }
         }
         let views = schema::views(&self.connection)?;
+        // Rows of damaged certificates cannot be compared with anything.
+        let mut damaged = HashSet::new();
         let mut after = 0;
         loop {
-            let entries = self.entries(after)?;
+            let entries = self.entries(after, part)?;
             let Some(last) = entries.last() else { break };
-            after = last.id;
+            after = last.blob.id;
             for mut read in read_entries(entries, depth, &views) {
+                if read.lacks_checksum {
+                    // The digest was written together with the bytes.
+                    let digest = read.digests.first().map_or([0; 16], |(_, digest)| *digest);
+                    read.is_good = read.is_good
+                        && blob::is_confirmed(&self.connection, "digest", read.id, &digest)?;
+                    report.add(&read.name, "it has no checksum", read.is_good);
+                }
+                if !read.is_good {
+                    // What follows from damaged bytes says nothing about the rows.
+                    read.problems.retain(|(_, is_derived)| !is_derived);
+                    read.unasked = None;
+                }
                 if let Some(unasked) = read.unasked.take() {
                     let (cert, mut again, stored) = *unasked;
                     revoker::ask(&self.connection, &cert, &mut again, stored.holds.from)?;
@@ -187,8 +226,10 @@ impl Store {
                 }
                 report.certs += 1;
                 report.signatures += read.computed;
-                if read.readable {
+                if read.is_good {
                     derived.add(read.id, &read.terms, &read.digests)?;
+                } else {
+                    damaged.insert(read.id);
                 }
                 for index in &indexes {
                     if !read.terms.text.is_empty() {
@@ -203,7 +244,10 @@ impl Store {
             }
             progress(report.certs);
         }
-        derived.compare(&self.connection, |table, id| {
+        derived.compare(&self.connection, part, |table, id| {
+            if damaged.contains(&id) {
+                return;
+            }
             report.add(
                 format!("table {table}"),
                 format!("does not match certificate number {id}"),
@@ -211,11 +255,18 @@ impl Store {
             );
         })?;
         for id in trust::misfits(&self.connection)? {
+            if damaged.contains(&id) || !part.has(id) {
+                continue;
+            }
             let what = format!("does not match certificate number {id}");
             report.add("table trust", what, true);
         }
         let orphans: i64 = self.connection.query_row(
-            "SELECT count(*) FROM cert WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
+            &format!(
+                "SELECT count(*) FROM cert WHERE {} \
+                 AND NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
+                part.condition("id")
+            ),
             [],
             |row| row.get(0),
         )?;
@@ -223,7 +274,8 @@ impl Store {
             report.add("table cert", format!("{orphans} rows without a certificate"), true);
         }
         for index in indexes {
-            if vocabulary(&self.connection, index)? != vocabulary(&texts, index)? {
+            let ours = vocabulary(&self.connection, index, part)?;
+            if ours != vocabulary(&texts, index, Part::ALL)? {
                 report.add(
                     format!("index {}", index.table()),
                     "does not match the certificates",
@@ -234,30 +286,33 @@ impl Store {
         Ok(())
     }
 
-    fn entries(&self, after: i64) -> rusqlite::Result<Vec<Entry>> {
-        self.connection
-            .prepare_cached(
-                "SELECT blob.id, blob.verdicts, blob.bytes, cert.fingerprint, cert.change, \
-                 cert.summary, coalesce(cert.verifier, 0) FROM blob LEFT JOIN cert ON cert.id = blob.id \
-                 WHERE blob.id > ?1 ORDER BY blob.id LIMIT ?2",
-            )?
-            .query_map((after, BATCH), |row| {
-                let id = row.get(0)?;
-                let fingerprint: Option<Vec<u8>> = row.get(3)?;
-                let raw = match fingerprint {
-                    Some(fingerprint) => {
-                        Some(RawRow { id, fingerprint, change: row.get(4)?, summary: row.get(5)? })
-                    }
-                    None => None,
-                };
-                let (verdicts, bytes, verifier) = (row.get(1)?, row.get(2)?, row.get(6)?);
-                Ok(Entry { id, verdicts, bytes, row: raw, verifier })
-            })?
-            .collect()
+    /// The next certificates of a part after number `after`.
+    fn entries(&self, after: i64, part: Part) -> rusqlite::Result<Vec<Entry>> {
+        let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
+        let Some(last) = blobs.last().map(|blob| blob.id) else { return Ok(Vec::new()) };
+        let mut rows: HashMap<i64, (RawRow, u8)> = self
+            .connection
+            .prepare_cached(&format!(
+                "SELECT id, fingerprint, change, summary, verifier FROM cert \
+                 WHERE id > ?1 AND id <= ?2 AND {}",
+                part.condition("id")
+            ))?
+            .query_map((after, last), |row| Ok((row.get(0)?, (RawRow::read(row)?, row.get(4)?))))?
+            .collect::<rusqlite::Result<_>>()?;
+        let awaited_after = match schema::format(&self.connection)? {
+            schema::CHECKSUM_FORMAT.. => blob::sealed_until(&self.connection)?,
+            _ => Some(0),
+        };
+        let is_awaited = |id| awaited_after.is_some_and(|last| id > last);
+        let entry = |blob: Blob| {
+            let (row, verifier) = rows.remove(&blob.id).map_or((None, 0), |(r, v)| (Some(r), v));
+            Entry { is_awaited: is_awaited(blob.id), blob, row, verifier }
+        };
+        Ok(blobs.into_iter().map(entry).collect())
     }
 
-    /// Rebuilds all derived tables from the certificates, in one transaction. Certificates that cannot
-    /// be read are removed and reported; the finding has their bytes.
+    /// Rebuilds all derived tables from the certificates, in one transaction. A certificate whose bytes are damaged is
+    /// reported, and keeps its bytes and its old row: a rebuild never makes damage permanent.
     ///
     /// # Errors
     ///
@@ -280,13 +335,15 @@ impl Store {
         report: &mut CheckReport,
     ) -> Result<(), Failure> {
         let connection = &self.connection;
-        let (certs, signatures) =
-            remake(connection, now, folder, Verdicts::Computed, |id, reason| {
-                let object = format!("certificate number {id}");
-                report.add(object, format!("{reason}; removed"), false);
-                schema::retire(connection, id)
-            })?;
-        (report.certs, report.signatures) = (certs, signatures);
+        let mut damaged = Vec::new();
+        let remade = remake(connection, now, folder, Verdicts::Computed, |id, reason| {
+            damaged.push((id, reason.map(ToString::to_string)));
+        })?;
+        for (id, reason) in damaged {
+            let what = reason.unwrap_or_else(|| BYTES_DAMAGED.to_owned());
+            report.add(name(id, store::fingerprint(connection, id)?), what, false);
+        }
+        (report.certs, report.signatures) = (remade.certs, remade.good_signatures);
         trust::renew(connection, now)?;
         Ok(())
     }
@@ -305,6 +362,14 @@ fn structure(connection: &Connection, report: &mut CheckReport) -> rusqlite::Res
     Ok(())
 }
 
+/// The name of a certificate in a finding.
+fn name(id: i64, fingerprint: Option<Fingerprint>) -> String {
+    match fingerprint {
+        Some(fingerprint) => format!("certificate {fingerprint}"),
+        None => format!("certificate number {id}"),
+    }
+}
+
 /// Compares the definitions of tables and indexes with those of a new store.
 fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let mut indexes = Vec::new();
@@ -315,6 +380,9 @@ fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::R
     }
     let fresh = Connection::open_in_memory()?;
     schema::create(&fresh, &indexes)?;
+    if schema::format(connection)? < schema::CHECKSUM_FORMAT {
+        schema::drop_checksums(&fresh)?;
+    }
     let list = |connection: &Connection| -> rusqlite::Result<BTreeMap<String, String>> {
         connection
             .prepare(
@@ -408,6 +476,12 @@ fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Re
         let (fingerprint, user_id): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
         Ok(sums::of(&[&fingerprint, &user_id]))
     })?;
+    if schema::format(connection)? >= schema::CHECKSUM_FORMAT {
+        check("set_aside", "time, fingerprint, bytes", &|row| {
+            let (fingerprint, bytes): (Option<Vec<u8>>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+            Ok(sums::of_set_aside(row.get(1)?, fingerprint.as_deref().unwrap_or_default(), &bytes))
+        })?;
+    }
     check("published", "fingerprint, email, time", &|row| {
         let (fingerprint, email): (Vec<u8>, String) = (row.get(1)?, row.get(2)?);
         Ok(sums::of_published(&fingerprint, &email, row.get(3)?))
@@ -431,9 +505,12 @@ fn read_entries(entries: Vec<Entry>, depth: Depth, views: &[View]) -> Vec<Read> 
     let parsed: Vec<(Entry, Result<Cert, String>)> = entries
         .into_par_iter()
         .map(|entry| {
-            let cert = Cert::parse(&entry.bytes).map_err(|reason| reason.to_string());
+            let cert = match entry.blob.integrity() {
+                Integrity::Bytes => Err(BYTES_DAMAGED.to_owned()),
+                _ => Cert::parse(&entry.blob.bytes).map_err(|reason| reason.to_string()),
+            };
             let cert = cert.and_then(|cert| {
-                if cert.as_bytes() == entry.bytes {
+                if cert.as_bytes() == entry.blob.bytes {
                     Ok(cert)
                 } else {
                     Err("its bytes are not in canonical form".to_owned())
@@ -466,10 +543,12 @@ fn read_entry(
     fresh: Option<Vec<Verdict>>,
     views: &[View],
 ) -> Read {
+    let summary = entry.row.as_ref().and_then(RawRow::summary);
     let mut read = Read {
-        id: entry.id,
-        name: format!("certificate number {}", entry.id),
-        readable: false,
+        id: entry.blob.id,
+        name: name(entry.blob.id, summary.as_ref().map(Summary::fingerprint)),
+        is_good: false,
+        lacks_checksum: false,
         terms: Terms::default(),
         digests: Vec::new(),
         problems: Vec::new(),
@@ -480,13 +559,21 @@ fn read_entry(
         Ok(cert) => cert,
         Err(what) => {
             read.problems.push((what, false));
+            read.terms.text = summary.as_ref().map(search_text).unwrap_or_default();
             return read;
         }
     };
     read.name = format!("certificate {}", cert.fingerprint());
-    read.readable = true;
+    read.is_good = true;
+    match entry.blob.integrity() {
+        Integrity::Intact | Integrity::Bytes => {}
+        Integrity::Unsealed => read.lacks_checksum = !entry.is_awaited,
+        Integrity::Verdicts => {
+            read.problems.push(("its verdicts do not match their checksum".into(), true));
+        }
+    }
     let stored: Option<Vec<Verdict>> =
-        entry.verdicts.iter().map(|&verdict| Verdict::from_number(verdict)).collect();
+        entry.blob.verdicts.iter().map(|&verdict| Verdict::from_number(verdict)).collect();
     let stored = stored.filter(|stored| stored.len() == cert.signature_count());
     if stored.is_none() {
         read.problems.push(("its verdicts are damaged".into(), true));
@@ -501,13 +588,7 @@ fn read_entry(
             read.problems.push(("its verdicts do not match its signatures".into(), true));
         }
     }
-    let row = entry.row.as_ref().and_then(|row| {
-        let (fingerprint, rest) = Fingerprint::from_stored(&row.fingerprint)?;
-        let fits = rest.is_empty() && fingerprint == cert.fingerprint();
-        let summary = Summary::read(fingerprint, &row.summary)?;
-        fits.then_some(summary)
-    });
-    match row {
+    match summary.filter(|summary| summary.fingerprint() == cert.fingerprint()) {
         None => read.problems.push(("its row in table cert is damaged or missing".into(), true)),
         Some(summary) => {
             // A summary is the same at any time within its span.
@@ -526,7 +607,11 @@ fn read_entry(
 }
 
 /// Number of the postings of a full-text index, and one digest over all of them.
-fn vocabulary(connection: &Connection, index: TextIndex) -> rusqlite::Result<(u64, u64)> {
+fn vocabulary(
+    connection: &Connection,
+    index: TextIndex,
+    part: Part,
+) -> rusqlite::Result<(u64, u64)> {
     let table = index.table();
     connection.execute_batch(&format!(
         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.{table}_instance \
@@ -538,8 +623,11 @@ fn vocabulary(connection: &Connection, index: TextIndex) -> rusqlite::Result<(u6
             connection.prepare(&format!("SELECT term, doc FROM temp.{table}_instance"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let term = row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec();
             let doc: i64 = row.get(1)?;
+            if !part.has(doc) {
+                continue;
+            }
+            let term = row.get_ref(0)?.as_bytes().unwrap_or_default().to_vec();
             // A sum does not depend on the order.
             let handle = talaria_cert::Handle::of_bytes(&[&term, &doc.to_be_bytes()]);
             sum = (sum.0 + 1, handle.0.wrapping_add(sum.1));

@@ -7,6 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use talaria_cert::{Terms, View};
 
+use crate::blob::Part;
 use crate::schema::{POSTINGS, lists};
 use crate::sorter::Sorter;
 
@@ -90,21 +91,26 @@ impl Derived {
         })
     }
 
-    /// Compares the rows with the tables. Calls `differs` with the table and the certificate of each
+    /// Compares the rows, which are those of a part of the certificates, with the tables. Calls `differs` with the table and the certificate of each
     /// row that is on one side only.
     pub(crate) fn compare(
         self,
         connection: &Connection,
+        part: Part,
         mut differs: impl FnMut(&'static str, i64),
     ) -> Result<(), Failure> {
         for (table, sorter) in POSTINGS.iter().copied().zip(self.postings) {
-            let mut statement =
-                connection.prepare(&format!("SELECT handle, cert FROM {table} ORDER BY 1, 2"))?;
+            let mut statement = connection.prepare(&format!(
+                "SELECT handle, cert FROM {table} WHERE {} ORDER BY 1, 2",
+                part.condition("cert")
+            ))?;
             let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
             compare(rows, sorter, posting, |id| differs(table, id))?;
         }
-        let mut statement = connection
-            .prepare("SELECT view, digest, cert FROM digest ORDER BY view, digest, cert")?;
+        let mut statement = connection.prepare(&format!(
+            "SELECT view, digest, cert FROM digest WHERE {} ORDER BY view, digest, cert",
+            part.condition("cert")
+        ))?;
         let rows = statement.query_map([], |row| {
             Ok(((row.get::<_, u8>(0)?, row.get::<_, Vec<u8>>(1)?), row.get(2)?))
         })?;

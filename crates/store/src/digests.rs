@@ -1,13 +1,15 @@
 //! The digests by which gossip peers identify certificates, one set per view.
 
 use rusqlite::OptionalExtension as _;
-use talaria_cert::{Verdict, View};
+use talaria_cert::View;
 
+use crate::blob::{self, Part};
 use crate::ingest::digests;
 use crate::{Store, StoreError, schema};
 
-/// Number of certificates that are read at a time when a view is added.
-const BATCH: i64 = 1000;
+/// Number of certificates that are read at a time when a view is added, and their size, above which none is added.
+const BATCH: usize = 1000;
+const BATCH_BYTES: usize = 16 << 20;
 
 impl Store {
     /// The views for which the store keeps digests. SKS is always among them.
@@ -32,26 +34,20 @@ impl Store {
             }
             views.push(view);
             schema::set_views(connection, &views)?;
-            let mut select = connection.prepare(
-                "SELECT id, verdicts, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2",
-            )?;
             let mut insert = connection.prepare("INSERT INTO digest VALUES (?1, ?2, ?3)")?;
             let mut after = 0;
             loop {
-                let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = select
-                    .query_map((after, BATCH), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                    .collect::<rusqlite::Result<_>>()?;
-                let Some(&(last, ..)) = rows.last() else { return Ok(()) };
-                after = last;
-                for (id, verdicts, bytes) in rows {
-                    let verdicts: Option<Vec<Verdict>> =
-                        verdicts.into_iter().map(Verdict::from_number).collect();
-                    let cert = talaria_cert::Cert::from_canonical(bytes).ok();
-                    let digest = cert
-                        .zip(verdicts)
-                        .and_then(|(cert, verdicts)| view.digest(&cert, &verdicts));
+                let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)?;
+                let Some(last) = blobs.last() else { return Ok(()) };
+                after = last.id;
+                for blob in blobs {
+                    if !blob::is_usable(connection, &blob)? {
+                        continue;
+                    }
+                    let digest =
+                        blob.decode().and_then(|(cert, verdicts)| view.digest(&cert, &verdicts));
                     if let Some(digest) = digest {
-                        insert.execute((view.number(), digest, id))?;
+                        insert.execute((view.number(), digest, blob.id))?;
                     }
                 }
             }

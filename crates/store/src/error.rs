@@ -34,10 +34,11 @@ pub enum StoreError {
         /// The newest format that this version knows.
         known: i64,
     },
-    /// The file was written by an older talaria, and is not writable, so it cannot be migrated to this
-    /// format. Nothing was changed.
+    /// The file was written by an older talaria, in a format that is read only after an upgrade. Opening it for writing
+    /// upgrades it. Nothing was changed.
     #[error(
-        "{} has store format {found}, and is not writable to upgrade it to {known}", path.display()
+        "{} has store format {found}, which must be upgraded to {known} before it can be read",
+        path.display()
     )]
     Outdated {
         /// The store.
@@ -90,6 +91,19 @@ pub enum StoreError {
         path: PathBuf,
         /// The damaged object.
         what: String,
+    },
+    /// The bytes of a certificate are not those that were written. The rest of the store may be good.
+    #[error(
+        "{} is damaged: the bytes of certificate {} do not match their checksum", path.display(),
+        fingerprint.map_or_else(|| format!("number {id}"), |fingerprint| fingerprint.to_string())
+    )]
+    DamagedCert {
+        /// The store.
+        path: PathBuf,
+        /// The number of the certificate in the store.
+        id: i64,
+        /// The fingerprint in the row of the certificate, if it can be read.
+        fingerprint: Option<Fingerprint>,
     },
     /// The caller named a certificate that is not in the store.
     #[error("no certificate {0}")]

@@ -10,6 +10,7 @@ use talaria_cert::{
     VERIFIER, Verdict, Verification, View, carried_over, renew, renewed, verdicts,
 };
 
+use crate::blob;
 use crate::keyserver::redaction;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
@@ -44,6 +45,9 @@ pub enum IngestRefusal {
         "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
     )]
     TooLarge,
+    /// The bytes of the stored copy are not those that were written.
+    #[error("the copy in the store is damaged")]
+    DamagedCopy,
 }
 
 /// The kinds of change in the log.
@@ -65,6 +69,8 @@ pub(crate) struct Prepared {
     pub(crate) summary: Summary,
     pub(crate) terms: Terms,
     pub(crate) digests: Vec<(View, [u8; 16])>,
+    /// Of the bytes of the certificate, for its checksum.
+    pub(crate) bytes_digest: blob::Digest,
 }
 
 impl Prepared {
@@ -72,7 +78,8 @@ impl Prepared {
         let summary = Summary::evaluate(&cert, &verdicts, now);
         let terms = Terms::of(&cert, &summary);
         let digests = digests(&cert, &verdicts, views);
-        Self { cert, verdicts, summary, terms, digests }
+        let bytes_digest = blob::digest(cert.as_bytes());
+        Self { cert, verdicts, summary, terms, digests, bytes_digest }
     }
 }
 
@@ -196,6 +203,10 @@ pub(crate) struct Texts {
 impl Texts {
     pub(crate) fn remove(&mut self, id: i64, text: String) {
         self.remove.push((id, text));
+    }
+
+    pub(crate) fn add(&mut self, id: i64, text: String) {
+        self.add.push((id, text));
     }
 
     pub(crate) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
@@ -347,19 +358,20 @@ impl Store {
             *cert = bounded;
             return Ok(Plan::Insert);
         };
-        let same = self.run(|connection| {
-            connection
-                .prepare_cached("SELECT bytes = ?2 FROM blob WHERE id = ?1")?
-                .query_row((id, cert.as_bytes()), |row| row.get::<_, bool>(0))
-        })?;
+        let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes()))?;
         // Verdicts of an older verifier are recomputed, even if nothing else is new.
         let is_current = verifier >= VERIFIER;
         if same && is_current {
             return Ok(Plan::Done(IngestOutcome::Unchanged));
         }
-        let before = self.stored(id)?.ok_or_else(|| {
-            self.damaged(format!("no bytes of certificate {}", cert.fingerprint()))
-        })?;
+        let before = match self.stored(id) {
+            Ok(Some(before)) => before,
+            // A damaged copy is never merged. The other certificates of the batch are not affected.
+            Err(StoreError::DamagedCert { .. }) | Ok(None) => {
+                return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::DamagedCopy)));
+            }
+            Err(error) => return Err(error),
+        };
         // Redacted user IDs are removed from the stored copy, too.
         let ours = redacting.then(|| self.redacted(&before.cert)).transpose()?;
         let ours = ours.as_ref().unwrap_or(&before.cert);
@@ -504,7 +516,12 @@ impl Store {
             after = last;
             let mut found = Vec::with_capacity(ids.len());
             for (id, change, verifier) in ids {
-                found.extend(self.stored(id)?.map(|stored| (id, change, verifier, stored)));
+                match self.stored(id) {
+                    Ok(stored) => found.extend(stored.map(|stored| (id, change, verifier, stored))),
+                    // A check reports it.
+                    Err(StoreError::DamagedCert { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
             let earlier: Vec<_> = found
                 .iter()
@@ -542,9 +559,8 @@ impl Store {
                         log(connection, last, now, *id, ChangeKind::Updated)?;
                     }
                     if verdicts != stored.verdicts {
-                        connection
-                            .prepare_cached("UPDATE blob SET verdicts = ?2 WHERE id = ?1")?
-                            .execute((id, numbers(&verdicts)))?;
+                        let digest = blob::digest(stored.cert.as_bytes());
+                        blob::update_verdicts(connection, *id, &numbers(&verdicts), &digest)?;
                     }
                     gone.add_digests(*id, &before);
                     fresh.add_digests(*id, &after);
@@ -689,11 +705,8 @@ impl<'a> BatchWriter<'a> {
         self.connection
             .prepare_cached("INSERT INTO fingerprint VALUES (?1, ?2)")?
             .execute((handle, id))?;
-        self.connection.prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?.execute((
-            id,
-            numbers(&prepared.verdicts),
-            prepared.cert.as_bytes(),
-        ))?;
+        let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
+        blob::insert(self.connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
         self.insert.add(id, prepared);
         self.texts.add.push((id, prepared.terms.text.clone()));
         Ok(())
@@ -725,9 +738,8 @@ impl<'a> BatchWriter<'a> {
         if is_same {
             return Ok(());
         }
-        self.connection
-            .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
-            .execute((id, numbers(&prepared.verdicts), prepared.cert.as_bytes()))?;
+        let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
+        blob::update(self.connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
         let before =
             Prepared::new(before.cert.clone(), before.verdicts.clone(), self.now, self.views);
         self.delete.add_difference(id, &before, prepared);

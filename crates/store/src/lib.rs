@@ -36,6 +36,7 @@
 //! # }
 //! ```
 
+mod blob;
 mod build;
 mod check;
 mod derive;
@@ -48,6 +49,7 @@ mod maintain;
 mod place;
 mod query;
 mod remake;
+mod repair;
 mod revoker;
 mod schema;
 mod select;
@@ -57,6 +59,7 @@ mod sums;
 mod tofu;
 mod trust;
 
+pub use blob::Part;
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
 pub use check::{CheckReport, Depth, Finding};
 pub use error::StoreError;
@@ -66,7 +69,8 @@ pub use keyserver::{Peer, Redaction, Unobtainable};
 pub use maintain::{Compacted, Pages, Return, Tombstone};
 pub use place::{FileKind, file_kind};
 pub use query::{Query, QueryError};
-pub use schema::TextIndex;
+pub use repair::{DamagedCert, Repair, Salvage, SetAside};
+pub use schema::{FORMAT, TextIndex};
 pub use select::{Cursor, CursorError, Order, Selection};
 pub use store::{Access, Layout, Row, Store, Stored};
 pub use tofu::{Binding, CertIssuer, Event, Observation};

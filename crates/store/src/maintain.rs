@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use rusqlite::OptionalExtension as _;
 use talaria_cert::Fingerprint;
 
+use crate::blob;
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
 use crate::place::OpenFiles;
-use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::BUSY_TIMEOUT;
-use crate::{Store, StoreError, sums, trust};
+use crate::{Store, StoreError, repair, revoker, sums, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -74,7 +74,12 @@ impl Store {
         let mut found = Vec::new();
         for &fingerprint in fingerprints {
             if let Some(row) = self.row(fingerprint)? {
-                found.push((fingerprint, row.change, self.stored(row.id)?));
+                let stored = match self.stored(row.id) {
+                    // A damaged certificate is deleted with all rows that name it.
+                    Err(StoreError::DamagedCert { .. }) => None,
+                    stored => stored?,
+                };
+                found.push((fingerprint, row.change, stored));
             }
         }
         let blocked = returning == Return::Blocked;
@@ -86,22 +91,28 @@ impl Store {
             let mut rows = Rows::default();
             let mut texts = Texts::default();
             let mut gone = Vec::new();
+            let mut purged = Vec::new();
             for (fingerprint, change, stored) in found {
                 let stored_fingerprint = fingerprint.to_stored();
                 let current: Option<(i64, i64)> = connection
                     .prepare_cached(BY_FINGERPRINT)?
                     .query_row(by_fingerprint(fingerprint), |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()?;
-                let (Some((id, now_change)), Some(stored)) = (current, stored) else { continue };
+                let Some((id, now_change)) = current else { continue };
                 if now_change != change {
                     overtaken.push(fingerprint);
                     continue;
                 }
-                let prepared = Prepared::new(stored.cert, stored.verdicts, now, &views);
-                rows.add(id, &prepared);
-                texts.remove(id, prepared.terms.text);
-                gone.push((id, prepared.cert));
-                connection.prepare_cached("DELETE FROM cert WHERE id = ?1")?.execute([id])?;
+                if let Some(stored) = stored {
+                    let prepared = Prepared::new(stored.cert, stored.verdicts, now, &views);
+                    rows.add(id, &prepared);
+                    texts.remove(id, prepared.terms.text);
+                    gone.push((id, prepared.cert));
+                    connection.prepare_cached("DELETE FROM cert WHERE id = ?1")?.execute([id])?;
+                } else {
+                    repair::purge(connection, id)?;
+                    purged.push(fingerprint);
+                }
                 schema::retire(connection, id)?;
                 last += 1;
                 log(connection, last, now, id, ChangeKind::Deleted)?;
@@ -110,9 +121,13 @@ impl Store {
             }
             rows.delete(connection)?;
             texts.write(connection)?;
-            let revokers: Vec<_> = gone.iter().map(|(_, cert)| cert.fingerprint()).collect();
+            let removed = gone.iter().map(|(_, cert)| cert.fingerprint());
+            let revokers: Vec<_> = removed.chain(purged.iter().copied()).collect();
             let turned = revoker::follow(connection, revokers, &[], &mut last, now)?;
             trust::forget(connection, &gone, now)?;
+            if !purged.is_empty() {
+                trust::renew(connection, now)?;
+            }
             trust::follow(connection, turned, now)?;
             if blocked {
                 for &fingerprint in fingerprints {
@@ -378,12 +393,7 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn cert_length(&self, id: i64) -> Result<u64, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT length(bytes) FROM blob WHERE id = ?1")?
-                .query_row([id], |row| row.get::<_, i64>(0))
-        })
-        .map(i64::cast_unsigned)
+        self.run(|connection| blob::length(connection, id)).map(i64::cast_unsigned)
     }
 
     /// Total length of all certificates in bytes.
@@ -392,12 +402,7 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn cert_bytes(&self) -> Result<u64, StoreError> {
-        self.run(|connection| {
-            connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| {
-                row.get::<_, i64>(0)
-            })
-        })
-        .map(i64::cast_unsigned)
+        self.run(blob::total_length).map(i64::cast_unsigned)
     }
 }
 

@@ -5,14 +5,16 @@ use std::path::Path;
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    Cert, Earlier, Reason, VERIFIER, Verdict, Verification, View, renewed, verdicts,
+    Cert, Earlier, Handle, Reason, Terms, VERIFIER, Verdict, Verification, View, renewed, verdicts,
 };
 
+use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::fill_text;
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, Prepared, log, numbers};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
+use crate::store::RawRow;
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;
@@ -33,16 +35,21 @@ pub(crate) enum Verdicts {
     Stored(u8),
 }
 
-/// A certificate as stored.
-struct Entry {
-    id: i64,
-    verdicts: Vec<u8>,
-    bytes: Vec<u8>,
+/// The result of rebuilding the derived tables.
+#[derive(Default)]
+pub(crate) struct Remade {
+    /// Number of certificates whose rows were computed.
+    pub(crate) certs: u64,
+    /// Number of their good self-signatures.
+    pub(crate) good_signatures: u64,
 }
 
 /// Rebuilds all derived tables within a transaction of the caller. The tables of the web of trust are left
-/// empty. Temporary files go to `folder`. Calls `unreadable` for each certificate that cannot be read; it gets
-/// no rows. Returns the number of certificates and of good self-signatures.
+/// empty. Temporary files go to `folder`.
+///
+/// Calls `damaged` for each certificate whose bytes are not those that were written, as far as its checksum or its
+/// stored digest can tell, or that cannot be read. Its bytes stay as they are, without a new checksum. It keeps its
+/// old row, so that it can be found and repaired.
 ///
 /// A certificate whose verdicts changed gets a row in the change log.
 pub(crate) fn remake(
@@ -50,39 +57,52 @@ pub(crate) fn remake(
     now: u32,
     folder: &Path,
     source: Verdicts,
-    mut unreadable: impl FnMut(i64, &Reason) -> rusqlite::Result<()>,
-) -> Result<(u64, u64), Failure> {
+    mut damaged: impl FnMut(i64, Option<&Reason>),
+) -> Result<Remade, Failure> {
     let mut indexes = Vec::new();
     for index in TextIndex::ALL {
-        if index.exists(connection)? {
+        if index.has_table(connection)? {
             indexes.push(index);
         }
     }
     let views = schema::views(connection)?;
+    let before = schema::set_derived_aside(connection)?;
     schema::drop_derived(connection)?;
     schema::create_derived(connection, &indexes)?;
     connection.execute_batch(
         "DROP TABLE IF EXISTS temp.latest;
          CREATE TEMP TABLE latest (cert INTEGER PRIMARY KEY, number INTEGER);
-         INSERT INTO temp.latest SELECT cert, max(number) FROM change GROUP BY cert;",
+         INSERT INTO temp.latest SELECT cert, max(number) FROM change GROUP BY cert;
+         DROP TABLE IF EXISTS temp.kept;
+         CREATE TEMP TABLE kept (cert INTEGER PRIMARY KEY);",
     )?;
     let mut last_change: i64 =
         connection
             .query_row("SELECT coalesce(max(number), 0) FROM change", [], |row| row.get(0))?;
     let mut derived = Derived::new(folder, MEMORY_BYTES);
-    let (mut after, mut certs, mut good) = (0, 0, 0);
+    let mut remade = Remade::default();
+    let mut after = 0;
     loop {
-        let entries = entries(connection, after)?;
-        let Some(last) = entries.last() else { break };
+        let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)?;
+        let Some(last) = blobs.last() else { break };
         after = last.id;
-        for (id, before, prepared) in prepare(entries, source, now, &views) {
-            let prepared = match prepared {
-                Ok(prepared) => prepared,
-                Err(reason) => {
-                    unreadable(id, &reason)?;
-                    continue;
+        for (before, integrity, prepared) in prepare(blobs, source, now, &views) {
+            let id = before.id;
+            let is_good = match (integrity, &prepared) {
+                (_, Err(_)) | (Integrity::Bytes, _) => false,
+                (Integrity::Intact | Integrity::Verdicts, Ok(_)) => true,
+                (Integrity::Unsealed, Ok(prepared)) => {
+                    let digest = prepared.cert.sks_digest();
+                    blob::is_confirmed(connection, "digest_before", id, &digest)?
                 }
             };
+            if !is_good {
+                damaged(id, prepared.as_ref().err());
+                if keep_row(connection, id, &mut derived)? {
+                    continue;
+                }
+            }
+            let Ok(prepared) = prepared else { continue };
             derived.add(id, &prepared.terms, &prepared.digests)?;
             let verdicts = numbers(&prepared.verdicts);
             let mut change: i64 = connection
@@ -90,68 +110,93 @@ pub(crate) fn remake(
                 .query_row([id], |row| row.get(0))
                 .optional()?
                 .unwrap_or(0);
-            if verdicts != before.verdicts {
-                last_change += 1;
-                change = last_change;
-                log(connection, change, now, id, ChangeKind::Updated)?;
-            }
-            if verdicts != before.verdicts || prepared.cert.as_bytes() != before.bytes {
-                connection
-                    .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
-                    .execute((id, &verdicts, prepared.cert.as_bytes()))?;
+            if is_good {
+                let is_same_form = prepared.cert.as_bytes() == before.bytes;
+                if verdicts != before.verdicts || !is_same_form {
+                    last_change += 1;
+                    change = last_change;
+                    log(connection, change, now, id, ChangeKind::Updated)?;
+                }
+                if !is_same_form {
+                    let bytes = prepared.cert.as_bytes();
+                    blob::update(connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
+                } else if verdicts != before.verdicts || integrity != Integrity::Intact {
+                    blob::update_verdicts(connection, id, &verdicts, &prepared.bytes_digest)?;
+                }
             }
             let mut summary = Vec::new();
             prepared.summary.write(&mut summary);
             connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute(
                 (id, prepared.cert.fingerprint().to_stored(), change, VERIFIER, summary),
             )?;
-            certs += 1;
-            good += prepared.verdicts.iter().filter(|&&v| v == Verdict::Good).count() as u64;
+            remade.certs += 1;
+            remade.good_signatures +=
+                prepared.verdicts.iter().filter(|&&v| v == Verdict::Good).count() as u64;
         }
     }
-    connection.execute_batch("DROP TABLE temp.latest")?;
     derived.fill(connection)?;
+    let has_kept = connection.prepare("SELECT 1 FROM temp.kept")?.exists([])?;
+    for table in before {
+        if has_kept && table != "cert" {
+            let columns = if table == "digest" { "view, digest, cert" } else { "handle, cert" };
+            connection.execute_batch(&format!(
+                "INSERT OR IGNORE INTO {table} SELECT {columns} FROM {table}_before
+                     WHERE cert IN (SELECT cert FROM temp.kept)"
+            ))?;
+        }
+        connection.execute_batch(&format!("DROP TABLE {table}_before"))?;
+    }
+    connection.execute_batch("DROP TABLE temp.latest; DROP TABLE temp.kept;")?;
+    blob::set_sealed_until(connection, None)?;
     revoker::renew_all(connection, now)?;
     indexes.into_iter().try_for_each(|index| fill_text(connection, index))?;
-    Ok((certs, good))
+    Ok(remade)
 }
 
-/// The next certificates after number `after`.
-fn entries(connection: &Connection, after: i64) -> rusqlite::Result<Vec<Entry>> {
-    let mut statement = connection
-        .prepare_cached("SELECT id, verdicts, bytes FROM blob WHERE id > ?1 ORDER BY id")?;
-    let mut rows = statement.query([after])?;
-    let (mut entries, mut bytes) = (Vec::new(), 0);
-    while entries.len() < BATCH
-        && bytes < BATCH_BYTES
-        && let Some(row) = rows.next()?
-    {
-        let entry = Entry { id: row.get(0)?, verdicts: row.get(1)?, bytes: row.get(2)? };
-        bytes += entry.bytes.len();
-        entries.push(entry);
-    }
-    Ok(entries)
+/// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can
+/// be read.
+fn keep_row(connection: &Connection, id: i64, derived: &mut Derived) -> Result<bool, Failure> {
+    let found: Option<RawRow> = connection
+        .prepare_cached("SELECT id, fingerprint, change, summary FROM cert_before WHERE id = ?1")?
+        .query_row([id], RawRow::read)
+        .optional()?;
+    let Some(row) = found else { return Ok(false) };
+    let Some(summary) = row.summary() else { return Ok(false) };
+    connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
+        id,
+        &row.fingerprint,
+        row.change,
+        VERIFIER,
+        &row.summary,
+    ))?;
+    connection.prepare_cached("INSERT INTO temp.kept VALUES (?1)")?.execute([id])?;
+    let terms = Terms {
+        fingerprint: vec![Handle::of_fingerprint(summary.fingerprint())],
+        ..Terms::default()
+    };
+    derived.add(id, &terms, &[])?;
+    Ok(true)
 }
 
 /// Reads and verifies certificates on all cores.
 fn prepare(
-    entries: Vec<Entry>,
+    blobs: Vec<Blob>,
     source: Verdicts,
     now: u32,
     views: &[View],
-) -> Vec<(i64, Entry, Result<Prepared, Reason>)> {
-    let parsed: Vec<(Entry, Result<Cert, Reason>)> = entries
+) -> Vec<(Blob, Integrity, Result<Prepared, Reason>)> {
+    let parsed: Vec<(Blob, Result<Cert, Reason>)> = blobs
         .into_par_iter()
-        .map(|entry| {
+        .map(|blob| {
             // A rebuild repairs the form of readable certificates. A migration keeps damaged data as they are.
             let cert = match source {
-                Verdicts::Computed => Cert::parse(&entry.bytes),
-                Verdicts::Stored(_) => Cert::from_canonical(entry.bytes.clone()),
+                Verdicts::Computed => Cert::parse(&blob.bytes),
+                Verdicts::Stored(_) => Cert::from_canonical(blob.bytes.clone()),
             };
-            (entry, cert)
+            (blob, cert)
         })
         .collect();
-    let good = parsed.iter().filter_map(|(entry, cert)| Some((entry, cert.as_ref().ok()?)));
+    let good = parsed.iter().filter_map(|(blob, cert)| Some((blob, cert.as_ref().ok()?)));
     let judged = match source {
         Verdicts::Computed => {
             let good: Vec<&Cert> = good.map(|(_, cert)| cert).collect();
@@ -159,7 +204,7 @@ fn prepare(
         }
         Verdicts::Stored(verifier) => {
             let good: Vec<(&Cert, Vec<Verdict>)> =
-                good.map(|(entry, cert)| (cert, stored(entry, cert))).collect();
+                good.map(|(blob, cert)| (cert, stored(blob, cert))).collect();
             let earlier: Vec<_> = good
                 .iter()
                 .map(|(cert, verdicts)| (*cert, Earlier { verdicts, verifier }))
@@ -170,22 +215,23 @@ fn prepare(
     let mut judged = judged.into_iter();
     let work: Vec<_> = parsed
         .into_iter()
-        .map(|(entry, cert)| {
-            (entry, cert.map(|cert| (cert, judged.next().expect("one list per certificate"))))
+        .map(|(blob, cert)| {
+            (blob, cert.map(|cert| (cert, judged.next().expect("one list per certificate"))))
         })
         .collect();
     work.into_par_iter()
-        .map(|(entry, cert)| {
+        .map(|(blob, cert)| {
             let prepared = cert.map(|(cert, verdicts)| Prepared::new(cert, verdicts, now, views));
-            (entry.id, entry, prepared)
+            let integrity = blob.integrity();
+            (blob, integrity, prepared)
         })
         .collect()
 }
 
-/// The verdicts of an entry. If they are damaged, all of them count as uncertain.
-fn stored(entry: &Entry, cert: &Cert) -> Vec<Verdict> {
+/// The verdicts of a stored certificate. If they are damaged, all of them count as uncertain.
+fn stored(blob: &Blob, cert: &Cert) -> Vec<Verdict> {
     let verdicts: Option<Vec<_>> =
-        entry.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
+        blob.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
     verdicts
         .filter(|verdicts| verdicts.len() == cert.signature_count())
         .unwrap_or_else(|| vec![Verdict::Unsupported; cert.signature_count()])

@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary, Verdict};
+use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 
+use crate::blob;
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, by_fingerprint, log};
-use crate::store::RawRow;
 use crate::{Store, StoreError, Stored};
 
 impl Store {
@@ -73,11 +73,8 @@ fn primary_key(
         .query_row(by_fingerprint(fingerprint), |row| row.get(0))
         .optional()?;
     let Some(id) = id else { return Ok(None) };
-    let bytes: Option<Vec<u8>> = connection
-        .prepare_cached("SELECT bytes FROM blob WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()?;
-    Ok(bytes.and_then(|bytes| talaria_cert::first_packet(&bytes).map(|key| key.body.to_vec())))
+    let found = blob::intact(connection, id)?;
+    Ok(found.and_then(|blob| talaria_cert::first_packet(&blob.bytes).map(|key| key.body.to_vec())))
 }
 
 /// Candidates for certificates that name one of these keys as a revoker, looked up by handle.
@@ -105,27 +102,20 @@ pub(crate) fn renew(
     now: u32,
 ) -> rusqlite::Result<Vec<i64>> {
     let mut turned = Vec::new();
-    let mut select = connection.prepare_cached(
-        "SELECT cert.id, cert.fingerprint, cert.change, cert.summary, blob.verdicts, blob.bytes \
-         FROM cert JOIN blob ON blob.id = cert.id WHERE cert.id = ?1",
-    )?;
+    let mut select = connection.prepare_cached("SELECT summary FROM cert WHERE id = ?1")?;
     let mut update = connection.prepare_cached("UPDATE cert SET summary = ?2 WHERE id = ?1")?;
     for id in certs {
-        let found: Option<(RawRow, Vec<u8>, Vec<u8>)> = select
-            .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?, row.get(5)?)))
-            .optional()?;
-        let Some((row, verdicts, bytes)) = found else { continue };
+        let stored: Option<Vec<u8>> = select.query_row([id], |row| row.get(0)).optional()?;
         // A check reports certificates that cannot be read.
-        let verdicts: Option<Vec<Verdict>> =
-            verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
-        let (Some(verdicts), Ok(cert)) = (verdicts, Cert::from_canonical(bytes)) else { continue };
-        let before = Summary::read(cert.fingerprint(), &row.summary);
+        let (Some(before), Some(blob)) = (stored, blob::intact(connection, id)?) else { continue };
+        let Some((cert, verdicts)) = blob.decode() else { continue };
+        let before = Summary::read(cert.fingerprint(), &before);
         let mut summary = Summary::evaluate(&cert, &verdicts, now);
         ask(connection, &cert, &mut summary, now)?;
         if before.as_ref() == Some(&summary) {
             continue;
         }
-        let mut stored = Vec::with_capacity(row.summary.len() + 8);
+        let mut stored = Vec::new();
         summary.write(&mut stored);
         update.execute((id, stored))?;
         let is_turned = |before: &Summary| before.primary.revoked != summary.primary.revoked;

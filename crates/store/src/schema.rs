@@ -7,12 +7,20 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View};
 
+use crate::blob;
+use crate::build::fill_text;
 use crate::derive::Failure;
 use crate::remake::{Verdicts, remake};
 use crate::{keyserver, tofu, trust};
 
-/// The format that this version writes (`PRAGMA user_version`).
-pub(crate) const FORMAT: i64 = 4;
+/// The store format that this version writes (`PRAGMA user_version`).
+pub const FORMAT: i64 = 5;
+
+/// The first format with a checksum for each certificate.
+pub(crate) const CHECKSUM_FORMAT: i64 = 5;
+
+/// The oldest format that can be read without migrating the store.
+pub(crate) const OLDEST_READABLE: i64 = 4;
 
 /// The version of the verifier that made the verdicts in stores of format 3 or older.
 const FORMAT_3_VERIFIER: u8 = 1;
@@ -77,6 +85,15 @@ CREATE TABLE introducer (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert
 CREATE TABLE certifier (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 ";
 
+/// Checksums of certificates and damaged bytes, new in format 5.
+const CHECKSUM: &str = "
+CREATE TABLE checksum (cert INTEGER PRIMARY KEY, digest BLOB NOT NULL, sum INTEGER NOT NULL);
+CREATE TABLE set_aside (
+    number INTEGER PRIMARY KEY, time INTEGER NOT NULL, fingerprint BLOB, bytes BLOB NOT NULL,
+    sum INTEGER NOT NULL);
+CREATE INDEX published_email ON published (email);
+";
+
 /// The digests by which peers identify certificates, by view.
 const DIGEST: &str = "
 CREATE TABLE digest (
@@ -139,14 +156,24 @@ impl TextIndex {
         ))
     }
 
-    /// Whether the store has the index.
+    /// Whether the store has the index in the form of this format.
     pub(crate) fn exists(self, connection: &Connection) -> rusqlite::Result<bool> {
+        Ok(self.has_table(connection)? && format(connection)? == FORMAT)
+    }
+
+    /// Whether the store has the index, in the form of this format or of an older one.
+    pub(crate) fn has_table(self, connection: &Connection) -> rusqlite::Result<bool> {
         connection
             .prepare_cached(
                 "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1",
             )?
             .query_row([self.table()], |row| row.get::<_, i64>(0).map(|n| n > 0))
     }
+}
+
+/// The format of the store. 0 in a build that has not begun.
+pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
 /// Records the views for which a store keeps digests.
@@ -172,6 +199,22 @@ pub(crate) fn create_derived(connection: &Connection, text: &[TextIndex]) -> rus
     text.iter().try_for_each(|index| index.create(connection))
 }
 
+/// Renames the derived tables, except the full-text indexes and those of the web of trust: their names get the suffix
+/// `_before`. Returns their former names.
+pub(crate) fn set_derived_aside(connection: &Connection) -> rusqlite::Result<Vec<&'static str>> {
+    let mut found = Vec::new();
+    for table in ["cert", "digest"].into_iter().chain(POSTINGS) {
+        let exists = connection
+            .prepare_cached("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1")?
+            .exists([table])?;
+        if exists {
+            connection.execute_batch(&format!("ALTER TABLE {table} RENAME TO {table}_before"))?;
+            found.push(table);
+        }
+    }
+    Ok(found)
+}
+
 /// Drops the derived tables.
 pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
     let tables = ["cert", "digest", "trust", "introducer", "certifier"].into_iter().chain(POSTINGS);
@@ -186,15 +229,19 @@ pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
 pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(AUTHORITATIVE)?;
     connection.execute_batch(KEYSERVER)?;
-    connection.execute_batch(TOFU)
+    connection.execute_batch(TOFU)?;
+    connection.execute_batch(CHECKSUM)
 }
 
-/// Migrates a store of an older format to the current format, within a transaction of the caller. Derived tables
-/// are rebuilt from the certificates. Signatures that this verifier may judge differently are verified again.
-/// Addresses are converted to the current form for comparison. A certificate that cannot be read keeps its bytes
-/// and gets no rows; a check reports it.
+/// Migrates a store of an older format to the current format, within a transaction of the caller.
 ///
-/// Memory is bounded; temporary files go to `folder`.
+/// From a format before 4, derived tables are rebuilt from the certificates. Signatures that this verifier may judge
+/// differently are verified again. Addresses are converted to the current form for comparison. A certificate that
+/// cannot be read keeps its bytes and gets no rows; a check reports it. From format 4, only the full-text indexes are
+/// rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]).
+///
+/// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
+/// `folder`.
 pub(crate) fn migrate(
     connection: &Connection,
     from: i64,
@@ -207,16 +254,46 @@ pub(crate) fn migrate(
     if from < 3 {
         connection.execute_batch(TOFU)?;
     }
-    tofu::join_decisions(connection)?;
-    keyserver::rename_published(connection)?;
-    remake(connection, now, folder, Verdicts::Stored(FORMAT_3_VERIFIER), |_, _| Ok(()))?;
-    if from < 3 {
-        trust::adopt(connection, now)?;
+    connection.execute_batch(CHECKSUM)?;
+    if from < 4 {
+        if from < 2 {
+            connection
+                .execute_batch("ALTER TABLE digest ADD COLUMN view INTEGER NOT NULL DEFAULT 0")?;
+        }
+        tofu::join_decisions(connection)?;
+        keyserver::rename_published(connection)?;
+        remake(connection, now, folder, Verdicts::Stored(FORMAT_3_VERIFIER), |_, _| ())?;
+        if from < 3 {
+            trust::adopt(connection, now)?;
+        } else {
+            trust::renew(connection, now)?;
+        }
     } else {
-        trust::renew(connection, now)?;
+        blob::set_sealed_until(connection, Some(0))?;
+        for index in TextIndex::ALL {
+            if index.has_table(connection)? {
+                connection.execute_batch(&format!("DROP TABLE {}", index.table()))?;
+                index.create(connection)?;
+                fill_text(connection, index)?;
+            }
+        }
     }
     connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))?;
     Ok(())
+}
+
+/// Lets a connection read a store of format 4, which has no table of checksums, like one in which no certificate has one
+/// yet. The store stays unchanged.
+pub(crate) fn stand_in_for_checksums(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "CREATE TEMP TABLE checksum (cert INTEGER PRIMARY KEY, digest BLOB, sum INTEGER)",
+    )
+}
+
+/// Drops what is new in format 5, to compare the tables of an older store.
+pub(crate) fn drop_checksums(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .execute_batch("DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;")
 }
 
 /// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never skips a
@@ -232,14 +309,13 @@ pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
         set_retired(connection, seen)?;
         seen
     };
-    let here: Option<i64> = number("SELECT max(id) FROM blob")?;
-    Ok(retired.max(here.unwrap_or(0)))
+    Ok(retired.max(blob::last_id(connection)?))
 }
 
 /// Deletes a certificate and records its number as used.
 pub(crate) fn retire(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     let highest = last_id(connection)?;
-    connection.prepare_cached("DELETE FROM blob WHERE id = ?1")?.execute([id])?;
+    blob::delete(connection, id)?;
     if id == highest { set_retired(connection, id) } else { Ok(()) }
 }
 

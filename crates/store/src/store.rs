@@ -8,6 +8,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
 
 use crate::StoreError;
+use crate::blob::{self, Blob};
 use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
@@ -64,6 +65,7 @@ pub struct Store {
     /// `None` for a store in memory.
     pub(crate) files: Option<OpenFiles>,
     is_in_transaction: bool,
+    upgraded_from: Option<i64>,
 }
 
 /// A row of the certificate table: the data for a listing.
@@ -94,8 +96,8 @@ fn clock() -> u32 {
 }
 
 impl Store {
-    /// Opens the store at `path`. A new store gets the default layout. Opening migrates a store of an older format
-    /// first, whatever the access mode.
+    /// Opens the store at `path`. A new store gets the default layout. Opening for writing upgrades a store of an older
+    /// format. Reading does not: format 4 is read as it is, and older formats are refused.
     ///
     /// # Errors
     ///
@@ -128,13 +130,14 @@ impl Store {
         if !files.is_same_database(&before) {
             return Err(StoreError::Moved { path: path.to_owned() });
         }
-        let store = Self {
+        let mut store = Self {
             connection,
             path: path.to_owned(),
             access,
             limits: Limits::default(),
             files: Some(files),
             is_in_transaction: false,
+            upgraded_from: None,
         };
         store.run(|connection| {
             connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -144,7 +147,7 @@ impl Store {
                  PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;"
             ))
         })?;
-        store.identify()?;
+        store.upgraded_from = store.identify()?;
         if access != Access::Read {
             store.keep_a_log()?;
             store.check_files()?;
@@ -192,21 +195,47 @@ impl Store {
             limits: Limits::default(),
             files: None,
             is_in_transaction: false,
+            upgraded_from: None,
         };
         store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
         Ok(store)
     }
 
-    /// Checks the application ID and the format of the file, and migrates older formats.
-    fn identify(&self) -> Result<(), StoreError> {
+    /// The format that the store had before it was upgraded by being opened for writing. `None` if it was not upgraded.
+    #[must_use]
+    pub fn upgraded_from(&self) -> Option<i64> {
+        self.upgraded_from
+    }
+
+    /// Checks the application ID and the format of the file. Migrates older formats if the store was opened for writing,
+    /// and returns the format that was found.
+    fn identify(&self) -> Result<Option<i64>, StoreError> {
         let pragma = |name| {
             self.run(|connection| {
                 connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0))
             })
         };
         match (pragma("application_id")?, pragma("user_version")?) {
-            (schema::APPLICATION, schema::FORMAT) => Ok(()),
-            (schema::APPLICATION, found @ 1..schema::FORMAT) => self.migrate(found),
+            (schema::APPLICATION, found @ 1..=schema::FORMAT) => match self.access {
+                Access::Write | Access::Create => {
+                    if found < schema::FORMAT {
+                        self.migrate(found)?;
+                    }
+                    self.seal_all()?;
+                    Ok((found < schema::FORMAT).then_some(found))
+                }
+                Access::Read if found < schema::OLDEST_READABLE => Err(StoreError::Outdated {
+                    path: self.path.clone(),
+                    found,
+                    known: schema::FORMAT,
+                }),
+                Access::Read => {
+                    if found < schema::CHECKSUM_FORMAT {
+                        self.run(schema::stand_in_for_checksums)?;
+                    }
+                    Ok(None)
+                }
+            },
             (schema::APPLICATION, found) => {
                 Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
             }
@@ -214,13 +243,24 @@ impl Store {
         }
     }
 
-    /// Migrates a store of an older format to the current format, even if it was opened for reading.
+    /// Writes the checksums that are missing since the store was upgraded, in pieces: an interrupted upgrade continues
+    /// where it was.
+    fn seal_all(&self) -> Result<(), StoreError> {
+        while self.run(blob::sealed_until)?.is_some() {
+            self.run(|connection| connection.execute_batch("BEGIN IMMEDIATE"))?;
+            let sealed = self.run(blob::seal_next);
+            let end = if sealed.is_ok() { "COMMIT" } else { "ROLLBACK" };
+            let ended = self.run(|connection| connection.execute_batch(end));
+            sealed?;
+            ended?;
+        }
+        Ok(())
+    }
+
+    /// Migrates a store of an older format to the current format.
     fn migrate(&self, found: i64) -> Result<(), StoreError> {
         let outdated =
             || StoreError::Outdated { path: self.path.clone(), found, known: schema::FORMAT };
-        if !is_writable(&self.path) {
-            return Err(outdated());
-        }
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let run = || -> Result<(), Failure> {
             let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
@@ -328,10 +368,7 @@ impl Store {
     }
 
     pub(crate) fn decode(&self, raw: &RawRow) -> Result<Row, StoreError> {
-        let summary = Fingerprint::from_stored(&raw.fingerprint)
-            .filter(|(_, rest)| rest.is_empty())
-            .and_then(|(fingerprint, _)| Summary::read(fingerprint, &raw.summary));
-        match summary {
+        match raw.summary() {
             Some(summary) => Ok(Row { id: raw.id, change: raw.change, summary }),
             None => Err(self.damaged(format!("summary of certificate number {}", raw.id))),
         }
@@ -364,30 +401,24 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn stored(&self, id: i64) -> Result<Option<Stored>, StoreError> {
-        let raw = self.run(|connection| {
-            connection
-                .prepare_cached("SELECT verdicts, bytes FROM blob WHERE id = ?1")?
-                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()
-        })?;
-        raw.map(|(verdicts, bytes): (Vec<u8>, _)| self.decode_stored(id, &verdicts, bytes))
-            .transpose()
+        let blob = self.run(|connection| blob::get(connection, id))?;
+        blob.map(|blob| self.decode_blob(&blob)).transpose()
     }
 
-    pub(crate) fn decode_stored(
-        &self,
-        id: i64,
-        verdicts: &[u8],
-        bytes: Vec<u8>,
-    ) -> Result<Stored, StoreError> {
-        let cert = Cert::from_canonical(bytes)
-            .map_err(|reason| self.damaged(format!("certificate number {id}: {reason}")))?;
-        let verdicts: Option<Vec<_>> = verdicts.iter().map(|&v| Verdict::from_number(v)).collect();
-        let verdicts = verdicts.filter(|verdicts| verdicts.len() == cert.signature_count());
-        let verdicts = verdicts.ok_or_else(|| {
-            self.damaged(format!("verdicts of certificate {}", cert.fingerprint()))
-        })?;
-        Ok(Stored { cert, verdicts })
+    pub(crate) fn decode_blob(&self, blob: &Blob) -> Result<Stored, StoreError> {
+        let decoded = if self.run(|connection| blob::is_usable(connection, blob))? {
+            blob.decode()
+        } else {
+            None
+        };
+        match decoded {
+            Some((cert, verdicts)) => Ok(Stored { cert, verdicts }),
+            None => Err(StoreError::DamagedCert {
+                path: self.path.clone(),
+                id: blob.id,
+                fingerprint: self.run(|connection| fingerprint(connection, blob.id))?,
+            }),
+        }
     }
 
     /// The certificate whose primary key has this fingerprint.
@@ -586,6 +617,12 @@ pub(crate) struct RawRow {
 }
 
 impl RawRow {
+    /// The stored summary. `None` if it or the fingerprint is damaged.
+    pub(crate) fn summary(&self) -> Option<Summary> {
+        let (fingerprint, rest) = Fingerprint::from_stored(&self.fingerprint)?;
+        if rest.is_empty() { Summary::read(fingerprint, &self.summary) } else { None }
+    }
+
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             id: row.get(0)?,
@@ -594,6 +631,21 @@ impl RawRow {
             summary: row.get(3)?,
         })
     }
+}
+
+/// The fingerprint in the row of a certificate. `None` if it is missing or damaged.
+pub(crate) fn fingerprint(
+    connection: &Connection,
+    id: i64,
+) -> rusqlite::Result<Option<Fingerprint>> {
+    let stored: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT fingerprint FROM cert WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    Ok(stored.and_then(|stored| match Fingerprint::from_stored(&stored) {
+        Some((fingerprint, [])) => Some(fingerprint),
+        _ => None,
+    }))
 }
 
 /// Creates an empty store, which appears at `path` when it is complete. If another process has created a store

@@ -29,6 +29,11 @@ pub(crate) fn of_published(fingerprint: &[u8], email: &str, time: u32) -> i64 {
     of(&[fingerprint, email.as_bytes(), &time.to_be_bytes()])
 }
 
+/// The checksum of damaged bytes that were set aside.
+pub(crate) fn of_set_aside(time: u32, fingerprint: &[u8], bytes: &[u8]) -> i64 {
+    of(&[&time.to_be_bytes(), fingerprint, bytes])
+}
+
 /// The checksum of a binding of an address to a certificate.
 pub(crate) fn of_binding(
     (email, fingerprint, user_id): (&[u8], &[u8], &[u8]),

@@ -22,16 +22,19 @@ use talaria_trust::{
     certifiers, evaluate, issuers,
 };
 
+use crate::blob::{self, Integrity, Part};
 use crate::derive::Failure;
 use crate::revoker;
 use crate::sorter::Sorter;
-use crate::store::RawRow;
 use crate::{Store, StoreError, sums};
 
 /// The stored name of GnuPG's 2.2 rules in `meta`.
 const GNUPG_2_2: &str = "2.2";
 /// Number of certificates that are held in memory at once.
-const CHUNK: u16 = 512;
+const CHUNK: usize = 512;
+
+/// Once a chunk has this many bytes of certificates, no further certificate is added to it: 16 MiB.
+const CHUNK_BYTES: usize = 16 << 20;
 /// Memory for sorting before files are used: 64 MiB.
 const SORT_BYTES: usize = 64 << 20;
 
@@ -393,16 +396,15 @@ fn each_with_issuers(
 ) -> rusqlite::Result<()> {
     let mut after = 0;
     loop {
-        let entries: Vec<(i64, Vec<u8>)> = connection
-            .prepare_cached("SELECT id, bytes FROM blob WHERE id > ?1 ORDER BY id LIMIT ?2")?
-            .query_map((after, CHUNK), |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
-        let Some(&(last, _)) = entries.last() else { return Ok(()) };
-        after = last;
-        let found: Vec<(i64, Vec<KeyId>)> = entries
+        let blobs = blob::batch(connection, after, (CHUNK, CHUNK_BYTES), Part::ALL)?;
+        let Some(last) = blobs.last() else { return Ok(()) };
+        after = last.id;
+        let found: Vec<(i64, Vec<KeyId>)> = blobs
             .into_par_iter()
-            .map(|(id, bytes)| {
-                (id, Cert::from_canonical(bytes).map_or(vec![], |cert| issuers(&cert)))
+            .map(|blob| {
+                let is_damaged = matches!(blob.integrity(), Integrity::Bytes);
+                let cert = Cert::from_canonical(blob.bytes).ok().filter(|_| !is_damaged);
+                (blob.id, cert.map_or(vec![], |cert| issuers(&cert)))
             })
             .collect();
         found.into_iter().try_for_each(|(id, issuers)| visit(id, issuers))?;
@@ -497,26 +499,18 @@ fn due(connection: &Connection, now: u32) -> rusqlite::Result<BTreeSet<i64>> {
 
 /// A certificate and its summary at `now`. `None` if the certificate is missing or cannot be read.
 fn read(connection: &Connection, id: i64, now: u32) -> rusqlite::Result<Option<(Cert, Summary)>> {
-    let found: Option<(RawRow, Vec<u8>, Vec<u8>)> = connection
-        .prepare_cached(
-            "SELECT cert.id, cert.fingerprint, cert.change, cert.summary, blob.verdicts, blob.bytes \
-             FROM cert JOIN blob ON blob.id = cert.id WHERE cert.id = ?1",
-        )?
-        .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?, row.get(5)?)))
+    let stored: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT summary FROM cert WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
         .optional()?;
-    let Some((row, verdicts, bytes)) = found else { return Ok(None) };
-    let readable = || {
-        let cert = Cert::from_canonical(bytes).ok()?;
-        let summary = Summary::read(cert.fingerprint(), &row.summary)?;
-        Some((cert, summary))
+    let (Some(stored), Some(blob)) = (stored, blob::intact(connection, id)?) else {
+        return Ok(None);
     };
-    let Some((cert, summary)) = readable() else { return Ok(None) };
+    let Some((cert, verdicts)) = blob.decode() else { return Ok(None) };
+    let Some(summary) = Summary::read(cert.fingerprint(), &stored) else { return Ok(None) };
     if summary.holds.contains(now) {
         return Ok(Some((cert, summary)));
     }
-    let verdicts: Option<Vec<Verdict>> =
-        verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
-    let Some(verdicts) = verdicts else { return Ok(None) };
     let mut summary = Summary::evaluate(&cert, &verdicts, now);
     revoker::ask(connection, &cert, &mut summary, now)?;
     Ok(Some((cert, summary)))
@@ -751,7 +745,7 @@ impl<'c> Web<'c> {
         let mut work = start;
         while !work.is_empty() {
             let round: Vec<i64> = std::mem::take(&mut work).into_iter().collect();
-            for chunk in round.chunks(CHUNK.into()) {
+            for chunk in round.chunks(CHUNK) {
                 for (id, node) in self.look(chunk)? {
                     let before = self.node(id)?.clone();
                     if before == node {
@@ -870,12 +864,8 @@ impl<'c> Web<'c> {
         if let Some(key) = self.keys.get(&id) {
             return Ok(key.clone());
         }
-        let bytes: Option<Vec<u8>> = self
-            .connection
-            .prepare_cached("SELECT bytes FROM blob WHERE id = ?1")?
-            .query_row([id], |row| row.get(0))
-            .optional()?;
-        let key = bytes.and_then(|bytes| IssuerKey::of(&bytes)).map(Arc::new);
+        let blob = blob::intact(self.connection, id)?;
+        let key = blob.and_then(|blob| IssuerKey::of(&blob.bytes)).map(Arc::new);
         self.keys.insert(id, key.clone());
         Ok(key)
     }

@@ -1,11 +1,12 @@
 //! `talaria check`
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use serde_json::json;
-use talaria::Progress;
-use talaria::store::{Access, Depth};
+use talaria::store::{Access, CheckReport, Depth, Part, Repair, Salvage};
+use talaria::{Input, Progress, RepairOptions, Repaired};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -13,8 +14,13 @@ use crate::render::counted;
 
 /// Verify the integrity of the store
 ///
-/// Reads every certificate, verifies its self-signatures, and compares digests and all index entries. Lists what
-/// is damaged; the exit status is then 4.
+/// Reads every certificate, compares it with its checksum, verifies its self-signatures, and compares digests and all
+/// index entries. Lists what is damaged; the exit status is then 4.
+///
+/// Damaged indexes are rebuilt from the certificates with --rebuild. A damaged certificate needs a copy:
+/// --repair-from takes it from a file, a backup or another store, --keyserver from a keyserver. A copy that equals the
+/// certificate that was written restores it. Any other copy takes its place, with the parts that are still proven by
+/// good self-signatures; the damaged bytes are set aside in the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Rebuild all indexes from the certificates
@@ -26,14 +32,49 @@ pub(crate) struct Args {
     /// Verify the self-signatures that were skipped by import or build with --no-verify
     #[arg(long, conflicts_with_all = ["rebuild", "quick"])]
     verify: bool,
+    /// Check a part of the certificates, for example 1/7 on Mondays and 7/7 on Sundays
+    #[arg(long, value_name = "N/M", conflicts_with_all = ["rebuild", "verify"])]
+    subset: Option<Subset>,
+    /// Repair damaged certificates with copies in this file, folder, store or URL; can be given several times
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["verify", "subset"])]
+    repair_from: Vec<String>,
+    /// Repair damaged certificates with copies from this keyserver (hkps://… or hkp://…)
+    #[arg(long, value_name = "URL", conflicts_with_all = ["verify", "subset"])]
+    keyserver: Option<String>,
+    /// Replace damaged certificates without a copy by what their own signatures still prove, or remove them
+    #[arg(long, conflicts_with_all = ["verify", "subset"])]
+    salvage: bool,
+}
+
+/// A part of the certificates: `N/M`.
+#[derive(Clone, Copy, Debug)]
+struct Subset(Part);
+
+impl FromStr for Subset {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers =
+            text.split_once('/').and_then(|(n, m)| Some((n.parse().ok()?, m.parse().ok()?)));
+        numbers
+            .and_then(|(number, of)| Part::new(number, of))
+            .map(Self)
+            .ok_or("give the number of the part and the number of parts, for example 1/7")
+    }
+}
+
+impl Args {
+    fn repairs(&self) -> bool {
+        !self.repair_from.is_empty() || self.keyserver.is_some() || self.salvage
+    }
 }
 
 /// The number of certificates whose signatures are verified in one transaction.
 const VERIFY_BATCH: u32 = 10_000;
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let access = if args.rebuild || args.verify { Access::Write } else { Access::Read };
-    let mut stores = cx.stores(access)?;
+    let writes = args.rebuild || args.verify || args.repairs();
+    let mut stores = cx.stores(if writes { Access::Write } else { Access::Read })?;
     if args.verify {
         let (store, now) = (stores.writable()?, cx.now);
         let verify = || store.verify_unchecked(VERIFY_BATCH, now);
@@ -41,17 +82,29 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let certificates = counted(verified, "certificate");
         cx.status(format_args!("Verified the self-signatures of {certificates}."));
     }
+    if args.repairs() {
+        let options = RepairOptions {
+            inputs: args.repair_from.iter().map(|text| Input::parse(text)).collect(),
+            keyserver: args.keyserver.clone(),
+            salvage: if args.salvage { Salvage::Always } else { Salvage::WithCopy },
+            now: cx.now,
+        };
+        let store = stores.writable()?;
+        let repaired = cx.long(|monitor| talaria::repair(store, &options, monitor))?;
+        print_repairs(cx, &store.path().display().to_string(), &repaired)?;
+    }
     let mut damaged = false;
     if args.rebuild {
         let (store, now) = (stores.writable()?, cx.now);
         let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
         damaged |= print(cx, "rebuilt", &stores.writable()?.path().display().to_string(), &report)?;
     }
+    let part = args.subset.map_or(Part::ALL, |Subset(part)| part);
     for opened in stores.iter() {
         let depth = if args.quick { Depth::Structure } else { Depth::Signatures };
-        let report = cx.long(|monitor| {
-            opened.store.check(depth, |certs| {
-                (monitor.report)(Progress { certs, step: Some("checking"), ..Progress::default() });
+        let report = cx.shown(|report| {
+            opened.store.check_part(depth, part, |certs| {
+                report(Progress { certs, step: Some("checking"), ..Progress::default() });
             })
         })?;
         damaged |= print(cx, "checked", &opened.path.display().to_string(), &report)?;
@@ -59,13 +112,48 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(if damaged { ExitCode::from(4) } else { ExitCode::SUCCESS })
 }
 
-/// Prints a report; returns whether the store is damaged.
-fn print(
-    cx: &Context,
-    verb: &str,
-    path: &str,
-    report: &talaria::store::CheckReport,
-) -> Result<bool, CliError> {
+fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), CliError> {
+    let mut out = cx.stdout();
+    for certificate in repaired {
+        if cx.json {
+            let line = json!({ "store": path, "action": "repaired", "certificate": certificate });
+            writeln!(out, "{line}")?;
+            continue;
+        }
+        let name = match &certificate.fingerprint {
+            Some(fingerprint) => format!("certificate {fingerprint}"),
+            None => format!("certificate number {}", certificate.number),
+        };
+        let result = match certificate.result {
+            Repair::Restored => "restored as it was",
+            Repair::Replaced => "replaced by another copy; the damaged bytes are set aside",
+            Repair::Salvaged => {
+                "replaced by what its own signatures still prove; the damaged bytes are set aside"
+            }
+            Repair::Removed => "removed, since nothing is proven; the damaged bytes are set aside",
+            Repair::NoCopy => "no copy was found",
+        };
+        writeln!(out, "{path}: {name}: {result}")?;
+        if let Some(error) = &certificate.error {
+            cx.status(format_args!("The keyserver gave no copy of {name}: {error}"));
+        }
+    }
+    if repaired.is_empty() {
+        cx.status(format_args!("No certificate is damaged."));
+    }
+    Ok(())
+}
+
+/// Prints a report; returns whether the store is damaged. Damage counts even if nobody reads about it.
+fn print(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> Result<bool, CliError> {
+    let is_damaged = !report.is_clean();
+    match print_lines(cx, verb, path, report) {
+        Err(error) if is_damaged && error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
+        printed => Ok(printed.map(|()| is_damaged)?),
+    }
+}
+
+fn print_lines(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> io::Result<()> {
     let mut out = cx.stdout();
     if cx.json {
         let findings: Vec<_> = report
@@ -77,8 +165,7 @@ fn print(
             "store": path, "action": verb, "certificates": report.certs,
             "good_self_signatures": report.signatures, "damaged": report.count, "findings": findings,
         });
-        writeln!(out, "{json}")?;
-        return Ok(!report.is_clean());
+        return writeln!(out, "{json}");
     }
     for finding in &report.findings {
         writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
@@ -93,17 +180,26 @@ fn print(
         }
     );
     writeln!(out, "{result}")?;
+    out.flush()?;
     if !report.is_clean() {
-        if report.findings.iter().all(|finding| finding.derived) {
+        let (derived, others): (Vec<_>, Vec<_>) =
+            report.findings.iter().partition(|finding| finding.derived);
+        if others.iter().any(|finding| finding.object.starts_with("certificate ")) {
             cx.status(format_args!(
-                "Only derived data are damaged. To rebuild them from the certificates: talaria check --rebuild"
+                "To repair certificates with copies: talaria check --repair-from FILE, where FILE is a backup, a keyring \
+                 or another store; or talaria check --keyserver URL."
             ));
-        } else {
+        } else if !others.is_empty() {
             cx.status(format_args!(
-                "Restore the store from a backup; or export what can be read (`talaria export \
+                "Restore the store from a backup (`talaria admin restore`); or export what can be read (`talaria export \
                  --output ring.pgp`) and build a new store from it (`talaria build ring.pgp`)."
             ));
         }
+        if !derived.is_empty() {
+            cx.status(format_args!(
+                "To rebuild damaged indexes from the certificates: talaria check --rebuild"
+            ));
+        }
     }
-    Ok(!report.is_clean())
+    Ok(())
 }

@@ -10,6 +10,7 @@ mod card;
 mod certificates;
 mod certify;
 mod crash;
+mod damage;
 mod documents;
 mod examples;
 mod gnupg;

@@ -3,6 +3,7 @@
 mod address;
 mod certificates;
 mod common;
+mod damage;
 mod keyserver;
 mod people;
 mod place;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
 use talaria_bench::{Generate, Profile, certs};
-use talaria_cert::{Cert, Fingerprint, Tag, Verification};
+use talaria_cert::{Cert, Fingerprint, Tag, Verification, sha256};
 use talaria_store::{Access, Cursor, Depth, Order, Store};
 
 /// A time at which the generated certificates are valid.
@@ -38,6 +39,24 @@ impl Folder {
         let mut store = self.store();
         store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
         store
+    }
+}
+
+/// Writes the checksums of all certificates as the store would, after a test changed certificates or verdicts.
+pub(crate) fn seal(connection: &Connection) {
+    let mut select = connection.prepare("SELECT id, verdicts, bytes FROM blob").unwrap();
+    let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = select
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    for (id, verdicts, bytes) in rows {
+        let digest = &sha256(&[&bytes])[..16];
+        let sum = sha256(&[&id.to_be_bytes(), digest, &verdicts]);
+        let sum = i32::from_be_bytes(sum[..4].try_into().unwrap());
+        connection
+            .execute("INSERT OR REPLACE INTO checksum VALUES (?1, ?2, ?3)", (id, digest, sum))
+            .unwrap();
     }
 }
 

@@ -1,0 +1,116 @@
+//! Recovering from damaged bytes what its owner's signatures still prove.
+
+use crate::packet::{self, Header, PacketRef, Tag, packets};
+use crate::verify::{Verdict, Verification, verdicts};
+use crate::{Cert, Fingerprint};
+
+/// Maximum number of octets after a damaged packet header at which the next packet is looked for: 64 KiB.
+const SKIP_MAX: usize = 64 << 10;
+
+impl Cert {
+    /// The part of the certificate in the damaged `bytes` that good self-signatures prove: the primary key, the
+    /// components with a good self-signature, and their good signatures. Signatures by others are not in it, since
+    /// nothing here tells a damaged one from a good one.
+    ///
+    /// `None` if the primary key is not that of `fingerprint`, or if no self-signature is good.
+    #[must_use]
+    pub fn salvage(bytes: &[u8], fingerprint: Fingerprint) -> Option<Self> {
+        let mut framed = Vec::with_capacity(bytes.len());
+        for packet in readable(bytes) {
+            packet::write(&mut framed, packet.tag, packet.body);
+        }
+        let cert = Self::parse(&framed).ok().filter(|cert| cert.fingerprint() == fingerprint)?;
+        let verdicts = verdicts(&[&cert], Verification::Full).into_iter().next()?;
+        let mut verdicts = verdicts.into_iter();
+        let is_good: Vec<Option<bool>> = cert
+            .packets()
+            .map(|packet| {
+                (packet.tag == Tag::SIGNATURE).then(|| verdicts.next() == Some(Verdict::Good))
+            })
+            .collect();
+        if !is_good.contains(&Some(true)) {
+            return None;
+        }
+        let has_good = |at: usize| {
+            is_good[at + 1..].iter().map_while(|is_good| *is_good).any(|is_good| is_good)
+        };
+        Some(cert.retain(|at, _| is_good[at].unwrap_or_else(|| has_good(at))))
+    }
+}
+
+/// The packets of `bytes`, without those whose header is damaged. After such a header, packets begin again at the first
+/// octet from which all packets to the end can be framed.
+fn readable(bytes: &[u8]) -> Vec<PacketRef<'_>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match Header::read(&bytes[at..]) {
+            Ok(Some(header)) if header.len + header.body <= bytes.len() - at => {
+                let body = &bytes[at + header.len..at + header.len + header.body];
+                found.push(PacketRef { tag: header.tag, body });
+                at += header.len + header.body;
+            }
+            _ => {
+                let rest = (at + 1..bytes.len().min(at + SKIP_MAX))
+                    .find(|&start| packets(&bytes[start..]).all(|packet| packet.is_ok()));
+                let Some(start) = rest else { break };
+                found.extend(packets(&bytes[start..]).filter_map(Result::ok));
+                break;
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RING: &[u8] = include_bytes!("../tests/fixtures/alice-and-bob.asc");
+
+    fn alice() -> Cert {
+        let mut splitter = crate::Splitter::new(crate::Armor::new(RING), crate::BATCH_BYTES);
+        let batch = splitter.next_batch().unwrap().unwrap();
+        let raw = batch.certs().next().unwrap().1.to_vec();
+        Cert::parse(&raw).unwrap()
+    }
+
+    #[test]
+    fn an_undamaged_certificate_is_salvaged_with_all_its_own_signatures() {
+        let cert = alice();
+        let salvaged = Cert::salvage(cert.as_bytes(), cert.fingerprint()).unwrap();
+        let own = verdicts(&[&cert], Verification::Full)[0]
+            .iter()
+            .filter(|&&verdict| verdict == Verdict::Good)
+            .count();
+        assert!(own >= 2);
+        assert_eq!(salvaged.signature_count(), own);
+    }
+
+    proptest! {
+        /// Whatever one octet becomes, everything that is salvaged was in the certificate, and is signed.
+        #[test]
+        fn nothing_damaged_is_salvaged(at in any::<prop::sample::Index>(), flip in 1u8..) {
+            let cert = alice();
+            let mut bytes = cert.as_bytes().to_vec();
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            if let Some(salvaged) = Cert::salvage(&bytes, cert.fingerprint()) {
+                let before: Vec<_> = cert.packets().collect();
+                for packet in salvaged.packets() {
+                    // The octets of a signature that are not signed can change.
+                    prop_assert!(packet.tag == Tag::SIGNATURE || before.contains(&packet));
+                }
+                let verdicts = verdicts(&[&salvaged], Verification::Full);
+                prop_assert!(verdicts[0].iter().all(|&verdict| verdict == Verdict::Good));
+            }
+        }
+
+        /// Any octets are read in bounded time and give no certificate, or a signed one.
+        #[test]
+        fn any_octets_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert!(Cert::salvage(&bytes, alice().fingerprint()).is_none());
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A store with damaged certificates: what the commands and the server say, and how it is repaired.
+
+use rusqlite::Connection;
+
+use crate::program::{Program, Serving, corpus, half};
+
+/// Flips one bit in the last signature of the certificate with number `id`.
+fn flip(program: &Program, id: i64) {
+    let connection = Connection::open(program.store()).unwrap();
+    let mut bytes: Vec<u8> = connection
+        .query_row("SELECT bytes FROM blob WHERE id = ?1", [id], |row| row.get(0))
+        .unwrap();
+    let end = bytes.len() - 1;
+    bytes[end] ^= 4;
+    connection.execute("UPDATE blob SET bytes = ?2 WHERE id = ?1", (id, bytes)).unwrap();
+}
+
+/// A store with ten certificates, and a backup of it.
+fn prepared() -> Program {
+    let program = Program::new();
+    let ring = program.ring("ring.pgp", &corpus(10));
+    program.ok(&["import", ring.to_str().unwrap()]);
+    program.ok(&["admin", "backup", program.path("copy.db").to_str().unwrap()]);
+    program
+}
+
+#[test]
+fn check_names_a_damaged_certificate_and_a_backup_restores_it() {
+    let program = prepared();
+    let before = program.contents();
+    flip(&program, 3);
+    flip(&program, 7);
+    let names: Vec<String> =
+        [2, 6].map(|at: usize| corpus(10)[at].fingerprint().to_string()).to_vec();
+    let output = program.run(&["check"]);
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8(output.stdout).unwrap();
+    for name in &names {
+        let line = format!("certificate {name}: its bytes do not match their checksum");
+        assert!(said.contains(&line), "{said}");
+    }
+    assert!(said.contains("2 damaged"), "{said}");
+    let advice = String::from_utf8(output.stderr).unwrap();
+    assert!(advice.contains("talaria check --repair-from FILE"), "{advice}");
+    assert!(!advice.contains("--rebuild"), "{advice}");
+    // A rebuild makes nothing good.
+    program.fails(&["check", "--rebuild"], 4);
+    program.fails(&["check", "--quick"], 4);
+    // Nothing damaged is given out.
+    let said = program.fails(&["export", &names[0]], 4);
+    assert!(said.contains(&names[0]) && said.contains("--repair-from"), "{said}");
+    // Without a copy there is no repair.
+    let other = program.ring("other.pgp", &corpus(2));
+    let output = program.run(&["check", "--repair-from", other.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said.matches("no copy was found").count(), 2, "{said}");
+    let copy = program.path("copy.db");
+    let said = program.ok(&["check", "--repair-from", copy.to_str().unwrap()]);
+    assert_eq!(said.matches("restored as it was").count(), 2, "{said}");
+    assert!(said.contains("no damage"), "{said}");
+    assert_eq!(program.contents(), before);
+}
+
+#[test]
+fn a_part_of_the_certificates_can_be_checked() {
+    let program = prepared();
+    flip(&program, 3);
+    let statuses: Vec<_> = (1..=3)
+        .map(|part| program.run(&["check", "--subset", &format!("{part}/3")]).status.code())
+        .collect();
+    assert_eq!(statuses, [Some(0), Some(0), Some(4)]);
+    for wrong in ["0/3", "4/3", "1", "1/0", "a/b"] {
+        let said = program.fails(&["check", "--subset", wrong], 2);
+        assert!(said.contains("for example 1/7"), "{said}");
+    }
+}
+
+#[test]
+fn a_keyserver_repairs_a_damaged_certificate() {
+    let good = prepared();
+    let before = good.contents();
+    let damaged = prepared();
+    flip(&damaged, 3);
+    let server = Serving::start(&good, &[]);
+    let said = damaged.ok(&["check", "--keyserver", &server.keyserver(), "--json"]);
+    let first = said.lines().next().unwrap();
+    let line: serde_json::Value = serde_json::from_str(first).unwrap();
+    assert_eq!(line["action"], "repaired");
+    assert_eq!(line["certificate"]["fingerprint"], corpus(10)[2].fingerprint().to_string());
+    assert!(["restored", "replaced"].contains(&line["certificate"]["result"].as_str().unwrap()));
+    let after = damaged.contents();
+    assert_eq!(after.len(), before.len());
+    for (fingerprint, cert) in after {
+        // Nothing comes in that was not there.
+        assert_eq!(cert.union(&before[&fingerprint]), before[&fingerprint]);
+    }
+}
+
+#[test]
+fn a_server_gives_out_no_damaged_certificate_and_merges_none() {
+    let program = prepared();
+    flip(&program, 3);
+    let certs = corpus(12);
+    let server = Serving::start(&program, &[]);
+    let path = format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[2].fingerprint());
+    assert_eq!(server.get(&path).0, 500);
+    let path = format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[3].fingerprint());
+    assert_eq!(server.get(&path).0, 200);
+    // An upload of it is refused, and others go on.
+    let (status, said) = server.add(&half(&certs[2..3], 0)[0]);
+    assert!(status != 200 || said.contains("damaged"), "{status} {said}");
+    assert_eq!(server.add(&certs[11]).0, 200);
+    assert!(server.finds(&certs[11]));
+}
+
+#[test]
+fn salvage_sets_the_damaged_bytes_aside() {
+    let program = prepared();
+    flip(&program, 3);
+    let said = program.ok(&["check", "--salvage"]);
+    assert!(said.contains("the damaged bytes are set aside"), "{said}");
+    program.assert_clean();
+    let count: i64 = Connection::open(program.store())
+        .unwrap()
+        .query_row("SELECT count(*) FROM set_aside", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 1);
+}

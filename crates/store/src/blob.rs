@@ -1,0 +1,338 @@
+//! The stored bytes of certificates, their verdicts, and the checksums over both. No other module reads or writes
+//! tables `blob` and `checksum`.
+
+use rayon::prelude::*;
+use rusqlite::{Connection, OptionalExtension as _, Row};
+use talaria_cert::{Cert, Verdict, View, sha256};
+
+use crate::{schema, sums};
+
+/// The first octets of the SHA-256 of a certificate.
+pub(crate) type Digest = [u8; 16];
+
+/// Number of certificates that get their checksums in one transaction after an upgrade, and their size, above which none is
+/// added.
+const SEAL_COUNT: usize = 10_000;
+const SEAL_BYTES: usize = 64 << 20;
+
+/// The columns of a [`Blob`], from tables `blob` and `checksum`.
+const SELECT: &str = "SELECT blob.id, blob.verdicts, blob.bytes, checksum.digest, checksum.sum \
+    FROM blob LEFT JOIN checksum ON checksum.cert = blob.id";
+
+/// A certificate as stored.
+#[derive(Debug)]
+pub(crate) struct Blob {
+    pub(crate) id: i64,
+    pub(crate) verdicts: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
+    checksum: Option<Checksum>,
+}
+
+/// What the checksum of a certificate says about it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Integrity {
+    /// The certificate and its verdicts are those that were written.
+    Intact,
+    /// There is no checksum.
+    Unsealed,
+    /// The certificate is the one that was written. Its verdicts or its checksum are not.
+    Verdicts,
+    /// The certificate is not the one that was written.
+    Bytes,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Checksum {
+    digest: Vec<u8>,
+    /// Over the id, the digest and the verdicts.
+    sum: i64,
+}
+
+impl Checksum {
+    fn new(id: i64, digest: &Digest, verdicts: &[u8]) -> Self {
+        let sum = sums::of(&[&id.to_be_bytes(), digest, verdicts]);
+        Self { digest: digest.to_vec(), sum }
+    }
+}
+
+impl Blob {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let checksum = match (row.get(3)?, row.get(4)?) {
+            (Some(digest), Some(sum)) => Some(Checksum { digest, sum }),
+            _ => None,
+        };
+        Ok(Self { id: row.get(0)?, verdicts: row.get(1)?, bytes: row.get(2)?, checksum })
+    }
+
+    /// Compares the certificate with its checksum.
+    pub(crate) fn integrity(&self) -> Integrity {
+        let Some(stored) = &self.checksum else { return Integrity::Unsealed };
+        let actual = Checksum::new(self.id, &digest(&self.bytes), &self.verdicts);
+        match (actual.digest == stored.digest, actual.sum == stored.sum) {
+            (true, true) => Integrity::Intact,
+            // If only the sum agrees, the digest in the checksum is damaged.
+            (true, false) | (false, true) => Integrity::Verdicts,
+            (false, false) => Integrity::Bytes,
+        }
+    }
+
+    /// The digest of the certificate that was written.
+    pub(crate) fn written_digest(&self) -> Option<Digest> {
+        self.checksum.as_ref()?.digest.as_slice().try_into().ok()
+    }
+
+    /// The certificate and its verdicts, without regard to the checksum. `None` if they cannot be read.
+    pub(crate) fn decode(&self) -> Option<(Cert, Vec<Verdict>)> {
+        let cert = Cert::from_canonical(self.bytes.clone()).ok()?;
+        let verdicts: Option<Vec<_>> =
+            self.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
+        let verdicts = verdicts.filter(|verdicts| verdicts.len() == cert.signature_count())?;
+        Some((cert, verdicts))
+    }
+}
+
+/// The first octets of the SHA-256 of a certificate.
+pub(crate) fn digest(bytes: &[u8]) -> Digest {
+    *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 octets")
+}
+
+/// A certificate as stored, damaged or not.
+pub(crate) fn get(connection: &Connection, id: i64) -> rusqlite::Result<Option<Blob>> {
+    connection
+        .prepare_cached(&format!("{SELECT} WHERE blob.id = ?1"))?
+        .query_row([id], Blob::read)
+        .optional()
+}
+
+/// A certificate whose bytes are those that were written. `None` if it is missing or damaged; a check reports it.
+pub(crate) fn intact(connection: &Connection, id: i64) -> rusqlite::Result<Option<Blob>> {
+    let Some(blob) = get(connection, id)? else { return Ok(None) };
+    Ok(is_usable(connection, &blob)?.then_some(blob))
+}
+
+/// Whether a certificate may be read and merged: it agrees with its checksum, or did not get one yet since the store
+/// was upgraded.
+pub(crate) fn is_usable(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
+    match blob.integrity() {
+        Integrity::Intact => Ok(true),
+        Integrity::Verdicts | Integrity::Bytes => Ok(false),
+        Integrity::Unsealed => is_awaited(connection, blob.id),
+    }
+}
+
+/// Whether a certificate without a checksum will still get one.
+pub(crate) fn is_awaited(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+    Ok(schema::format(connection)? < schema::CHECKSUM_FORMAT
+        || sealed_until(connection)?.is_some_and(|last| id > last))
+}
+
+/// The next certificates after number `after`: at most `count`, and no further one after `bytes` octets. With a part,
+/// only the certificates of this part.
+pub(crate) fn batch(
+    connection: &Connection,
+    after: i64,
+    (count, bytes): (usize, usize),
+    part: Part,
+) -> rusqlite::Result<Vec<Blob>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "{SELECT} WHERE blob.id > ?1 AND blob.id % ?2 = ?3 ORDER BY blob.id"
+    ))?;
+    let mut rows = statement.query((after, part.of, part.remainder()))?;
+    let (mut blobs, mut total) = (Vec::new(), 0);
+    while blobs.len() < count
+        && total < bytes
+        && let Some(row) = rows.next()?
+    {
+        let blob = Blob::read(row)?;
+        total += blob.bytes.len();
+        blobs.push(blob);
+    }
+    Ok(blobs)
+}
+
+/// A part of all certificates: those whose id leaves the same remainder.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Part {
+    number: u32,
+    of: u32,
+}
+
+impl Part {
+    /// All certificates.
+    pub const ALL: Self = Self { number: 1, of: 1 };
+
+    /// Part `number` of `of` parts, from 1. `None` if there is no such part.
+    #[must_use]
+    pub fn new(number: u32, of: u32) -> Option<Self> {
+        (1..=of).contains(&number).then_some(Self { number, of })
+    }
+
+    /// Whether this is the first part, or all.
+    pub(crate) fn is_first(self) -> bool {
+        self.number == 1
+    }
+
+    /// The condition that a certificate belongs to the part, for a column with its id.
+    pub(crate) fn condition(self, column: &str) -> String {
+        if self == Self::ALL {
+            return "1".to_owned();
+        }
+        format!("{column} % {} = {}", self.of, self.remainder())
+    }
+
+    /// Whether the part has the certificate.
+    pub(crate) fn has(self, id: i64) -> bool {
+        id % i64::from(self.of) == self.remainder()
+    }
+
+    fn remainder(self) -> i64 {
+        i64::from(self.number % self.of)
+    }
+}
+
+/// Whether the stored bytes are these. The certificate itself is not read into memory.
+pub(crate) fn is_same(connection: &Connection, id: i64, bytes: &[u8]) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM blob WHERE id = ?1 AND bytes = ?2")?
+        .exists((id, bytes))
+}
+
+/// Length of a certificate in bytes. The certificate itself is not read.
+pub(crate) fn length(connection: &Connection, id: i64) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT length(bytes) FROM blob WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+}
+
+/// Total length of all certificates in bytes.
+pub(crate) fn total_length(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| row.get(0))
+}
+
+/// The highest id of a certificate in the store, 0 if there is none.
+pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM blob")?
+        .query_row([], |row| row.get(0))
+}
+
+/// Adds a certificate with its checksum.
+pub(crate) fn insert(
+    connection: &Connection,
+    id: i64,
+    verdicts: &[u8],
+    bytes: &[u8],
+    digest: &Digest,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?
+        .execute((id, verdicts, bytes))?;
+    seal(connection, id, verdicts, digest)
+}
+
+/// Overwrites a certificate and its checksum.
+pub(crate) fn update(
+    connection: &Connection,
+    id: i64,
+    verdicts: &[u8],
+    bytes: &[u8],
+    digest: &Digest,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
+        .execute((id, verdicts, bytes))?;
+    seal(connection, id, verdicts, digest)
+}
+
+/// Overwrites the verdicts on a certificate, and its checksum.
+pub(crate) fn update_verdicts(
+    connection: &Connection,
+    id: i64,
+    verdicts: &[u8],
+    digest: &Digest,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE blob SET verdicts = ?2 WHERE id = ?1")?
+        .execute((id, verdicts))?;
+    seal(connection, id, verdicts, digest)
+}
+
+/// Removes a certificate and its checksum.
+pub(crate) fn delete(connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM blob WHERE id = ?1")?.execute([id])?;
+    connection.prepare_cached("DELETE FROM checksum WHERE cert = ?1")?.execute([id])?;
+    Ok(())
+}
+
+/// Writes the checksum of a certificate.
+pub(crate) fn seal(
+    connection: &Connection,
+    id: i64,
+    verdicts: &[u8],
+    digest: &Digest,
+) -> rusqlite::Result<()> {
+    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO checksum VALUES (?1, ?2, ?3)")?
+        .execute((id, digest, sum))?;
+    Ok(())
+}
+
+/// The highest id up to which certificates have checksums, while an upgrade writes them. `None` if all have one.
+pub(crate) fn sealed_until(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE name = 'sealed'")?
+        .query_row([], |row| row.get(0))
+        .optional()
+}
+
+/// Records how far an upgrade has written checksums; `None` for all.
+pub(crate) fn set_sealed_until(connection: &Connection, id: Option<i64>) -> rusqlite::Result<()> {
+    match id {
+        Some(id) => connection
+            .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('sealed', ?1)")?
+            .execute([id]),
+        None => connection.prepare_cached("DELETE FROM meta WHERE name = 'sealed'")?.execute([]),
+    }
+    .map(drop)
+}
+
+/// Writes checksums for the next certificates after an upgrade, within a transaction of the caller. Returns whether there
+/// are more. A certificate whose stored digest does not confirm its bytes gets none, and counts as damaged from then on.
+pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<bool> {
+    let Some(after) = sealed_until(connection)? else { return Ok(false) };
+    let blobs = batch(connection, after, (SEAL_COUNT, SEAL_BYTES), Part::ALL)?;
+    let last = blobs.last().map(|blob| blob.id);
+    let digests: Vec<Option<([u8; 16], Digest)>> = blobs
+        .par_iter()
+        .map(|blob| {
+            let (cert, _) = blob.decode()?;
+            Some((cert.sks_digest(), digest(&blob.bytes)))
+        })
+        .collect();
+    for (blob, digests) in blobs.iter().zip(digests) {
+        if let Some((sks_digest, digest)) = digests
+            && blob.checksum.is_none()
+            && is_confirmed(connection, "digest", blob.id, &sks_digest)?
+        {
+            seal(connection, blob.id, &blob.verdicts, &digest)?;
+        }
+    }
+    set_sealed_until(connection, last)?;
+    Ok(last.is_some())
+}
+
+/// Whether `table`, a table of digests, has the digest of a certificate. If it does, the bytes are those that were
+/// written, since the two were written together.
+pub(crate) fn is_confirmed(
+    connection: &Connection,
+    table: &str,
+    id: i64,
+    sks_digest: &[u8; 16],
+) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT 1 FROM {table} WHERE view = ?1 AND digest = ?2 AND cert = ?3"
+        ))?
+        .exists((View::Sks.number(), sks_digest, id))
+}

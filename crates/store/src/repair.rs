@@ -1,0 +1,297 @@
+//! Repairing certificates whose stored bytes are damaged, with copies from elsewhere.
+
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{
+    CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, VERIFIER, Verification, verdicts,
+};
+
+use crate::blob::{self, Blob, Integrity, Part};
+use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
+use crate::schema::{self, POSTINGS};
+use crate::store::{self, RawRow};
+use crate::{Store, StoreError, revoker, sums, trust};
+
+/// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
+const BATCH: usize = 2000;
+const BATCH_BYTES: usize = 64 << 20;
+
+/// A certificate whose stored bytes or verdicts are not those that were written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DamagedCert {
+    /// The number of the certificate in the store.
+    pub id: i64,
+    /// The fingerprint in its row, if it can be read.
+    pub fingerprint: Option<Fingerprint>,
+    /// The digest of the certificate that was written, see [`Self::digest_of`].
+    pub digest: Option<[u8; 16]>,
+}
+
+impl DamagedCert {
+    /// The first 16 octets of the SHA-256 of a certificate in canonical form.
+    #[must_use]
+    pub fn digest_of(cert: &Cert) -> [u8; 16] {
+        blob::digest(cert.as_bytes())
+    }
+}
+
+/// What may be done to a damaged certificate without an equal copy.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Salvage {
+    /// It is replaced if there is another copy.
+    #[default]
+    WithCopy,
+    /// It is replaced by what its own signatures still prove, or removed if that is nothing.
+    Always,
+}
+
+/// How a damaged certificate was repaired.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Repair {
+    /// It is again the certificate that was written.
+    Restored,
+    /// Another copy took its place, with what its own signatures still prove. The damaged bytes are set aside.
+    Replaced,
+    /// What its own signatures still prove took its place. The damaged bytes are set aside.
+    Salvaged,
+    /// It was removed, since nothing is proven. The damaged bytes are set aside.
+    Removed,
+    /// Nothing was changed: there is no copy.
+    NoCopy,
+}
+
+/// The damaged bytes of a certificate that was repaired.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SetAside {
+    /// The number of the entry.
+    pub number: i64,
+    /// The time of the repair, in seconds since 1970.
+    pub time: u32,
+    /// The fingerprint in the row of the certificate, if it could be read.
+    pub fingerprint: Option<Fingerprint>,
+    /// The damaged bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Store {
+    /// The certificates whose bytes or verdicts do not match their checksums. `progress` gets the number of certificates
+    /// read so far.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`], if the file itself is damaged.
+    pub fn damaged_certs(
+        &self,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Vec<DamagedCert>, StoreError> {
+        let (mut after, mut read, mut found) = (0, 0, Vec::new());
+        loop {
+            let blobs = self.run(|connection| {
+                blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)
+            })?;
+            let Some(last) = blobs.last() else { return Ok(found) };
+            after = last.id;
+            read += blobs.len() as u64;
+            for blob in &blobs {
+                if !self.run(|connection| is_good(connection, blob))? {
+                    let fingerprint =
+                        self.run(|connection| store::fingerprint(connection, blob.id))?;
+                    let digest = blob.written_digest();
+                    found.push(DamagedCert { id: blob.id, fingerprint, digest });
+                }
+            }
+            progress(read);
+        }
+    }
+
+    /// Repairs the damaged certificate with number `id` in one transaction. `copies` are certificates from elsewhere: one
+    /// that equals the certificate that was written restores it; others with its fingerprint replace it. `None` if the
+    /// certificate is not damaged or not there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    pub fn repair(
+        &mut self,
+        id: i64,
+        copies: &[Cert],
+        salvage: Salvage,
+        now: u32,
+    ) -> Result<Option<Repair>, StoreError> {
+        let copies: Vec<Cert> =
+            copies.iter().map(|copy| self.redacted(copy)).collect::<Result<_, _>>()?;
+        self.transaction(|connection, last| {
+            let Some(blob) = blob::get(connection, id)? else { return Ok(None) };
+            if is_good(connection, &blob)? {
+                return Ok(None);
+            }
+            let fingerprint = store::fingerprint(connection, id)?;
+            let Some((cert, repair)) = mended(connection, &blob, fingerprint, &copies, salvage)?
+            else {
+                return Ok(Some(Repair::NoCopy));
+            };
+            if repair != Repair::Restored {
+                set_aside(connection, &blob, fingerprint, now)?;
+            }
+            let mut last = last + 1;
+            purge(connection, id)?;
+            if let Some(cert) = &cert {
+                log(connection, last, now, id, ChangeKind::Updated)?;
+                rewrite(connection, id, last, cert.clone(), now)?;
+            } else {
+                log(connection, last, now, id, ChangeKind::Deleted)?;
+                schema::retire(connection, id)?;
+            }
+            let arrived = cert.as_ref().map(Cert::fingerprint).or(fingerprint);
+            let mut written = vec![id];
+            written.extend(revoker::follow(connection, arrived, &written, &mut last, now)?);
+            if cert.is_none() {
+                trust::renew(connection, now)?;
+            }
+            trust::follow(connection, written, now)?;
+            Ok(Some(repair))
+        })
+    }
+
+    /// The damaged bytes that were set aside by repairs.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn set_aside(&self) -> Result<Vec<SetAside>, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT number, time, fingerprint, bytes FROM set_aside ORDER BY number",
+                )?
+                .query_map([], |row| {
+                    let fingerprint: Option<Vec<u8>> = row.get(2)?;
+                    Ok(SetAside {
+                        number: row.get(0)?,
+                        time: row.get(1)?,
+                        fingerprint: fingerprint
+                            .and_then(|stored| Some(Fingerprint::from_stored(&stored)?.0)),
+                        bytes: row.get(3)?,
+                    })
+                })?
+                .collect()
+        })
+    }
+}
+
+/// Whether a certificate is the one that was written, and can be read.
+fn is_good(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
+    Ok(blob::is_usable(connection, blob)? && blob.decode().is_some())
+}
+
+/// The certificate that takes the place of a damaged one, `None` for nothing. `None` as a whole if it cannot be repaired.
+fn mended(
+    connection: &Connection,
+    blob: &Blob,
+    fingerprint: Option<Fingerprint>,
+    copies: &[Cert],
+    salvage: Salvage,
+) -> rusqlite::Result<Option<(Option<Cert>, Repair)>> {
+    if let Some(copy) =
+        copies.iter().find(|copy| blob.written_digest() == Some(DamagedCert::digest_of(copy)))
+    {
+        return Ok(Some((Some(copy.clone()), Repair::Restored)));
+    }
+    if let Ok(cert) = Cert::from_canonical(blob.bytes.clone()) {
+        let is_written = match blob.integrity() {
+            Integrity::Intact | Integrity::Verdicts => true,
+            Integrity::Bytes => false,
+            Integrity::Unsealed => {
+                // An equal copy, or the digest that was stored with the certificate.
+                copies.contains(&cert)
+                    || blob::is_confirmed(connection, "digest", blob.id, &cert.sks_digest())?
+            }
+        };
+        if is_written {
+            return Ok(Some((Some(cert), Repair::Restored)));
+        }
+    }
+    let salvaged = fingerprint.and_then(|fingerprint| Cert::salvage(&blob.bytes, fingerprint));
+    let others = copies.iter().filter(|copy| Some(copy.fingerprint()) == fingerprint);
+    let copy = others.cloned().reduce(|joined, copy| union(joined, &copy));
+    Ok(match (copy, salvaged, salvage) {
+        (Some(copy), Some(salvaged), _) => Some((Some(union(copy, &salvaged)), Repair::Replaced)),
+        (Some(copy), None, _) => Some((Some(copy), Repair::Replaced)),
+        (None, Some(salvaged), Salvage::Always) => Some((Some(salvaged), Repair::Salvaged)),
+        (None, None, Salvage::Always) => Some((None, Repair::Removed)),
+        (None, _, Salvage::WithCopy) => None,
+    })
+}
+
+/// The union of two copies of a certificate; the first alone if they do not fit together.
+fn union(first: Cert, second: &Cert) -> Cert {
+    if first.packets().next() != second.packets().next() {
+        return first;
+    }
+    let joined = first.union(second);
+    let fits = joined.as_bytes().len() <= CERT_BYTES_MAX && joined.packets().len() <= PACKETS_MAX;
+    if fits { joined } else { first }
+}
+
+fn set_aside(
+    connection: &Connection,
+    blob: &Blob,
+    fingerprint: Option<Fingerprint>,
+    now: u32,
+) -> rusqlite::Result<()> {
+    let stored = fingerprint.map(|fingerprint| fingerprint.to_stored());
+    let sum = sums::of_set_aside(now, stored.as_deref().unwrap_or_default(), &blob.bytes);
+    connection
+        .prepare_cached(
+            "INSERT INTO set_aside (time, fingerprint, bytes, sum) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute((now, stored, &blob.bytes, sum))?;
+    Ok(())
+}
+
+/// Removes all rows that were derived from a certificate, whatever they say.
+pub(crate) fn purge(connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    let row: Option<RawRow> = connection
+        .prepare_cached("SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1")?
+        .query_row([id], RawRow::read)
+        .optional()?;
+    if let Some(summary) = row.as_ref().and_then(RawRow::summary) {
+        let mut texts = Texts::default();
+        texts.remove(id, talaria_cert::search_text(&summary));
+        texts.write(connection)?;
+    }
+    for table in POSTINGS.into_iter().chain(["digest"]) {
+        connection.execute(&format!("DELETE FROM {table} WHERE cert = ?1"), [id])?;
+    }
+    connection.execute("DELETE FROM cert WHERE id = ?1", [id])?;
+    Ok(())
+}
+
+/// Writes a certificate in the place of a damaged one, whose rows are gone.
+fn rewrite(
+    connection: &Connection,
+    id: i64,
+    change: i64,
+    cert: Cert,
+    now: u32,
+) -> rusqlite::Result<()> {
+    let fresh = verdicts(&[&cert], Verification::Full).into_iter().next().unwrap_or_default();
+    let mut prepared = Prepared::new(cert, fresh, now, &schema::views(connection)?);
+    revoker::ask(connection, &prepared.cert, &mut prepared.summary, now)?;
+    let mut summary = Vec::new();
+    prepared.summary.write(&mut summary);
+    connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
+        id,
+        prepared.cert.fingerprint().to_stored(),
+        change,
+        VERIFIER,
+        summary,
+    ))?;
+    let (numbers, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
+    blob::update(connection, id, &numbers, bytes, &prepared.bytes_digest)?;
+    let mut rows = Rows::default();
+    rows.add(id, &prepared);
+    rows.insert(connection)?;
+    let mut texts = Texts::default();
+    texts.add(id, prepared.terms.text);
+    texts.write(connection)
+}

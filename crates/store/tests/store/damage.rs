@@ -1,0 +1,345 @@
+//! Damage to the bytes of certificates: it is noticed, named, never made permanent, and repaired with copies.
+
+use rusqlite::Connection;
+use talaria_cert::{Cert, Verification};
+use talaria_store::{
+    Access, Depth, IngestOutcome, IngestRefusal, Part, Repair, Return, Salvage, Store, StoreError,
+    TextIndex,
+};
+
+use crate::common::{Folder, NOW, assert_clean, contents, corpus};
+
+/// Pseudo-random numbers, the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+fn bytes_of(connection: &Connection, id: i64) -> Vec<u8> {
+    connection.query_row("SELECT bytes FROM blob WHERE id = ?1", [id], |row| row.get(0)).unwrap()
+}
+
+fn set_bytes(connection: &Connection, id: i64, bytes: &[u8]) {
+    connection.execute("UPDATE blob SET bytes = ?2 WHERE id = ?1", (id, bytes)).unwrap();
+}
+
+/// Flips one bit in the certificate with number `id`.
+fn flip(connection: &Connection, id: i64, numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = bytes_of(connection, id);
+    let at = numbers.below(bytes.len());
+    bytes[at] ^= 1 << numbers.below(8);
+    set_bytes(connection, id, &bytes);
+    bytes
+}
+
+/// Makes the store one of format 4.
+fn make_format_4(connection: &Connection) {
+    connection
+        .execute_batch(
+            "DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
+             PRAGMA user_version = 4;",
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
+    let folder = Folder::new();
+    let all = corpus(12);
+    let mut store = folder.filled(&all);
+    let before = contents(&store);
+    let damage = Connection::open(folder.path()).unwrap();
+    let mut numbers = Numbers(1);
+    for _ in 0..60 {
+        let id = i64::try_from(numbers.below(all.len())).unwrap() + 1;
+        let original = Cert::from_canonical(bytes_of(&damage, id)).unwrap();
+        let name = original.fingerprint();
+        let flipped = flip(&damage, id, &mut numbers);
+        // Nothing gives it out.
+        match store.stored(id) {
+            Err(StoreError::DamagedCert { id: found, fingerprint, .. }) => {
+                assert_eq!((found, fingerprint), (id, Some(name)));
+            }
+            other => panic!("{other:?}"),
+        }
+        for depth in [Depth::Signatures, Depth::Structure] {
+            let report = store.check(depth, |_| {}).unwrap();
+            assert_eq!(report.count, 1, "{report:?}");
+            assert_eq!(report.findings[0].object, format!("certificate {name}"));
+            assert!(!report.findings[0].derived);
+        }
+        // A rebuild changes nothing about it, and says so.
+        let last = store.last_change().unwrap();
+        let report = store.rebuild(NOW).unwrap();
+        assert_eq!((report.certs, report.count), (11, 1), "{report:?}");
+        assert_eq!(report.findings[0].object, format!("certificate {name}"));
+        assert_eq!(bytes_of(&damage, id), flipped);
+        assert_eq!(store.last_change().unwrap(), last);
+        assert_eq!(store.check(Depth::Signatures, |_| {}).unwrap().count, 1);
+        // It still has its row, so that a copy finds it.
+        assert_eq!(store.row(name).unwrap().unwrap().id, id);
+        let damaged = store.damaged_certs(|_| {}).unwrap();
+        assert_eq!(damaged.len(), 1);
+        assert_eq!((damaged[0].id, damaged[0].fingerprint), (id, Some(name)));
+        assert_eq!(store.repair(id, &[], Salvage::WithCopy, NOW).unwrap(), Some(Repair::NoCopy));
+        assert_eq!(bytes_of(&damage, id), flipped);
+        let copies = [all[0].clone(), original];
+        assert_eq!(
+            store.repair(id, &copies, Salvage::WithCopy, NOW).unwrap(),
+            Some(Repair::Restored)
+        );
+        assert_clean(&store);
+        assert_eq!(contents(&store), before);
+        assert_eq!(store.repair(id, &copies, Salvage::Always, NOW).unwrap(), None);
+    }
+    assert!(store.set_aside().unwrap().is_empty());
+}
+
+#[test]
+fn a_certificate_that_cannot_be_read_keeps_its_bytes_through_a_rebuild() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let mut store = folder.filled(&all);
+    let damage = Connection::open(folder.path()).unwrap();
+    let cut = bytes_of(&damage, 4)[..100].to_vec();
+    set_bytes(&damage, 4, &cut);
+    let report = store.rebuild(NOW).unwrap();
+    assert_eq!((report.certs, report.count), (19, 1));
+    assert_eq!(bytes_of(&damage, 4), cut);
+    assert!(store.row(all[3].fingerprint()).unwrap().is_some());
+    assert_eq!(store.check(Depth::Signatures, |_| {}).unwrap().count, 1);
+}
+
+#[test]
+fn another_copy_takes_the_place_of_a_damaged_certificate_and_the_bytes_are_set_aside() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let mut store = folder.filled(&all);
+    let damage = Connection::open(folder.path()).unwrap();
+    // The first half of the packets of the certificate: not equal to the one that was written.
+    let copy = crate::common::part(&all[5], |at| at % 2 == 0);
+    assert_ne!(copy, all[5]);
+    let mut bytes = bytes_of(&damage, 6);
+    let end = bytes.len() - 1;
+    bytes[end] ^= 1;
+    set_bytes(&damage, 6, &bytes);
+    let last = store.last_change().unwrap();
+    let repair = store.repair(6, std::slice::from_ref(&copy), Salvage::WithCopy, NOW).unwrap();
+    assert_eq!(repair, Some(Repair::Replaced));
+    assert_eq!(store.last_change().unwrap(), last + 1);
+    assert_clean(&store);
+    let stored = store.get(all[5].fingerprint()).unwrap().unwrap().cert;
+    // What is proven stays, together with the copy, and nothing else comes in.
+    assert_eq!(stored.union(&copy), stored);
+    assert_eq!(stored.union(&all[5]), all[5]);
+    let aside = store.set_aside().unwrap();
+    assert_eq!(aside.len(), 1);
+    assert_eq!((&aside[0].bytes, aside[0].fingerprint), (&bytes, Some(all[5].fingerprint())));
+}
+
+#[test]
+fn salvage_keeps_what_is_proven_and_removes_what_is_not() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let mut store = folder.filled(&all);
+    let damage = Connection::open(folder.path()).unwrap();
+    let mut bytes = bytes_of(&damage, 6);
+    let end = bytes.len() - 1;
+    bytes[end] ^= 1;
+    set_bytes(&damage, 6, &bytes);
+    set_bytes(&damage, 7, b"nothing");
+    assert_eq!(store.repair(6, &[], Salvage::Always, NOW).unwrap(), Some(Repair::Salvaged));
+    assert_eq!(store.repair(7, &[], Salvage::Always, NOW).unwrap(), Some(Repair::Removed));
+    assert_clean(&store);
+    assert!(store.get(all[5].fingerprint()).unwrap().is_some());
+    assert!(store.get(all[6].fingerprint()).unwrap().is_none());
+    assert_eq!(store.set_aside().unwrap().len(), 2);
+    // Nothing blocks its return.
+    let outcomes = store.ingest(vec![all[6].clone()], Verification::Full, NOW).unwrap();
+    assert_eq!(outcomes, [IngestOutcome::New]);
+    assert_clean(&store);
+}
+
+#[test]
+fn a_damaged_certificate_is_never_merged_and_stops_no_others() {
+    let folder = Folder::new();
+    let all = corpus(30);
+    let mut store = folder.filled(&all[..20]);
+    let damage = Connection::open(folder.path()).unwrap();
+    let flipped = flip(&damage, 3, &mut Numbers(7));
+    let outcomes = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    for (at, outcome) in outcomes.into_iter().enumerate() {
+        let expected = match at {
+            2 => IngestOutcome::Refused(IngestRefusal::DamagedCopy),
+            0..20 => IngestOutcome::Unchanged,
+            _ => IngestOutcome::New,
+        };
+        assert_eq!(outcome, expected, "certificate {at}");
+    }
+    assert_eq!(bytes_of(&damage, 3), flipped);
+    // Its owner or the operator can still delete it.
+    assert_eq!(store.delete(&[all[2].fingerprint()], Return::Allowed, NOW).unwrap(), 1);
+    assert_clean(&store);
+}
+
+#[test]
+fn damaged_verdicts_are_not_used_and_a_rebuild_computes_them_again() {
+    let folder = Folder::new();
+    let all = corpus(12);
+    let mut store = folder.filled(&all);
+    let damage = Connection::open(folder.path()).unwrap();
+    let verdicts: Vec<u8> =
+        damage.query_row("SELECT verdicts FROM blob WHERE id = 2", [], |row| row.get(0)).unwrap();
+    let mut flipped = verdicts.clone();
+    flipped[0] = if flipped[0] == 1 { 2 } else { 1 };
+    damage.execute("UPDATE blob SET verdicts = ?1 WHERE id = 2", [&flipped]).unwrap();
+    assert!(matches!(store.stored(2), Err(StoreError::DamagedCert { id: 2, .. })));
+    // Without computing signatures, too.
+    let report = store.check(Depth::Structure, |_| {}).unwrap();
+    assert!(report.count > 0 && report.findings.iter().all(|finding| finding.derived));
+    assert!(store.rebuild(NOW).unwrap().is_clean());
+    assert_clean(&store);
+    let again: Vec<u8> =
+        damage.query_row("SELECT verdicts FROM blob WHERE id = 2", [], |row| row.get(0)).unwrap();
+    assert_eq!(again, verdicts);
+}
+
+#[test]
+fn a_damaged_checksum_is_written_again_by_a_rebuild() {
+    let folder = Folder::new();
+    let mut store = folder.filled(&corpus(12));
+    let damage = Connection::open(folder.path()).unwrap();
+    for statement in [
+        "UPDATE checksum SET sum = sum + 1 WHERE cert = 3",
+        "UPDATE checksum SET digest = zeroblob(16) WHERE cert = 3",
+        "DELETE FROM checksum WHERE cert = 3",
+    ] {
+        damage.execute(statement, []).unwrap();
+        let report = store.check(Depth::Structure, |_| {}).unwrap();
+        assert!(report.count > 0, "{statement}");
+        assert!(report.findings.iter().all(|finding| finding.derived), "{report:?}");
+        assert!(store.rebuild(NOW).unwrap().is_clean(), "{statement}");
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn a_migration_blesses_nothing() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    drop(folder.filled(&all));
+    let damage = Connection::open(folder.path()).unwrap();
+    let mut numbers = Numbers(3);
+    let damaged: Vec<i64> = vec![2, 5, 11, 20];
+    for &id in &damaged {
+        flip(&damage, id, &mut numbers);
+    }
+    make_format_4(&damage);
+    let mut store = folder.store();
+    assert_eq!(store.upgraded_from(), Some(4));
+    let found: Vec<i64> =
+        store.damaged_certs(|_| {}).unwrap().into_iter().map(|cert| cert.id).collect();
+    assert_eq!(found, damaged);
+    let report = store.rebuild(NOW).unwrap();
+    assert_eq!((report.certs, report.count), (16, 4));
+    let report = store.check(Depth::Structure, |_| {}).unwrap();
+    assert!(report.count >= 4 && report.findings.iter().all(|finding| !finding.derived));
+    for &id in &damaged {
+        let at = usize::try_from(id).unwrap() - 1;
+        assert!(matches!(store.stored(id), Err(StoreError::DamagedCert { .. })));
+        let repair = store.repair(id, &all[at..=at], Salvage::WithCopy, NOW).unwrap();
+        assert_eq!(repair, Some(Repair::Replaced));
+    }
+    assert_clean(&store);
+}
+
+#[test]
+fn format_4_is_read_as_it_is_and_upgraded_only_by_writing() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let before = contents(&folder.filled(&all));
+    make_format_4(&Connection::open(folder.path()).unwrap());
+    let format = || -> i64 {
+        let connection = Connection::open(folder.path()).unwrap();
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    {
+        let store = Store::open(&folder.path(), Access::Read).unwrap();
+        assert_eq!(store.upgraded_from(), None);
+        assert_eq!(contents(&store), before);
+        assert!(!store.has_index(TextIndex::Words).unwrap());
+        assert_clean(&store);
+    }
+    assert_eq!(format(), 4);
+    let store = folder.store();
+    assert_eq!(store.upgraded_from(), Some(4));
+    assert!(store.has_index(TextIndex::Words).unwrap());
+    assert_clean(&store);
+    assert_eq!(contents(&store), before);
+    assert_eq!(format(), 5);
+    assert_eq!(folder.store().upgraded_from(), None);
+}
+
+#[test]
+fn an_interrupted_upgrade_continues_where_it_was() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let before = contents(&folder.filled(&all));
+    let connection = Connection::open(folder.path()).unwrap();
+    // The state after a kill between two pieces.
+    connection
+        .execute_batch(
+            "DELETE FROM checksum WHERE cert > 7; INSERT INTO meta VALUES ('sealed', 7);",
+        )
+        .unwrap();
+    let reader = Store::open(&folder.path(), Access::Read).unwrap();
+    assert_eq!(contents(&reader), before);
+    assert_clean(&reader);
+    drop(reader);
+    let store = folder.store();
+    assert_clean(&store);
+    let sealed: i64 =
+        connection.query_row("SELECT count(*) FROM checksum", [], |row| row.get(0)).unwrap();
+    assert_eq!(sealed, 20);
+    assert_eq!(contents(&store), before);
+}
+
+#[test]
+fn the_parts_of_a_check_find_together_what_a_whole_check_finds() {
+    let folder = Folder::new();
+    let store = folder.filled(&corpus(40));
+    let damage = Connection::open(folder.path()).unwrap();
+    damage
+        .execute_batch(
+            "DELETE FROM key WHERE cert = 7;
+             UPDATE blob SET verdicts = zeroblob(length(verdicts)) WHERE id = 9;
+             DELETE FROM cert WHERE id = 12;
+             UPDATE change SET sum = sum + 1 WHERE number = 30;",
+        )
+        .unwrap();
+    flip(&damage, 21, &mut Numbers(5));
+    let whole = store.check(Depth::Structure, |_| {}).unwrap();
+    let (mut findings, mut certs) = (Vec::new(), 0);
+    for number in 1..=7 {
+        let part = Part::new(number, 7).unwrap();
+        let report = store.check_part(Depth::Structure, part, |_| {}).unwrap();
+        certs += report.certs;
+        for finding in report.findings {
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+    }
+    assert_eq!(certs, 40);
+    let key = |finding: &talaria_store::Finding| (finding.object.clone(), finding.what.clone());
+    findings.sort_by_key(key);
+    let mut expected = whole.findings;
+    expected.sort_by_key(key);
+    assert_eq!(findings, expected);
+    assert!(Part::new(0, 7).is_none() && Part::new(8, 7).is_none());
+}
