@@ -35,6 +35,7 @@ mod ed25519;
 mod error;
 mod fields;
 mod fingerprint;
+mod folding;
 mod hash;
 mod key;
 mod limits;

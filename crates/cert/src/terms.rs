@@ -50,7 +50,7 @@ pub struct Terms {
     pub addresses: Vec<Handle>,
     /// The designated revokers that the certificate names, whether the naming signatures are good or not.
     pub revokers: Vec<Handle>,
-    /// All user IDs, one per line, for full-text search. Empty if there is none.
+    /// All user IDs, [folded](user_id::folded), one per line, for full-text search. Empty if there is none.
     pub text: String,
 }
 
@@ -82,9 +82,9 @@ impl Terms {
     }
 }
 
-/// The text of a certificate for the full-text indexes.
+/// The folded text of a certificate for the full-text indexes.
 #[must_use]
 pub fn text(summary: &Summary) -> String {
-    let lines: Vec<_> = summary.texts().map(user_id::text).collect();
+    let lines: Vec<_> = summary.texts().map(|text| user_id::folded(&user_id::text(text))).collect();
     lines.join("\n")
 }

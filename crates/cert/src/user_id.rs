@@ -2,25 +2,12 @@
 
 use std::borrow::Cow;
 
+pub use crate::folding::{folded, words, words_of_folded};
+
 /// The text of a user ID, in which bytes that are not UTF-8 are replaced.
 #[must_use]
 pub fn text(user_id: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(user_id)
-}
-
-/// The form for substring searches: lower case.
-#[must_use]
-pub fn folded(text: &str) -> String {
-    text.to_lowercase()
-}
-
-/// The words of a text: sequences of letters and digits, in lower case.
-pub fn words(text: &str) -> impl Iterator<Item = String> {
-    // The text is folded first, because the lower case of a letter can be a letter and a mark, and a
-    // mark ends a word.
-    let text = folded(text);
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
 /// A name for a user ID or attribute where its text must not be stored: the SHA-256 digest of its

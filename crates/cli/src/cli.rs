@@ -17,7 +17,7 @@ use crate::terminal::ColorWhen;
 ///
 /// Name a certificate or key by its fingerprint, key ID, e-mail address or whole user ID; a QUERY also finds a part
 /// of a user ID. As in gpg, a prefix says which of these is meant: =User ID, <mail@address>, @part-of-address,
-/// *part of a user ID, +all words, &keygrip.
+/// *part of a user ID, +all words, &keygrip. Searches for parts and words ignore case and diacritics.
 #[derive(Debug, Parser)]
 #[command(
     name = "talaria",

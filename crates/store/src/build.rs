@@ -383,7 +383,7 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
                 .ok_or_else(|| std::io::Error::other(format!("summary of certificate {id}")))?;
             let text = talaria_cert::search_text(&summary);
             if !text.is_empty() {
-                insert.execute((id, text))?;
+                insert.execute((id, index.content(&text)))?;
             }
         }
     }

@@ -238,7 +238,7 @@ impl Store {
                             .prepare_cached(&format!(
                                 "INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"
                             ))?
-                            .execute((read.id, &read.terms.text))?;
+                            .execute((read.id, index.content(&read.terms.text)))?;
                     }
                 }
             }

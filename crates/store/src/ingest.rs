@@ -219,12 +219,12 @@ impl Texts {
                 "INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?1, ?2)"
             ))?;
             for (id, text) in self.remove.iter().filter(|(_, text)| !text.is_empty()) {
-                remove.execute((id, text))?;
+                remove.execute((id, index.content(text)))?;
             }
             let mut add = connection
                 .prepare_cached(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
             for (id, text) in self.add.iter().filter(|(_, text)| !text.is_empty()) {
-                add.execute((id, text))?;
+                add.execute((id, index.content(text)))?;
             }
         }
         Ok(())

@@ -22,16 +22,17 @@ pub enum Query {
     Email(Address),
     /// `@part`: a part of an e-mail address as written in the user ID, in lower case.
     ///
-    /// Here and in [`Self::EmailEnd`], only ASCII letters are folded, as in `GnuPG`.
+    /// Here and in [`Self::EmailEnd`], only ASCII letters are folded, as in `GnuPG`. A part that ends within a
+    /// character of several code points is not found.
     EmailPart(String),
     /// `.end`: the end of an e-mail address.
     EmailEnd(String),
-    /// `*text`: a part of a user ID, in lower case.
+    /// `*text`: a part of a user ID, [folded](user_id::folded).
     Substring(String),
     /// Any other text, as typed. It finds user IDs that contain the text. For a search that identifies one key
     /// or user ID, see [`Query::exact`].
     Text(String),
-    /// `+words`: user IDs that contain all of the words.
+    /// `+words`: user IDs that contain all of the words, as [`user_id::words`] makes them.
     Words(Vec<String>),
 }
 
@@ -50,19 +51,23 @@ impl Query {
     #[must_use]
     pub fn names_text(&self, text: &[u8]) -> bool {
         let folded = || user_id::folded(&user_id::text(text));
+        // What an index of folded texts can find.
+        let contains = |part: &str| folded().contains(&user_id::folded(part));
         match self {
             Self::Exact(exact) => user_id::text(text) == exact.as_str(),
             Self::Email(email) => email.is_of(text),
             Self::EmailPart(part) => mailbox(text).is_some_and(|mailbox| {
                 mailbox.windows(part.len().max(1)).any(|window| window == part.as_bytes())
+                    && contains(part)
             }),
-            Self::EmailEnd(end) => mailbox(text).is_some_and(|m| m.ends_with(end.as_bytes())),
-            Self::Substring(part) => folded().contains(part),
-            Self::Text(part) => folded().contains(&user_id::folded(part)),
+            Self::EmailEnd(end) => {
+                mailbox(text).is_some_and(|m| m.ends_with(end.as_bytes())) && contains(end)
+            }
+            Self::Substring(part) | Self::Text(part) => contains(part),
             Self::Words(wanted) => {
                 let text = folded();
-                let words: Vec<String> = user_id::words(&text).collect();
-                wanted.iter().all(|word| words.contains(word))
+                let words: Vec<&str> = user_id::words_of_folded(&text).collect();
+                wanted.iter().all(|word| words.contains(&word.as_str()))
             }
             Self::Fingerprint(_) | Self::KeyId(_) | Self::ShortKeyId(_) | Self::Keygrip(_) => false,
         }
@@ -125,7 +130,15 @@ impl FromStr for Query {
             }
             Some(b'@') => Self::EmailPart(rest()?.to_ascii_lowercase()),
             Some(b'.') => Self::EmailEnd(rest()?.to_ascii_lowercase()),
-            Some(b'*') => Self::Substring(user_id::folded(&rest()?)),
+            Some(b'*') => {
+                // What is left of a diacritic on its own is a blank.
+                let part = user_id::folded(&rest()?);
+                let part = part.trim_end();
+                if part.trim_start().is_empty() {
+                    return Err(error(NOTHING_LEFT));
+                }
+                Self::Substring(part.to_owned())
+            }
             Some(b'+') => {
                 let words: Vec<String> = user_id::words(&rest()?).collect();
                 if words.is_empty() {
@@ -142,11 +155,17 @@ impl FromStr for Query {
                 None if trimmed.starts_with("0x") && hex(&trimmed[2..]).is_some() => {
                     return Err(error("a key ID has 8 or 16 digits, a fingerprint 32, 40 or 64"));
                 }
+                None if user_id::folded(trimmed).trim().is_empty() => {
+                    return Err(error(NOTHING_LEFT));
+                }
                 None => Self::Text(trimmed.to_owned()),
             },
         })
     }
 }
+
+/// Why a text cannot be searched.
+const NOTHING_LEFT: &str = "without diacritics and invisible characters, it is empty";
 
 /// The address in a user ID as written there, in lower case.
 fn mailbox(user_id: &[u8]) -> Option<Vec<u8>> {
@@ -230,14 +249,19 @@ mod tests {
             ("Alice", Query::Text("Alice".into())),
             ("+Alice smith", Query::Words(vec!["alice".into(), "smith".into()])),
             ("beef cafe", Query::Text("beef cafe".into())),
-            ("+İz", Query::Words(vec!["i".into(), "z".into()])),
+            ("+İz", Query::Words(vec!["iz".into()])),
+            ("+हिन्दी", Query::Words(vec!["हिन्दी".into()])),
+            ("*STRAẞE", Query::Substring("strasse".into())),
         ];
         for (text, expected) in cases {
             assert_eq!(text.parse::<Query>().as_ref(), Ok(&expected), "{text}");
         }
         let grouped = "0123 4567 89AB CDEF 0123  4567 89AB CDEF 0123 4567";
         assert!(matches!(grouped.parse(), Ok(Query::Fingerprint(bytes)) if bytes.len() == 20));
-        for bad in ["", "  ", "=", "*", "<", "< >", "+ - ", "&1234", "0x123456"] {
+        for bad in [
+            "", "  ", "=", "*", "<", "< >", "+ - ", "&1234", "0x123456", "\u{301}", "´",
+            "*\u{301}", "*´", "+\u{301}",
+        ] {
             assert!(bad.parse::<Query>().is_err(), "{bad:?}");
         }
     }

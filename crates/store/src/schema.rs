@@ -2,10 +2,11 @@
 //!
 //! `docs/formats/store.md` describes each column. A test compares the document with the tables.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Handle, Terms, View};
+use talaria_cert::{Handle, Terms, View, user_id};
 
 use crate::blob;
 use crate::build::fill_text;
@@ -143,17 +144,29 @@ impl TextIndex {
     }
 
     /// Creates the index table. Only postings are stored (`detail=none`): a match is a candidate, to be compared
-    /// with the user IDs in the summary.
+    /// with the user IDs in the summary. The tokenizers change no character of a folded text.
     pub(crate) fn create(self, connection: &Connection) -> rusqlite::Result<()> {
         let tokenizer = match self {
-            Self::Words => "unicode61 remove_diacritics 0",
-            Self::Trigrams => "trigram",
+            Self::Words => "ascii",
+            Self::Trigrams => "trigram case_sensitive 1",
         };
         connection.execute_batch(&format!(
             "CREATE VIRTUAL TABLE {} USING fts5 \
              (text, content='', columnsize=0, detail=none, tokenize='{tokenizer}')",
             self.table()
         ))
+    }
+
+    /// What the index table gets for the folded user IDs of a certificate.
+    pub(crate) fn content(self, folded: &str) -> Cow<'_, str> {
+        match self {
+            // To the tokenizer, every character that is not ASCII is a letter. In ASCII text it finds the same words.
+            Self::Words if !folded.is_ascii() => {
+                let words: Vec<&str> = user_id::words_of_folded(folded).collect();
+                words.join(" ").into()
+            }
+            Self::Words | Self::Trigrams => folded.into(),
+        }
     }
 
     /// Whether the store has the index in the form of this format.
@@ -343,4 +356,46 @@ pub(crate) fn mark(connection: &Connection) -> rusqlite::Result<()> {
         "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};
          INSERT OR IGNORE INTO meta VALUES ('store', lower(hex(randomblob(16))));"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The terms of `index` for folded texts, read from the index itself.
+    fn terms(index: TextIndex, texts: &[String]) -> BTreeSet<String> {
+        let connection = Connection::open_in_memory().unwrap();
+        index.create(&connection).unwrap();
+        let table = index.table();
+        let sql = format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)");
+        for (id, text) in (1_i64..).zip(texts) {
+            connection.prepare_cached(&sql).unwrap().execute((id, index.content(text))).unwrap();
+        }
+        let sql = format!("CREATE VIRTUAL TABLE terms USING fts5vocab({table}, row)");
+        connection.execute_batch(&sql).unwrap();
+        let mut statement = connection.prepare("SELECT term FROM terms").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn the_tokenizers_leave_every_character_as_it_is() {
+        for plane in 0..=16_u32 {
+            let characters = (plane << 16..(plane + 1) << 16).filter_map(char::from_u32);
+            let texts: Vec<String> =
+                characters.map(|c| user_id::folded(&format!("a{c}b {c}"))).collect();
+            let words = texts.iter().flat_map(|text| user_id::words(text)).collect();
+            let expected: BTreeSet<String> = words;
+            assert!(terms(TextIndex::Words, &texts) == expected, "words, plane {plane}");
+            let trigrams = texts.iter().flat_map(|text| {
+                // SQLite replaces these two in the texts of queries as well.
+                let text = text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+                let characters: Vec<char> = text.chars().collect();
+                characters.windows(3).map(String::from_iter).collect::<Vec<_>>()
+            });
+            let expected: BTreeSet<String> = trigrams.collect();
+            assert!(terms(TextIndex::Trigrams, &texts) == expected, "trigrams, plane {plane}");
+        }
+    }
 }

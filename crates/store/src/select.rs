@@ -250,7 +250,9 @@ impl Store {
                 }
                 None => self.filter_all(query, looks, &mut exhausted, found),
             },
-            Query::Words(words) if self.has_index(TextIndex::Words)? => {
+            // No user ID has a word that is none.
+            Query::Words(words) if words.iter().any(|word| !is_word(word)) => Ok(()),
+            Query::Words(words) if !words.is_empty() && self.has_index(TextIndex::Words)? => {
                 let mut terms: Vec<String> =
                     words.iter().map(|word| format!("\"{word}\"")).collect();
                 terms.sort_unstable();
@@ -461,6 +463,11 @@ impl Store {
     pub fn holder(&self, id: KeyId) -> Result<Option<Summary>, StoreError> {
         Ok(self.select(&Query::KeyId(id), 1)?.rows.pop().map(|row| row.summary))
     }
+}
+
+/// Whether a text is one folded word. Such a word needs no escape in an expression.
+fn is_word(text: &str) -> bool {
+    user_id::words(text).eq([text])
 }
 
 /// The key ID derived from a fingerprint. `None` in version 3.

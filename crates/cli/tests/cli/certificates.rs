@@ -35,6 +35,37 @@ fn import_reports_per_file_and_a_bad_file_does_not_stop_the_rest() {
 }
 
 #[test]
+fn searches_find_names_in_every_script() {
+    let program = Program::new();
+    for name in ["हिन्दी भाषा", "İSTANBUL", "ᲗᲑᲘᲚᲘᲡᲘ", "ᏣᎳᎩ", "Straße Müller"]
+    {
+        program.ok(&["key", "generate", "--no-passphrase", name]);
+    }
+    let cases = [
+        ("+हिन्दी", "हिन्दी भाषा"),
+        ("*istanbul", "İSTANBUL"),
+        ("+istanbul", "İSTANBUL"),
+        ("*თბილისი", "ᲗᲑᲘᲚᲘᲡᲘ"),
+        ("+თბილისი", "ᲗᲑᲘᲚᲘᲡᲘ"),
+        ("*ꮳꮃꭹ", "ᏣᎳᎩ"),
+        ("+muller STRASSE", "Straße Müller"),
+    ];
+    for indexes in [true, false] {
+        if !indexes {
+            program.ok(&["index", "drop", "words"]);
+            program.ok(&["index", "drop", "trigrams"]);
+        }
+        for (search, name) in cases {
+            let found = json(&program.ok(&["--json", "list", search]));
+            let text = found[0].to_string();
+            assert!(found.len() == 1 && text.contains(name), "{search}: {text}");
+        }
+        program.fails(&["list", "+हन्दी"], 1);
+        program.fails(&["list", "*\u{301}"], 2);
+    }
+}
+
+#[test]
 fn import_reads_standard_input_and_names_damage_by_its_offset() {
     let program = Program::new();
     let all = corpus(2);

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use crate::site::{Site, wait_for};
+use crate::site::{Site, make, wait_for};
 use serde_json::Value;
 use talaria_cert::{Armor, Cert, enarmor};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
@@ -116,6 +116,32 @@ fn a_certificate_is_found_by_every_search_form_of_hkp() {
         assert_eq!(answer.armored().fingerprint(), cert.fingerprint(), "{name}");
         assert_eq!(answer.header("x-hkp-results-count"), Some("1"), "{name}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{name}");
+    }
+}
+
+#[test]
+fn words_of_every_script_are_found() {
+    let site = Site::start(Config::default());
+    let hindi = make(&["हिन्दी भाषा <hindi@example.org>"]);
+    let turkish = make(&["İSTANBUL Müller"]);
+    site.upload(&hindi);
+    site.upload(&turkish);
+    let cases = [
+        ("हिन्दी", Some(&hindi)),
+        ("istanbul muller", Some(&turkish)),
+        ("हन्दी", None),
+        ("\u{301}", None),
+    ];
+    for (words, expected) in cases {
+        let escaped: String = words.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let answer = get(&site, &format!("/pks/lookup?op=get&options=mr&search={escaped}"));
+        assert_eq!(answer.status, if expected.is_some() { 200 } else { 404 }, "{words}");
+        if let Some(expected) = expected {
+            let found = answer.armored().fingerprint().to_string();
+            assert_eq!(found, expected.fingerprint().to_string(), "{words}");
+        }
+        let suggested = get(&site, &format!("/suggest?q={escaped}")).json();
+        assert_eq!(suggested.as_array().unwrap().len(), usize::from(expected.is_some()), "{words}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Address, Cert, Fingerprint, Verification, View};
+use talaria_cert::{Address, Cert, Fingerprint, Verification, View, user_id};
 use talaria_store::{
     Access, BuildOptions, Builder, Cursor, Depth, IngestOutcome, IngestRefusal, Layout, Order,
     Position, Query, Return, Store, StoreError, TextIndex,
@@ -135,10 +135,11 @@ fn named_by(query: &Query, cert: &Cert) -> bool {
         Query::Email(email) => text(&|_, found| found == email.to_str()),
         Query::EmailPart(part) => text(&|_, found| found.is_some_and(|f| f.contains(part))),
         Query::EmailEnd(end) => text(&|_, found| found.is_some_and(|f| f.ends_with(end))),
-        Query::Text(part) => text(&|text, _| text.to_lowercase().contains(&part.to_lowercase())),
-        Query::Substring(part) => text(&|text, _| text.to_lowercase().contains(part)),
+        Query::Text(part) | Query::Substring(part) => {
+            text(&|text, _| user_id::folded(text).contains(&user_id::folded(part)))
+        }
         Query::Words(words) => text(&|text, _| {
-            let all: Vec<_> = talaria_cert::user_id::words(text).collect();
+            let all: Vec<_> = user_id::words(text).collect();
             words.iter().all(|word| all.contains(word))
         }),
     }

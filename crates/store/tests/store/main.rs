@@ -7,5 +7,6 @@ mod damage;
 mod keyserver;
 mod people;
 mod place;
+mod search;
 mod trust;
 mod wot;

@@ -1,5 +1,6 @@
 //! Changing stored keys: passphrase, expiry time, user IDs, subkeys, revocation.
 
+use talaria_cert::user_id::folded;
 use talaria_message::AskForKey;
 use talaria_message::make::{self, Rank, Revoked, SubkeyOptions};
 use talaria_message::openpgp::packet::{Signature, UserID};
@@ -227,10 +228,13 @@ fn user_id<'a>(cert: &'a openpgp::Cert, name: &str) -> Result<&'a UserID, Error>
     if let Some(id) = all.iter().find(|id| id.value() == name.as_bytes()) {
         return Ok(id);
     }
-    let folded = name.to_lowercase();
+    let part = folded(name);
+    if part.trim().is_empty() {
+        return Err(Error::NotFound { query: name.to_owned() });
+    }
     let text = |id: &UserID| String::from_utf8_lossy(id.value()).into_owned();
     let mut found: Vec<&UserID> = all;
-    found.retain(|id| text(id).to_lowercase().contains(&folded));
+    found.retain(|id| folded(&text(id)).contains(&part));
     match found[..] {
         [id] => Ok(id),
         [] => Err(Error::NotFound { query: name.to_owned() }),
