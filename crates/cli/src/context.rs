@@ -49,7 +49,7 @@ pub(crate) struct Context {
     /// The folder of secret keys; `None` if the user has named none and there is no default.
     keys: Option<PathBuf>,
     pub(crate) json: bool,
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// The current time in seconds since 1970.
     pub(crate) now: u32,
     is_clock: bool,
@@ -155,7 +155,7 @@ impl Context {
     ) -> Result<(), CliError> {
         match content {
             _ if !self.json => {}
-            Content::Elsewhere => writeln!(io::stdout(), "{json}")?,
+            Content::Elsewhere => writeln!(self.report_stdout(), "{json}")?,
             Content::OnStdout => writeln!(io::stderr(), "{json}")?,
         }
         Ok(())
@@ -164,6 +164,12 @@ impl Context {
     /// Standard output for the results of a command. Text for people is folded to the width of a terminal.
     pub(crate) fn stdout(&self) -> Output {
         Output::stdout(!self.json)
+    }
+
+    /// Like [`Self::stdout`], for a report on work whose exit status tells how it went. If the reader goes away, the
+    /// command goes on without the report, so that it has the same effect and the same status.
+    pub(crate) fn report_stdout(&self) -> Output {
+        self.stdout().without_reader()
     }
 
     /// Prints a status message, which is not a result.

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::ffi::OsStr;
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use talaria::StoreFolderKind;
 use talaria::agent::AgentError;
@@ -15,6 +16,9 @@ use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 
 use crate::terminal::{Paint, folded, stderr_columns};
+
+/// The time that the report of a server's last error may take.
+const REPORT_TIME: Duration = Duration::from_secs(1);
 
 /// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -182,6 +186,18 @@ impl CliError {
         ExitCode::from(status)
     }
 
+    /// Like [`Self::report`], but gives up if nobody reads standard error, so that the process ends in any case.
+    pub(crate) fn report_in_time(self, json: bool) -> ExitCode {
+        let status = if self.is_broken_pipe() { 0 } else { self.status() };
+        let (reported, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            self.report(json);
+            let _ = reported.send(());
+        });
+        let _ = ended.recv_timeout(REPORT_TIME);
+        ExitCode::from(status)
+    }
+
     /// The name of the error in JSON.
     fn kind(&self) -> &'static str {
         match self {
@@ -265,7 +281,9 @@ impl CliError {
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
                 E::Gnupg(_) | E::Foreign { .. } => 3,
-                E::Store(StoreError::Io { .. } | StoreError::Full { .. }) => 5,
+                E::Store(
+                    StoreError::Io { .. } | StoreError::Full { .. } | StoreError::TooLarge { .. },
+                ) => 5,
                 E::Store(_) => 4,
                 E::Ambiguous { .. } | E::NoKey { .. } | E::NoSecret { .. } => 1,
                 E::Exposed { .. } | E::KeyFile { .. } => 4,
@@ -291,6 +309,7 @@ impl CliError {
             }
             Self::WhichSigner { .. } => "Choose one with -u FINGERPRINT.",
             Self::Declined => return None,
+            Self::Output(error) if error.kind() == io::ErrorKind::FileTooLarge => LARGER_FILES,
             Self::Unconfirmed { .. } => "Add --yes to do it without a question.",
             Self::NoHome { .. } => "Set HOME, or name the files: --store FILE --keys FOLDER.",
             Self::SameFile { .. } => "Write to another file.",
@@ -600,6 +619,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         }
         StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
         StoreError::Full { .. } => "Free some space and try again. What was there is unharmed.",
+        StoreError::TooLarge { .. } => LARGER_FILES,
         StoreError::ReadOnly { .. } => {
             "Check the permissions of the file and its folder, or use another --store."
         }
@@ -624,6 +644,10 @@ pub(crate) fn decompress(name: &str, program: &str) -> String {
     format!("If you trust it: {program} -dc{option} {} | talaria import -", shell_word(name))
 }
 
+/// The remedy for a file that would be larger than files may be.
+const LARGER_FILES: &str =
+    "Raise the limit on the size of files (ulimit -f), or use a file system with larger files.";
+
 /// The remedy for a file that cannot be read or written.
 fn hint_for_file(name: &str, error: &io::Error) -> Option<String> {
     Some(match error.kind() {
@@ -642,6 +666,7 @@ fn hint_for_file(name: &str, error: &io::Error) -> Option<String> {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "Free some space and try again.".to_owned()
         }
+        io::ErrorKind::FileTooLarge => LARGER_FILES.to_owned(),
         _ => return None,
     })
 }

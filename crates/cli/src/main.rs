@@ -22,11 +22,17 @@ mod terminal;
 mod trust;
 mod usage;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::FromArgMatches as _;
+use signal_hook::consts::SIGXFSZ;
 
 fn main() -> ExitCode {
+    // With a handler, a write beyond the limit on file sizes fails with an error. Otherwise it kills the process.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     clap_complete::CompleteEnv::with_factory(|| completion::with_names(cli::command())).complete();
     // For help and usage errors.
     usage::wanted_color().apply();
@@ -41,8 +47,10 @@ fn main() -> ExitCode {
             // Help and version are no failure; a usage error has exit status 2, as usual.
             let error = usage::improved(error);
             if !error.use_stderr() {
-                let _ = error.print();
-                return ExitCode::SUCCESS;
+                return match error.print().and_then(|()| io::stdout().flush()) {
+                    Ok(()) => ExitCode::SUCCESS,
+                    Err(error) => error::CliError::from(error).report(usage::wants_json()),
+                };
             }
             if usage::wants_json() {
                 let text = error.render().to_string();

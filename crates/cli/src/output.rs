@@ -140,6 +140,7 @@ fn plain(error: &io::Error) -> io::Error {
         io::ErrorKind::NotADirectory => Errno::NOTDIR,
         io::ErrorKind::ReadOnlyFilesystem => Errno::ROFS,
         io::ErrorKind::StorageFull => Errno::NOSPC,
+        io::ErrorKind::FileTooLarge => Errno::FBIG,
         kind => return kind.into(),
     };
     code.into()

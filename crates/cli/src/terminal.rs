@@ -286,6 +286,8 @@ pub(crate) struct Output {
     columns: Option<usize>,
     /// The start of a line whose end is not known yet.
     line: Vec<u8>,
+    /// Text is dropped after the reader has gone.
+    needs_no_reader: bool,
 }
 
 enum Sink {
@@ -311,7 +313,17 @@ impl Output {
 
     fn new(sink: Sink, text: bool) -> Self {
         let columns = if text { stdout_columns() } else { None };
-        Self { sink, columns, line: Vec::new() }
+        Self { sink, columns, line: Vec::new(), needs_no_reader: false }
+    }
+
+    /// The same output, for which it is no error that its reader goes away.
+    pub(crate) fn without_reader(mut self) -> Self {
+        self.needs_no_reader = true;
+        self
+    }
+
+    fn may_lose(&self, error: &io::Error) -> bool {
+        self.needs_no_reader && error.kind() == io::ErrorKind::BrokenPipe
     }
 }
 
@@ -356,22 +368,34 @@ impl Write for Sink {
     }
 }
 
-impl Write for Output {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let Some(columns) = self.columns else { return self.sink.write(data) };
+impl Output {
+    /// Writes data, with lines folded.
+    fn fold(&mut self, data: &[u8]) -> io::Result<()> {
+        let Some(columns) = self.columns else { return self.sink.write_all(data) };
         self.line.extend_from_slice(data);
         if let Some(end) = data.iter().rposition(|octet| *octet == b'\n') {
             let rest = self.line.split_off(self.line.len() - (data.len() - end - 1));
             let lines = std::mem::replace(&mut self.line, rest);
             self.sink.write_all(folded(&String::from_utf8_lossy(&lines), columns).as_bytes())?;
         }
-        Ok(data.len())
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self.fold(data) {
+            Err(error) if !self.may_lose(&error) => Err(error),
+            _ => Ok(data.len()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
-        self.sink.write_all(&line)?;
-        self.sink.flush()
+        match self.sink.write_all(&line).and_then(|()| self.sink.flush()) {
+            Err(error) if self.may_lose(&error) => Ok(()),
+            result => result,
+        }
     }
 }
 

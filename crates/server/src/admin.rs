@@ -8,11 +8,12 @@ use crate::answer::{Answer, Refusal, media, ok};
 use crate::request::Request;
 use crate::state::State;
 
-/// Whether the store can be read, and somebody writes to it.
+/// Whether the store is at its place and can be read, and somebody writes to it.
 pub(crate) fn ready(state: &Arc<State>) -> Result<Answer, Refusal> {
     if state.writer.has_ended() {
         return Err(Refusal::Unavailable("the server takes no more uploads".into()));
     }
+    state.readers.check()?;
     let store = state.readers.get()?;
     store.last_change()?;
     Ok(ok(media::TEXT, "ready\n"))

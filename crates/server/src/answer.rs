@@ -88,7 +88,9 @@ impl Refusal {
             Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Store(error) => match **error {
-                StoreError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
+                StoreError::Full { .. } | StoreError::TooLarge { .. } => {
+                    StatusCode::INSUFFICIENT_STORAGE
+                }
                 StoreError::Busy { .. }
                 | StoreError::ReadOnly { .. }
                 | StoreError::Moved { .. }

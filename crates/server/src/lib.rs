@@ -15,6 +15,7 @@ mod gossip;
 mod hkp;
 mod limiter;
 mod listen;
+mod log;
 mod mail;
 mod metrics;
 mod owner;
@@ -39,11 +40,13 @@ pub use config::{
 };
 
 pub use gossip::Origin;
+pub use log::{LogGuard, start_log};
 pub use tools::{PeerError, Probed, Synced, peers, probe, sync};
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use talaria_store::{Access, Store, StoreError};
@@ -61,27 +64,14 @@ const FOLLOW: Duration = Duration::from_millis(500);
 /// The interval for writing the counts of the day.
 const TALLY: Duration = Duration::from_secs(300);
 
+/// The interval for looking whether the store is where it was.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The time that writes get for waiting for other processes when the server goes down.
+const LOCK_GRACE: Duration = Duration::from_secs(1);
+
 /// The idle time before indexes are merged.
 const QUIET: Duration = Duration::from_millis(500);
-
-/// Starts the log of the process, on standard error. A second call does nothing.
-pub fn start_log(log: &Log) {
-    use std::io::IsTerminal as _;
-
-    use tracing_subscriber::EnvFilter;
-
-    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        // A log that cannot be written ends nothing.
-        .log_internal_errors(false)
-        .with_writer(std::io::stderr);
-    let _ = match log.format.as_str() {
-        "json" => builder.json().flatten_event(true).try_init(),
-        _ => builder.try_init(),
-    };
-}
 
 /// Why a server cannot be started, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +99,7 @@ pub enum ServeError {
     /// Threads or timers.
     #[error("cannot start")]
     Runtime(#[source] std::io::Error),
-    /// The thread that writes to the store has ended: the store is not the one that was opened.
+    /// The store is not the one that was opened: it was moved, replaced or upgraded.
     #[error("the server has ended: {0}")]
     Writer(Arc<StoreError>),
     /// The thread that writes to the store has panicked.
@@ -126,6 +116,8 @@ pub struct Server {
     writer: std::thread::JoinHandle<writer::Ended>,
     runtime: tokio::runtime::Runtime,
     down: watch::Sender<bool>,
+    /// Ends the waits for locks of other processes.
+    stop_waiting: Arc<AtomicBool>,
 }
 
 /// Tells a server that runs to go down or to read its settings again.
@@ -183,6 +175,9 @@ impl Server {
         let mut opened = Store::open(store, Access::Create)?;
         let trees = Trees::build(&opened)?;
         let secret = opened.secret()?;
+        let stop_waiting = Arc::new(AtomicBool::new(false));
+        opened.stop_waiting_when(Arc::clone(&stop_waiting))?;
+        let readers = Readers::new(store, opened.open_files());
         let (writer, thread) = Writer::start(opened, config.policy.limits());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("talaria-server")
@@ -208,11 +203,19 @@ impl Server {
         // What is announced to peers is the port that was got.
         config.http.listen = local_addresses(&listeners);
         config.gossip.listen = local_addresses(&gossip);
-        let readers = Readers::new(store);
         let store_path = store.to_owned();
         let state = State::new(config, config_path, store_path, readers, writer, trees, secret);
         let (down, _) = watch::channel(false);
-        Ok(Self { state: Arc::new(state), listeners, gossip, tls, writer: thread, runtime, down })
+        Ok(Self {
+            state: Arc::new(state),
+            listeners,
+            gossip,
+            tls,
+            writer: thread,
+            runtime,
+            down,
+            stop_waiting,
+        })
     }
 
     /// The addresses that the server answers on.
@@ -238,9 +241,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any more. Open requests were finished.
+    /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any more. Open requests were answered.
     pub fn run(self) -> Result<(), ServeError> {
-        let Self { state, listeners, gossip, tls, writer, runtime, down } = self;
+        let Self { state, listeners, gossip, tls, writer, runtime, down, stop_waiting } = self;
         let handle = ServerHandle { state: Arc::clone(&state), down: down.clone() };
         // Without a writer the server ends, too.
         let (ended, has_ended) = tokio::sync::oneshot::channel();
@@ -256,6 +259,8 @@ impl Server {
                     without_writer.shut_down();
                 }
             });
+            tokio::spawn(stop_waiting_after(down.subscribe(), stop_waiting));
+            tokio::spawn(watch_store(Arc::clone(&state), handle.clone()));
             let mut tasks = tokio::task::JoinSet::new();
             for listener in listeners {
                 tasks.spawn(listen::serve(
@@ -282,7 +287,10 @@ impl Server {
         });
         runtime.shutdown_timeout(Duration::from_secs(5));
         match writer.join() {
-            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Ok(()))) => match state.lost.get() {
+                Some(error) => Err(ServeError::Writer(Arc::clone(error))),
+                None => Ok(()),
+            },
             Ok(Ok(Err(error))) => Err(ServeError::Writer(error)),
             Ok(Err(_)) | Err(_) => Err(ServeError::WriterPanicked),
         }
@@ -314,6 +322,29 @@ async fn signals(handle: ServerHandle) {
     }
     tracing::info!("shutting down");
     handle.shut_down();
+}
+
+/// Gives up waiting for locks of other processes some time after the server goes down. Uploads that wait get an error.
+async fn stop_waiting_after(mut down: watch::Receiver<bool>, stop: Arc<AtomicBool>) {
+    if down.wait_for(|down| *down).await.is_ok() {
+        tokio::time::sleep(LOCK_GRACE).await;
+        stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ends the server if the store was moved or replaced: readers would answer from the old file for ever.
+async fn watch_store(state: Arc<State>, handle: ServerHandle) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let looking = Arc::clone(&state);
+        let looked = tokio::task::spawn_blocking(move || looking.readers.check());
+        if let Ok(Err(error)) = looked.await {
+            tracing::error!(%error, "the server ends");
+            let _ = state.lost.set(Arc::new(error));
+            handle.shut_down();
+            return;
+        }
+    }
 }
 
 /// Updates the trees with the changes of all processes.
@@ -376,5 +407,26 @@ async fn tidy(state: Arc<State>, mut down: watch::Receiver<bool>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_whose_writer_panics_ends_with_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.http.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        let server = Server::start(&folder.path().join("certs.db"), config, None).unwrap();
+        let state = Arc::clone(&server.state);
+        let running = std::thread::spawn(move || server.run());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let defect = |_: &mut Store| -> Result<(), StoreError> { panic!("a defect") };
+        let answered = runtime.block_on(state.writer.run(defect));
+        assert!(matches!(answered, Err(writer::WriteError::Closed)));
+        assert!(matches!(running.join().unwrap(), Err(ServeError::WriterPanicked)));
+        assert!(matches!(admin::ready(&state), Err(answer::Refusal::Unavailable(_))));
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::log;
+
 /// Kinds of requests that are counted apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RequestKind {
@@ -216,6 +218,8 @@ impl Metrics {
             ("mails_total", "Mails sent.", &self.mails),
         ]
         .map(|(name, help, counter)| (name, help, counter.load(Ordering::Relaxed)))
-        .to_vec()
+        .into_iter()
+        .chain([("log_lines_lost_total", "Log lines that could not be written.", log::lost())])
+        .collect()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use talaria_store::{Access, Store, StoreError};
+use talaria_store::{Access, OpenFiles, Store, StoreError};
 
 /// Page cache of one connection: 16 MiB.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -16,12 +16,20 @@ const IDLE_MAX: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
+    /// The files of the store that the server has opened.
+    files: Arc<Mutex<Option<OpenFiles>>>,
     idle: Arc<Mutex<Vec<Store>>>,
 }
 
 impl Readers {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), idle: Arc::default() }
+    pub(crate) fn new(path: &Path, files: Option<OpenFiles>) -> Self {
+        Self { path: path.to_owned(), files: Arc::new(Mutex::new(files)), idle: Arc::default() }
+    }
+
+    /// Checks that the store has not been moved or replaced.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.as_ref().map_or(Ok(()), OpenFiles::check)
     }
 
     /// A connection that sees the store as it is at this moment, and goes back when it is dropped.

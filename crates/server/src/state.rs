@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use talaria_cert::{Cert, Fingerprint};
-use talaria_store::IngestOutcome;
+use talaria_store::{IngestOutcome, StoreError};
 use tokio::sync::{Semaphore, broadcast};
 
 use crate::config::Config;
@@ -31,6 +31,8 @@ pub(crate) struct State {
     /// Where they come from.
     pub(crate) config_path: Option<PathBuf>,
     pub(crate) store_path: PathBuf,
+    /// Why the store is lost, if it was moved or replaced.
+    pub(crate) lost: OnceLock<Arc<StoreError>>,
     pub(crate) readers: Readers,
     pub(crate) writer: Writer,
     pub(crate) trees: Trees,
@@ -104,6 +106,7 @@ impl State {
             config: ArcSwap::from_pointee(config),
             config_path,
             store_path,
+            lost: OnceLock::new(),
             readers,
             writer,
             trees,

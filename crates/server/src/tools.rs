@@ -109,8 +109,8 @@ pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeEr
     let mut opened = Store::open(store, Access::Create)?;
     let trees = Trees::build(&opened)?;
     let secret = opened.secret()?;
+    let readers = Readers::new(store, opened.open_files());
     let (writer, thread) = Writer::start(opened, config.policy.limits());
-    let readers = Readers::new(store);
     let state = State::new(config, None, store.to_owned(), readers, writer, trees, secret);
     let state = Arc::new(state);
     let runtime = runtime()?;

@@ -48,7 +48,7 @@ pub(crate) fn of_make(error: MakeError) -> Error {
 
 /// A reason that the draft has a number for, with ours.
 pub(crate) fn because(error: Error, why: impl std::fmt::Display) -> Error {
-    eprintln!("{why}");
+    say(format_args!("{why}"));
     error
 }
 
@@ -57,11 +57,18 @@ pub(crate) fn unspecified(why: impl std::fmt::Display) -> Error {
     because(Error::UnspecifiedFailure, why)
 }
 
+/// Writes a line to standard error. A failure is ignored, because the exit status says the same.
+pub(crate) fn say(line: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 fn tell(error: &dyn std::error::Error) {
-    eprintln!("{error}");
+    say(format_args!("{error}"));
     let mut cause = error.source();
     while let Some(error) = cause {
-        eprintln!("  because: {error}");
+        say(format_args!("  because: {error}"));
         cause = error.source();
     }
 }

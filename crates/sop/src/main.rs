@@ -32,7 +32,7 @@ use crate::talaria::Talaria;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     if let Some(what) = arguments::missing(&arguments) {
-        eprintln!("{what} is missing");
+        error::say(format_args!("{what} is missing"));
         return ExitCode::from(arguments::MISSING_ARG);
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

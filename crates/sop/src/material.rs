@@ -10,7 +10,7 @@ use talaria_message::openpgp::{self, Cert};
 use talaria_message::{ArmorWriter, Label, keep_secrets_in_memory, read_signatures, unarmored};
 use zeroize::Zeroizing;
 
-use crate::error::{self, Result};
+use crate::error::{self, Result, say};
 use crate::talaria::Talaria;
 
 /// Certificates with secret keys.
@@ -162,7 +162,7 @@ fn read_certs(source: &mut (dyn Read + Send + Sync)) -> Result<Vec<Cert>> {
     for cert in talaria_message::read_certs(&packets).map_err(error::of_message)? {
         match cert {
             Ok(cert) => certs.push(cert),
-            Err(why) if is_unsupported(why.downcast_ref()) => eprintln!("{why}"),
+            Err(why) if is_unsupported(why.downcast_ref()) => say(format_args!("{why}")),
             Err(why) => return Err(error::because(Error::BadData, why)),
         }
     }

@@ -9,7 +9,7 @@ use sop::{Load as _, ops::VerifySignatures};
 use talaria_message::openpgp::{Cert, KeyID};
 use talaria_message::{Issuer, Outcome, SignatureReport, Verifier};
 
-use crate::error::{self, Result};
+use crate::error::{self, Result, say};
 use crate::maintain::merged;
 use crate::material::{Certs, Sigs};
 use crate::talaria::Talaria;
@@ -83,7 +83,7 @@ impl Acceptance {
         let mut verifications = Vec::new();
         for report in &reports {
             let Some(signer) = report.signer.as_ref().filter(|_| report.is_good()) else {
-                eprintln!("a signature is not accepted: {:?}", report.outcome);
+                say(format_args!("a signature is not accepted: {:?}", report.outcome));
                 continue;
             };
             let mode = match report.kind {

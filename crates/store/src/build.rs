@@ -350,6 +350,9 @@ pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {
         Failure::Io(source) if source.kind() == std::io::ErrorKind::StorageFull => {
             StoreError::Full { path: path.to_owned() }
         }
+        Failure::Io(source) if source.kind() == std::io::ErrorKind::FileTooLarge => {
+            StoreError::TooLarge { path: path.to_owned() }
+        }
         Failure::Io(source) => {
             StoreError::Io { action: "sort the indexes of", path: path.to_owned(), source }
         }

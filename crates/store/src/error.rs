@@ -84,6 +84,12 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
+    /// A file of the store would be larger than this process may write (`ulimit -f`). Nothing was changed.
+    #[error("file too large: {} cannot grow beyond the limit on the size of files", path.display())]
+    TooLarge {
+        /// The store.
+        path: PathBuf,
+    },
     /// The data on disk are not those that were written.
     #[error("{} is damaged: {what}", path.display())]
     Damaged {
@@ -138,6 +144,9 @@ impl StoreError {
             Some(ErrorCode::DiskFull) => Self::Full { path },
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
+            Some(ErrorCode::SystemIoFailure) if is_at_size_limit(&source) => {
+                Self::TooLarge { path }
+            }
             Some(ErrorCode::CannotOpen) => {
                 // SQLite does not give the reason; the operating system does.
                 match file_kind(&path).err() {
@@ -148,4 +157,16 @@ impl StoreError {
             _ => Self::Engine { path, source },
         }
     }
+}
+
+/// Whether a write failed because of the limit on the size of files. SQLite does not give the reason of the system. If
+/// the process has such a limit, it is by far the most likely one: a full disk has an error of its own.
+fn is_at_size_limit(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
+    use rustix::process::{Resource, getrlimit};
+
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    let is_growing = [SQLITE_IOERR_WRITE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_SHMSIZE];
+    code.is_some_and(|code| is_growing.contains(&code))
+        && getrlimit(Resource::Fsize).current.is_some()
 }

@@ -67,7 +67,7 @@ pub use flow::Certifications;
 pub use ingest::{ChangeKind, IngestOutcome, IngestRefusal};
 pub use keyserver::{Peer, Redaction, Unobtainable};
 pub use maintain::{Compacted, Pages, Return, Tombstone};
-pub use place::{FileKind, file_kind};
+pub use place::{FileKind, OpenFiles, file_kind};
 pub use query::{Query, QueryError};
 pub use repair::{DamagedCert, Repair, Salvage, SetAside};
 pub use schema::{FORMAT, TextIndex};

@@ -10,7 +10,6 @@ use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
-use crate::store::BUSY_TIMEOUT;
 use crate::{Store, StoreError, repair, revoker, sums, trust};
 
 /// Whether a deleted certificate can be imported again.
@@ -313,11 +312,13 @@ impl Store {
         self.run(|connection| connection.execute_batch("PRAGMA journal_mode = WAL"))?;
         result?;
         self.check_files()?;
-        Ok(Compacted { is_log_empty: self.empty_log(patience)? })
+        let emptied = self.empty_log(patience);
+        self.wait_for_locks()?;
+        Ok(Compacted { is_log_empty: emptied? })
     }
 
     /// Copies the write-ahead log into the file and empties it. Returns false if readers still need it after `patience`. No lock is
-    /// held during the wait.
+    /// held during the wait. The connection no longer waits for locks.
     fn empty_log(&self, patience: Duration) -> Result<bool, StoreError> {
         let begun = Instant::now();
         let checkpoint = |mode| {
@@ -329,7 +330,7 @@ impl Store {
         };
         // With a time limit, SQLite would wait for readers under the write lock.
         self.run(|connection| connection.busy_timeout(Duration::ZERO))?;
-        let try_to_empty = || loop {
+        loop {
             let (_, frames, copied) = checkpoint("PASSIVE")?;
             if frames == copied && checkpoint("TRUNCATE")?.0 {
                 return Ok(true);
@@ -338,10 +339,7 @@ impl Store {
                 return Ok(false);
             }
             std::thread::sleep(LOOK);
-        };
-        let result = try_to_empty();
-        self.run(|connection| connection.busy_timeout(BUSY_TIMEOUT))?;
-        result
+        }
     }
 
     /// Merges some segments of the word index. Each transaction adds a segment, and each search reads all

@@ -34,8 +34,8 @@ type Inode = (u64, u64);
 
 /// The files that a connection has open, to notice when their names lead to other files: a change would go to a file without
 /// a name, and be gone with the process.
-#[derive(Debug)]
-pub(crate) struct OpenFiles {
+#[derive(Clone, Debug)]
+pub struct OpenFiles {
     path: PathBuf,
     database: Inode,
     /// The write-ahead log, which is there as long as a connection has it open.
@@ -61,8 +61,12 @@ impl OpenFiles {
     }
 
     /// Checks that the names still lead to the same files. The first log that is seen is the one that is open, so the first call
-    /// comes soon after opening. The caller holds the write lock, or has just released it.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    /// comes soon after opening. A store that is open keeps its log, so the check needs no lock.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Moved`].
+    pub fn check(&self) -> Result<(), StoreError> {
         let log = inode(&beside(&self.path, "-wal")).ok();
         if self.log.get().is_none() {
             self.log.set(log);

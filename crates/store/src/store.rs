@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
@@ -18,6 +20,9 @@ use crate::schema::{self, TextIndex};
 
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The pauses between attempts to get a lock, in milliseconds; the last one is repeated. SQLite uses the same.
+const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
 /// Maximum number of bytes of the file that readers map into memory: 1 GiB.
 const MMAP_BYTES: i64 = 1 << 30;
@@ -64,6 +69,8 @@ pub struct Store {
     pub(crate) limits: Limits,
     /// `None` for a store in memory.
     pub(crate) files: Option<OpenFiles>,
+    /// Set when waiting for locks is to end.
+    stop_waiting: Arc<AtomicBool>,
     is_in_transaction: bool,
     upgraded_from: Option<i64>,
 }
@@ -136,11 +143,12 @@ impl Store {
             access,
             limits: Limits::default(),
             files: Some(files),
+            stop_waiting: Arc::default(),
             is_in_transaction: false,
             upgraded_from: None,
         };
+        store.wait_for_locks()?;
         store.run(|connection| {
-            connection.busy_timeout(BUSY_TIMEOUT)?;
             connection.set_prepared_statement_cache_capacity(64);
             connection.execute_batch(&format!(
                 "PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = {MMAP_BYTES}; \
@@ -194,6 +202,7 @@ impl Store {
             access: Access::Create,
             limits: Limits::default(),
             files: None,
+            stop_waiting: Arc::default(),
             is_in_transaction: false,
             upgraded_from: None,
         };
@@ -205,6 +214,37 @@ impl Store {
     #[must_use]
     pub fn upgraded_from(&self) -> Option<i64> {
         self.upgraded_from
+    }
+
+    /// Waits for locks of other processes only as long as `stop` is not set. After that, a lock that is not free is
+    /// [`StoreError::Busy`]. A wait notices it within 0.1 s.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn stop_waiting_when(&mut self, stop: Arc<AtomicBool>) -> Result<(), StoreError> {
+        self.stop_waiting = stop;
+        self.wait_for_locks()
+    }
+
+    /// Waits for locks of other processes, up to [`BUSY_TIMEOUT`].
+    pub(crate) fn wait_for_locks(&mut self) -> Result<(), StoreError> {
+        let stop = Arc::clone(&self.stop_waiting);
+        let mut since = Instant::now();
+        let wait = move |attempts: i32| {
+            if attempts == 0 {
+                since = Instant::now();
+            }
+            if stop.load(Ordering::Relaxed) || since.elapsed() >= BUSY_TIMEOUT {
+                return false;
+            }
+            let at = usize::try_from(attempts).unwrap_or(0).min(PAUSES_MS.len() - 1);
+            std::thread::sleep(Duration::from_millis(PAUSES_MS[at]));
+            true
+        };
+        self.connection
+            .busy_handler(Some(wait))
+            .map_err(|source| StoreError::engine(&self.path, source))
     }
 
     /// Checks the application ID and the format of the file. Migrates older formats if the store was opened for writing,
@@ -585,6 +625,13 @@ impl Store {
             return Ok(());
         }
         Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
+    }
+
+    /// The files that are open, for noticing from any thread that they were moved or replaced; `None` for a store in
+    /// memory.
+    #[must_use]
+    pub fn open_files(&self) -> Option<OpenFiles> {
+        self.files.clone()
     }
 
     pub(crate) fn check_files(&self) -> Result<(), StoreError> {

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let target = cx.path()?.clone();
     let report = cx.long_in_steps(|monitor| build(&target, &inputs, &options, monitor))?;
-    let mut out = cx.stdout();
+    let mut out = cx.report_stdout();
     if cx.json {
         let rejects: Vec<_> = report
             .rejected

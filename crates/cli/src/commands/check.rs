@@ -1,6 +1,6 @@
 //! `talaria check`
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 }
 
 fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), CliError> {
-    let mut out = cx.stdout();
+    let mut out = cx.report_stdout();
     for certificate in repaired {
         if cx.json {
             let line = json!({ "store": path, "action": "repaired", "certificate": certificate });
@@ -144,17 +144,9 @@ fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), 
     Ok(())
 }
 
-/// Prints a report; returns whether the store is damaged. Damage counts even if nobody reads about it.
+/// Prints a report; returns whether the store is damaged.
 fn print(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> Result<bool, CliError> {
-    let is_damaged = !report.is_clean();
-    match print_lines(cx, verb, path, report) {
-        Err(error) if is_damaged && error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
-        printed => Ok(printed.map(|()| is_damaged)?),
-    }
-}
-
-fn print_lines(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> io::Result<()> {
-    let mut out = cx.stdout();
+    let mut out = cx.report_stdout();
     if cx.json {
         let findings: Vec<_> = report
             .findings
@@ -165,7 +157,8 @@ fn print_lines(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> io
             "store": path, "action": verb, "certificates": report.certs,
             "good_self_signatures": report.signatures, "damaged": report.count, "findings": findings,
         });
-        return writeln!(out, "{json}");
+        writeln!(out, "{json}")?;
+        return Ok(!report.is_clean());
     }
     for finding in &report.findings {
         writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
@@ -180,7 +173,6 @@ fn print_lines(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> io
         }
     );
     writeln!(out, "{result}")?;
-    out.flush()?;
     if !report.is_clean() {
         let (derived, others): (Vec<_>, Vec<_>) =
             report.findings.iter().partition(|finding| finding.derived);
@@ -201,5 +193,5 @@ fn print_lines(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> io
             ));
         }
     }
-    Ok(())
+    Ok(!report.is_clean())
 }

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let deleted = stores.writable()?.delete(&fingerprints, returning, cx.now)?;
         (deleted, if args.block { "deleted and blocked" } else { "deleted" })
     };
-    let mut out = cx.stdout();
+    let mut out = cx.report_stdout();
     if cx.json {
         let names: Vec<String> = fingerprints.iter().map(ToString::to_string).collect();
         let json = serde_json::json!({ "action": verb, "count": count, "fingerprints": names });

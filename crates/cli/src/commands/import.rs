@@ -145,7 +145,7 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
             rejects: &report.rejected,
             error: report.error.as_deref(),
         };
-        let mut out = std::io::stdout().lock();
+        let mut out = cx.report_stdout();
         serde_json::to_writer(&mut out, &json).map_err(std::io::Error::from)?;
         return Ok(writeln!(out)?);
     }
@@ -189,7 +189,7 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
         let values = counted(report.ownertrusts, "owner trust value");
         line.push_str(&format!(", {values}"));
     }
-    writeln!(cx.stdout(), "{line}")?;
+    writeln!(cx.report_stdout(), "{line}")?;
     if report.secret_keys_left > 0 {
         cx.status(format_args!(
             "{input}: {} in it, left with gpg-agent. To use gpg-agent's keys, give --gpg-agent, or \

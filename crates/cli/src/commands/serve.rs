@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use talaria_server::{Config, Server};
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, say};
 
 /// Run a keyserver on the store
 ///
@@ -59,16 +59,28 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         write!(std::io::stdout().lock(), "{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    talaria_server::start_log(&config.log);
+    let log = talaria_server::start_log(&config.log);
+    let served = serve(args, config, cx);
+    drop(log);
+    match served {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Ok(error.report_in_time(cx.json)),
+    }
+}
+
+fn serve(args: &Args, config: Config, cx: &Context) -> Result<(), CliError> {
     cx.make_folder()?;
     let scheme = if config.http.tls_certificate.is_some() { "https" } else { "http" };
     let server = Server::start(cx.path()?, config, args.config.clone())?;
-    for address in server.addresses() {
-        cx.status(format_args!("Serving {} at {scheme}://{address}/", cx.path()?.display()));
+    let store = cx.path()?.display();
+    let addresses = server.addresses().into_iter();
+    let mut lines: Vec<String> =
+        addresses.map(|address| format!("Serving {store} at {scheme}://{address}/")).collect();
+    let gossip = server.gossip_addresses().into_iter();
+    lines.extend(gossip.map(|address| format!("Gossiping at {address}")));
+    if !cx.quiet {
+        // The server does not wait for the reader of standard error.
+        std::thread::spawn(move || lines.iter().for_each(|line| say(format_args!("{line}"))));
     }
-    for address in server.gossip_addresses() {
-        cx.status(format_args!("Gossiping at {address}"));
-    }
-    server.run()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(server.run()?)
 }

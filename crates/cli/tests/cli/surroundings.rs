@@ -3,67 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::program::{Contents, Program, corpus, half, joined};
+use crate::program::{Contents, Disk, Program, corpus, half, joined};
 use rusqlite::Connection;
 use talaria::cert::Cert;
-
-/// A small file system, unmounted at the end.
-struct Disk {
-    at: PathBuf,
-}
-
-impl Disk {
-    /// `None`, with a notice, where mounting is not permitted.
-    fn mount(at: PathBuf, bytes: u32) -> Option<Self> {
-        fs::create_dir(&at).unwrap();
-        let size = format!("size={bytes}");
-        if mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], &at) {
-            return Some(Self { at });
-        }
-        println!("skipped: a file system cannot be mounted here");
-        None
-    }
-
-    fn read_only(&self) {
-        assert!(mount(&["-o", "remount,ro"], &self.at));
-    }
-
-    fn writable(&self) {
-        assert!(mount(&["-o", "remount,rw"], &self.at));
-    }
-
-    /// Fills the disk except for `left` bytes.
-    fn fill(&self, left: usize) {
-        let filler = self.at.join("filler");
-        let _ = fs::remove_file(&filler);
-        let mut bytes = vec![0; 64 << 20];
-        // Writes until the disk is full, then frees some bytes.
-        let written = loop {
-            match fs::write(&filler, &bytes) {
-                Ok(()) => break bytes.len(),
-                Err(_) => {
-                    bytes.truncate(usize::try_from(fs::metadata(&filler).unwrap().len()).unwrap());
-                }
-            }
-        };
-        let file = fs::OpenOptions::new().write(true).open(&filler).unwrap();
-        file.set_len(written.saturating_sub(left) as u64).unwrap();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.at).status();
-    }
-}
-
-fn mount(args: &[&str], at: &Path) -> bool {
-    let status = Command::new("mount").args(args).arg(at).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()

@@ -119,7 +119,7 @@ impl Outcomes {
     /// Prints the results; exit status 1 if there was nothing to do for any certificate.
     fn print(&self, cx: &Context, action: &'static str) -> Result<ExitCode, CliError> {
         use std::io::Write as _;
-        let mut out = cx.stdout();
+        let mut out = cx.report_stdout();
         for (fingerprint, _, outcome) in &self.0 {
             let fingerprint = fingerprint.to_string();
             if cx.json {

@@ -20,7 +20,7 @@ pub(super) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let store = stores.writable()?;
     let now = cx.now;
     let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
-    let mut out = cx.stdout();
+    let mut out = cx.report_stdout();
     if cx.json {
         let findings: Vec<_> = report
             .findings

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             repository.check_and_promote(keys, by, read, seen, progress, cx.now)
         }
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.report_stdout();
     if cx.json {
         let json = serde_json::json!({
             "snapshots": checked.snapshots, "entries": checked.entries, "packs": checked.packs,

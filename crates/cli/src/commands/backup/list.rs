@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     if let Some(tag) = &args.tag {
         listed.retain(|listed| listed.snapshot.tags.contains(tag.as_bytes()));
     }
-    let mut out = cx.stdout();
+    let mut out = cx.report_stdout();
     if cx.json {
         for snapshot in &listed {
             writeln!(out, "{}", json(snapshot, &drills))?;

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         });
         cx.report(Content::Elsewhere, &json)?;
     } else {
-        write_problems(&mut std::io::stdout().lock(), checked)?;
+        write_problems(&mut cx.report_stdout(), checked)?;
         let would = if args.dry_run { "Would make" } else { "Made" };
         cx.status(format_args!("{would} indexes of {}.", counted(repaired.indexed, "pack")));
         if !repaired.damaged.is_empty() {

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         pack_bytes,
         unindexed,
     } = stats;
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.report_stdout();
     if cx.json {
         let json = serde_json::json!({
             "snapshots": snapshots, "files_bytes": files_bytes, "chunks": chunks,

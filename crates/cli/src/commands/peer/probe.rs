@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Some(wanted) => view == Some(wanted),
         None => view.is_some(),
     };
-    let mut out = cx.stdout();
+    let mut out = cx.report_stdout();
     if cx.json {
         let json = serde_json::json!({
             "host": peer.host, "port": peer.port, "version": probed.version,

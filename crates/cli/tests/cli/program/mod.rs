@@ -1,5 +1,6 @@
 //! The real program, run on a store in a folder of its own.
 
+mod disk;
 mod home;
 mod serving;
 
@@ -11,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 use talaria::cert::{BATCH_BYTES, Cert, Fingerprint, Splitter, Tag};
 use talaria_bench::{Generate, Profile, certs};
 
+pub(crate) use disk::Disk;
 pub(crate) use home::{Home, prepared};
 pub(crate) use serving::{Serving, answer, form};
 

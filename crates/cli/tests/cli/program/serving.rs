@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, ExitStatus};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,6 +51,35 @@ impl Serving {
             serving.gossip = line.rsplit(' ').next().unwrap().parse().ok();
         }
         serving
+    }
+
+    /// Starts a server whose standard error goes to `log`, and waits until it answers.
+    pub(crate) fn start_with_log(program: &Program, args: &[&str], log: Stdio) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let listen = address.to_string();
+        let all = [&["serve", "--listen", &listen], args].concat();
+        Self::of_child(program.command(&all).stderr(log).spawn().unwrap(), address)
+    }
+
+    /// A server that was started to listen at `address`, when it does.
+    pub(crate) fn of_child(child: Child, address: SocketAddr) -> Self {
+        let mut serving = Self { child, address, gossip: None, log: Arc::default() };
+        let started = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            let ended = serving.child.try_wait().unwrap();
+            assert!(ended.is_none() && started.elapsed() < PATIENCE, "{ended:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        serving
+    }
+
+    /// The value of a metric.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let (_, metrics) = self.get("/metrics");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("talaria_{name} ")));
+        line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
     }
 
     /// What it has said so far.
