@@ -173,6 +173,9 @@ impl Server {
     ) -> Result<Self, ServeError> {
         config.validate()?;
         let mut opened = Store::open(store, Access::Create)?;
+        if let Some(from) = opened.upgraded_from() {
+            tracing::info!(from, to = talaria_store::FORMAT, "upgraded the format of the store");
+        }
         let trees = Trees::build(&opened)?;
         let secret = opened.secret()?;
         let stop_waiting = Arc::new(AtomicBool::new(false));
