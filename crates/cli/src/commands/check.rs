@@ -107,7 +107,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 report(Progress { certs, step: Some("checking"), ..Progress::default() });
             })
         })?;
-        damaged |= print(cx, "checked", &opened.path.display().to_string(), &report)?;
+        let verb = match args.subset {
+            Some(Subset(part)) if !cx.json => format!("checked part {part}:"),
+            _ => "checked".to_owned(),
+        };
+        damaged |= print(cx, &verb, &opened.path.display().to_string(), &report)?;
     }
     Ok(if damaged { ExitCode::from(4) } else { ExitCode::SUCCESS })
 }
@@ -137,6 +141,14 @@ fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), 
         if let Some(error) = &certificate.error {
             cx.status(format_args!("The keyserver gave no copy of {name}: {error}"));
         }
+    }
+    let has_changed =
+        |repaired: &Repaired| matches!(repaired.result, Repair::Replaced | Repair::Salvaged);
+    if repaired.iter().any(has_changed) {
+        cx.status(format_args!(
+            "A replaced certificate can lack what only the damaged bytes had: a revocation, or signatures by others. \
+             Import another copy if you have one."
+        ));
     }
     if repaired.is_empty() {
         cx.status(format_args!("No certificate is damaged."));
