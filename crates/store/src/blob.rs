@@ -1,6 +1,8 @@
 //! The stored bytes of certificates, their verdicts, and the checksums over both. No other module reads or writes
 //! tables `blob` and `checksum`.
 
+use std::fmt;
+
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::{Cert, Verdict, View, sha256};
@@ -84,10 +86,15 @@ impl Blob {
     /// The certificate and its verdicts, without regard to the checksum. `None` if they cannot be read.
     pub(crate) fn decode(&self) -> Option<(Cert, Vec<Verdict>)> {
         let cert = Cert::from_canonical(self.bytes.clone()).ok()?;
+        let verdicts = self.verdicts_on(&cert)?;
+        Some((cert, verdicts))
+    }
+
+    /// The verdicts on the signatures of `cert`, without regard to the checksum. `None` if they are damaged.
+    pub(crate) fn verdicts_on(&self, cert: &Cert) -> Option<Vec<Verdict>> {
         let verdicts: Option<Vec<_>> =
             self.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
-        let verdicts = verdicts.filter(|verdicts| verdicts.len() == cert.signature_count())?;
-        Some((cert, verdicts))
+        verdicts.filter(|verdicts| verdicts.len() == cert.signature_count())
     }
 }
 
@@ -135,9 +142,10 @@ pub(crate) fn batch(
     part: Part,
 ) -> rusqlite::Result<Vec<Blob>> {
     let mut statement = connection.prepare_cached(&format!(
-        "{SELECT} WHERE blob.id > ?1 AND blob.id % ?2 = ?3 ORDER BY blob.id"
+        "{SELECT} WHERE blob.id > ?1 AND {} ORDER BY blob.id",
+        part.condition("blob.id")
     ))?;
-    let mut rows = statement.query((after, part.of, part.remainder()))?;
+    let mut rows = statement.query([after])?;
     let (mut blobs, mut total) = (Vec::new(), 0);
     while blobs.len() < count
         && total < bytes
@@ -190,6 +198,12 @@ impl Part {
     }
 }
 
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
 /// Whether the stored bytes are these. The certificate itself is not read into memory.
 pub(crate) fn is_same(connection: &Connection, id: i64, bytes: &[u8]) -> rusqlite::Result<bool> {
     connection
@@ -209,11 +223,35 @@ pub(crate) fn total_length(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| row.get(0))
 }
 
-/// The highest id of a certificate in the store, 0 if there is none.
+/// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never skips a
+/// certificate.
 pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
+    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
+    let retired: Option<i64> = number("SELECT max(value) FROM meta WHERE name = 'retired'")?;
+    let retired = if let Some(id) = retired {
+        id
+    } else {
+        let seen: Option<i64> = number("SELECT max(cert) FROM change")?;
+        let seen = seen.unwrap_or(0);
+        set_retired(connection, seen)?;
+        seen
+    };
+    let here: Option<i64> = number("SELECT max(id) FROM blob")?;
+    Ok(retired.max(here.unwrap_or(0)))
+}
+
+/// Deletes a certificate and records its number as used.
+pub(crate) fn retire(connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    let highest = last_id(connection)?;
+    delete(connection, id)?;
+    if id == highest { set_retired(connection, id) } else { Ok(()) }
+}
+
+fn set_retired(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("SELECT coalesce(max(id), 0) FROM blob")?
-        .query_row([], |row| row.get(0))
+        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('retired', ?1)")?
+        .execute([id])
+        .map(drop)
 }
 
 /// Adds a certificate with its checksum.
@@ -297,10 +335,10 @@ pub(crate) fn set_sealed_until(connection: &Connection, id: Option<i64>) -> rusq
     .map(drop)
 }
 
-/// Writes checksums for the next certificates after an upgrade, within a transaction of the caller. Returns whether there
-/// are more. A certificate whose stored digest does not confirm its bytes gets none, and counts as damaged from then on.
-pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<bool> {
-    let Some(after) = sealed_until(connection)? else { return Ok(false) };
+/// Writes checksums for the next certificates after an upgrade, within a transaction of the caller. A certificate whose
+/// stored digest does not confirm its bytes gets none, and counts as damaged from then on.
+pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<()> {
+    let Some(after) = sealed_until(connection)? else { return Ok(()) };
     let blobs = batch(connection, after, (SEAL_COUNT, SEAL_BYTES), Part::ALL)?;
     let last = blobs.last().map(|blob| blob.id);
     let digests: Vec<Option<([u8; 16], Digest)>> = blobs
@@ -318,8 +356,7 @@ pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<bool> {
             seal(connection, blob.id, &blob.verdicts, &digest)?;
         }
     }
-    set_sealed_until(connection, last)?;
-    Ok(last.is_some())
+    set_sealed_until(connection, last)
 }
 
 /// Whether `table`, a table of digests, has the digest of a certificate. If it does, the bytes are those that were

@@ -93,8 +93,14 @@ struct Entry {
     row: Option<RawRow>,
     /// The version of the verifier that made the verdicts.
     verifier: u8,
-    /// Whether the certificate will still get a checksum.
-    is_awaited: bool,
+}
+
+/// A certificate of which something was read.
+struct Parsed {
+    entry: Entry,
+    integrity: Integrity,
+    /// The certificate, or why it is not the one that was written.
+    cert: Result<Cert, String>,
 }
 
 /// The result of reading an entry.
@@ -103,8 +109,6 @@ struct Read {
     name: String,
     /// Whether the certificate is the one that was written, as far as can be told, and could be read.
     is_good: bool,
-    /// Whether the certificate has no checksum and should have one.
-    lacks_checksum: bool,
     terms: Terms,
     digests: Vec<(View, [u8; 16])>,
     problems: Vec<(String, bool)>,
@@ -200,19 +204,7 @@ impl Store {
             let entries = self.entries(after, part)?;
             let Some(last) = entries.last() else { break };
             after = last.blob.id;
-            for mut read in read_entries(entries, depth, &views) {
-                if read.lacks_checksum {
-                    // The digest was written together with the bytes.
-                    let digest = read.digests.first().map_or([0; 16], |(_, digest)| *digest);
-                    read.is_good = read.is_good
-                        && blob::is_confirmed(&self.connection, "digest", read.id, &digest)?;
-                    report.add(&read.name, "it has no checksum", read.is_good);
-                }
-                if !read.is_good {
-                    // What follows from damaged bytes says nothing about the rows.
-                    read.problems.retain(|(_, is_derived)| !is_derived);
-                    read.unasked = None;
-                }
+            for mut read in read_entries(&self.connection, entries, depth, &views)? {
                 if let Some(unasked) = read.unasked.take() {
                     let (cert, mut again, stored) = *unasked;
                     revoker::ask(&self.connection, &cert, &mut again, stored.holds.from)?;
@@ -299,14 +291,9 @@ impl Store {
             ))?
             .query_map((after, last), |row| Ok((row.get(0)?, (RawRow::read(row)?, row.get(4)?))))?
             .collect::<rusqlite::Result<_>>()?;
-        let awaited_after = match schema::format(&self.connection)? {
-            schema::CHECKSUM_FORMAT.. => blob::sealed_until(&self.connection)?,
-            _ => Some(0),
-        };
-        let is_awaited = |id| awaited_after.is_some_and(|last| id > last);
         let entry = |blob: Blob| {
             let (row, verifier) = rows.remove(&blob.id).map_or((None, 0), |(r, v)| (Some(r), v));
-            Entry { is_awaited: is_awaited(blob.id), blob, row, verifier }
+            Entry { blob, row, verifier }
         };
         Ok(blobs.into_iter().map(entry).collect())
     }
@@ -501,11 +488,17 @@ fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Re
 }
 
 /// Reads entries on all cores.
-fn read_entries(entries: Vec<Entry>, depth: Depth, views: &[View]) -> Vec<Read> {
-    let parsed: Vec<(Entry, Result<Cert, String>)> = entries
+fn read_entries(
+    connection: &Connection,
+    entries: Vec<Entry>,
+    depth: Depth,
+    views: &[View],
+) -> rusqlite::Result<Vec<Read>> {
+    let mut parsed: Vec<Parsed> = entries
         .into_par_iter()
         .map(|entry| {
-            let cert = match entry.blob.integrity() {
+            let integrity = entry.blob.integrity();
+            let cert = match integrity {
                 Integrity::Bytes => Err(BYTES_DAMAGED.to_owned()),
                 _ => Cert::parse(&entry.blob.bytes).map_err(|reason| reason.to_string()),
             };
@@ -516,10 +509,18 @@ fn read_entries(entries: Vec<Entry>, depth: Depth, views: &[View]) -> Vec<Read> 
                     Err("its bytes are not in canonical form".to_owned())
                 }
             });
-            (entry, cert)
+            Parsed { entry, integrity, cert }
         })
         .collect();
-    let good: Vec<&Cert> = parsed.iter().filter_map(|(_, cert)| cert.as_ref().ok()).collect();
+    for parsed in parsed.iter_mut().filter(|parsed| parsed.integrity == Integrity::Unsealed) {
+        // The digest was written together with the bytes.
+        if let Ok(cert) = &parsed.cert
+            && !blob::is_confirmed(connection, "digest", parsed.entry.blob.id, &cert.sks_digest())?
+        {
+            parsed.cert = Err("its bytes do not match their stored digest".to_owned());
+        }
+    }
+    let good: Vec<&Cert> = parsed.iter().filter_map(|parsed| parsed.cert.as_ref().ok()).collect();
     let mut computed = match depth {
         Depth::Signatures => verdicts(&good, Verification::Full),
         Depth::Structure => Vec::new(),
@@ -527,19 +528,23 @@ fn read_entries(entries: Vec<Entry>, depth: Depth, views: &[View]) -> Vec<Read> 
     .into_iter();
     let work: Vec<_> = parsed
         .into_iter()
-        .map(|(entry, cert)| {
-            let fresh = if cert.is_ok() { computed.next() } else { None };
-            (entry, cert, fresh)
+        .map(|parsed| {
+            let fresh = if parsed.cert.is_ok() { computed.next() } else { None };
+            let is_unsealed = parsed.integrity == Integrity::Unsealed;
+            let lacks_checksum =
+                is_unsealed && !blob::is_awaited(connection, parsed.entry.blob.id)?;
+            Ok((parsed, lacks_checksum, fresh))
         })
-        .collect();
-    work.into_par_iter()
-        .map(|(entry, cert, fresh)| read_entry(&entry, cert, fresh, views))
-        .collect()
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(work
+        .into_par_iter()
+        .map(|(parsed, lacks_checksum, fresh)| read_entry(parsed, lacks_checksum, fresh, views))
+        .collect())
 }
 
 fn read_entry(
-    entry: &Entry,
-    cert: Result<Cert, String>,
+    Parsed { entry, integrity, cert }: Parsed,
+    lacks_checksum: bool,
     fresh: Option<Vec<Verdict>>,
     views: &[View],
 ) -> Read {
@@ -548,7 +553,6 @@ fn read_entry(
         id: entry.blob.id,
         name: name(entry.blob.id, summary.as_ref().map(Summary::fingerprint)),
         is_good: false,
-        lacks_checksum: false,
         terms: Terms::default(),
         digests: Vec::new(),
         problems: Vec::new(),
@@ -565,16 +569,13 @@ fn read_entry(
     };
     read.name = format!("certificate {}", cert.fingerprint());
     read.is_good = true;
-    match entry.blob.integrity() {
-        Integrity::Intact | Integrity::Bytes => {}
-        Integrity::Unsealed => read.lacks_checksum = !entry.is_awaited,
-        Integrity::Verdicts => {
-            read.problems.push(("its verdicts do not match their checksum".into(), true));
-        }
+    if lacks_checksum {
+        read.problems.push(("it has no checksum".into(), true));
     }
-    let stored: Option<Vec<Verdict>> =
-        entry.blob.verdicts.iter().map(|&verdict| Verdict::from_number(verdict)).collect();
-    let stored = stored.filter(|stored| stored.len() == cert.signature_count());
+    if integrity == Integrity::Verdicts {
+        read.problems.push(("its verdicts do not match their checksum".into(), true));
+    }
+    let stored = entry.blob.verdicts_on(&cert);
     if stored.is_none() {
         read.problems.push(("its verdicts are damaged".into(), true));
     }

@@ -98,9 +98,9 @@ pub enum StoreError {
         /// The damaged object.
         what: String,
     },
-    /// The bytes of a certificate are not those that were written. The rest of the store may be good.
+    /// A certificate or its verdicts are not those that were written. The rest of the store may be good.
     #[error(
-        "{} is damaged: the bytes of certificate {} do not match their checksum", path.display(),
+        "{} is damaged: certificate {} does not match its checksum", path.display(),
         fingerprint.map_or_else(|| format!("number {id}"), |fingerprint| fingerprint.to_string())
     )]
     DamagedCert {

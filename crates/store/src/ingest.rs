@@ -646,7 +646,7 @@ impl<'a> BatchWriter<'a> {
         Ok(Self {
             connection,
             last_change,
-            last_id: schema::last_id(connection)?,
+            last_id: blob::last_id(connection)?,
             now,
             views,
             guarded: connection

@@ -46,6 +46,7 @@ mod flow;
 mod ingest;
 mod keyserver;
 mod maintain;
+mod migrate;
 mod place;
 mod query;
 mod remake;

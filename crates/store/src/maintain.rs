@@ -112,7 +112,7 @@ impl Store {
                     repair::purge(connection, id)?;
                     purged.push(fingerprint);
                 }
-                schema::retire(connection, id)?;
+                blob::retire(connection, id)?;
                 last += 1;
                 log(connection, last, now, id, ChangeKind::Deleted)?;
                 bury(connection, &stored_fingerprint, last, blocked)?;

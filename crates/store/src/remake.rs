@@ -230,9 +230,5 @@ fn prepare(
 
 /// The verdicts of a stored certificate. If they are damaged, all of them count as uncertain.
 fn stored(blob: &Blob, cert: &Cert) -> Vec<Verdict> {
-    let verdicts: Option<Vec<_>> =
-        blob.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
-    verdicts
-        .filter(|verdicts| verdicts.len() == cert.signature_count())
-        .unwrap_or_else(|| vec![Verdict::Unsupported; cert.signature_count()])
+    blob.verdicts_on(cert).unwrap_or_else(|| vec![Verdict::Unsupported; cert.signature_count()])
 }

@@ -139,7 +139,7 @@ impl Store {
                 rewrite(connection, id, last, cert.clone(), now)?;
             } else {
                 log(connection, last, now, id, ChangeKind::Deleted)?;
-                schema::retire(connection, id)?;
+                blob::retire(connection, id)?;
             }
             let arrived = cert.as_ref().map(Cert::fingerprint).or(fingerprint);
             let mut written = vec![id];

@@ -1,18 +1,11 @@
-//! The tables of a store, and the migration of older formats.
+//! The tables of a store.
 //!
 //! `docs/formats/store.md` describes each column. A test compares the document with the tables.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View, user_id};
-
-use crate::blob;
-use crate::build::fill_text;
-use crate::derive::Failure;
-use crate::remake::{Verdicts, remake};
-use crate::{keyserver, tofu, trust};
 
 /// The store format that this version writes (`PRAGMA user_version`).
 pub const FORMAT: i64 = 5;
@@ -22,9 +15,6 @@ pub(crate) const CHECKSUM_FORMAT: i64 = 5;
 
 /// The oldest format that can be read without migrating the store.
 pub(crate) const OLDEST_READABLE: i64 = 4;
-
-/// The version of the verifier that made the verdicts in stores of format 3 or older.
-const FORMAT_3_VERIFIER: u8 = 1;
 
 /// Identifies the file as a store (`PRAGMA application_id`): "TALA".
 pub(crate) const APPLICATION: i64 = 0x5441_4c41;
@@ -44,7 +34,7 @@ CREATE TABLE ownertrust (
 ";
 
 /// The tables of a keyserver, new in format 2: decisions of the operator, and other recorded data.
-const KEYSERVER: &str = "
+pub(crate) const KEYSERVER: &str = "
 CREATE TABLE peer (
     host TEXT, port INTEGER, http_port INTEGER NOT NULL, view INTEGER NOT NULL,
     sum INTEGER NOT NULL, PRIMARY KEY (host, port)) WITHOUT ROWID;
@@ -62,7 +52,7 @@ CREATE TABLE tally (
 ";
 
 /// Observed bindings of addresses to keys, new in format 3.
-const TOFU: &str = "
+pub(crate) const TOFU: &str = "
 CREATE TABLE binding (
     email BLOB, fingerprint BLOB, user_id BLOB NOT NULL, time INTEGER NOT NULL,
     policy INTEGER NOT NULL, effective INTEGER NOT NULL, conflict BLOB, sum INTEGER NOT NULL,
@@ -87,7 +77,7 @@ CREATE TABLE certifier (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)
 ";
 
 /// Checksums of certificates and damaged bytes, new in format 5.
-const CHECKSUM: &str = "
+pub(crate) const CHECKSUM: &str = "
 CREATE TABLE checksum (cert INTEGER PRIMARY KEY, digest BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE TABLE set_aside (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, fingerprint BLOB, bytes BLOB NOT NULL,
@@ -246,55 +236,6 @@ pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(CHECKSUM)
 }
 
-/// Migrates a store of an older format to the current format, within a transaction of the caller.
-///
-/// From a format before 4, derived tables are rebuilt from the certificates. Signatures that this verifier may judge
-/// differently are verified again. Addresses are converted to the current form for comparison. A certificate that
-/// cannot be read keeps its bytes and gets no rows; a check reports it. From format 4, only the full-text indexes are
-/// rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]).
-///
-/// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
-/// `folder`.
-pub(crate) fn migrate(
-    connection: &Connection,
-    from: i64,
-    now: u32,
-    folder: &Path,
-) -> Result<(), Failure> {
-    if from < 2 {
-        connection.execute_batch(KEYSERVER)?;
-    }
-    if from < 3 {
-        connection.execute_batch(TOFU)?;
-    }
-    connection.execute_batch(CHECKSUM)?;
-    if from < 4 {
-        if from < 2 {
-            connection
-                .execute_batch("ALTER TABLE digest ADD COLUMN view INTEGER NOT NULL DEFAULT 0")?;
-        }
-        tofu::join_decisions(connection)?;
-        keyserver::rename_published(connection)?;
-        remake(connection, now, folder, Verdicts::Stored(FORMAT_3_VERIFIER), |_, _| ())?;
-        if from < 3 {
-            trust::adopt(connection, now)?;
-        } else {
-            trust::renew(connection, now)?;
-        }
-    } else {
-        blob::set_sealed_until(connection, Some(0))?;
-        for index in TextIndex::ALL {
-            if index.has_table(connection)? {
-                connection.execute_batch(&format!("DROP TABLE {}", index.table()))?;
-                index.create(connection)?;
-                fill_text(connection, index)?;
-            }
-        }
-    }
-    connection.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))?;
-    Ok(())
-}
-
 /// Lets a connection read a store of format 4, which has no table of checksums, like one in which no certificate has one
 /// yet. The store stays unchanged.
 pub(crate) fn stand_in_for_checksums(connection: &Connection) -> rusqlite::Result<()> {
@@ -307,36 +248,6 @@ pub(crate) fn stand_in_for_checksums(connection: &Connection) -> rusqlite::Resul
 pub(crate) fn drop_checksums(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .execute_batch("DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;")
-}
-
-/// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never skips a
-/// certificate.
-pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
-    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
-    let retired: Option<i64> = number("SELECT max(value) FROM meta WHERE name = 'retired'")?;
-    let retired = if let Some(id) = retired {
-        id
-    } else {
-        let seen: Option<i64> = number("SELECT max(cert) FROM change")?;
-        let seen = seen.unwrap_or(0);
-        set_retired(connection, seen)?;
-        seen
-    };
-    Ok(retired.max(blob::last_id(connection)?))
-}
-
-/// Deletes a certificate and records its number as used.
-pub(crate) fn retire(connection: &Connection, id: i64) -> rusqlite::Result<()> {
-    let highest = last_id(connection)?;
-    blob::delete(connection, id)?;
-    if id == highest { set_retired(connection, id) } else { Ok(()) }
-}
-
-fn set_retired(connection: &Connection, id: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('retired', ?1)")?
-        .execute([id])
-        .map(drop)
 }
 
 /// The views for which a store keeps digests. SKS is always among them.

@@ -14,6 +14,7 @@ use crate::blob::{self, Blob};
 use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::migrate;
 use crate::place::{OpenFiles, beside, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
@@ -249,7 +250,7 @@ impl Store {
 
     /// Checks the application ID and the format of the file. Migrates older formats if the store was opened for writing,
     /// and returns the format that was found.
-    fn identify(&self) -> Result<Option<i64>, StoreError> {
+    fn identify(&mut self) -> Result<Option<i64>, StoreError> {
         let pragma = |name| {
             self.run(|connection| {
                 connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0))
@@ -285,14 +286,9 @@ impl Store {
 
     /// Writes the checksums that are missing since the store was upgraded, in pieces: an interrupted upgrade continues
     /// where it was.
-    fn seal_all(&self) -> Result<(), StoreError> {
+    fn seal_all(&mut self) -> Result<(), StoreError> {
         while self.run(blob::sealed_until)?.is_some() {
-            self.run(|connection| connection.execute_batch("BEGIN IMMEDIATE"))?;
-            let sealed = self.run(blob::seal_next);
-            let end = if sealed.is_ok() { "COMMIT" } else { "ROLLBACK" };
-            let ended = self.run(|connection| connection.execute_batch(end));
-            sealed?;
-            ended?;
+            self.atomically(|store| store.run(blob::seal_next))?;
         }
         Ok(())
     }
@@ -312,7 +308,7 @@ impl Store {
             // Another process may have migrated the store already.
             let found = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
             if found < schema::FORMAT {
-                schema::migrate(&transaction, found, clock(), folder)?;
+                migrate::migrate(&transaction, found, clock(), folder)?;
             }
             Ok(transaction.commit()?)
         };

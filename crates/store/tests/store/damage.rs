@@ -240,6 +240,13 @@ fn a_migration_blesses_nothing() {
         flip(&damage, id, &mut numbers);
     }
     make_format_4(&damage);
+    {
+        // Without an upgrade, the stored digests tell as much, and no rebuild is advised.
+        let store = Store::open(&folder.path(), Access::Read).unwrap();
+        let report = store.check(Depth::Signatures, |_| {}).unwrap();
+        assert_eq!(report.count, 4, "{report:?}");
+        assert!(report.findings.iter().all(|finding| !finding.derived), "{report:?}");
+    }
     let mut store = folder.store();
     assert_eq!(store.upgraded_from(), Some(4));
     let found: Vec<i64> =

@@ -1,0 +1,63 @@
+//! Migrating a store of an older format to the format that this version writes.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::build::fill_text;
+use crate::derive::Failure;
+use crate::remake::{Verdicts, remake};
+use crate::schema::{self, TextIndex};
+use crate::{blob, keyserver, tofu, trust};
+
+/// The version of the verifier that made the verdicts in stores of format 3 or older.
+const FORMAT_3_VERIFIER: u8 = 1;
+
+/// Migrates a store of an older format to the current format, within a transaction of the caller.
+///
+/// From a format before 4, derived tables are rebuilt from the certificates. Signatures that this verifier may judge
+/// differently are verified again. Addresses are converted to the current form for comparison. A certificate that
+/// cannot be read keeps its bytes and gets no rows; a check reports it. From format 4, only the full-text indexes are
+/// rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]).
+///
+/// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
+/// `folder`.
+pub(crate) fn migrate(
+    connection: &Connection,
+    from: i64,
+    now: u32,
+    folder: &Path,
+) -> Result<(), Failure> {
+    if from < 2 {
+        connection.execute_batch(schema::KEYSERVER)?;
+    }
+    if from < 3 {
+        connection.execute_batch(schema::TOFU)?;
+    }
+    connection.execute_batch(schema::CHECKSUM)?;
+    if from < 4 {
+        if from < 2 {
+            connection
+                .execute_batch("ALTER TABLE digest ADD COLUMN view INTEGER NOT NULL DEFAULT 0")?;
+        }
+        tofu::join_decisions(connection)?;
+        keyserver::rename_published(connection)?;
+        remake(connection, now, folder, Verdicts::Stored(FORMAT_3_VERIFIER), |_, _| ())?;
+        if from < 3 {
+            trust::adopt(connection, now)?;
+        } else {
+            trust::renew(connection, now)?;
+        }
+    } else {
+        blob::set_sealed_until(connection, Some(0))?;
+        for index in TextIndex::ALL {
+            if index.has_table(connection)? {
+                connection.execute_batch(&format!("DROP TABLE {}", index.table()))?;
+                index.create(connection)?;
+                fill_text(connection, index)?;
+            }
+        }
+    }
+    connection.execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT))?;
+    Ok(())
+}
