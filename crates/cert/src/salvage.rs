@@ -1,11 +1,8 @@
 //! Recovering from damaged bytes what its owner's signatures still prove.
 
-use crate::packet::{self, Header, PacketRef, Tag, packets};
+use crate::packet::{self, Header, PacketRef, Tag};
 use crate::verify::{Verdict, Verification, verdicts};
 use crate::{Cert, Fingerprint};
-
-/// Maximum number of octets after a damaged packet header at which the next packet is looked for: 64 KiB.
-const SKIP_MAX: usize = 64 << 10;
 
 impl Cert {
     /// The part of the certificate in the damaged `bytes` that good self-signatures prove: the primary key, the
@@ -39,27 +36,44 @@ impl Cert {
 }
 
 /// The packets of `bytes`, without those whose header is damaged. After such a header, packets begin again at the first
-/// octet from which all packets to the end can be framed.
+/// octet from which all packets to the end can be framed. Takes time and memory in proportion to the number of octets,
+/// whatever they are.
 fn readable(bytes: &[u8]) -> Vec<PacketRef<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        match Header::read(&bytes[at..]) {
-            Ok(Some(header)) if header.len + header.body <= bytes.len() - at => {
-                let body = &bytes[at + header.len..at + header.len + header.body];
-                found.push(PacketRef { tag: header.tag, body });
-                at += header.len + header.body;
-            }
-            _ => {
-                let rest = (at + 1..bytes.len().min(at + SKIP_MAX))
-                    .find(|&start| packets(&bytes[start..]).all(|packet| packet.is_ok()));
-                let Some(start) = rest else { break };
-                found.extend(packets(&bytes[start..]).filter_map(Result::ok));
-                break;
-            }
+        if let Some((packet, next)) = framed(bytes, at) {
+            found.push(packet);
+            at = next;
+        } else if let Some(next) = next_framed(bytes, at + 1) {
+            at = next;
+        } else {
+            break;
         }
     }
     found
+}
+
+/// The packet at an octet, and the octet after it. `None` if its header is damaged.
+fn framed(bytes: &[u8], at: usize) -> Option<(PacketRef<'_>, usize)> {
+    let header = Header::read(&bytes[at..]).ok()??;
+    let body = at + header.len;
+    let next = body.checked_add(header.body)?;
+    Some((PacketRef { tag: header.tag, body: bytes.get(body..next)? }, next))
+}
+
+/// The first octet from `start` on from which all packets to the end can be framed.
+fn next_framed(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut is_framed = vec![false; bytes.len() + 1];
+    is_framed[bytes.len()] = true;
+    let mut first = None;
+    for at in (start..bytes.len()).rev() {
+        if framed(bytes, at).is_some_and(|(_, next)| is_framed[next]) {
+            is_framed[at] = true;
+            first = Some(at);
+        }
+    }
+    first
 }
 
 #[cfg(test)]
@@ -104,6 +118,27 @@ mod tests {
                 }
                 let verdicts = verdicts(&[&salvaged], Verification::Full);
                 prop_assert!(verdicts[0].iter().all(|&verdict| verdict == Verdict::Good));
+            }
+        }
+
+        /// Packets are found again after a damaged header, as trying each octet in turn finds them.
+        #[test]
+        fn packets_begin_again_where_all_can_be_framed(
+            lengths in prop::collection::vec(0u8..9, 0..20),
+            flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        ) {
+            let mut bytes = Vec::new();
+            for length in lengths {
+                packet::write(&mut bytes, Tag::USER_ID, &vec![0xcd; usize::from(length)]);
+            }
+            for (at, octet) in flips.into_iter().filter(|_| !bytes.is_empty()).collect::<Vec<_>>() {
+                let at = at.index(bytes.len());
+                bytes[at] = octet;
+            }
+            for start in 0..bytes.len() {
+                let slow = (start..bytes.len())
+                    .find(|&at| packet::packets(&bytes[at..]).all(|packet| packet.is_ok()));
+                prop_assert_eq!(next_framed(&bytes, start), slow);
             }
         }
 

@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let verdicts = verdicts(&[cert], Verification::Full).remove(0);
         seed("keyring", cert.as_bytes())?;
         seed("web", cert.as_bytes())?;
+        seed("salvage", &[&cert.fingerprint().to_stored(), cert.as_bytes()].concat())?;
         // Two copies of one certificate, and another one.
         let minimal = cert.minimal(&verdicts);
         let ring = [minimal.as_bytes(), cert.as_bytes(), next.as_bytes()].concat();
