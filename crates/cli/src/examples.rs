@@ -109,6 +109,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "admin set-aside",
+        &[
+            ("List the damaged bytes that repairs set aside", "talaria admin set-aside"),
+            ("Save those of entry 3", "talaria admin set-aside 3 --output damaged.pgp"),
+        ],
+    ),
+    (
         "admin unblock",
         &[
             (

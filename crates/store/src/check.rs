@@ -50,8 +50,31 @@ pub struct Finding {
     pub object: String,
     /// Description of the problem.
     pub what: String,
-    /// Whether `rebuild` repairs it.
-    pub derived: bool,
+    /// What repairs it.
+    pub remedy: Remedy,
+}
+
+/// What repairs a problem.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Remedy {
+    /// [`Store::rebuild`]: the damaged data follows from the certificates.
+    Rebuild,
+    /// [`Store::repair`] with a copy of the certificate.
+    Copy,
+    /// A backup of the store: what is damaged is recorded nowhere else.
+    Restore,
+}
+
+impl Remedy {
+    /// The remedy as one word: "rebuild", "copy" or "restore".
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rebuild => "rebuild",
+            Self::Copy => "copy",
+            Self::Restore => "restore",
+        }
+    }
 }
 
 /// The result of a check.
@@ -68,10 +91,10 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    fn add(&mut self, object: impl Into<String>, what: impl Into<String>, derived: bool) {
+    fn add(&mut self, object: impl Into<String>, what: impl Into<String>, remedy: Remedy) {
         self.count += 1;
         if self.findings.len() < FINDINGS_MAX {
-            let finding = Finding { object: object.into(), what: what.into(), derived };
+            let finding = Finding { object: object.into(), what: what.into(), remedy };
             if self.findings.contains(&finding) {
                 self.count -= 1;
             } else {
@@ -111,7 +134,7 @@ struct Read {
     is_good: bool,
     terms: Terms,
     digests: Vec<(View, [u8; 16])>,
-    problems: Vec<(String, bool)>,
+    problems: Vec<(String, Remedy)>,
     computed: u64,
     /// For a certificate that names revokers: the certificate, its summary without the revokers'
     /// revocations, and the stored summary.
@@ -171,7 +194,7 @@ impl Store {
                             | rusqlite::Error::IntegralValueOutOfRange(..)
                     ) =>
             {
-                report.add("the file", error.to_string(), false);
+                report.add("the file", error.to_string(), Remedy::Restore);
                 Ok(report)
             }
             Err(failure) => Err(failed(&self.path, failure)),
@@ -210,11 +233,11 @@ impl Store {
                     revoker::ask(&self.connection, &cert, &mut again, stored.holds.from)?;
                     if again != stored {
                         let what = "its summary does not match its packets and revokers";
-                        report.add(&read.name, what, true);
+                        report.add(&read.name, what, Remedy::Rebuild);
                     }
                 }
-                for (what, is_derived) in read.problems {
-                    report.add(&read.name, what, is_derived);
+                for (what, remedy) in read.problems {
+                    report.add(&read.name, what, remedy);
                 }
                 report.certs += 1;
                 report.signatures += read.computed;
@@ -243,7 +266,7 @@ impl Store {
             report.add(
                 format!("table {table}"),
                 format!("does not match certificate number {id}"),
-                true,
+                Remedy::Rebuild,
             );
         })?;
         for id in trust::misfits(&self.connection)? {
@@ -251,7 +274,7 @@ impl Store {
                 continue;
             }
             let what = format!("does not match certificate number {id}");
-            report.add("table trust", what, true);
+            report.add("table trust", what, Remedy::Rebuild);
         }
         let orphans: i64 = self.connection.query_row(
             &format!(
@@ -263,7 +286,11 @@ impl Store {
             |row| row.get(0),
         )?;
         if orphans > 0 {
-            report.add("table cert", format!("{orphans} rows without a certificate"), true);
+            report.add(
+                "table cert",
+                format!("{orphans} rows without a certificate"),
+                Remedy::Rebuild,
+            );
         }
         for index in indexes {
             let ours = vocabulary(&self.connection, index, part)?;
@@ -271,7 +298,7 @@ impl Store {
                 report.add(
                     format!("index {}", index.table()),
                     "does not match the certificates",
-                    true,
+                    Remedy::Rebuild,
                 );
             }
         }
@@ -328,7 +355,7 @@ impl Store {
         })?;
         for (id, reason) in damaged {
             let what = reason.unwrap_or_else(|| BYTES_DAMAGED.to_owned());
-            report.add(name(id, store::fingerprint(connection, id)?), what, false);
+            report.add(name(id, store::fingerprint(connection, id)?), what, Remedy::Copy);
         }
         (report.certs, report.signatures) = (remade.certs, remade.good_signatures);
         trust::renew(connection, now)?;
@@ -343,7 +370,7 @@ fn structure(connection: &Connection, report: &mut CheckReport) -> rusqlite::Res
     while let Some(row) = rows.next()? {
         let line: String = row.get(0)?;
         if line != "ok" {
-            report.add("the file", line, false);
+            report.add("the file", line, Remedy::Restore);
         }
     }
     Ok(())
@@ -382,8 +409,11 @@ fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::R
     for (name, definition) in expected {
         match ours.remove(&name) {
             Some(found) if found == definition => {}
-            Some(_) => report.add(name, "its definition differs from that of this format", false),
-            None => report.add(name, "is missing", false),
+            Some(_) => {
+                let what = "its definition differs from that of this format";
+                report.add(name, what, Remedy::Restore);
+            }
+            None => report.add(name, "is missing", Remedy::Restore),
         }
     }
     // SQLite's own tables do no harm, and neither do objects that a user has added.
@@ -396,14 +426,14 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
         .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
         .ok();
     if !name.is_some_and(|name| name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit())) {
-        report.add("table meta", "the name of the store is damaged", false);
+        report.add("table meta", "the name of the store is damaged", Remedy::Restore);
     }
     let mut statement = connection.prepare("SELECT number, time, cert, kind, sum FROM change")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let number: i64 = row.get(0)?;
         if sums::of_change(number, row.get(1)?, row.get(2)?, row.get(3)?) != row.get::<_, i64>(4)? {
-            report.add(format!("change {number}"), "its checksum does not match", false);
+            report.add(format!("change {number}"), "its checksum does not match", Remedy::Restore);
         }
     }
     let mut statement =
@@ -413,7 +443,7 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
         let stored: Vec<u8> = row.get(0)?;
         let sum = sums::of_tombstone(&stored, row.get(1)?, row.get(2)?);
         if sum != row.get::<_, i64>(3)? {
-            report.add("a tombstone", "its checksum does not match", false);
+            report.add("a tombstone", "its checksum does not match", Remedy::Restore);
         }
     }
     let mut statement = connection.prepare("SELECT fingerprint, value, sum FROM ownertrust")?;
@@ -421,7 +451,7 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
     while let Some(row) = rows.next()? {
         let (stored, value): (Vec<u8>, u8) = (row.get(0)?, row.get(1)?);
         if sums::of(&[&stored, &[value]]) != row.get::<_, i64>(2)? {
-            report.add("an ownertrust", "its checksum does not match", false);
+            report.add("an ownertrust", "its checksum does not match", Remedy::Restore);
         }
     }
     other_rows(connection, report)?;
@@ -435,7 +465,7 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
         report.add(
             "table cert",
             format!("{stale} rows name a change of another certificate"),
-            true,
+            Remedy::Rebuild,
         );
     }
     Ok(())
@@ -450,7 +480,11 @@ fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Re
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 if sum(row)? != row.get::<_, i64>(0)? {
-                    report.add(format!("table {table}"), "a checksum does not match", false);
+                    report.add(
+                        format!("table {table}"),
+                        "a checksum does not match",
+                        Remedy::Restore,
+                    );
                 }
             }
             rusqlite::Result::Ok(())
@@ -562,7 +596,7 @@ fn read_entry(
     let cert = match cert {
         Ok(cert) => cert,
         Err(what) => {
-            read.problems.push((what, false));
+            read.problems.push((what, Remedy::Copy));
             read.terms.text = summary.as_ref().map(search_text).unwrap_or_default();
             return read;
         }
@@ -570,14 +604,14 @@ fn read_entry(
     read.name = format!("certificate {}", cert.fingerprint());
     read.is_good = true;
     if lacks_checksum {
-        read.problems.push(("it has no checksum".into(), true));
+        read.problems.push(("it has no checksum".into(), Remedy::Rebuild));
     }
     if integrity == Integrity::Verdicts {
-        read.problems.push(("its verdicts do not match their checksum".into(), true));
+        read.problems.push(("its verdicts do not match their checksum".into(), Remedy::Rebuild));
     }
     let stored = entry.blob.verdicts_on(&cert);
     if stored.is_none() {
-        read.problems.push(("its verdicts are damaged".into(), true));
+        read.problems.push(("its verdicts are damaged".into(), Remedy::Rebuild));
     }
     let stored = stored.unwrap_or_default();
     if let Some(fresh) = fresh {
@@ -586,18 +620,22 @@ fn read_entry(
         let differs =
             stored.iter().zip(&fresh).any(|(old, new)| old != new && *old != Verdict::Unchecked);
         if differs && entry.verifier == VERIFIER {
-            read.problems.push(("its verdicts do not match its signatures".into(), true));
+            read.problems
+                .push(("its verdicts do not match its signatures".into(), Remedy::Rebuild));
         }
     }
     match summary.filter(|summary| summary.fingerprint() == cert.fingerprint()) {
-        None => read.problems.push(("its row in table cert is damaged or missing".into(), true)),
+        None => read
+            .problems
+            .push(("its row in table cert is damaged or missing".into(), Remedy::Rebuild)),
         Some(summary) => {
             // A summary is the same at any time within its span.
             let again = Summary::evaluate(&cert, &stored, summary.holds.from);
             if !again.revokers.is_empty() {
                 read.unasked = Some(Box::new((cert.clone(), again, summary)));
             } else if again != summary {
-                read.problems.push(("its summary does not match its packets".into(), true));
+                read.problems
+                    .push(("its summary does not match its packets".into(), Remedy::Rebuild));
             }
         }
     }

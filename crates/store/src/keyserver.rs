@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
 use crate::place::{beside, put_in_place, refuse_leftovers, set_aside};
-use crate::{Store, StoreError, sums};
+use crate::{Store, StoreError, aside, sums};
 
 /// Number of pages that a backup copies between two progress calls.
 const BACKUP_PAGES: i32 = 1024;
@@ -211,7 +211,7 @@ impl Store {
                         .prepare_cached("INSERT OR REPLACE INTO redaction VALUES (?1, ?2, ?3)")?
                         .execute((&stored, user_id, sum))?;
                 }
-                Ok(())
+                aside::forget(connection, fingerprint)
             })?;
             let here = store.get(fingerprint)?;
             let is_here = here.is_some();

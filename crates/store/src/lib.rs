@@ -36,6 +36,7 @@
 //! # }
 //! ```
 
+mod aside;
 mod blob;
 mod build;
 mod check;
@@ -60,9 +61,10 @@ mod sums;
 mod tofu;
 mod trust;
 
+pub use aside::SetAside;
 pub use blob::Part;
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
-pub use check::{CheckReport, Depth, Finding};
+pub use check::{CheckReport, Depth, Finding, Remedy};
 pub use error::StoreError;
 pub use flow::Certifications;
 pub use ingest::{ChangeKind, IngestOutcome, IngestRefusal};
@@ -70,7 +72,7 @@ pub use keyserver::{Peer, Redaction, Unobtainable};
 pub use maintain::{Compacted, Pages, Return, Tombstone};
 pub use place::{FileKind, OpenFiles, file_kind};
 pub use query::{Query, QueryError};
-pub use repair::{DamagedCert, Repair, Salvage, SetAside};
+pub use repair::{DamagedCert, Repair, Salvage};
 pub use schema::{FORMAT, TextIndex};
 pub use select::{Cursor, CursorError, Order, Selection};
 pub use store::{Access, Layout, Row, Store, Stored};

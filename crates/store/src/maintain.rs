@@ -10,7 +10,7 @@ use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
-use crate::{Store, StoreError, repair, revoker, sums, trust};
+use crate::{Store, StoreError, aside, repair, revoker, sums, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -91,6 +91,9 @@ impl Store {
             let mut texts = Texts::default();
             let mut gone = Vec::new();
             let mut purged = Vec::new();
+            for &fingerprint in fingerprints {
+                aside::forget(connection, fingerprint)?;
+            }
             for (fingerprint, change, stored) in found {
                 let stored_fingerprint = fingerprint.to_stored();
                 let current: Option<(i64, i64)> = connection

@@ -9,7 +9,7 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
-use crate::{Store, StoreError, revoker, sums, trust};
+use crate::{Store, StoreError, aside, revoker, trust};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -57,19 +57,6 @@ pub enum Repair {
     Removed,
     /// Nothing was changed: there is no copy.
     NoCopy,
-}
-
-/// The damaged bytes of a certificate that was repaired.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SetAside {
-    /// The number of the entry.
-    pub number: i64,
-    /// The time of the repair, in seconds since 1970.
-    pub time: u32,
-    /// The fingerprint in the row of the certificate, if it could be read.
-    pub fingerprint: Option<Fingerprint>,
-    /// The damaged bytes.
-    pub bytes: Vec<u8>,
 }
 
 impl Store {
@@ -130,7 +117,7 @@ impl Store {
                 return Ok(Some(Repair::NoCopy));
             };
             if repair != Repair::Restored {
-                set_aside(connection, &blob, fingerprint, now)?;
+                aside::add(connection, &blob.bytes, fingerprint, now)?;
             }
             let mut last = last + 1;
             purge(connection, id)?;
@@ -149,31 +136,6 @@ impl Store {
             }
             trust::follow(connection, written, now)?;
             Ok(Some(repair))
-        })
-    }
-
-    /// The damaged bytes that were set aside by repairs.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn set_aside(&self) -> Result<Vec<SetAside>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT number, time, fingerprint, bytes FROM set_aside ORDER BY number",
-                )?
-                .query_map([], |row| {
-                    let fingerprint: Option<Vec<u8>> = row.get(2)?;
-                    Ok(SetAside {
-                        number: row.get(0)?,
-                        time: row.get(1)?,
-                        fingerprint: fingerprint
-                            .and_then(|stored| Some(Fingerprint::from_stored(&stored)?.0)),
-                        bytes: row.get(3)?,
-                    })
-                })?
-                .collect()
         })
     }
 }
@@ -230,22 +192,6 @@ fn union(first: Cert, second: &Cert) -> Cert {
     let joined = first.union(second);
     let fits = joined.as_bytes().len() <= CERT_BYTES_MAX && joined.packets().len() <= PACKETS_MAX;
     if fits { joined } else { first }
-}
-
-fn set_aside(
-    connection: &Connection,
-    blob: &Blob,
-    fingerprint: Option<Fingerprint>,
-    now: u32,
-) -> rusqlite::Result<()> {
-    let stored = fingerprint.map(|fingerprint| fingerprint.to_stored());
-    let sum = sums::of_set_aside(now, stored.as_deref().unwrap_or_default(), &blob.bytes);
-    connection
-        .prepare_cached(
-            "INSERT INTO set_aside (time, fingerprint, bytes, sum) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((now, stored, &blob.bytes, sum))?;
-    Ok(())
 }
 
 /// Removes all rows that were derived from a certificate, whatever they say.

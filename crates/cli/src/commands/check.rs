@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde_json::json;
-use talaria::store::{Access, CheckReport, Depth, Part, Repair, Salvage};
+use talaria::store::{Access, CheckReport, Depth, Part, Remedy, Repair, Salvage};
 use talaria::{Input, Progress, RepairOptions, Repaired};
 
 use crate::context::Context;
@@ -20,7 +20,7 @@ use crate::render::counted;
 /// Damaged indexes are rebuilt from the certificates with --rebuild. A damaged certificate needs a copy:
 /// --repair-from takes it from a file, a backup or another store, --keyserver from a keyserver. A copy that equals the
 /// certificate that was written restores it. Any other copy takes its place, with the parts that are still proven by
-/// good self-signatures; the damaged bytes are set aside in the store.
+/// good self-signatures; the damaged bytes are set aside in the store (`talaria admin set-aside`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Rebuild all indexes from the certificates
@@ -93,13 +93,14 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let repaired = cx.long(|monitor| talaria::repair(store, &options, monitor))?;
         print_repairs(cx, &store.path().display().to_string(), &repaired)?;
     }
+    let part = args.subset.map_or(Part::ALL, |Subset(part)| part);
     let mut damaged = false;
     if args.rebuild {
         let (store, now) = (stores.writable()?, cx.now);
         let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
-        damaged |= print(cx, "rebuilt", &stores.writable()?.path().display().to_string(), &report)?;
+        let path = stores.writable()?.path().display().to_string();
+        damaged |= print(cx, ("rebuilt", part), &path, &report)?;
     }
-    let part = args.subset.map_or(Part::ALL, |Subset(part)| part);
     for opened in stores.iter() {
         let depth = if args.quick { Depth::Structure } else { Depth::Signatures };
         let report = cx.shown(|report| {
@@ -107,11 +108,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 report(Progress { certs, step: Some("checking"), ..Progress::default() });
             })
         })?;
-        let verb = match args.subset {
-            Some(Subset(part)) if !cx.json => format!("checked part {part}:"),
-            _ => "checked".to_owned(),
-        };
-        damaged |= print(cx, &verb, &opened.path.display().to_string(), &report)?;
+        let path = opened.path.display().to_string();
+        damaged |= print(cx, ("checked", part), &path, &report)?;
     }
     Ok(if damaged { ExitCode::from(4) } else { ExitCode::SUCCESS })
 }
@@ -157,16 +155,21 @@ fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), 
 }
 
 /// Prints a report; returns whether the store is damaged.
-fn print(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> Result<bool, CliError> {
+fn print(
+    cx: &Context,
+    (action, part): (&str, Part),
+    path: &str,
+    report: &CheckReport,
+) -> Result<bool, CliError> {
     let mut out = cx.report_stdout();
     if cx.json {
         let findings: Vec<_> = report
             .findings
             .iter()
-            .map(|f| json!({ "object": f.object, "what": f.what, "rebuild_helps": f.derived }))
+            .map(|f| json!({ "object": f.object, "what": f.what, "remedy": f.remedy.name() }))
             .collect();
         let json = json!({
-            "store": path, "action": verb, "certificates": report.certs,
+            "store": path, "action": action, "part": part.to_string(), "certificates": report.certs,
             "good_self_signatures": report.signatures, "damaged": report.count, "findings": findings,
         });
         writeln!(out, "{json}")?;
@@ -175,8 +178,9 @@ fn print(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> Result<b
     for finding in &report.findings {
         writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
     }
+    let of_part = if part == Part::ALL { String::new() } else { format!(" part {part}:") };
     let result = format!(
-        "{path}: {verb} {} certificates, {} good self-signatures, {}",
+        "{path}: {action}{of_part} {} certificates, {} good self-signatures, {}",
         report.certs,
         report.signatures,
         match report.count {
@@ -186,20 +190,20 @@ fn print(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> Result<b
     );
     writeln!(out, "{result}")?;
     if !report.is_clean() {
-        let (derived, others): (Vec<_>, Vec<_>) =
-            report.findings.iter().partition(|finding| finding.derived);
-        if others.iter().any(|finding| finding.object.starts_with("certificate ")) {
+        let needs = |remedy| report.findings.iter().any(|finding| finding.remedy == remedy);
+        if needs(Remedy::Copy) {
             cx.status(format_args!(
                 "To repair certificates with copies: talaria check --repair-from FILE, where FILE is a backup, a keyring \
                  or another store; or talaria check --keyserver URL."
             ));
-        } else if !others.is_empty() {
+        }
+        if needs(Remedy::Restore) {
             cx.status(format_args!(
                 "Restore the store from a backup (`talaria admin restore`); or export what can be read (`talaria export \
                  --output ring.pgp`) and build a new store from it (`talaria build ring.pgp`)."
             ));
         }
-        if !derived.is_empty() {
+        if needs(Remedy::Rebuild) {
             cx.status(format_args!(
                 "To rebuild damaged indexes from the certificates: talaria check --rebuild"
             ));

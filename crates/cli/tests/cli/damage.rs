@@ -72,7 +72,7 @@ fn a_part_of_the_certificates_can_be_checked() {
     assert_eq!(statuses, [Some(0), Some(0), Some(4)]);
     // What is said about a part is not said about the store.
     let said = program.ok(&["check", "--subset", "1/3"]);
-    assert!(said.contains("checked part 1/3: 3 certificates"), "{said}");
+    assert!(said.contains("checked part 1/3: 4 certificates"), "{said}");
     for wrong in ["0/3", "4/3", "1", "1/0", "a/b"] {
         let said = program.fails(&["check", "--subset", wrong], 2);
         assert!(said.contains("for example 1/7"), "{said}");
@@ -124,9 +124,21 @@ fn salvage_sets_the_damaged_bytes_aside() {
     let said = program.ok(&["check", "--salvage"]);
     assert!(said.contains("the damaged bytes are set aside"), "{said}");
     program.assert_clean();
-    let count: i64 = Connection::open(program.store())
-        .unwrap()
-        .query_row("SELECT count(*) FROM set_aside", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(count, 1);
+    let fingerprint = corpus(10)[2].fingerprint().to_string();
+    let list = program.ok(&["admin", "set-aside"]);
+    assert!(list.starts_with("1  ") && list.contains(&fingerprint), "{list}");
+    assert_eq!(list.lines().count(), 1);
+    let said = program.fails(&["admin", "set-aside", "2"], 1);
+    assert!(said.contains("no entry 2 is set aside"), "{said}");
+    let output = program.path("damaged.pgp");
+    program.ok(&["admin", "set-aside", "1", "--output", output.to_str().unwrap()]);
+    let saved = std::fs::metadata(&output).unwrap().len();
+    let json: serde_json::Value =
+        serde_json::from_str(&program.ok(&["admin", "set-aside", "--json"])).unwrap();
+    assert_eq!((json["bytes"].as_u64(), saved > 0), (Some(saved), true));
+    // Without a terminal for the question, nothing is deleted.
+    program.fails(&["admin", "set-aside", "--delete"], 2);
+    assert_eq!(program.ok(&["admin", "set-aside"]), list);
+    program.ok(&["admin", "set-aside", "--delete", "--yes"]);
+    assert_eq!(program.ok(&["admin", "set-aside"]), "");
 }

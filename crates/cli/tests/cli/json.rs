@@ -88,6 +88,8 @@ const LINES: &str = "\
     admin reindex
     admin backup saved.db
     --store again.db admin restore saved.db
+    admin set-aside --output aside.bin
+    admin set-aside --delete
     delete --yes FINGERPRINT
     completions bash --install
     man --dir pages

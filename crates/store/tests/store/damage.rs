@@ -1,10 +1,10 @@
 //! Damage to the bytes of certificates: it is noticed, named, never made permanent, and repaired with copies.
 
 use rusqlite::Connection;
-use talaria_cert::{Cert, Verification};
+use talaria_cert::{Cert, Fingerprint, Verification};
 use talaria_store::{
-    Access, Depth, IngestOutcome, IngestRefusal, Part, Repair, Return, Salvage, Store, StoreError,
-    TextIndex,
+    Access, Depth, IngestOutcome, IngestRefusal, Part, Redaction, Remedy, Repair, Return, Salvage,
+    Store, StoreError, TextIndex,
 };
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus};
@@ -71,7 +71,7 @@ fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
             let report = store.check(depth, |_| {}).unwrap();
             assert_eq!(report.count, 1, "{report:?}");
             assert_eq!(report.findings[0].object, format!("certificate {name}"));
-            assert!(!report.findings[0].derived);
+            assert!(report.findings[0].remedy == Remedy::Copy);
         }
         // A rebuild changes nothing about it, and says so.
         let last = store.last_change().unwrap();
@@ -139,7 +139,35 @@ fn another_copy_takes_the_place_of_a_damaged_certificate_and_the_bytes_are_set_a
     assert_eq!(stored.union(&all[5]), all[5]);
     let aside = store.set_aside().unwrap();
     assert_eq!(aside.len(), 1);
-    assert_eq!((&aside[0].bytes, aside[0].fingerprint), (&bytes, Some(all[5].fingerprint())));
+    assert_eq!(aside[0].fingerprint, Some(all[5].fingerprint()));
+    assert_eq!(store.set_aside_bytes(aside[0].number).unwrap(), Some(bytes));
+}
+
+#[test]
+fn what_is_set_aside_is_deleted_with_the_certificate() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    let mut store = folder.filled(&all);
+    let damage = Connection::open(folder.path()).unwrap();
+    for id in [4, 5, 6, 7] {
+        set_bytes(&damage, id, b"nothing");
+        assert_eq!(store.repair(id, &[], Salvage::Always, NOW).unwrap(), Some(Repair::Removed));
+    }
+    let here = |store: &Store| -> Vec<Option<Fingerprint>> {
+        store.set_aside().unwrap().into_iter().map(|aside| aside.fingerprint).collect()
+    };
+    let name = |at: usize| Some(all[at].fingerprint());
+    assert_eq!(here(&store), [name(3), name(4), name(5), name(6)]);
+    store.delete(&[all[3].fingerprint()], Return::Allowed, NOW).unwrap();
+    assert_eq!(here(&store), [name(4), name(5), name(6)]);
+    store.delete(&[all[4].fingerprint()], Return::Blocked, NOW).unwrap();
+    assert_eq!(here(&store), [name(5), name(6)]);
+    store.redact(all[5].fingerprint(), &[Redaction::All], NOW).unwrap();
+    assert_eq!(here(&store), [name(6)]);
+    let number = store.set_aside().unwrap()[0].number;
+    assert_eq!(store.delete_set_aside(&[number, 99]).unwrap(), 1);
+    assert_eq!(store.set_aside_bytes(number).unwrap(), None);
+    assert!(here(&store).is_empty());
 }
 
 #[test]
@@ -201,7 +229,9 @@ fn damaged_verdicts_are_not_used_and_a_rebuild_computes_them_again() {
     assert!(matches!(store.stored(2), Err(StoreError::DamagedCert { id: 2, .. })));
     // Without computing signatures, too.
     let report = store.check(Depth::Structure, |_| {}).unwrap();
-    assert!(report.count > 0 && report.findings.iter().all(|finding| finding.derived));
+    assert!(
+        report.count > 0 && report.findings.iter().all(|finding| finding.remedy == Remedy::Rebuild)
+    );
     assert!(store.rebuild(NOW).unwrap().is_clean());
     assert_clean(&store);
     let again: Vec<u8> =
@@ -222,7 +252,10 @@ fn a_damaged_checksum_is_written_again_by_a_rebuild() {
         damage.execute(statement, []).unwrap();
         let report = store.check(Depth::Structure, |_| {}).unwrap();
         assert!(report.count > 0, "{statement}");
-        assert!(report.findings.iter().all(|finding| finding.derived), "{report:?}");
+        assert!(
+            report.findings.iter().all(|finding| finding.remedy == Remedy::Rebuild),
+            "{report:?}"
+        );
         assert!(store.rebuild(NOW).unwrap().is_clean(), "{statement}");
         assert_clean(&store);
     }
@@ -245,7 +278,7 @@ fn a_migration_blesses_nothing() {
         let store = Store::open(&folder.path(), Access::Read).unwrap();
         let report = store.check(Depth::Signatures, |_| {}).unwrap();
         assert_eq!(report.count, 4, "{report:?}");
-        assert!(report.findings.iter().all(|finding| !finding.derived), "{report:?}");
+        assert!(report.findings.iter().all(|finding| finding.remedy == Remedy::Copy), "{report:?}");
     }
     let mut store = folder.store();
     assert_eq!(store.upgraded_from(), Some(4));
@@ -255,7 +288,9 @@ fn a_migration_blesses_nothing() {
     let report = store.rebuild(NOW).unwrap();
     assert_eq!((report.certs, report.count), (16, 4));
     let report = store.check(Depth::Structure, |_| {}).unwrap();
-    assert!(report.count >= 4 && report.findings.iter().all(|finding| !finding.derived));
+    assert!(
+        report.count >= 4 && report.findings.iter().all(|finding| finding.remedy == Remedy::Copy)
+    );
     for &id in &damaged {
         let at = usize::try_from(id).unwrap() - 1;
         assert!(matches!(store.stored(id), Err(StoreError::DamagedCert { .. })));

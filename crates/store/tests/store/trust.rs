@@ -11,7 +11,7 @@ use crate::people::{CREATED, Own, Person, Says};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Cert, Fingerprint, Gnupg, Verification};
-use talaria_store::{Access, Binding, Depth, Event, Observation, Return, Store};
+use talaria_store::{Access, Binding, Depth, Event, Observation, Remedy, Return, Store};
 use talaria_trust::tofu::Policy;
 use talaria_trust::{Introducer, Level, Rules};
 
@@ -502,7 +502,7 @@ fn check_finds_a_changed_byte_in_the_trust_tables_and_rebuild_repairs() {
     let finds = |store: &Store, what: &str| {
         let report = store.check(Depth::Structure, |_| {}).unwrap();
         assert!(report.findings.iter().any(|found| found.object == "table trust"), "{what}");
-        assert!(report.findings.iter().all(|found| found.derived), "{what}");
+        assert!(report.findings.iter().all(|found| found.remedy == Remedy::Rebuild), "{what}");
     };
     for row in &rows {
         let mut damaged = row.clone();

@@ -6,6 +6,7 @@ mod delete;
 mod redact;
 mod reindex;
 mod restore;
+mod set_aside;
 mod unblock;
 mod unredact;
 
@@ -40,6 +41,7 @@ enum Command {
     Reindex(reindex::Args),
     Backup(backup::Args),
     Restore(restore::Args),
+    SetAside(set_aside::Args),
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -52,6 +54,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Reindex(args) => reindex::run(args, cx),
         Command::Backup(args) => backup::run(args, cx),
         Command::Restore(args) => restore::run(args, cx),
+        Command::SetAside(args) => set_aside::run(args, cx),
     }
 }
 
