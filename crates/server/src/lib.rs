@@ -176,6 +176,12 @@ impl Server {
         if let Some(from) = opened.upgraded_from() {
             tracing::info!(from, to = talaria_store::FORMAT, "upgraded the format of the store");
         }
+        if let Some(kind) = opened.network_file_system() {
+            tracing::warn!(
+                kind,
+                "the store is on a network file system: use it from this computer only"
+            );
+        }
         let trees = Trees::build(&opened)?;
         let secret = opened.secret()?;
         let stop_waiting = Arc::new(AtomicBool::new(false));

@@ -3,6 +3,7 @@
 //! The log is what is followed, not our own writes: so they are right after a crash, and whoever else
 //! writes to the store, such as the command line.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use talaria_cert::View;
@@ -13,8 +14,39 @@ use talaria_store::{Store, StoreError};
 #[derive(Debug, Default)]
 struct Followed {
     tree: PrefixTree,
-    /// The digest of each certificate by its number, all zero where the view has none.
-    digests: Vec<[u8; 16]>,
+    digests: Digests,
+}
+
+/// The digest of each certificate by its number, all zero where the view has none.
+///
+/// Numbers come from the file of the store. One far above all others, as damage makes it, takes as little memory as any.
+#[derive(Debug, Default)]
+struct Digests {
+    /// By number.
+    near: Vec<[u8; 16]>,
+    /// Those whose number was far above the end of `near`.
+    far: HashMap<i64, [u8; 16]>,
+}
+
+/// By how many places `near` grows at most: 16 MiB.
+const GAP_MAX: usize = 1 << 20;
+
+impl Digests {
+    /// Sets the digest of a certificate, and returns the one before.
+    fn replace(&mut self, id: i64, digest: [u8; 16]) -> [u8; 16] {
+        let at = usize::try_from(id).ok().filter(|at| at.saturating_sub(self.near.len()) < GAP_MAX);
+        // A number that was far stays there, even if `near` has grown past it.
+        let is_far = at.is_none() || (!self.far.is_empty() && self.far.contains_key(&id));
+        match at {
+            Some(at) if !is_far => {
+                if at >= self.near.len() {
+                    self.near.resize(at + 1, NONE);
+                }
+                std::mem::replace(&mut self.near[at], digest)
+            }
+            _ => self.far.insert(id, digest).unwrap_or(NONE),
+        }
+    }
 }
 
 /// All trees of a store.
@@ -116,7 +148,7 @@ impl Trees {
             let (mut gone, mut come) = (Vec::new(), Vec::new());
             for (id, kept) in &now {
                 let new = kept.iter().find(|(kept, _)| *kept == view).map_or(NONE, |(_, d)| *d);
-                let old = std::mem::replace(slot(digests, *id), new);
+                let old = digests.replace(*id, new);
                 if old != new {
                     gone.extend((old != NONE).then_some(Digest(old)));
                     come.extend((new != NONE).then_some(Digest(new)));
@@ -133,18 +165,33 @@ impl Trees {
 /// The tree of a view as the store has it.
 fn read(store: &Store, view: View) -> Result<Followed, StoreError> {
     let mut sorted = Vec::new();
-    let mut digests = Vec::new();
+    let mut digests = Digests::default();
     store.for_each_digest(view, |digest, id| {
         sorted.push(Digest(digest));
-        *slot(&mut digests, id) = digest;
+        digests.replace(id, digest);
     })?;
     Ok(Followed { tree: PrefixTree::build(sorted), digests })
 }
 
-fn slot(digests: &mut Vec<[u8; 16]>, id: i64) -> &mut [u8; 16] {
-    let at = usize::try_from(id).unwrap_or(0);
-    if at >= digests.len() {
-        digests.resize(at + 1, NONE);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_number_takes_no_memory() {
+        let mut digests = Digests::default();
+        let ids = [1, 3, i64::MAX, -5, 1 << 40, 2 << 20, 1 << 19];
+        for (id, mark) in ids.into_iter().zip(1..) {
+            assert_eq!(digests.replace(id, [mark; 16]), NONE);
+        }
+        // `near` grows past a number that was far.
+        for id in 1..=3 {
+            digests.replace(id << 20, [0xff; 16]);
+        }
+        for (id, mark) in ids.into_iter().zip(1..).filter(|(id, _)| *id != 2 << 20) {
+            assert_eq!(digests.replace(id, NONE), [mark; 16], "{id}");
+        }
+        assert_eq!(digests.replace(2 << 20, NONE), [0xff; 16]);
+        assert!(digests.near.len() <= 4 << 20);
     }
-    &mut digests[at]
 }

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Cert, Handle, Reason, Summary, Terms, VERIFIER, Verification, View, verdicts};
+use talaria_cert::{
+    Cert, Fingerprint, Handle, Reason, Summary, Terms, VERIFIER, Verification, View, verdicts,
+};
 
 use crate::blob;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{ChangeKind, IngestOutcome, Prepared, digests, log, numbers};
+use crate::ingest::{ChangeKind, IngestOutcome, IngestRefusal, Prepared, digests, log, numbers};
 use crate::place::{beside, put_in_place, refuse_leftovers};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
@@ -55,13 +57,20 @@ pub struct Position {
 }
 
 /// The result of a finished build.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Built {
     /// Number of certificates in the store.
     pub certs: u64,
     /// Number of certificates that occurred a second time and were merged.
     pub joined: u64,
+    /// The first thousand certificates whose second copy was refused; the first copy is in the store.
+    pub refused: Vec<(Fingerprint, IngestRefusal)>,
+    /// Number of all refused copies.
+    pub refused_count: u64,
 }
+
+/// The number of refused copies that a result lists.
+const REFUSED_MAX: usize = 1000;
 
 /// The steps of [`Builder::finish`], for a progress display.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -258,8 +267,7 @@ impl Builder {
                 let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
                     (row.get(0)?, row.get(1)?, row.get(2)?);
                 let damaged = || Failure::Io(std::io::Error::other(format!("certificate {id}")));
-                let (fingerprint, _) =
-                    talaria_cert::Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
+                let (fingerprint, _) = Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
                 let summary = Summary::read(fingerprint, &summary).ok_or_else(damaged)?;
                 let blob = blob::intact(&self.connection, id)?.ok_or_else(damaged)?;
                 let (cert, verdicts) = blob.decode().ok_or_else(damaged)?;
@@ -285,7 +293,7 @@ impl Builder {
     ///
     /// [`StoreError::Full`] or any other error of a write; the build can be started again.
     pub fn finish(mut self, mut step: impl FnMut(Step)) -> Result<Built, StoreError> {
-        let mut counts = Built { certs: self.last_id.cast_unsigned(), joined: self.joined };
+        let mut built = Built { joined: self.joined, ..Built::default() };
         let empty = Derived::new(Path::new("."), 0);
         let derived = std::mem::replace(&mut self.derived, empty);
         self.seen = HashSet::new();
@@ -296,8 +304,8 @@ impl Builder {
             step(Step::Joining);
         }
         let mut store = Store::open(&partial, Access::Write)?;
-        join_spool(&mut store, &options)?;
-        counts.certs = store.count()?;
+        join_spool(&mut store, &options, &mut built)?;
+        built.certs = store.count()?;
         step(Step::Syncing);
         store.run(|connection| {
             // One transaction: a build that is interrupted after it has no recorded inputs, and
@@ -310,7 +318,7 @@ impl Builder {
         })?;
         drop(store);
         put_in_place(&partial, &target)?;
-        Ok(counts)
+        Ok(built)
     }
 
     fn fill(&mut self, derived: Derived, step: &mut impl FnMut(Step)) -> Result<(), Failure> {
@@ -381,7 +389,7 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
         while let Some(row) = rows.next()? {
             let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
-            let summary = talaria_cert::Fingerprint::from_stored(&stored)
+            let summary = Fingerprint::from_stored(&stored)
                 .and_then(|(fingerprint, _)| Summary::read(fingerprint, &summary))
                 .ok_or_else(|| std::io::Error::other(format!("summary of certificate {id}")))?;
             let text = talaria_cert::search_text(&summary);
@@ -396,24 +404,39 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
 }
 
 /// Merges the certificates that occurred a second time.
-fn join_spool(store: &mut Store, options: &BuildOptions) -> Result<(), StoreError> {
+fn join_spool(
+    store: &mut Store,
+    options: &BuildOptions,
+    built: &mut Built,
+) -> Result<(), StoreError> {
     const BATCH: i64 = 1000;
+    let mut after = 0;
     loop {
         let rows: Vec<(i64, Vec<u8>)> = store.run(|connection| {
             connection
-                .prepare_cached("SELECT rowid, bytes FROM spool ORDER BY rowid LIMIT ?1")?
-                .query_map([BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .prepare_cached(
+                    "SELECT rowid, bytes FROM spool WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
+                )?
+                .query_map([after, BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect()
         })?;
         let Some(&(last, _)) = rows.last() else { return Ok(()) };
+        after = last;
         let certs: Result<Vec<Cert>, Reason> =
             rows.into_iter().map(|(_, bytes)| Cert::from_canonical(bytes)).collect();
         let certs = certs.map_err(|reason| store.damaged(format!("the spool: {reason}")))?;
-        // Merging twice after a crash changes nothing.
+        let names: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
+        // The spool stays as it is until the end: after an interruption, merging again changes nothing, and names again
+        // what is refused.
         let outcomes = store.ingest(certs, options.verification, options.now)?;
-        debug_assert!(!outcomes.contains(&IngestOutcome::Refused(crate::IngestRefusal::Blocked)));
-        store
-            .run(|connection| connection.execute("DELETE FROM spool WHERE rowid <= ?1", [last]))?;
+        for (fingerprint, outcome) in names.into_iter().zip(outcomes) {
+            let IngestOutcome::Refused(refusal) = outcome else { continue };
+            built.joined -= 1;
+            built.refused_count += 1;
+            if built.refused.len() < REFUSED_MAX {
+                built.refused.push((fingerprint, refusal));
+            }
+        }
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let target = cx.path()?.clone();
     let report = cx.long_in_steps(|monitor| build(&target, &inputs, &options, monitor))?;
+    let rejected = report.rejected_count + report.built.refused_count;
     let mut out = cx.report_stdout();
     if cx.json {
         let rejects: Vec<_> = report
@@ -73,10 +74,20 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 })
             })
             .collect();
+        let refused: Vec<_> = report
+            .built
+            .refused
+            .iter()
+            .map(|(fingerprint, refusal)| {
+                serde_json::json!({
+                    "fingerprint": fingerprint.to_string(), "reason": refusal.to_string(),
+                })
+            })
+            .collect();
         let json = serde_json::json!({
             "store": target.display().to_string(), "certificates": report.built.certs,
             "joined": report.built.joined, "resumed_at": report.resumed,
-            "rejected": report.rejected_count, "rejects": rejects,
+            "rejected": rejected, "rejects": rejects, "refused": refused,
         });
         writeln!(out, "{json}")?;
     } else {
@@ -86,14 +97,19 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 reject.place, reject.reason
             ));
         }
+        for (fingerprint, refusal) in &report.built.refused {
+            crate::error::say(format_args!(
+                "talaria: a second copy of certificate {fingerprint} was not merged: {refusal}"
+            ));
+        }
         writeln!(
             out,
             "{}: {}, {} merged, {} rejected",
             target.display(),
             counted(report.built.certs, "certificate"),
             counted(report.built.joined, "duplicate"),
-            grouped(report.rejected_count)
+            grouped(rejected)
         )?;
     }
-    Ok(if report.rejected_count > 0 { ExitCode::from(3) } else { ExitCode::SUCCESS })
+    Ok(if rejected > 0 { ExitCode::from(3) } else { ExitCode::SUCCESS })
 }

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
+use crate::keyserver::with_packets;
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Address, Cert, Fingerprint, Verification, View, user_id};
+use talaria_cert::{Address, Cert, Fingerprint, Tag, Verification, View, user_id};
 use talaria_store::{
     Access, BuildOptions, Builder, Cursor, Depth, IngestOutcome, IngestRefusal, Layout, Order,
     Position, Query, Remedy, Return, Store, StoreError, TextIndex,
@@ -328,6 +329,30 @@ fn a_bulk_build_equals_an_ingest() {
     assert_eq!(contents(&store), contents(&ingested));
     assert_clean(&store);
     assert!(matches!(Builder::start(&target, "a", options), Err(StoreError::Io { .. })));
+}
+
+#[test]
+fn a_build_names_the_copies_that_it_cannot_merge() {
+    let folder = Folder::new();
+    let target = folder.folder().join("built.db");
+    let options = build_options();
+    let cert = corpus(1).remove(0);
+    // Each copy is small enough, both together are not.
+    let copy = |filler: u8| {
+        let photos: Vec<_> = (0..3).map(|number| vec![filler + number; 12 << 20]).collect();
+        let photos: Vec<_> = photos.into_iter().map(|body| (Tag::USER_ATTRIBUTE, body)).collect();
+        with_packets(&cert, &photos)
+    };
+    let copies = [copy(1), copy(11)];
+    let raw: Vec<&[u8]> = copies.iter().map(Cert::as_bytes).collect();
+    let mut builder = Builder::start(&target, "inputs", options.clone()).unwrap();
+    let drafts: Vec<_> = Builder::prepare(&options, &raw).into_iter().map(Result::unwrap).collect();
+    builder.append(&drafts, Position { input: 0, offset: 1 }).unwrap();
+    let built = builder.finish(|_| {}).unwrap();
+    assert_eq!(built.refused, [(cert.fingerprint(), IngestRefusal::TooLarge)]);
+    assert_eq!((built.certs, built.joined, built.refused_count), (1, 0, 1));
+    let store = Store::open(&target, Access::Read).unwrap();
+    assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert, copies[0]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use talaria_store::{
 const OTHER: View = View::Hockeypuck23;
 
 /// The certificate with packets appended.
-fn with_packets(cert: &Cert, packets: &[(Tag, Vec<u8>)]) -> Cert {
+pub(crate) fn with_packets(cert: &Cert, packets: &[(Tag, Vec<u8>)]) -> Cert {
     let mut raw = cert.as_bytes().to_vec();
     for (tag, body) in packets {
         raw.extend([0xc0 | tag.0, 255]);
