@@ -121,6 +121,15 @@ impl Context {
                     talaria::store::FORMAT
                 ));
             }
+            if access != Access::Read
+                && let Some(kind) = opened.store.network_file_system()
+            {
+                self.status(format_args!(
+                    "{} is on a network file system ({kind}). Use it from this computer only: programs on several computers \
+                     damage a store.",
+                    opened.path.display()
+                ));
+            }
         }
         Ok(stores)
     }

@@ -191,6 +191,28 @@ pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> 
     File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(io)
 }
 
+/// The kind of network file system that a file is on. SQLite cannot keep a store whole there if programs on several
+/// computers use it: they share no memory, and locks are not reliable.
+pub(crate) fn network_file_system(path: &Path) -> Option<&'static str> {
+    network_kind(rustix::fs::statfs(path).ok()?.f_type)
+}
+
+/// The network file system of a type, as statfs(2) lists them.
+fn network_kind(file_system: i64) -> Option<&'static str> {
+    // A type has 32 bits, of which some systems extend the sign.
+    match file_system & 0xffff_ffff {
+        0x6969 => Some("NFS"),
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => Some("SMB"),
+        0x5346_414f | 0x6b41_4653 => Some("AFS"),
+        0x00c3_6400 => Some("Ceph"),
+        0x0102_1997 => Some("9P"),
+        0x7375_7245 => Some("Coda"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        0x4750_4653 => Some("GPFS"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,5 +280,14 @@ mod tests {
         let refused = put_in_place(&path("new"), &path("third"));
         assert!(matches!(refused, Err(StoreError::Orphan { .. })));
         assert!(path("new").exists() && !path("third").exists());
+    }
+
+    #[test]
+    fn network_file_systems_are_recognised() {
+        assert_eq!(network_kind(0x6969), Some("NFS"));
+        assert_eq!(network_kind(-0x1ac_b2be), Some("SMB"));
+        // ext4, and what the temporary folder is on.
+        assert_eq!(network_kind(0xef53), None);
+        assert_eq!(network_file_system(&std::env::temp_dir()), None);
     }
 }

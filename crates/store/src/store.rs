@@ -15,7 +15,7 @@ use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::migrate;
-use crate::place::{OpenFiles, beside, put_in_place};
+use crate::place::{OpenFiles, beside, network_file_system, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 
@@ -215,6 +215,13 @@ impl Store {
     #[must_use]
     pub fn upgraded_from(&self) -> Option<i64> {
         self.upgraded_from
+    }
+
+    /// The kind of network file system that the store is on, for example "NFS"; `None` on a local one. On a network file
+    /// system, a store is only safe while all programs that use it run on one computer.
+    #[must_use]
+    pub fn network_file_system(&self) -> Option<&'static str> {
+        network_file_system(&self.path)
     }
 
     /// Waits for locks of other processes only as long as `stop` is not set. After that, a lock that is not free is
