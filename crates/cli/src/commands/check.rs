@@ -176,9 +176,9 @@ fn print(cx: &Context, verb: &str, path: &str, report: &CheckReport) -> Result<b
         writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
     }
     let result = format!(
-        "{path}: {verb} {} certificates, {} good self-signatures, {}",
-        report.certs,
-        report.signatures,
+        "{path}: {verb} {}, {}, {}",
+        counted(report.certs, "certificate"),
+        counted(report.signatures, "good self-signature"),
         match report.count {
             0 => "no damage".to_owned(),
             n => format!("{n} damaged"),
