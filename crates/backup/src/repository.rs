@@ -618,7 +618,11 @@ impl Repository {
                     ));
                 }
                 if self.config.readers.is_empty() {
-                    return refused("nobody could read the repository then".into());
+                    return refused(format!(
+                        "{} is the only reader, and nobody could read the repository without one; to add \
+                         another one: talaria backup key add CERT",
+                        fingerprint.to_hex()
+                    ));
                 }
                 self.config.signers.remove(*fingerprint);
                 self.begin_epoch(self.config.newest_epoch().profile, now)

@@ -487,6 +487,14 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Gnupg(error) => return hint_for_gnupg(error),
         E::Foreign { source, .. } => return hint_for_gnupg(source),
         E::Window { name, source } => return Some(decompress(name, source.program)),
+        E::NoUserId { name, .. } | E::NoSubkey { name, .. } => {
+            let fingerprint = name.split(' ').next().unwrap_or_default();
+            return Some(format!("List its user IDs and subkeys: talaria show {fingerprint}."));
+        }
+        E::Unrecognised { what, .. } if what.contains("OpenPGP keys") => {
+            "A key file holds secret keys, binary or armored, as written by `talaria key export` or `gpg \
+             --export-secret-keys`."
+        }
         E::Unrecognised { name, what } if what.contains("secret key") => {
             return Some(format!("If it holds certificates: talaria import {}.", shell_word(name)));
         }
@@ -650,7 +658,16 @@ const LARGER_FILES: &str =
 
 /// The remedy for a file that cannot be read or written.
 fn hint_for_file(name: &str, error: &io::Error) -> Option<String> {
+    if error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) {
+        return Some(
+            "Open the file descriptor for the command, as the shell does: 3< FILE or 3> FILE."
+                .to_owned(),
+        );
+    }
     Some(match error.kind() {
+        io::ErrorKind::NotFound if name.contains("://") => {
+            "talaria reads files, and URLs that start with https:// or http://.".to_owned()
+        }
         io::ErrorKind::NotFound => match std::path::Path::new(name).parent() {
             Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
                 format!("The folder does not exist: mkdir -p {}", shell_word(folder))

@@ -409,7 +409,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "talaria backup --repo /mnt/backup repair --read-data --dry-run",
             ),
             (
-                "Make indexes again, and say which packs are damaged",
+                "Rebuild indexes, and list damaged packs",
                 "talaria backup --repo /mnt/backup repair --read-data",
             ),
             (
@@ -465,7 +465,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "backup signer remove",
         &[
             (
-                "Take the roles of a client",
+                "Remove the roles of a client",
                 "talaria backup --repo /mnt/backup client add bob@example.net && talaria backup --repo /mnt/backup signer add bob@example.net --role forget && talaria backup --repo /mnt/backup signer remove bob@example.net",
             ),
             (
@@ -895,7 +895,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "tofu export",
         &[
-            ("Write what was seen for GnuPG", "talaria tofu export tofu.db"),
+            ("Export TOFU data for GnuPG", "talaria tofu export tofu.db"),
             (
                 "Replace a file",
                 "talaria tofu export tofu.db && talaria tofu export --overwrite tofu.db",

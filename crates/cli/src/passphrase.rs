@@ -94,13 +94,13 @@ impl PassphraseArgs {
 #[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 pub(crate) struct NewPassphraseArgs {
     /// Read the new passphrase from the first line of FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_passphrase")]
     new_passphrase_file: Option<PathBuf>,
     /// Read the new passphrase from file descriptor N, up to the end of the line
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "no_passphrase")]
     new_passphrase_fd: Option<i32>,
     /// Read the new passphrase from the environment variable NAME
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_passphrase")]
     new_passphrase_env: Option<String>,
 }
 

@@ -4,6 +4,7 @@ use clap::ValueEnum as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::terminal::ColorWhen;
+use crate::{cli, examples};
 
 /// Options of gpg that talaria does not have, and the replacement for each.
 const FROM_GPG: [(&[&str], &str); 32] = [
@@ -88,12 +89,13 @@ const COMMANDS: [(&str, &str); 15] = [
     ("fetch", "talaria import --keyserver hkps://keys.openpgp.org CERT"),
 ];
 
-/// Adds a tip for users of gpg, and removes misleading tips.
+/// Adds a tip for the next step, and removes misleading tips.
 pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
     let text = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
     };
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => {
             let named = text(&error, ContextKind::InvalidArg).unwrap_or_default();
@@ -105,15 +107,53 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
                 error.remove(ContextKind::SuggestedArg);
                 Some(format!("instead of gpg's {named}, use: {instead}"))
             } else {
-                let usage = error.get(ContextKind::Usage).map(ToString::to_string);
-                instead_of(named, &usage.unwrap_or_default())
+                let is_known = error.get(ContextKind::SuggestedArg).is_some();
+                instead_of(named, &usage).or_else(|| {
+                    (!is_known).then(|| {
+                        format!("list the options: talaria {}", with_help(&command_of(&usage)))
+                    })
+                })
             }
         }
         ErrorKind::InvalidSubcommand => {
             let named = text(&error, ContextKind::InvalidSubcommand).unwrap_or_default();
-            COMMANDS.iter().find(|(name, _)| *name == named).map(|(_, instead)| {
+            let found = COMMANDS.iter().find(|(name, _)| *name == named);
+            if let Some((_, instead)) = found {
                 error.remove(ContextKind::SuggestedSubcommand);
-                format!("use: {instead}")
+                Some(format!("use: {instead}"))
+            } else if error.get(ContextKind::SuggestedSubcommand).is_some() {
+                None
+            } else {
+                Some(format!("list the commands: talaria {}", with_help(&command_of(&usage))))
+            }
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let command = command_of(&usage);
+            Some(match example_of(&command) {
+                Some(line) => format!("for example: {line}"),
+                None => format!("see its arguments: talaria {}", with_help(&command)),
+            })
+        }
+        ErrorKind::InvalidValue => {
+            let is_missing =
+                text(&error, ContextKind::InvalidValue).is_some_and(|it| it.is_empty());
+            let option = text(&error, ContextKind::InvalidArg).filter(|it| it.starts_with("--"));
+            option
+                .filter(|_| is_missing)
+                .map(|option| format!("write the value after the option: {}", plain(&option)))
+        }
+        ErrorKind::ValueValidation => {
+            std::error::Error::source(&error).and_then(|why| number_expected(&why.to_string()))
+        }
+        ErrorKind::ArgumentConflict => {
+            let named = text(&error, ContextKind::InvalidArg);
+            let other = text(&error, ContextKind::PriorArg);
+            named.zip(other).map(|(named, other)| {
+                if named == other {
+                    format!("give {} only once", plain(&named))
+                } else {
+                    format!("leave out {} or {}", plain(&named), plain(&other))
+                }
             })
         }
         _ => None,
@@ -122,6 +162,56 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// The words of the command in its usage line, such as `key generate`.
+fn command_of(usage: &str) -> String {
+    let words = usage.split_whitespace().skip_while(|word| *word != "talaria").skip(1);
+    let names = words.take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// The arguments that print the help of a command.
+fn with_help(command: &str) -> String {
+    if command.is_empty() { "help".to_owned() } else { format!("{command} --help") }
+}
+
+/// An example of a command with arguments, from its help.
+fn example_of(command: &str) -> Option<&'static str> {
+    let lines = examples::of(command).iter();
+    // Some examples run another command first.
+    let mut lines = lines.filter_map(|(_, line)| line.rsplit(" && ").next());
+    lines.find(|line| line.strip_prefix("talaria ") != Some(command))
+}
+
+/// An option or argument without the brackets of its usage: `--to CERT` for `--to <CERT>`.
+fn plain(arg: &str) -> String {
+    arg.replace(['<', '>'], "")
+}
+
+/// The tip for a value that is not a number, or not one in the range of the option.
+fn number_expected(why: &str) -> Option<String> {
+    let is_other = ["invalid digit found", "number too"].iter().any(|text| why.contains(text));
+    if is_other {
+        return Some("give a whole number".to_owned());
+    }
+    let (_, range) = why.split_once(" is not in ")?;
+    Some(match range.split_once("..=") {
+        Some((first, last)) => format!("give a whole number from {first} to {last}"),
+        None => format!("give a whole number from {}", range.trim_end_matches('.')),
+    })
+}
+
+/// Whether a command takes options only.
+fn takes_options_only(command: &str) -> bool {
+    let mut part = &cli::command();
+    for name in command.split(' ') {
+        match part.find_subcommand(name) {
+            Some(found) => part = found,
+            None => return false,
+        }
+    }
+    part.get_positionals().next().is_none()
 }
 
 /// The tip for an argument that a command with this usage does not take.
@@ -140,6 +230,10 @@ fn instead_of(named: &str, usage: &str) -> Option<String> {
         )
     } else if of("talaria backup restore") {
         format!("name a path of the snapshot after a colon: SNAPSHOT:{named}")
+    } else if of("talaria verify") {
+        "verify one signature at a time: talaria verify SIGNATURE FILE".to_owned()
+    } else if takes_options_only(&command_of(usage)) {
+        format!("leave out `{named}`: this command takes options only")
     } else {
         format!("quote names with spaces as one argument, and put options before `{named}`")
     })
@@ -175,6 +269,51 @@ fn color_in(args: impl Iterator<Item = String>) -> ColorWhen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The text of the error for these arguments.
+    fn answer(line: &str) -> String {
+        let parsed = cli::command().try_get_matches_from(line.split(' '));
+        improved(parsed.unwrap_err()).render().to_string()
+    }
+
+    #[test]
+    fn usage_errors_have_a_tip() {
+        for (line, tip) in [
+            ("talaria frobnicate", "list the commands: talaria help"),
+            ("talaria key frobnicate", "list the commands: talaria key --help"),
+            ("talaria decrypt -j", "list the options: talaria decrypt --help"),
+            ("talaria show", "for example: talaria show bob@example.net"),
+            ("talaria trust set bob", "for example: talaria trust set bob@example.net full"),
+            ("talaria index add", "for example: talaria index add trigrams"),
+            (
+                "talaria backup key remove",
+                "for example: talaria backup --repo /mnt/backup key remove bob@example.net",
+            ),
+            ("talaria bench generate", "see its arguments: talaria bench generate --help"),
+            ("talaria encrypt --to", "write the value after the option: --to CERT"),
+            ("talaria list --limit ten", "give a whole number"),
+            ("talaria certify bob --amount 500", "give a whole number from 1 to 255"),
+            ("talaria sign --inline --cleartext", "leave out --inline or --cleartext"),
+            ("talaria compact now", "leave out `now`: this command takes options only"),
+            (
+                "talaria verify a b c",
+                "verify one signature at a time: talaria verify SIGNATURE FILE",
+            ),
+            (
+                "talaria key passphrase bob --no-passphrase --new-passphrase-file FILE",
+                "leave out --no-passphrase or --new-passphrase-file FILE",
+            ),
+            (
+                "talaria key generate bob --no-passphrase --passphrase-env NAME",
+                "leave out --no-passphrase or --passphrase-env NAME",
+            ),
+        ] {
+            let text = answer(line);
+            let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+            let tips: Vec<&str> = tips.collect();
+            assert_eq!(tips, [tip], "{line}: {text}");
+        }
+    }
 
     #[test]
     fn colour_is_found_among_arguments() {

@@ -589,7 +589,7 @@ impl Store {
     /// [`StoreError::Io`] if `target` exists, or any error of a write.
     pub fn backup(&self, target: &Path, progress: impl FnMut(u64, u64)) -> Result<(), StoreError> {
         if target.exists() {
-            let source = io::ErrorKind::AlreadyExists.into();
+            let source = io::Error::new(io::ErrorKind::AlreadyExists, "it already exists");
             return Err(StoreError::Io { action: "back up to", path: target.to_owned(), source });
         }
         refuse_leftovers(target)?;

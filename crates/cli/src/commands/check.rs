@@ -180,9 +180,9 @@ fn print(
     }
     let of_part = if part == Part::ALL { String::new() } else { format!(" part {part}:") };
     let result = format!(
-        "{path}: {action}{of_part} {} certificates, {} good self-signatures, {}",
-        report.certs,
-        report.signatures,
+        "{path}: {action}{of_part} {}, {}, {}",
+        counted(report.certs, "certificate"),
+        counted(report.signatures, "good self-signature"),
         match report.count {
             0 => "no damage".to_owned(),
             n => format!("{n} damaged"),

@@ -16,8 +16,8 @@ use crate::render::counted;
 /// Write a keyserver dump
 ///
 /// Writes sks-dump-NNNN.pgp and metadata-sks-dump.txt, which `talaria build`, SKS and Hockeypuck load. With
-/// --incremental, what has changed since the dump in the folder goes to further files, and deleted.txt lists the
-/// certificates in older files that were deleted since.
+/// --incremental, changes since the dump in the folder go to further files, and deleted.txt lists certificates of
+/// older files that were deleted since.
 ///
 /// A server keeps running meanwhile. The folder always holds a complete dump, even after an interruption;
 /// replacing a dump needs space for both.

@@ -121,6 +121,9 @@ fn remedy(report: &FileReport) -> String {
         Input::Url(_) if report.is_unreadable => {
             "Check the address and the network connection, and try again."
         }
+        Input::Path(path) if report.is_unreadable && path.to_string_lossy().contains("://") => {
+            "talaria reads files, and URLs that start with https:// or http://."
+        }
         _ if report.is_unreadable => "Check the spelling, the current folder and the permissions.",
         Input::Path(path) if path.is_dir() => "Name the files in it, such as FOLDER/*.pgp.",
         _ => READS,

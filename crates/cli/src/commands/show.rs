@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Certificate to show
     #[arg(value_name = "CERT", value_parser = parse_query)]
     query: Query,
-    /// List the signatures that others made, too, with the names of their makers
+    /// Also list the signatures by others, with the names of their issuers
     #[arg(long)]
     with_sigs: bool,
     #[command(flatten)]

@@ -59,6 +59,10 @@ const MISTAKES: &[Mistake] = &[
         "2030-12-31",
     ),
     mistake("talaria man nothing", 2, "`nothing`", "talaria help"),
+    mistake("talaria frobnicate", 2, "'frobnicate'", "talaria help"),
+    mistake("talaria decrypt -j letter.txt.pgp", 2, "'-j'", "talaria decrypt --help"),
+    mistake("talaria show", 2, "<CERT>", "talaria show bob@example.net"),
+    mistake("talaria list --limit ten", 2, "'ten'", "whole number"),
     // Wrong order, wrong kind of file.
     mistake(
         "talaria verify letter.txt letter.txt.sig",

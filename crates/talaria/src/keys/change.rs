@@ -1,5 +1,7 @@
 //! Changing stored keys: passphrase, expiry time, user IDs, subkeys, revocation.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use talaria_cert::user_id::folded;
 use talaria_message::AskForKey;
 use talaria_message::make::{self, Rank, Revoked, SubkeyOptions};
@@ -72,6 +74,15 @@ impl KeyStore {
         policy: &dyn Policy,
         now: u32,
     ) -> Result<openpgp::Cert, Error> {
+        let created = cert.primary_key().key().creation_time();
+        let end = |seconds: u32| UNIX_EPOCH + Duration::from_secs(seconds.into());
+        if expires.is_some_and(|seconds| end(seconds) < created) {
+            return Err(Error::KeyRefused {
+                action: "change",
+                name: cert.fingerprint().to_hex(),
+                source: "the expiry date is before the date of its creation".into(),
+            });
+        }
         let made = make::set_expiry(cert, expires, ask, policy, now);
         self.add(cert, made.map_err(|error| changing(cert, error))?)
     }
@@ -163,7 +174,7 @@ pub struct MadeRevocation {
 ///
 /// # Errors
 ///
-/// [`Error::NotFound`] or [`Error::NoSubkey`] if the key has no such part; [`Error::Ambiguous`];
+/// [`Error::NoUserId`] or [`Error::NoSubkey`] if the key has no such part; [`Error::Ambiguous`];
 /// [`Error::Message`] if no passphrase unlocks the key.
 pub fn revocation(
     cert: &openpgp::Cert,
@@ -224,20 +235,22 @@ type Subkey =
 
 /// The user ID of `cert` with the text `name`, or the only one that contains `name`.
 fn user_id<'a>(cert: &'a openpgp::Cert, name: &str) -> Result<&'a UserID, Error> {
+    let missing =
+        || Error::NoUserId { name: cert.fingerprint().to_hex(), user_id: Some(name.to_owned()) };
     let all: Vec<&UserID> = cert.userids().map(|id| id.userid()).collect();
     if let Some(id) = all.iter().find(|id| id.value() == name.as_bytes()) {
         return Ok(id);
     }
     let part = folded(name);
     if part.trim().is_empty() {
-        return Err(Error::NotFound { query: name.to_owned() });
+        return Err(missing());
     }
     let text = |id: &UserID| String::from_utf8_lossy(id.value()).into_owned();
     let mut found: Vec<&UserID> = all;
     found.retain(|id| folded(&text(id)).contains(&part));
     match found[..] {
         [id] => Ok(id),
-        [] => Err(Error::NotFound { query: name.to_owned() }),
+        [] => Err(missing()),
         _ => Err(Error::Ambiguous {
             query: name.to_owned(),
             candidates: found.into_iter().map(text).collect(),

@@ -12,9 +12,10 @@ use crate::error::CliError;
 
 /// Attest that snapshots are genuine, in case the key of their client is revoked
 ///
-/// If the key of a client is revoked as compromised, its snapshots count only if the owner has attested them or a later one of the same
-/// chain. Attest the last snapshot of which you are sure that the client made it. Without SNAPSHOT, the newest one of each client is
-/// attested: do so now and then, before anything happens.
+/// If the key of a client is revoked as compromised, its snapshots count only if the owner has attested them or a
+/// later one of the same chain. Attest the last snapshot of which you are sure that the client made it. Without
+/// SNAPSHOT, the newest one of each client is attested. Attest regularly: after a key is compromised it is too
+/// late.
 ///
 /// Only the owner can attest.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     /// Snapshot: the start of its identifier, or latest [default: the newest one of each client]
     #[arg(value_name = "SNAPSHOT")]
     snapshot: Option<String>,
-    /// Key that signs [default: your only key that may]
+    /// Key to sign with [default: your only key with this role]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]

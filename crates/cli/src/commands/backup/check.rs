@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Sign for packs of all clients that are whole
     #[arg(long)]
     promote: bool,
-    /// With --promote: key that signs [default: your only key that may]
+    /// With --promote: key to sign with [default: your only key with this role]
     #[arg(
         long,
         short = 'u',

@@ -13,9 +13,10 @@ use crate::terminal::Paint;
 
 /// Copy snapshots from another repository
 ///
-/// Reads snapshots of the repository FROM, and writes them to the repository named with --repo, encrypted for its readers. You need to
-/// be a reader of FROM, and to have the role `create` in the other one: you sign the copies. Content that is there is not stored
-/// again, and a snapshot that you have copied before is left out, so a copy that was interrupted continues.
+/// Reads snapshots of the repository FROM, and writes them to the repository named with --repo, encrypted for its
+/// readers. You need to be a reader of FROM, and to have the role `create` in the other one: you sign the copies.
+/// Existing content is not stored again, and snapshots that you copied before are skipped, so an interrupted copy
+/// continues when you start it again.
 ///
 /// A damaged snapshot is named and left out; the exit status is 4 then.
 #[derive(Debug, clap::Args)]

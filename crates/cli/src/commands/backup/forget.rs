@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Forget them even if a client loses more than half of its snapshots
     #[arg(long, short)]
     yes: bool,
-    /// Key that signs [default: your only key that may]
+    /// Key to sign with [default: your only key with this role]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]

@@ -18,8 +18,8 @@ use crate::terminal::{Paint, stdout_columns};
 
 /// List snapshots
 ///
-/// Without knowledge of a newer snapshot nobody can tell whether the newest ones were deleted. So the age of the newest
-/// snapshot of each client stands at the end, and talaria compares with what this machine has seen before. A time in the
+/// A missing newest snapshot cannot be noticed from the repository alone. Therefore the list ends with the age of
+/// each client's newest snapshot, and talaria compares the repository with this machine's records. A time in the
 /// future is not believed.
 ///
 /// With --max-age, the exit status is 1 if a client has no snapshot that is new enough, and with --max-drill-age if the last

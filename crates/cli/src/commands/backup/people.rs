@@ -18,7 +18,7 @@ pub(crate) struct Person {
     /// Certificate
     #[arg(value_name = "CERT", value_parser = parse_query)]
     cert: Query,
-    /// Key that signs the change [default: your only key that may]
+    /// Key to sign the change with [default: your only key with this role]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]

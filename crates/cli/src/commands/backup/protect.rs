@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Remove the protection
     #[arg(long)]
     remove: bool,
-    /// Key that signs [default: your only key that may]
+    /// Key to sign with [default: your only key with this role]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]

@@ -16,9 +16,9 @@ use crate::terminal::Paint;
 
 /// Delete content that no snapshot needs
 ///
-/// Packs that no snapshot needs are deleted. If a pack is used in part, its needed content is copied to new packs first. Others can
-/// back up meanwhile: talaria waits until the runs have ended that were going on. A prune that was interrupted is continued by
-/// the next one.
+/// Packs that no snapshot needs are deleted. If a pack is used in part, its needed content is copied to new packs
+/// first. Others can back up meanwhile: talaria waits for the backups that are running. The next prune continues
+/// an interrupted one.
 ///
 /// To prune, you need the key of a reader, since only the content of snapshots says what is needed, and the role "prune".
 ///
@@ -31,13 +31,13 @@ pub(crate) struct Args {
     /// Also encrypt content again that former readers could read
     #[arg(long)]
     rekey: bool,
-    /// Seconds after which a backup that shows no sign of life is not waited for
+    /// Do not wait for a backup that has shown no activity for SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     stale_after: u64,
     /// Show how much would be deleted, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Key that signs [default: your only key that may]
+    /// Key to sign with [default: your only key with this role]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]

@@ -15,8 +15,9 @@ use crate::render::counted;
 
 /// Repair a damaged repository, without deleting anything
 ///
-/// Indexes that are missing or damaged are made again from the packs. Packs that are damaged are named in a signed document, so that
-/// every client stores what was in them again if it still has it. The files that are lost in part are listed, with their snapshots.
+/// Missing or damaged indexes are rebuilt from the packs. Packs that are damaged are named in a signed document,
+/// so that every client stores what was in them again if it still has it. The files that are lost in part are
+/// listed, with their snapshots.
 ///
 /// With --yes, damaged packs and indexes are moved to the folder "set-aside" of the repository. Their readable
 /// content is copied first. Nothing is ever deleted.
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     /// Move damaged packs and indexes away
     #[arg(long)]
     yes: bool,
-    /// Key that signs [default: your only key that may]
+    /// Key to sign with [default: your only key with this role]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]

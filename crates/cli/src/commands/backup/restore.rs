@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Snapshot: `latest`, `latest~1` for the one before, or the start of its identifier; SNAPSHOT:PATH is short for --path
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     snapshot: String,
-    /// Folder to restore into; it is made if it is not there
+    /// Folder to restore into; it is created if it does not exist
     #[arg(long, short, value_name = "FOLDER")]
     target: PathBuf,
     /// Restore this folder of the snapshot as the target folder, or only this file
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Restore owners and groups [default: if you are root]
     #[arg(long)]
     owners: bool,
-    /// Restore owners by their names, where this machine knows them, and not by their numbers
+    /// Restore owners by name instead of by number, where this machine knows the name
     #[arg(long)]
     owners_by_name: bool,
     /// Also restore devices, set-user-ID and set-group-ID bits, and security attributes
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 /// When files are replaced.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OverwriteArg {
-    /// Leave files that are there
+    /// Keep existing files
     Never,
     /// Replace files whose size, time, mode, attributes or owner differ
     IfChanged,

@@ -14,7 +14,7 @@ use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 
-/// Manage other keys that may create, forget and prune
+/// Manage keys that may create, forget and prune, besides the owner's
 ///
 /// The owner has all roles. A client or reader gets further ones here; to prune, it must be a reader.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Give roles to a reader or client, instead of those that it has
+    /// Set the roles of a reader or client
     Add(AddArgs),
     /// Take all roles from a certificate
     Remove(RemoveArgs),
@@ -55,7 +55,7 @@ struct RemoveArgs {
 /// Who makes the change.
 #[derive(Debug, clap::Args)]
 struct By {
-    /// Key that signs the change [default: your only key that may]
+    /// Key to sign the change with [default: your only key with this role]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]
