@@ -112,7 +112,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "admin set-aside",
         &[
             ("List the damaged bytes that repairs set aside", "talaria admin set-aside"),
-            ("Save those of entry 3", "talaria admin set-aside 3 --output damaged.pgp"),
+            ("Save all of them in one file", "talaria admin set-aside --output damaged.pgp"),
         ],
     ),
     (
@@ -533,6 +533,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("Verify the whole store", "talaria check"),
             ("Check structure and indexes only", "talaria check --quick"),
+            ("Compare certificates with their checksums only", "talaria check --checksums"),
             ("Rebuild all indexes from the certificates", "talaria check --rebuild"),
             ("Repair damaged certificates with a keyring", "talaria check --repair-from ring.pgp"),
         ],

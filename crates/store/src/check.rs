@@ -33,7 +33,7 @@ const MEMORY_BYTES: usize = 256 << 20;
 /// Maximum number of findings that are listed. Further findings are only counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// Whether a check verifies signatures again.
+/// What a check computes again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Depth {
     /// Verify all self-signatures and compare the results with the stored verdicts.
@@ -41,6 +41,8 @@ pub enum Depth {
     Signatures,
     /// Trust the stored verdicts.
     Structure,
+    /// Compare certificates with their checksums only, not the indexes with the certificates.
+    Checksums,
 }
 
 /// A problem found by a check.
@@ -142,8 +144,8 @@ struct Read {
 }
 
 impl Store {
-    /// Reads all data, recomputes all derived data, and compares. `progress` gets the number of
-    /// certificates checked so far.
+    /// Reads all data and compares it with its checksums. Except with [`Depth::Checksums`], recomputes all derived data and
+    /// compares. `progress` gets the number of certificates checked so far.
     ///
     /// # Errors
     ///
@@ -178,7 +180,10 @@ impl Store {
                 definitions(&self.connection, &mut report)?;
                 rows(&self.connection, &mut report)?;
             }
-            self.certificates(depth, part, &mut report, &mut progress)
+            match depth {
+                Depth::Checksums => self.compare_checksums(part, &mut report, &mut progress),
+                _ => self.certificates(depth, part, &mut report, &mut progress),
+            }
         };
         let result = run();
         let _ = self.connection.execute_batch("ROLLBACK");
@@ -198,6 +203,34 @@ impl Store {
                 Ok(report)
             }
             Err(failure) => Err(failed(&self.path, failure)),
+        }
+    }
+
+    /// Compares certificates with their checksums. Of those that differ or have none, everything is checked.
+    fn compare_checksums(
+        &self,
+        part: Part,
+        report: &mut CheckReport,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<(), Failure> {
+        let views = schema::views(&self.connection)?;
+        let mut after = 0;
+        loop {
+            let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
+            let Some(last) = blobs.last() else { return Ok(()) };
+            after = last.id;
+            report.certs += blobs.len() as u64;
+            let doubtful: Vec<Blob> = blobs
+                .into_par_iter()
+                .filter(|blob| blob.integrity() != Integrity::Intact)
+                .collect();
+            let entries = self.with_rows(doubtful, part)?;
+            for read in read_entries(&self.connection, entries, Depth::Structure, &views)? {
+                for (what, remedy) in read.problems {
+                    report.add(&read.name, what, remedy);
+                }
+            }
+            progress(report.certs);
         }
     }
 
@@ -308,15 +341,23 @@ impl Store {
     /// The next certificates of a part after number `after`.
     fn entries(&self, after: i64, part: Part) -> rusqlite::Result<Vec<Entry>> {
         let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
-        let Some(last) = blobs.last().map(|blob| blob.id) else { return Ok(Vec::new()) };
+        self.with_rows(blobs, part)
+    }
+
+    /// Certificates of a part, in the order of their numbers, with their rows.
+    fn with_rows(&self, blobs: Vec<Blob>, part: Part) -> rusqlite::Result<Vec<Entry>> {
+        let (Some(first), Some(last)) = (blobs.first(), blobs.last()) else {
+            return Ok(Vec::new());
+        };
+        let ids = (first.id, last.id);
         let mut rows: HashMap<i64, (RawRow, u8)> = self
             .connection
             .prepare_cached(&format!(
                 "SELECT id, fingerprint, change, summary, verifier FROM cert \
-                 WHERE id > ?1 AND id <= ?2 AND {}",
+                 WHERE id >= ?1 AND id <= ?2 AND {}",
                 part.condition("id")
             ))?
-            .query_map((after, last), |row| Ok((row.get(0)?, (RawRow::read(row)?, row.get(4)?))))?
+            .query_map(ids, |row| Ok((row.get(0)?, (RawRow::read(row)?, row.get(4)?))))?
             .collect::<rusqlite::Result<_>>()?;
         let entry = |blob: Blob| {
             let (row, verifier) = rows.remove(&blob.id).map_or((None, 0), |(r, v)| (Some(r), v));
@@ -557,7 +598,7 @@ fn read_entries(
     let good: Vec<&Cert> = parsed.iter().filter_map(|parsed| parsed.cert.as_ref().ok()).collect();
     let mut computed = match depth {
         Depth::Signatures => verdicts(&good, Verification::Full),
-        Depth::Structure => Vec::new(),
+        Depth::Structure | Depth::Checksums => Vec::new(),
     }
     .into_iter();
     let work: Vec<_> = parsed

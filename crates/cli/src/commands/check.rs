@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Skip signature verification; use the saved results
     #[arg(long, conflicts_with = "rebuild")]
     quick: bool,
+    /// Compare certificates with their checksums only; skip signatures and indexes
+    #[arg(long, conflicts_with_all = ["quick", "rebuild", "verify"])]
+    checksums: bool,
     /// Verify the self-signatures that were skipped by import or build with --no-verify
     #[arg(long, conflicts_with_all = ["rebuild", "quick"])]
     verify: bool,
@@ -64,6 +67,14 @@ impl FromStr for Subset {
 }
 
 impl Args {
+    fn depth(&self) -> Depth {
+        match (self.quick, self.checksums) {
+            (true, _) => Depth::Structure,
+            (_, true) => Depth::Checksums,
+            _ => Depth::Signatures,
+        }
+    }
+
     fn repairs(&self) -> bool {
         !self.repair_from.is_empty() || self.keyserver.is_some() || self.salvage
     }
@@ -99,19 +110,28 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let (store, now) = (stores.writable()?, cx.now);
         let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
         let path = stores.writable()?.path().display().to_string();
-        damaged |= print(cx, ("rebuilt", part), &path, &report)?;
+        damaged |= print(cx, ("rebuilt", Depth::Signatures, part), &path, &report)?;
     }
     for opened in stores.iter() {
-        let depth = if args.quick { Depth::Structure } else { Depth::Signatures };
+        let depth = args.depth();
         let report = cx.shown(|report| {
             opened.store.check_part(depth, part, |certs| {
                 report(Progress { certs, step: Some("checking"), ..Progress::default() });
             })
         })?;
         let path = opened.path.display().to_string();
-        damaged |= print(cx, ("checked", part), &path, &report)?;
+        damaged |= print(cx, ("checked", depth, part), &path, &report)?;
     }
     Ok(if damaged { ExitCode::from(4) } else { ExitCode::SUCCESS })
+}
+
+/// The depth of a check as one word.
+fn word(depth: Depth) -> &'static str {
+    match depth {
+        Depth::Signatures => "signatures",
+        Depth::Structure => "structure",
+        Depth::Checksums => "checksums",
+    }
 }
 
 fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), CliError> {
@@ -157,7 +177,7 @@ fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), 
 /// Prints a report; returns whether the store is damaged.
 fn print(
     cx: &Context,
-    (action, part): (&str, Part),
+    (action, depth, part): (&str, Depth, Part),
     path: &str,
     report: &CheckReport,
 ) -> Result<bool, CliError> {
@@ -169,7 +189,7 @@ fn print(
             .map(|f| json!({ "object": f.object, "what": f.what, "remedy": f.remedy.name() }))
             .collect();
         let json = json!({
-            "store": path, "action": action, "part": part.to_string(), "certificates": report.certs,
+            "store": path, "action": action, "depth": word(depth), "part": part.to_string(), "certificates": report.certs,
             "good_self_signatures": report.signatures, "damaged": report.count, "findings": findings,
         });
         writeln!(out, "{json}")?;
@@ -179,10 +199,14 @@ fn print(
         writeln!(out, "{path}: {}: {}", finding.object, finding.what)?;
     }
     let of_part = if part == Part::ALL { String::new() } else { format!(" part {part}:") };
+    let covered = match depth {
+        Depth::Signatures => counted(report.signatures, "good self-signature"),
+        Depth::Structure => "signatures not verified".to_owned(),
+        Depth::Checksums => "only checksums compared".to_owned(),
+    };
     let result = format!(
-        "{path}: {action}{of_part} {}, {}, {}",
+        "{path}: {action}{of_part} {}, {covered}, {}",
         counted(report.certs, "certificate"),
-        counted(report.signatures, "good self-signature"),
         match report.count {
             0 => "no damage".to_owned(),
             n => format!("{n} damaged"),

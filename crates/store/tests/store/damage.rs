@@ -67,7 +67,7 @@ fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
             }
             other => panic!("{other:?}"),
         }
-        for depth in [Depth::Signatures, Depth::Structure] {
+        for depth in [Depth::Signatures, Depth::Structure, Depth::Checksums] {
             let report = store.check(depth, |_| {}).unwrap();
             assert_eq!(report.count, 1, "{report:?}");
             assert_eq!(report.findings[0].object, format!("certificate {name}"));
