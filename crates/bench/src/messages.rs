@@ -156,15 +156,21 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
         ways.push(Way { name: name.into(), run, output: output.map(at), costs: Vec::new() });
     };
     let encrypt = |profile: &[&str], output: &str| {
-        talaria("encrypt").arg("--symmetric").args(profile).arg("-o").arg(at(output)).arg(&input)
+        talaria("encrypt")
+            .args(["--symmetric", "--overwrite"])
+            .args(profile)
+            .arg("-o")
+            .arg(at(output))
+            .arg(&input)
     };
     add("cat", shell(format!("cat {} > {}", shown(&input), shown(&at("cat")))), Some("cat"));
     add("talaria, AES-256-GCM", encrypt(&["--profile", "rfc9580"], "gcm"), None);
     add("talaria, OCB", encrypt(&["--profile", "rfc9580", "--aead", "ocb"], "ocb"), None);
     add("talaria, packet 20", encrypt(&["--profile", "librepgp"], "koch"), None);
     add("talaria, CFB", encrypt(&["--profile", "rfc4880"], "cfb"), None);
-    let decrypt =
-        |from: &str| talaria("decrypt").arg("--quiet").arg("-o").arg(at("plain")).arg(at(from));
+    let decrypt = |from: &str| {
+        talaria("decrypt").args(["--quiet", "--overwrite", "-o"]).arg(at("plain")).arg(at(from))
+    };
     add("talaria, decrypt GCM", decrypt("gcm"), Some("plain"));
     add("talaria, decrypt OCB", decrypt("ocb"), Some("plain"));
     add("talaria, decrypt CFB", decrypt("cfb"), Some("plain"));
