@@ -6,6 +6,7 @@ use std::time::Duration;
 use talaria_bench::Table;
 use talaria_bench::backup::{self, BackupOptions};
 use talaria_bench::keyserver::{self, KeyserverOptions, Part};
+use talaria_bench::messages::{self, MessagesOptions};
 use talaria_bench::trust::{self, TrustOptions};
 
 /// Runs all parts except those in `skip`, and checks the written files.
@@ -115,5 +116,32 @@ fn bench_measures_trust_beside_gpg() {
         assert!(table.rows.iter().all(|row| row.iter().any(|cell| cell.number().is_some())));
         has_figures(&results.join(format!("trust-{name}.csv")));
         assert!(results.join(format!("trust-{name}.svg")).exists(), "{name}");
+    }
+}
+
+#[test]
+fn bench_measures_messages_beside_gpg() {
+    if talaria_bench::peer("gpg").is_none() {
+        return;
+    }
+    let folder = tempfile::Builder::new().prefix("m").tempdir().unwrap();
+    let results = folder.path().join("results");
+    let options = MessagesOptions {
+        bytes: 1 << 20,
+        // A second run finds the files of the first one.
+        runs: 2,
+        objects: 20,
+        signatures: 20,
+        program: env!("CARGO_BIN_EXE_talaria").into(),
+        scratch: folder.path().to_owned(),
+        results: Some(results.clone()),
+        ..MessagesOptions::default()
+    };
+    let mut out = Vec::new();
+    let tables = messages::run(&options, &mut out).unwrap_or_else(|error| panic!("{error:?}"));
+    assert_eq!(tables.len(), 3);
+    for (table, name) in tables.iter().zip(["bulk", "small", "signatures"]) {
+        assert!(table.rows.iter().all(|row| row.iter().any(|cell| cell.number().is_some())));
+        has_figures(&results.join(format!("messages-{name}.csv")));
     }
 }
