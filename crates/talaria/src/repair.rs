@@ -62,6 +62,12 @@ pub fn repair(
     options: &RepairOptions,
     monitor: &mut Monitor<'_>,
 ) -> Result<Vec<Repaired>, Error> {
+    // A file that is not there is an error, also if nothing turns out to be damaged.
+    for input in &options.inputs {
+        if let Input::Path(path) = input {
+            std::fs::metadata(path).map_err(|source| Error::reading(input, source))?;
+        }
+    }
     let progress = |certs, step| Progress { certs, step: Some(step), ..Progress::default() };
     let damaged = {
         let report = &mut monitor.report;

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     trust: TrustArgs,
     /// Sort order (only without a QUERY)
-    #[arg(long, value_enum, default_value_t = By::Added)]
+    #[arg(long, value_enum, default_value_t = By::Added, conflicts_with = "queries")]
     order: By,
     #[command(flatten)]
     pager: PagerArgs,

@@ -73,6 +73,8 @@ fn a_part_of_the_certificates_can_be_checked() {
     // What is said about a part is not said about the store.
     let said = program.ok(&["check", "--subset", "1/3"]);
     assert!(said.contains("checked part 1/3: 4 certificates"), "{said}");
+    let said = program.ok(&["check", "--subset", "1/3", "--checksums"]);
+    assert!(said.contains("4 certificates, only checksums compared, no damage"), "{said}");
     for wrong in ["0/3", "4/3", "1", "1/0", "a/b"] {
         let said = program.fails(&["check", "--subset", wrong], 2);
         assert!(said.contains("for example 1/7"), "{said}");
@@ -120,6 +122,8 @@ fn a_server_gives_out_no_damaged_certificate_and_merges_none() {
 #[test]
 fn salvage_sets_the_damaged_bytes_aside() {
     let program = prepared();
+    let said = program.fails(&["check", "--repair-from", "missing.pgp"], 5);
+    assert!(said.contains("missing.pgp"), "{said}");
     flip(&program, 3);
     let said = program.ok(&["check", "--salvage"]);
     assert!(said.contains("the damaged bytes are set aside"), "{said}");
