@@ -167,10 +167,6 @@ fn with_headings(command: clap::Command) -> clap::Command {
             let heading = HEADINGS.iter().find(|(_, names)| names.contains(&long));
             match heading {
                 Some(_) if is_key && long == "profile" || !has_output && long == "overwrite" => arg,
-                // A given passphrase must not be ignored silently.
-                Some((heading, _)) if is_key && long == "no-passphrase" => arg
-                    .help_heading(*heading)
-                    .conflicts_with_all(["passphrase_file", "passphrase_fd", "passphrase_env"]),
                 Some((heading, _)) => arg.help_heading(*heading),
                 _ => arg,
             }

@@ -44,7 +44,8 @@ pub(super) struct Args {
     #[command(flatten)]
     passphrase: PassphraseArgs,
     /// Do not protect the key with a passphrase; only file permissions protect it
-    #[arg(long)]
+    // A given passphrase must not be ignored silently.
+    #[arg(long, conflicts_with_all = ["passphrase_file", "passphrase_fd", "passphrase_env"])]
     no_passphrase: bool,
     /// Write the revocation certificate to FILE instead of the `revocations` folder beside the keys
     #[arg(long, value_name = "FILE")]
