@@ -535,7 +535,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("Check structure and indexes only", "talaria check --quick"),
             ("Compare certificates with their checksums only", "talaria check --checksums"),
             ("Rebuild all indexes from the certificates", "talaria check --rebuild"),
-            ("Repair damaged certificates with a keyring", "talaria check --repair-from keyring.gpg"),
+            (
+                "Repair damaged certificates with a keyring",
+                "talaria check --repair-from keyring.gpg",
+            ),
         ],
     ),
     (
