@@ -18,7 +18,7 @@ use talaria_cert::{
 use crate::blob;
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, IngestOutcome, IngestRefusal, Prepared, digests, log, numbers};
-use crate::place::{beside, put_in_place, refuse_leftovers};
+use crate::place::{beside, put_in_place, refuse_leftovers, remove};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
@@ -124,7 +124,7 @@ impl Builder {
         let mut resumed = partial.exists().then(|| resume(&partial, inputs, &options)).flatten();
         if resumed.is_none() {
             for suffix in ["", "-journal", "-wal", "-shm"] {
-                match fs::remove_file(beside(&partial, suffix)) {
+                match remove(&beside(&partial, suffix)) {
                     Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
                         return Err(StoreError::ReadOnly { path: target.to_owned() });
                     }
@@ -165,7 +165,7 @@ impl Builder {
         drop(connection);
         for suffix in ["", "-journal", "-wal", "-shm"] {
             let path = beside(&partial, suffix);
-            if let Err(source) = fs::remove_file(&path)
+            if let Err(source) = remove(&path)
                 && source.kind() != std::io::ErrorKind::NotFound
             {
                 return Err(StoreError::Io { action: "remove", path, source });

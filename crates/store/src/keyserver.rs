@@ -2,7 +2,6 @@
 //! that peers cannot deliver, and daily counts.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
-use crate::place::{beside, put_in_place, refuse_leftovers, set_aside};
+use crate::place::{beside, put_in_place, refuse_leftovers, remove, set_aside};
 use crate::{Store, StoreError, aside, sums};
 
 /// Number of pages that a backup copies between two progress calls.
@@ -629,7 +628,7 @@ impl Store {
         let new = beside(target, ".partial");
         // Removes the files of an interrupted copy.
         for suffix in ["", "-journal", "-wal", "-shm"] {
-            let _ = fs::remove_file(beside(&new, suffix));
+            let _ = remove(&beside(&new, suffix));
         }
         // Without a transaction, a page written by another process would start the copy again.
         self.run(|connection| connection.execute_batch("BEGIN"))?;
@@ -639,7 +638,7 @@ impl Store {
             .map_err(|source| StoreError::engine(target, source))
             .and_then(|()| free_name())
             .and_then(|()| put_in_place(&new, target));
-        let _ = fs::remove_file(&new);
+        let _ = remove(&new);
         moved
     }
 }

@@ -60,6 +60,7 @@ mod store;
 mod sums;
 mod tofu;
 mod trust;
+mod witness;
 
 pub use aside::SetAside;
 pub use blob::Part;
@@ -78,3 +79,5 @@ pub use select::{Cursor, CursorError, Order, Selection};
 pub use store::{Access, Layout, Row, Store, Stored};
 pub use tofu::{Binding, CertIssuer, Event, Observation};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
+#[doc(hidden)]
+pub use witness::{FileStep, Witness, watch_file_steps};

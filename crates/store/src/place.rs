@@ -12,6 +12,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempPath;
 
+use crate::witness::{self, FileStep};
 use crate::{StoreError, schema};
 
 /// The first octets of every SQLite database.
@@ -167,9 +168,11 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
     let io = |source| StoreError::Io { action: "set aside", path: path.to_owned(), source };
     for suffix in ["", "-wal", "-journal", "-shm"] {
         let (from, to) = (beside(path, suffix), beside(aside, suffix));
-        match rustix::fs::renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-            Err(error) => return Err(io(error.into())),
+        let rename =
+            || Ok(rustix::fs::renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE)?);
+        match witness::take(FileStep::Rename { from: &from, to: &to }, rename) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
         }
     }
     Ok(())
@@ -180,15 +183,24 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
 pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> {
     refuse_leftovers(target)?;
     let io = |source| StoreError::Io { action: "move into place", path: target.to_owned(), source };
-    File::open(new).and_then(|file| file.sync_all()).map_err(io)?;
-    let name = TempPath::try_from_path(new).map_err(io)?;
-    if let Err(error) = name.persist_noclobber(target) {
-        // Removing the file is left to the caller.
-        let kept = error.path.keep();
-        return Err(io(kept.err().map_or(error.error, |kept| kept.error)));
-    }
+    let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
+    witness::take(FileStep::Sync(new), || sync(new)).map_err(io)?;
+    let rename = || {
+        TempPath::try_from_path(new)?.persist_noclobber(target).map_err(|error| {
+            // Removing the file is left to the caller.
+            let kept = error.path.keep();
+            kept.err().map_or(error.error, |kept| kept.error)
+        })
+    };
+    witness::take(FileStep::Rename { from: new, to: target }, rename).map_err(io)?;
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(io)
+    let folder = folder.unwrap_or(Path::new("."));
+    witness::take(FileStep::SyncFolder(folder), || sync(folder)).map_err(io)
+}
+
+/// Removes a file.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    witness::take(FileStep::Remove(path), || fs::remove_file(path))
 }
 
 /// The kind of network file system that a file is on. SQLite cannot keep a store whole there if programs on several
