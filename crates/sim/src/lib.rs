@@ -1,0 +1,39 @@
+//! A simulator of disks that lose power, fail and fill, for the store.
+//!
+//! The simulator runs the real store on the real file system, through a layer that records what SQLite and the store
+//! do to files (`vfs`, `record`). From the recording, it computes the files that a power cut or a kill can
+//! leave behind (`disk`), opens them with the real store, and compares the content with a small model (`model`).
+//! One number, the seed, decides everything: the operations, the faults, the cuts, and what each cut loses.
+//!
+//! # What is recorded
+//!
+//! - Everything that SQLite does to a database, its journal and its write-ahead log: opening and creating, writes,
+//!   truncations, syncs, deletions, and syncs of the folder.
+//! - What the store does without SQLite through its `place` module: the sync, the rename and the sync of the folder with
+//!   which a finished database gets its name, setting a database aside, and removing leftovers.
+//!
+//! The index of the log (`-shm`) is not recorded, since SQLite makes it again. Sorted runs of a build are not recorded,
+//! since they are files without names. Other names that come or go, such as that of a temporary file that was not
+//! used, are found by listing the folder after each operation.
+//!
+//! # What a power cut leaves
+//!
+//! - A sync of a file makes all its earlier writes and truncations durable, and the creation of the file, as on ext4.
+//! - Each later write is kept, lost, or torn at sectors of 512 octets, in any combination. Truncations are kept or lost.
+//! - Names that were made, changed or removed since the last sync of their folder are there or not, in any combination
+//!   except one: steps on the same name keep their order.
+//! - A sync that fails promises nothing, and later syncs do not make up for it: the writes before it may be lost for ever.
+//!
+//! A kill keeps everything.
+
+mod disk;
+mod model;
+mod numbers;
+mod operation;
+mod record;
+mod run;
+mod vfs;
+
+pub use numbers::Numbers;
+pub use operation::Operation;
+pub use run::{Failure, Report, Script, Syncs, run};

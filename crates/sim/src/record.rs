@@ -1,0 +1,343 @@
+//! Recording what happens to the files of a folder, and faults.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+
+use talaria_store::FileStep;
+
+/// A file, whatever its name. Numbers are not used again.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct FileId(pub(crate) usize);
+
+/// A step on a file or a name.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A new file appeared, with this content.
+    Create { name: String, file: FileId, content: Vec<u8> },
+    /// Octets were written.
+    Write { file: FileId, offset: u64, bytes: Vec<u8> },
+    /// A file was cut or extended with zeros.
+    Resize { file: FileId, length: u64 },
+    /// A file was synced.
+    Sync { file: FileId },
+    /// A sync failed.
+    SyncFailed { file: FileId },
+    /// A name was removed.
+    Remove { name: String },
+    /// A file got another name.
+    Rename { from: String, to: String },
+    /// The names of the folder were synced.
+    SyncFolder,
+}
+
+impl Event {
+    /// Whether the event is a sync, or an attempt.
+    pub(crate) fn is_sync(&self) -> bool {
+        matches!(self, Self::Sync { .. } | Self::SyncFailed { .. } | Self::SyncFolder)
+    }
+}
+
+/// What can fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Step {
+    Open,
+    Write { file: FileId, end: u64 },
+    Resize { file: FileId, length: u64 },
+    Sync,
+    Remove,
+    Rename,
+}
+
+/// How a step fails.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fault {
+    /// The disk reports an error.
+    Broken,
+    /// The disk has no room. A write is done in part.
+    Full,
+}
+
+/// Which steps fail: from a step on, so many.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct FaultPlan {
+    /// How they fail. A full disk refuses only steps that need room.
+    pub(crate) fault: Fault,
+    /// Only syncs fail.
+    pub(crate) only_syncs: bool,
+    /// The steps before the first one that fails.
+    pub(crate) after: u64,
+    /// The number of steps that fail.
+    pub(crate) count: u64,
+}
+
+#[derive(Debug, Default)]
+struct Recording {
+    events: Vec<Event>,
+    /// The file of each name.
+    names: BTreeMap<String, FileId>,
+    /// Length of each file.
+    lengths: Vec<u64>,
+    plan: Option<FaultPlan>,
+    failed: u64,
+}
+
+impl Recording {
+    fn file(&mut self, length: u64) -> FileId {
+        self.lengths.push(length);
+        FileId(self.lengths.len() - 1)
+    }
+
+    fn create(&mut self, name: &str, content: Vec<u8>) -> FileId {
+        let file = self.file(content.len() as u64);
+        self.names.insert(name.to_owned(), file);
+        self.events.push(Event::Create { name: name.to_owned(), file, content });
+        file
+    }
+
+    fn remove(&mut self, name: &str) {
+        if self.names.remove(name).is_some() {
+            self.events.push(Event::Remove { name: name.to_owned() });
+        }
+    }
+}
+
+/// Records the steps on files of one folder.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    folder: PathBuf,
+    /// Nothing is recorded, and nothing fails. Syncs are left out.
+    is_quiet: bool,
+    recording: Mutex<Recording>,
+}
+
+/// The recorders of folders.
+static FOLDERS: LazyLock<RwLock<HashMap<PathBuf, Arc<Recorder>>>> = LazyLock::new(RwLock::default);
+
+/// The recorder of the folder of a file, and the name of the file in it.
+pub(crate) fn recorder_of(path: &Path) -> Option<(Arc<Recorder>, String)> {
+    let recorder = recorder_of_folder(path.parent()?)?;
+    Some((recorder, path.file_name()?.to_str()?.to_owned()))
+}
+
+fn recorder_of_folder(folder: &Path) -> Option<Arc<Recorder>> {
+    FOLDERS.read().unwrap_or_else(PoisonError::into_inner).get(folder).cloned()
+}
+
+/// A folder with a recorder, until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Watched(pub(crate) Arc<Recorder>);
+
+impl Watched {
+    /// Records everything in `folder`, which holds the files `present`. Their numbers are in the order of their names.
+    pub(crate) fn record(folder: &Path, present: &BTreeMap<String, Vec<u8>>) -> Self {
+        Self::watch(folder, false, present)
+    }
+
+    /// Leaves out syncs in `folder`.
+    pub(crate) fn quietly(folder: &Path) -> Self {
+        Self::watch(folder, true, &BTreeMap::new())
+    }
+
+    fn watch(folder: &Path, is_quiet: bool, present: &BTreeMap<String, Vec<u8>>) -> Self {
+        let mut recording = Recording::default();
+        for (name, content) in present {
+            let file = recording.file(content.len() as u64);
+            recording.names.insert(name.clone(), file);
+        }
+        let recorder =
+            Recorder { folder: folder.to_owned(), is_quiet, recording: Mutex::new(recording) };
+        let recorder = Arc::new(recorder);
+        let mut folders = FOLDERS.write().unwrap_or_else(PoisonError::into_inner);
+        folders.insert(folder.to_owned(), Arc::clone(&recorder));
+        Self(recorder)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        FOLDERS.write().unwrap_or_else(PoisonError::into_inner).remove(&self.0.folder);
+    }
+}
+
+impl Recorder {
+    fn recording(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets steps fail from now on, or no longer. Returns how many steps have failed since the last call.
+    pub(crate) fn plan(&self, plan: Option<FaultPlan>) -> u64 {
+        let mut recording = self.recording();
+        recording.plan = plan;
+        std::mem::take(&mut recording.failed)
+    }
+
+    /// Whether this step fails.
+    pub(crate) fn fault(&self, step: Step) -> Option<Fault> {
+        let mut recording = self.recording();
+        let plan = recording.plan?;
+        let length = |file: FileId| recording.lengths[file.0];
+        let can_fail = match (plan.fault, step) {
+            (Fault::Broken, Step::Sync) => true,
+            (Fault::Broken, _) => !plan.only_syncs,
+            (Fault::Full, Step::Write { file, end }) => end > length(file),
+            (Fault::Full, Step::Resize { file, length: to }) => to > length(file),
+            (Fault::Full, Step::Open | Step::Sync | Step::Remove | Step::Rename) => false,
+        };
+        let left = recording.plan.as_mut().filter(|_| can_fail)?;
+        if left.after > 0 {
+            left.after -= 1;
+            return None;
+        }
+        if left.count == 0 {
+            return None;
+        }
+        left.count -= 1;
+        recording.failed += 1;
+        Some(plan.fault)
+    }
+
+    /// Number of events so far.
+    pub(crate) fn position(&self) -> usize {
+        self.recording().events.len()
+    }
+
+    /// The events so far.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.recording().events.clone()
+    }
+
+    /// The file that was opened by this name.
+    pub(crate) fn opened(&self, name: &str) -> FileId {
+        let mut recording = self.recording();
+        if let Some(&file) = recording.names.get(name) {
+            return file;
+        }
+        // A file that was made without SQLite is still empty, or was written by nobody that is recorded.
+        let content = std::fs::read(self.folder.join(name)).unwrap_or_default();
+        recording.create(name, if self.is_quiet { Vec::new() } else { content })
+    }
+
+    fn push(&self, event: Event) {
+        if !self.is_quiet {
+            self.recording().events.push(event);
+        }
+    }
+
+    pub(crate) fn written(&self, file: FileId, offset: u64, bytes: &[u8]) {
+        let mut recording = self.recording();
+        let end = offset + bytes.len() as u64;
+        let length = &mut recording.lengths[file.0];
+        *length = end.max(*length);
+        drop(recording);
+        if !self.is_quiet {
+            self.push(Event::Write { file, offset, bytes: bytes.to_vec() });
+        }
+    }
+
+    /// Notes the length of a file, if it is another one.
+    pub(crate) fn resized(&self, file: FileId, length: u64) {
+        let before = std::mem::replace(&mut self.recording().lengths[file.0], length);
+        if before != length {
+            self.push(Event::Resize { file, length });
+        }
+    }
+
+    pub(crate) fn synced(&self, file: FileId) {
+        self.push(Event::Sync { file });
+    }
+
+    pub(crate) fn sync_failed(&self, file: FileId) {
+        self.push(Event::SyncFailed { file });
+    }
+
+    pub(crate) fn folder_synced(&self) {
+        self.push(Event::SyncFolder);
+    }
+
+    pub(crate) fn removed(&self, name: &str) {
+        self.recording().remove(name);
+    }
+
+    fn renamed(&self, from: &str, to: &str) {
+        let mut recording = self.recording();
+        if let Some(file) = recording.names.remove(from) {
+            recording.names.insert(to.to_owned(), file);
+            recording.events.push(Event::Rename { from: from.to_owned(), to: to.to_owned() });
+        }
+    }
+
+    /// Records names that have come or gone without having been seen.
+    pub(crate) fn list(&self) -> io::Result<()> {
+        let mut there = BTreeMap::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if let Some(name) = entry.file_name().to_str().filter(|name| is_recorded(name)) {
+                there.insert(name.to_owned(), entry.path());
+            }
+        }
+        let mut recording = self.recording();
+        let gone = recording.names.keys().filter(|name| !there.contains_key(*name));
+        for name in gone.cloned().collect::<Vec<_>>() {
+            recording.remove(&name);
+        }
+        for (name, path) in there {
+            if !recording.names.contains_key(&name) {
+                recording.create(&name, std::fs::read(path)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether steps on a file of this name are recorded. The index of a log is made again after a crash.
+fn is_recorded(name: &str) -> bool {
+    !name.ends_with("-shm")
+}
+
+/// Records a step that the store takes without SQLite.
+pub(crate) fn witness(
+    step: FileStep<'_>,
+    action: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    let (path, kind) = match step {
+        FileStep::Sync(path) => (path, Step::Sync),
+        FileStep::Rename { from, .. } => (from, Step::Rename),
+        FileStep::Remove(path) => (path, Step::Remove),
+        FileStep::SyncFolder(folder) => {
+            let Some(recorder) = recorder_of_folder(folder) else { return action() };
+            if recorder.fault(Step::Sync).is_some() {
+                return Err(io::Error::other("simulated"));
+            }
+            recorder.folder_synced();
+            return Ok(());
+        }
+    };
+    let Some((recorder, name)) = recorder_of(path).filter(|(_, name)| is_recorded(name)) else {
+        return action();
+    };
+    // A step on a file that is not there cannot be simulated to fail.
+    let is_there = path.exists();
+    if is_there && recorder.fault(kind).is_some() {
+        if let FileStep::Sync(_) = step {
+            recorder.sync_failed(recorder.opened(&name));
+        }
+        return Err(io::Error::other("simulated"));
+    }
+    if let FileStep::Sync(_) = step {
+        recorder.synced(recorder.opened(&name));
+        return Ok(());
+    }
+    action()?;
+    match step {
+        FileStep::Remove(_) => recorder.removed(&name),
+        FileStep::Rename { to, .. } => {
+            if let Some(to) = to.file_name().and_then(|to| to.to_str()) {
+                recorder.renamed(&name, to);
+            }
+        }
+        FileStep::Sync(_) | FileStep::SyncFolder(_) => {}
+    }
+    Ok(())
+}
