@@ -442,9 +442,10 @@ fn join_spool(
 
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
     // Appended pages need no journal entries. A rollback journal therefore costs almost nothing
-    // here, and commits survive a crash of the machine.
+    // here, and commits survive a power cut. NORMAL would sync a journal and its header together, and not its
+    // truncation: after a power cut, a part of an old journal could be applied.
     connection.execute_batch(
-        "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = NORMAL; \
+        "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL; \
          PRAGMA cache_size = -131072; PRAGMA temp_store = FILE; PRAGMA locking_mode = EXCLUSIVE;",
     )
 }
