@@ -53,8 +53,8 @@ impl Fate {
 #[derive(Debug, Default)]
 struct File<'a> {
     content: Vec<u8>,
-    /// Writes since the last sync, and whether a sync of them has failed.
-    pending: Vec<(&'a Event, bool)>,
+    /// Writes since the last sync.
+    pending: Vec<&'a Event>,
 }
 
 impl<'a> File<'a> {
@@ -99,14 +99,10 @@ impl<'a> File<'a> {
         }
     }
 
-    /// A sync: everything since the last one is durable, except for that of which a sync has failed.
-    fn sync(&mut self, fate: Fate, numbers: &mut Numbers) {
-        for (event, is_doomed) in std::mem::take(&mut self.pending) {
-            if is_doomed {
-                self.decide(event, fate, numbers);
-            } else {
-                self.apply(event);
-            }
+    /// A sync: everything since the last one is durable.
+    fn sync(&mut self) {
+        for event in std::mem::take(&mut self.pending) {
+            self.apply(event);
         }
     }
 }
@@ -209,27 +205,23 @@ pub(crate) fn image(
                 names.pending.push(NameStep::Create(name.clone(), *file));
             }
             Event::Write { file, .. } | Event::Resize { file, .. } => {
-                files.entry(*file).or_default().pending.push((event, false));
+                files.entry(*file).or_default().pending.push(event);
             }
             Event::Sync { file } if syncs_count => {
-                files.entry(*file).or_default().sync(fate, numbers);
+                files.entry(*file).or_default().sync();
                 names.settle(|step| matches!(step, NameStep::Create(_, new) if new == file));
-            }
-            Event::SyncFailed { file } => {
-                let pending = &mut files.entry(*file).or_default().pending;
-                pending.iter_mut().for_each(|(_, is_doomed)| *is_doomed = true);
             }
             Event::Remove { name } => names.pending.push(NameStep::Remove(name.clone())),
             Event::Rename { from, to } => {
                 names.pending.push(NameStep::Rename(from.clone(), to.clone()));
             }
             Event::SyncFolder if syncs_count => names.settle(|_| true),
-            Event::Sync { .. } | Event::SyncFolder => {}
+            Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncFolder => {}
         }
     }
     names.decide(fate, numbers);
     for file in files.values_mut() {
-        for (event, _) in std::mem::take(&mut file.pending) {
+        for event in std::mem::take(&mut file.pending) {
             file.decide(event, fate, numbers);
         }
     }

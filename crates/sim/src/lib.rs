@@ -22,7 +22,8 @@
 //! - Each later write is kept, lost, or torn at sectors of 512 octets, in any combination. Truncations are kept or lost.
 //! - Names that were made, changed or removed since the last sync of their folder are there or not, in any combination
 //!   except one: steps on the same name keep their order.
-//! - A sync that fails promises nothing, and later syncs do not make up for it: the writes before it may be lost for ever.
+//! - A sync that fails promises nothing. A later sync of the file that succeeds makes up for it. SQLite relies on this when it
+//!   recovers a log, although Linux does not promise it after an error of the disk.
 //!
 //! A kill keeps everything.
 

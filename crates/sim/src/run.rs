@@ -20,7 +20,7 @@ use crate::disk::{Fate, Files, image};
 use crate::model::{Content, MAIN, World, address_of, built, digest_of, name_of, user_id_of};
 use crate::numbers::Numbers;
 use crate::operation::{CERTS, CONNECTIONS, Copy, Octets, Operation, cert, copy_of};
-use crate::record::{Event, Fault, FaultPlan, Watched};
+use crate::record::{Event, Fault, FaultPlan, FileId, Watched};
 use crate::vfs;
 
 /// A time at which the certificates are valid.
@@ -451,14 +451,11 @@ impl Simulation {
             let fate = Fate::draw(&mut self.numbers);
             let seed = self.numbers.draw();
             self.cut(&events[..cut], fate, seed).map_err(|what| {
-                let around: Vec<String> = events[cut.saturating_sub(8)..events.len().min(cut + 3)]
-                    .iter()
-                    .map(brief)
-                    .collect();
                 format!(
-                    "Cut after {cut} of {} events, fate {fate:?}: {what}\nEvents around: {}\n",
+                    "Cut after {cut} of {} events, fate {fate:?}: {what}\nBefore: {}\nAfter: {}\n",
                     events.len(),
-                    around.join("; ")
+                    brief(&events[..cut]),
+                    brief(&events[cut..events.len().min(cut + 10)]),
                 )
             })?;
         }
@@ -497,17 +494,37 @@ impl Drop for Simulation {
     }
 }
 
-/// An event without its octets.
-fn brief(event: &Event) -> String {
-    match event {
-        Event::Create { name, file, .. } => format!("create {name} as {}", file.0),
-        Event::Write { file, offset, bytes } => {
-            format!("write {} at {offset}, {} octets", file.0, bytes.len())
-        }
-        Event::Resize { file, length } => format!("resize {} to {length}", file.0),
-        Event::Sync { file } => format!("sync {}", file.0),
-        other => format!("{other:?}"),
+/// The last events without their octets. Writes to one file that follow each other are one.
+fn brief(events: &[Event]) -> String {
+    const SHOWN: usize = 60;
+    let mut all: Vec<String> = Vec::new();
+    let mut written: Option<(FileId, usize)> = None;
+    for event in events {
+        let text = match event {
+            Event::Write { file, .. } => {
+                let count = match written {
+                    Some((before, count)) if before == *file => {
+                        all.pop();
+                        count + 1
+                    }
+                    _ => 1,
+                };
+                written = Some((*file, count));
+                all.push(format!("write {} {count} times", file.0));
+                continue;
+            }
+            Event::Create { name, file, .. } => format!("create {name} as {}", file.0),
+            Event::Resize { file, length } => format!("resize {} to {length}", file.0),
+            Event::Sync { file } => format!("sync {}", file.0),
+            Event::SyncFailed { file } => format!("fail to sync {}", file.0),
+            Event::Remove { name } => format!("remove {name}"),
+            Event::Rename { from, to } => format!("rename {from} to {to}"),
+            Event::SyncFolder => "sync the folder".to_owned(),
+        };
+        written = None;
+        all.push(text);
     }
+    all[all.len().saturating_sub(SHOWN)..].join("; ")
 }
 
 /// The world that was found.
