@@ -297,6 +297,8 @@ impl Store {
         };
         let busy = StoreError::Busy { path: self.path.clone() };
         if change_size {
+            // The log is deleted even if the rest of this step fails, for example on a full disk.
+            self.files.iter().for_each(OpenFiles::renew_log);
             // The page size cannot change while the store uses a write-ahead log.
             let mode: String = self.run(|connection| {
                 connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
@@ -304,7 +306,6 @@ impl Store {
             if mode != "delete" {
                 return Err(busy);
             }
-            self.files.iter().for_each(OpenFiles::renew_log);
         }
         let result = self.run(|connection| {
             if let (true, Some(bytes)) = (change_size, page_bytes) {
