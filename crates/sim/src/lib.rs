@@ -36,5 +36,6 @@ mod run;
 mod vfs;
 
 pub use numbers::Numbers;
-pub use operation::Operation;
+pub use operation::{Copy, Operation};
+pub use record::Fault;
 pub use run::{Failure, Report, Script, Syncs, run};

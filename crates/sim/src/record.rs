@@ -52,10 +52,10 @@ pub(crate) enum Step {
 
 /// How a step fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fault {
-    /// The disk reports an error.
+pub enum Fault {
+    /// The disk reports an error, once.
     Broken,
-    /// The disk has no room. A write is done in part.
+    /// The disk has no room from now on. A write is done in part.
     Full,
 }
 

@@ -27,7 +27,7 @@ use crate::vfs;
 const NOW: u32 = 1_740_000_000;
 
 /// Maximum number of operations in a sequence.
-const OPERATIONS_MAX: usize = 24;
+const OPERATIONS_MAX: usize = 16;
 
 /// Operations of a seed.
 const OPERATIONS: usize = 10;
@@ -43,6 +43,7 @@ pub struct Script {
     faults: BTreeMap<usize, FaultPlan>,
     /// Decides what is lost.
     numbers: Numbers,
+    has_cuts: bool,
 }
 
 impl Script {
@@ -72,6 +73,18 @@ impl Script {
         Self::with(operations, seed % 2 == 1, Numbers::new(seed))
     }
 
+    /// A script in which one step of one operation fails, if it has that many steps. The power is not cut.
+    #[must_use]
+    pub fn failing(operations: Vec<Operation>, number: usize, fault: Fault, step: u64) -> Self {
+        let count = match fault {
+            Fault::Broken => 1,
+            Fault::Full => u64::MAX,
+        };
+        let plan = FaultPlan { fault, only_syncs: false, after: step, count };
+        let numbers = Numbers::new(step);
+        Self { operations, faults: BTreeMap::from([(number, plan)]), numbers, has_cuts: false }
+    }
+
     fn with(operations: Vec<Operation>, has_faults: bool, mut numbers: Numbers) -> Self {
         let mut faults = BTreeMap::new();
         for number in 0..operations.len() {
@@ -89,7 +102,7 @@ impl Script {
                 faults.insert(number, plan);
             }
         }
-        Self { operations, faults, numbers }
+        Self { operations, faults, numbers, has_cuts: true }
     }
 }
 
@@ -175,7 +188,9 @@ pub fn run(script: &Script, syncs: Syncs) -> Result<Report, Failure> {
             .operate(operation, plan)
             .map_err(|what| failure(format!("Operation {number}: {what}")))?;
     }
-    simulation.cut_everywhere().map_err(failure)?;
+    if script.has_cuts {
+        simulation.cut_everywhere().map_err(failure)?;
+    }
     Ok(simulation.report)
 }
 
@@ -333,13 +348,10 @@ impl Simulation {
 
     fn connection(&mut self, by: usize) -> Result<&mut Store, StoreError> {
         let at = &mut self.connections[by];
-        match at {
-            Some(store) => Ok(store),
-            None => {
-                let path = self.path.join(MAIN);
-                Ok(at.insert(Store::open_with(&path, Access::Create, &layout())?))
-            }
+        if let Some(store) = at {
+            return Ok(store);
         }
+        Ok(at.insert(Store::open_with(&self.path.join(MAIN), Access::Create, &layout())?))
     }
 
     fn close_all(&mut self) {

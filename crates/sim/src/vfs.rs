@@ -192,17 +192,17 @@ unsafe extern "C" fn write(
     unsafe {
         let Handle { recorder, file: id, .. } = handle(file);
         let all = std::slice::from_raw_parts(bytes.cast::<u8>(), length.unsigned_abs() as usize);
+        let at = offset.cast_unsigned();
         let write = methods(file).xWrite.expect("every file has it");
-        let fault =
-            recorder.fault(Step::Write { file: *id, end: offset as u64 + all.len() as u64 });
-        let length = match fault {
-            None => length,
-            Some(Fault::Full) => length / 2,
+        let fault = recorder.fault(Step::Write { file: *id, end: at + all.len() as u64 });
+        let (part, length) = match fault {
+            None => (all, length),
+            Some(Fault::Full) => (&all[..all.len() / 2], length / 2),
             Some(Fault::Broken) => return ffi::SQLITE_IOERR_WRITE,
         };
         let code = write(below(file), bytes, length, offset);
         if code == ffi::SQLITE_OK {
-            recorder.written(*id, offset as u64, &all[..length as usize]);
+            recorder.written(*id, at, part);
         }
         if fault.is_some() { ffi::SQLITE_FULL } else { code }
     }

@@ -2,11 +2,13 @@
 //!
 //! `TALARIA_SEEDS` sets the number of seeds, and `TALARIA_SEED` runs a single one.
 
+use std::iter;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use talaria_sim::{Failure, Report, Script, Syncs, run};
+use talaria_sim::{Copy, Failure, Fault, Operation, Report, Script, Syncs, run};
+use talaria_store::Return;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
@@ -59,4 +61,41 @@ fn nothing_acknowledged_is_lost() {
 #[test]
 fn a_disk_that_ignores_syncs_is_noticed() {
     assert!(run_seeds(0..20, Syncs::Ignored).is_err());
+}
+
+/// A step of an operation fails, or the disk is full from this step on. The operation is then wholly there or not at all, and the
+/// same connection goes on.
+#[test]
+fn a_step_that_fails_leaves_a_store_that_can_be_used() {
+    let import = |certs: std::ops::Range<usize>| {
+        let copies = certs.map(|cert| (cert, Copy::Whole)).collect();
+        Operation::Import { by: 0, copies }
+    };
+    let operations = [
+        import(2..5),
+        Operation::Delete { by: 0, certs: vec![0, 1], returning: Return::Blocked },
+        Operation::Redact { by: 0, cert: 0, user_id: None },
+        Operation::Compact { by: 0 },
+        Operation::Repage { by: 0, page_bytes: 8192 },
+        Operation::Upgrade { by: 0 },
+        Operation::Backup { by: 0, number: 2 },
+        Operation::Restore { backup: 0, number: 2 },
+        Operation::Build { number: 2, copies: (0..6).map(|cert| (cert / 2, Copy::Odd)).collect() },
+    ];
+    // Every step of all operations takes minutes.
+    let stride = if number("TALARIA_SEEDS").is_some_and(|seeds| seeds > 200) { 1 } else { 5 };
+    for (at, operation) in operations.into_iter().enumerate() {
+        let backup = Operation::Backup { by: 0, number: 0 };
+        let all = vec![backup, import(0..3), operation.clone(), import(5..7)];
+        for fault in [Fault::Broken, Fault::Full] {
+            let steps = iter::successors(Some(at as u64), |step| Some(step + stride));
+            for step in steps {
+                let script = Script::failing(all.clone(), 2, fault, step);
+                let report = run(&script, Syncs::Obeyed).unwrap_or_else(|f| panic!("{f}"));
+                if report.faults == 0 {
+                    break;
+                }
+            }
+        }
+    }
 }
