@@ -85,6 +85,12 @@ impl Script {
         Self { operations, faults: BTreeMap::from([(number, plan)]), numbers, has_cuts: false }
     }
 
+    /// The same script, with power cuts.
+    #[must_use]
+    pub fn with_cuts(self) -> Self {
+        Self { has_cuts: true, ..self }
+    }
+
     fn with(operations: Vec<Operation>, has_faults: bool, mut numbers: Numbers) -> Self {
         let mut faults = BTreeMap::new();
         for number in 0..operations.len() {

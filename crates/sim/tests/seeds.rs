@@ -63,14 +63,14 @@ fn a_disk_that_ignores_syncs_is_noticed() {
     assert!(run_seeds(0..20, Syncs::Ignored).is_err());
 }
 
+fn import(certs: std::ops::Range<usize>) -> Operation {
+    Operation::Import { by: 0, copies: certs.map(|cert| (cert, Copy::Whole)).collect() }
+}
+
 /// A step of an operation fails, or the disk is full from this step on. The operation is then wholly there or not at all, and the
 /// same connection goes on.
 #[test]
 fn a_step_that_fails_leaves_a_store_that_can_be_used() {
-    let import = |certs: std::ops::Range<usize>| {
-        let copies = certs.map(|cert| (cert, Copy::Whole)).collect();
-        Operation::Import { by: 0, copies }
-    };
     let operations = [
         import(2..5),
         Operation::Delete { by: 0, certs: vec![0, 1], returning: Return::Blocked },
@@ -97,5 +97,16 @@ fn a_step_that_fails_leaves_a_store_that_can_be_used() {
                 }
             }
         }
+    }
+}
+
+/// The disk is full while the page size is changed. The store then has no log until it is opened again.
+#[test]
+fn a_store_without_a_log_loses_nothing() {
+    for step in 0..4 {
+        let repage = Operation::Repage { by: 0, page_bytes: 8192 };
+        let all = vec![import(0..3), repage, import(3..5), import(5..7)];
+        let report = run(&Script::failing(all, 1, Fault::Full, step).with_cuts(), Syncs::Obeyed);
+        assert_eq!(report.unwrap_or_else(|f| panic!("{f}")).failed, 1);
     }
 }

@@ -28,6 +28,10 @@ const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 /// Maximum number of bytes of the file that readers map into memory: 1 GiB.
 const MMAP_BYTES: i64 = 1 << 30;
 
+/// What is synced before a commit returns. With a log, this is the same as FULL. Without one, after a change of the page size has
+/// failed, it also syncs the removal of the journal: a power cut would otherwise undo the commit.
+const SYNCHRONOUS: &str = "EXTRA";
+
 /// Page cache of a connection, in KiB: 64 MiB.
 const CACHE_KIB: i64 = 64 << 10;
 
@@ -153,7 +157,8 @@ impl Store {
             connection.set_prepared_statement_cache_capacity(64);
             connection.execute_batch(&format!(
                 "PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = {MMAP_BYTES}; \
-                 PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;"
+                 PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; \
+                 PRAGMA synchronous = {SYNCHRONOUS};"
             ))
         })?;
         store.upgraded_from = store.identify()?;
@@ -166,11 +171,11 @@ impl Store {
             // against old frames. A new log has no old frames, so this commit goes without a sync. The next commit
             // syncs everything.
             store.run(|connection| {
-                connection.execute_batch(
+                connection.execute_batch(&format!(
                     "PRAGMA synchronous = OFF; INSERT OR IGNORE INTO meta \
                      VALUES ('created', CAST(strftime('%s') AS INTEGER)); \
-                     PRAGMA synchronous = FULL;",
-                )
+                     PRAGMA synchronous = {SYNCHRONOUS};"
+                ))
             })?;
         }
         Ok(store)
