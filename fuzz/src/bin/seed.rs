@@ -12,6 +12,7 @@ use talaria_cert::{
 };
 use talaria_gnupg::{write_keybox, write_ownertrust};
 use talaria_recon::{Config, Digest, GossipMessage, Prefix, PrefixTree};
+use talaria_sim::Numbers;
 
 /// A time at which the generated certificates are valid.
 const NOW: u32 = 1_740_000_000;
@@ -28,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     trees(&folder)?;
     backup(&folder)?;
     compressed(&folder)?;
+    power(&folder)?;
     let mut all = Vec::new();
     let native = Profile { native_per_mille: 1000, ..Profile::small() };
     for profile in [Profile::small(), Profile::ed25519(), native] {
@@ -90,6 +92,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     recon(&folder)?;
     keyserver(&folder, &all)?;
+    Ok(())
+}
+
+/// Operations of stores, with faults and power cuts.
+fn power(folder: &Path) -> io::Result<()> {
+    for number in 0..8 {
+        let mut numbers = Numbers::new(number);
+        let octets: Vec<u8> = (0..24).flat_map(|_| numbers.draw().to_le_bytes()).collect();
+        write(folder, "power", usize::try_from(number).unwrap_or_default(), &octets)?;
+    }
     Ok(())
 }
 
