@@ -17,7 +17,9 @@ use talaria_trust::tofu::Policy;
 use tempfile::TempDir;
 
 use crate::disk::{Fate, Files, image};
-use crate::model::{Content, MAIN, World, address_of, built, digest_of, name_of, user_id_of};
+use crate::model::{
+    Content, MAIN, State, World, address_of, built, digest_of, name_of, user_id_of,
+};
 use crate::numbers::Numbers;
 use crate::operation::{CERTS, CONNECTIONS, Copy, Octets, Operation, cert, copy_of};
 use crate::record::{Event, Fault, FaultPlan, FileId, Watched};
@@ -269,12 +271,12 @@ impl Simulation {
     /// Does an operation, compares the result with the model, and notes what the disk may hold meanwhile and afterwards.
     fn operate(&mut self, operation: &Operation, plan: Option<FaultPlan>) -> Result<(), String> {
         let recorder = self.watched.0.clone();
-        let steps = self.live.after(operation);
         let before = self.possible.to_vec();
         let start = recorder.position();
         recorder.plan(plan);
         let result = self.perform(operation);
         let faults = recorder.plan(None);
+        let steps = self.live.after(operation);
         recorder.list().map_err(|error| error.to_string())?;
         self.report.faults += faults;
         let all = |worlds: &[World]| -> Vec<World> {
@@ -302,6 +304,9 @@ impl Simulation {
                 self.report.failed += 1;
                 let mut candidates = vec![self.live.clone()];
                 candidates.extend(steps);
+                if self.is_closed() {
+                    candidates.extend(during.iter().cloned());
+                }
                 // The fault is over, so the store can be used again.
                 let found = self
                     .look(&candidates)
@@ -353,11 +358,28 @@ impl Simulation {
     }
 
     fn connection(&mut self, by: usize) -> Result<&mut Store, StoreError> {
-        let at = &mut self.connections[by];
-        if let Some(store) = at {
-            return Ok(store);
+        if self.connections[by].is_none() {
+            let store = Store::open_with(&self.path.join(MAIN), Access::Create, &layout())?;
+            if self.is_closed() {
+                self.settle(&Content::of(&store)?);
+            }
+            self.connections[by] = Some(store);
         }
-        Ok(at.insert(Store::open_with(&self.path.join(MAIN), Access::Create, &layout())?))
+        Ok(self.connections[by].as_mut().expect("opened before"))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.connections.iter().all(Option::is_none)
+    }
+
+    /// Takes what the first connection sees for what is there. An operation whose sync failed is undone for the connections of that
+    /// time, but can be complete in the log, which the first new connection reads.
+    fn settle(&mut self, found: &Content) {
+        let there = self.possible.iter().filter_map(|world| world.0.get(MAIN));
+        let mut found = there.filter(|state| state.content == *found);
+        if let (Some(live), Some(found)) = (self.live.0.get_mut(MAIN), found.next()) {
+            *live = found.clone();
+        }
     }
 
     fn close_all(&mut self) {
@@ -370,8 +392,8 @@ impl Simulation {
         match operation {
             Operation::Import { by, copies } => {
                 let certs = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
-                let mut model =
-                    self.live.0.get(MAIN).cloned().unwrap_or_else(crate::model::State::new);
+                self.connection(*by)?;
+                let mut model = self.live.0.get(MAIN).cloned().unwrap_or_else(State::new);
                 let outcomes = self.connection(*by)?.ingest(certs, Verification::Full, NOW)?;
                 let expected: Vec<_> =
                     copies.iter().map(|&(number, copy)| model.import(number, copy)).collect();

@@ -50,6 +50,9 @@ pub(crate) fn install() {
         // SAFETY: SQLite initializes itself here. The VFS that it returns, and the copy that is leaked, live for ever. The
         // copied functions work for the copy, since it has the same data.
         unsafe {
+            // Threads would wait for each other to count memory.
+            let code = ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int);
+            assert_eq!(code, ffi::SQLITE_OK, "nothing has used SQLite before");
             let system = ffi::sqlite3_vfs_find(std::ptr::null());
             assert!(!system.is_null(), "SQLite has a default VFS");
             let _ = SYSTEM.set(System(system));
