@@ -1,6 +1,6 @@
 //! Simulations by seed.
 //!
-//! `TALARIA_SEEDS` sets the number of seeds, and `TALARIA_SEED` runs a single one.
+//! `TALARIA_SEEDS` sets the number of seeds, `TALARIA_SEED` runs a single one, or with `TALARIA_SEEDS` the ones from it on.
 
 use std::iter;
 use std::sync::Mutex;
@@ -45,10 +45,10 @@ fn run_seeds(seeds: std::ops::Range<u64>, syncs: Syncs) -> Result<Report, (u64, 
 
 #[test]
 fn nothing_acknowledged_is_lost() {
-    let seeds = match number("TALARIA_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TALARIA_SEEDS").unwrap_or(200),
-    };
+    let first = number("TALARIA_SEED");
+    let count = number("TALARIA_SEEDS").unwrap_or(if first.is_some() { 1 } else { 200 });
+    let first = first.unwrap_or(0);
+    let seeds = first..first + count;
     match run_seeds(seeds, Syncs::Obeyed) {
         Ok(report) => println!("{report:?}"),
         Err((seed, failure)) => {

@@ -179,12 +179,17 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
 }
 
 /// Renames the finished database `new` to `target`, and syncs the file and its new name. If `target` exists by
-/// then, it stays, and so does `new`.
+/// then, it stays, and so does `new`. The removal of earlier files is synced before: after a power cut, SQLite would apply
+/// a journal of the old database to the new one.
 pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> {
     refuse_leftovers(target)?;
     let io = |source| StoreError::Io { action: "move into place", path: target.to_owned(), source };
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
     let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
+    let sync_folder = || witness::take(FileStep::SyncFolder(folder), || sync(folder)).map_err(io);
     witness::take(FileStep::Sync(new), || sync(new)).map_err(io)?;
+    sync_folder()?;
     let rename = || {
         TempPath::try_from_path(new)?.persist_noclobber(target).map_err(|error| {
             // Removing the file is left to the caller.
@@ -193,9 +198,7 @@ pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> 
         })
     };
     witness::take(FileStep::Rename { from: new, to: target }, rename).map_err(io)?;
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    witness::take(FileStep::SyncFolder(folder), || sync(folder)).map_err(io)
+    sync_folder()
 }
 
 /// Removes a file.
