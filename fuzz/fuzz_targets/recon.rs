@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 
 use talaria_recon::{
-    Config, Decoder, Digest, Exchange, GossipMessage, Outbox, ExchangeRole, Settings, PrefixTree, decode_hashquery,
+    PeerConfig, Decoder, Digest, Exchange, GossipMessage, Outbox, ExchangeRole, Settings, PrefixTree, decode_hashquery,
     decode_hashreply, encode_hashquery, encode_hashreply,
 };
 
@@ -43,7 +43,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 
 fn greeting() -> [GossipMessage; 2] {
     let Settings { version, http_port, filters, .. } = Settings::default();
-    let config = Config { version, http_port, bit_quantum: 2, m_bar: 5, filters };
+    let config = PeerConfig { version, http_port, bit_quantum: 2, m_bar: 5, filters };
     [GossipMessage::Config(config), GossipMessage::Passed]
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use talaria_backup::{
-    BackupError, Entry, GroupSecret, Id, Identifiers, Kind, Node, Part, Parts, ReadChunks,
+    BackupError, Entry, GroupSecret, Id, Identifiers, Kind, Node, Part, ContentParts, ReadChunks,
     RepositoryId, Root, Tree, TreeWriter, WriteChunks, is_beneath, path_order,
 };
 
@@ -103,7 +103,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 fn read_parts(input: &Input<'_>, content: &[Part], size: u64) {
     let mut sum = 0_u64;
     let mut count = 0;
-    for part in Parts::new(input, content.to_vec()).take(PARTS_MAX) {
+    for part in ContentParts::new(input, content.to_vec()).take(PARTS_MAX) {
         let Ok(part) = part else { return };
         assert!(!matches!(part, Part::List { .. }) && part.length() > 0);
         sum = sum.checked_add(part.length()).expect("a size has 63 bits");

@@ -1,7 +1,7 @@
 //! What holds for any bytes as a part of a backup repository.
 
 use talaria_backup::{
-    Id, IndexedPack, Kind, ObjectHash, RepositoryId, Stored, check_lease, parse_attestation,
+    Id, IndexedPack, Kind, ObjectHash, RepositoryId, PackedChunk, check_lease, parse_attestation,
     parse_drill, parse_index, parse_pack, parse_plan, parse_tombstone, parse_verified, write_index,
 };
 
@@ -55,14 +55,14 @@ pub fn pack(bytes: &[u8]) {
 }
 
 /// A pack of these plaintexts, as `docs/formats/backup.md` describes it, with its chunks.
-pub fn seed(plains: &[&[u8]]) -> (Vec<u8>, Vec<Stored>) {
+pub fn seed(plains: &[&[u8]]) -> (Vec<u8>, Vec<PackedChunk>) {
     let mut content = Vec::new();
     let mut chunks = Vec::new();
     for (number, plain) in (1..).zip(plains) {
         let id = Id([number; 32]);
         let (offset, stored) = (content.len() as u64 + 512, plain.len() as u32);
         let chunk =
-            Stored { kind: Kind::Data, id, offset, stored, plain: stored, compressed: false };
+            PackedChunk { kind: Kind::Data, id, offset, stored, plain: stored, compressed: false };
         chunks.push(chunk);
         member(&mut content, &id.to_string(), plain);
     }

@@ -108,7 +108,7 @@ pub fn judged(bytes: &[u8]) {
         let _ = Recipients::default().add(cert, policy(), now);
         let Ok(user_ids) = make::certifiable(cert, policy(), now) else { continue };
         for user_id in user_ids.iter().take(2) {
-            let says = make::Certification::default();
+            let says = make::CertifyOptions::default();
             let Ok(mut signer) = make::certifier(certifier, policy(), now, &mut |_, _| None) else {
                 continue;
             };

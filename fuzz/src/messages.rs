@@ -3,7 +3,7 @@
 use std::io::{BufReader, Read as _};
 
 use talaria_message::{
-    Cipher, DecryptOptions, Input, ReadLimits, Message, MessageError, RangeOpener, ReadOptions,
+    Cipher, DecryptOptions, ArmorInput, ReadLimits, Message, MessageError, RangeOpener, ReadOptions,
     Recognised, Release, Secrets, Spool, decrypt, detach, read_message, verify_cleartext,
     verify_inline,
 };
@@ -70,18 +70,18 @@ pub fn verified(bytes: &[u8]) {
     recognised(rest);
     match kind % 4 {
         0 => {
-            let Ok(mut input) = Input::new(BufReader::new(rest)) else { return };
+            let Ok(mut input) = ArmorInput::new(BufReader::new(rest)) else { return };
             let _ = verify_inline(&mut input, &mut out, &verifier(), LIMITS);
         }
         1 => {
             let _ = verify_cleartext(&mut &*rest, &verifier());
         }
         2 => {
-            let Ok(mut input) = Input::new(BufReader::new(rest)) else { return };
+            let Ok(mut input) = ArmorInput::new(BufReader::new(rest)) else { return };
             let _ = detach(&mut input, &mut out, LIMITS);
         }
         _ => {
-            let Ok(input) = Input::new(BufReader::new(rest)) else { return };
+            let Ok(input) = ArmorInput::new(BufReader::new(rest)) else { return };
             let mut signatures = Vec::new();
             if input.take(1 << 16).read_to_end(&mut signatures).is_ok() {
                 let _ = verifier().detached(&signatures, &mut &DOCUMENT[..]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
-use crate::document::Standing;
+use crate::document::DocumentStanding;
 use crate::error::{BackupError, Result};
 use crate::forget::{self, SnapshotName};
 use crate::id::{Id, RepositoryId};
@@ -72,14 +72,16 @@ impl Repository {
         let unreadable = self.read_signed(keys, ATTESTED, now, &mut |signed| {
             let names = parse_attestation(&signed.name, signed.text(), self.id())?;
             match signed.standing(|signer| *signer == self.config().owner) {
-                Standing::Good(_) | Standing::Past(..) => {
+                DocumentStanding::Good(_) | DocumentStanding::Past(..) => {
                     attested.extend(names.into_iter().map(|name| name.id));
                     Ok(())
                 }
-                Standing::Doubtful(_, why) | Standing::Foreign(why) => {
+                DocumentStanding::Doubtful(_, why) | DocumentStanding::Foreign(why) => {
                     Err(BackupError::damaged(&signed.name, why))
                 }
-                Standing::Unsigned => Err(BackupError::damaged(&signed.name, "it is not signed")),
+                DocumentStanding::Unsigned => {
+                    Err(BackupError::damaged(&signed.name, "it is not signed"))
+                }
             }
         })?;
         Ok((attested, unreadable))
@@ -104,7 +106,7 @@ impl Repository {
         if *name != self.config().owner {
             return refused(format!("{} is not the owner of the repository", name.to_hex()));
         }
-        if let Standing::Doubtful(signer, why) = self.standing() {
+        if let DocumentStanding::Doubtful(signer, why) = self.standing() {
             let signer = signer.to_hex();
             return refused(format!("the configuration is signed by {signer}, and {why}"));
         }

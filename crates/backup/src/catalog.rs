@@ -9,9 +9,9 @@ use talaria_message::{Secrets, SigningKey, Verifier};
 use crate::backend::read_object;
 use crate::chunks::ReadChunks;
 use crate::config::Role;
-use crate::document::{self, Standing, verifier};
+use crate::document::{self, DocumentStanding, verifier};
 use crate::entry::Part;
-use crate::epoch::{Profile, Use};
+use crate::epoch::{EpochProfile, Use};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, INDEX_BYTES_MAX, IndexedPack};
@@ -20,10 +20,10 @@ use crate::pack::{pack_name, pack_of_name};
 use crate::plan::can_rely;
 use crate::repository::{Keys, Listed, Repository};
 use crate::source::{EpochReader, Source};
-use crate::tree::Parts;
+use crate::tree::ContentParts;
 
 /// Gets the name of an index, its packs, and whose word it is.
-type EachIndex<'a> = dyn FnMut(&str, &[IndexedPack], &Standing) -> Result<()> + 'a;
+type EachIndex<'a> = dyn FnMut(&str, &[IndexedPack], &DocumentStanding) -> Result<()> + 'a;
 
 impl Repository {
     /// Calls `each` with every pack of every index and whose word the index is. Returns the indexes that cannot be
@@ -32,7 +32,7 @@ impl Repository {
         &self,
         keys: &Keys,
         now: u32,
-        each: &mut dyn FnMut(&IndexedPack, &Standing) -> Result<()>,
+        each: &mut dyn FnMut(&IndexedPack, &DocumentStanding) -> Result<()>,
     ) -> Result<Vec<BackupError>> {
         self.named_indexes(keys, now, &mut |_, packs, standing| {
             packs.iter().try_for_each(|pack| each(pack, standing))
@@ -71,7 +71,7 @@ impl Repository {
         hash: &ObjectHash,
         secrets: &mut Secrets,
         verifier: &Verifier<'_>,
-    ) -> Result<(Vec<IndexedPack>, Standing)> {
+    ) -> Result<(Vec<IndexedPack>, DocumentStanding)> {
         let damaged = |why: &str| BackupError::damaged(name, why);
         let (packs, signatures) = read_object(&**self.backend(), name, INDEX_BYTES_MAX, |bytes| {
             if ObjectHash::of(bytes) != *hash {
@@ -88,9 +88,9 @@ impl Repository {
             let has = |role| self.config().has_role(signer, role);
             has(Role::Create) || has(Role::Prune)
         };
-        let standing = match Standing::of(&signatures, may_create) {
-            Standing::Foreign(_) if !self.config().signed && signatures.is_empty() => {
-                Standing::Unsigned
+        let standing = match DocumentStanding::of(&signatures, may_create) {
+            DocumentStanding::Foreign(_) if !self.config().signed && signatures.is_empty() => {
+                DocumentStanding::Unsigned
             }
             standing => standing,
         };
@@ -171,7 +171,7 @@ impl Repository {
 
     /// A reader that knows no chunk yet.
     pub(crate) fn empty_source(&self, keys: &Keys) -> Result<Source> {
-        let encrypts = |profile| profile != Profile::None;
+        let encrypts = |profile| profile != EpochProfile::None;
         if !keys.can_read() && self.config().epochs.iter().all(|epoch| encrypts(epoch.profile)) {
             return Err(BackupError::Refused(
                 "these keys write only: a client cannot read the content of files".into(),
@@ -290,14 +290,14 @@ impl Reader {
 /// The octets of a content, part by part.
 struct Octets<'a> {
     reader: &'a Reader,
-    parts: Parts<'a>,
+    parts: ContentParts<'a>,
     /// What is left of the current part.
     part: Option<Part>,
 }
 
 impl<'a> Octets<'a> {
     fn new(reader: &'a Reader, content: &[Part]) -> Self {
-        Self { reader, parts: Parts::new(reader, content.to_vec()), part: None }
+        Self { reader, parts: ContentParts::new(reader, content.to_vec()), part: None }
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -373,6 +373,9 @@ pub fn select<'a>(
     client: Option<&Fingerprint>,
 ) -> Result<&'a Listed> {
     let refused = |why: String| BackupError::Refused(why);
+    if snapshots.is_empty() {
+        return Err(BackupError::Empty);
+    }
     if let Some(before) = name.strip_prefix("latest") {
         let before = match before.strip_prefix('~') {
             None if before.is_empty() => Some(0),

@@ -111,7 +111,7 @@ pub fn irregularities(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Standing;
+    use crate::document::DocumentStanding;
     use crate::forget::SnapshotName;
     use crate::testing::{self, key};
 
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(found, [Irregularity::Branched { client: Some(key(1)), number: 1 }]);
         // What nobody here has signed cannot make a client look bad.
         let mut foreign = branched.clone();
-        foreign[1].standing = Standing::Foreign("no signature".into());
+        foreign[1].standing = DocumentStanding::Foreign("no signature".into());
         assert!(irregularities(&foreign, &Forgotten::default(), &Heads::new()).is_empty());
     }
 }

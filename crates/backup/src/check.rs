@@ -10,7 +10,7 @@ use talaria_message::openpgp::Fingerprint;
 
 use crate::chain::{Heads, irregularities};
 use crate::chunks::ReadChunks as _;
-use crate::document::Standing;
+use crate::document::DocumentStanding;
 use crate::entry::{Node, Part};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash};
@@ -18,12 +18,12 @@ use crate::index::IndexedPack;
 use crate::located::Present;
 use crate::opener::WholePack;
 use crate::pack::pack_name;
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::repository::{Keys, Listed, Repository};
 use crate::sink::lock;
 use crate::source::Source;
 use crate::text::{Place, escaped};
-use crate::tree::{Parts, Tree};
+use crate::tree::{ContentParts, Tree};
 use crate::verified::{VERDICTS, Verdicts};
 
 /// The maximum number of files that are named as touched by damage.
@@ -158,7 +158,7 @@ impl Repository {
         keys: &Keys,
         read: ReadData,
         seen: &Heads,
-        progress: &Progress,
+        progress: &BackupProgress,
         now: u32,
     ) -> Result<Checked> {
         let (also, found) = (&|_: u64, _: &[Described]| false, &mut |_: Found<'_>| Ok(()));
@@ -178,7 +178,7 @@ impl Repository {
         by: (&Fingerprint, &mut SigningKey),
         read: ReadData,
         seen: &Heads,
-        progress: &Progress,
+        progress: &BackupProgress,
         now: u32,
     ) -> Result<Checked> {
         let signer = self.reader_who_vouches(keys, by)?;
@@ -217,7 +217,7 @@ impl Repository {
         &self,
         keys: &Keys,
         plan: Examine<'_>,
-        progress: &Progress,
+        progress: &BackupProgress,
         now: u32,
     ) -> Result<Checked> {
         let Examine { read, seen, also, adopt, found } = plan;
@@ -229,7 +229,7 @@ impl Repository {
             checked.add("snapshots", irregularity.to_string());
         }
         for Listed { id, standing, .. } in &snapshots {
-            if let Standing::Foreign(why) = standing {
+            if let DocumentStanding::Foreign(why) = standing {
                 checked.add(format!("snapshots/{id}"), why);
             }
         }
@@ -255,7 +255,7 @@ impl Repository {
                 }
                 Some(_) => {}
             }
-            if let Standing::Foreign(why) = standing {
+            if let DocumentStanding::Foreign(why) = standing {
                 checked.add("indexes", format!("an index does not count: {why}"));
             }
             let is_verified = verified.covers(pack)?;
@@ -331,8 +331,8 @@ impl Repository {
                     )
                 }
             };
-            Progress::add(&progress.packs, 1);
-            Progress::add(&progress.read_bytes, bytes);
+            BackupProgress::add(&progress.packs, 1);
+            BackupProgress::add(&progress.read_bytes, bytes);
             let (_, checked, bad, _) = &mut *lock(&found);
             checked.packs_read += 1;
             checked.bytes_read += bytes;
@@ -423,7 +423,7 @@ type EachPack<'a> = dyn Fn(&ObjectHash, u64, Result<WholePack>) -> Result<()> + 
 fn read_packs(
     source: &Source,
     wanted: &[(ObjectHash, u64)],
-    progress: &Progress,
+    progress: &BackupProgress,
     each: &EachPack<'_>,
 ) -> Result<()> {
     let next = AtomicUsize::new(0);
@@ -448,7 +448,7 @@ struct Trees<'a> {
     /// Lost chunks that a file needs.
     hit: Present,
     checked: &'a mut Checked,
-    progress: &'a Progress,
+    progress: &'a BackupProgress,
 }
 
 impl Trees<'_> {
@@ -466,11 +466,11 @@ impl Trees<'_> {
                 }
             };
             self.checked.entries += 1;
-            Progress::add(&self.progress.entries, 1);
+            BackupProgress::add(&self.progress.entries, 1);
             let Node::File { content, .. } = entry.node else { continue };
             // All parts are looked at, so that each pack that the file lacks is named.
             let mut why: Option<String> = None;
-            for part in Parts::new(self.source, content) {
+            for part in ContentParts::new(self.source, content) {
                 let wrong = match part {
                     Err(error) => Some(error.to_string()),
                     Ok(Part::Data { id, .. }) => self.wrong(&id)?,

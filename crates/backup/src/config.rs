@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use talaria_cert::{parse_timestamp, timestamp};
 use talaria_message::openpgp::Fingerprint;
 
-use crate::epoch::Profile;
+use crate::epoch::EpochProfile;
 use crate::error::Result;
 use crate::id::{RepositoryId, from_hex, to_hex};
 use crate::text::Lines;
@@ -50,15 +50,15 @@ pub struct Epoch {
     /// When it began, in seconds since 1970.
     pub created: u32,
     /// Its packets.
-    pub profile: Profile,
+    pub profile: EpochProfile,
     /// The certificates that packs, and indexes and snapshots, are encrypted to; `None` for
-    /// [`Profile::None`].
+    /// [`EpochProfile::None`].
     pub keys: Option<(Fingerprint, Fingerprint)>,
 }
 
 /// A configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Config {
+pub struct RepositoryConfig {
     /// The number, from 1.
     pub number: u32,
     /// When it was made, in seconds since 1970.
@@ -81,7 +81,7 @@ pub struct Config {
     pub epochs: Vec<Epoch>,
 }
 
-impl Config {
+impl RepositoryConfig {
     /// The name of the object with the configuration `number`.
     pub(crate) fn name(number: u32) -> String {
         format!("config/{number:08}")
@@ -214,10 +214,10 @@ pub(crate) fn fingerprint(text: &str) -> Option<Fingerprint> {
 fn epoch(fields: &str) -> Option<Epoch> {
     let fields: Vec<&str> = fields.split(' ').collect();
     let [number, created, profile, data, index] = fields[..] else { return None };
-    let profile: Profile = profile.parse().ok()?;
+    let profile: EpochProfile = profile.parse().ok()?;
     let keys = match (profile, data, index) {
-        (Profile::None, "none", "none") => None,
-        (Profile::None, ..) => return None,
+        (EpochProfile::None, "none", "none") => None,
+        (EpochProfile::None, ..) => return None,
         _ => Some((fingerprint(data)?, fingerprint(index)?)),
     };
     Some(Epoch { number: number.parse().ok()?, created: parse_timestamp(created)?, profile, keys })
@@ -228,9 +228,9 @@ mod tests {
     use super::*;
     use crate::error::BackupError;
 
-    fn config() -> Config {
+    fn config() -> RepositoryConfig {
         let key = |octet| Fingerprint::from_bytes(4, &[octet; 20]).unwrap();
-        Config {
+        RepositoryConfig {
             number: 2,
             time: 1_795_381_506,
             previous: Some([7; 32]),
@@ -244,10 +244,10 @@ mod tests {
                 Epoch {
                     number: 1,
                     created: 5,
-                    profile: Profile::Rfc4880,
+                    profile: EpochProfile::Rfc4880,
                     keys: Some((key(5), key(6))),
                 },
-                Epoch { number: 2, created: 9, profile: Profile::None, keys: None },
+                Epoch { number: 2, created: 9, profile: EpochProfile::None, keys: None },
             ],
         }
     }
@@ -256,8 +256,8 @@ mod tests {
     fn a_configuration_comes_back() {
         let (config, id) = (config(), RepositoryId([3; 16]));
         let text = config.text(id);
-        assert_eq!(Config::parse("config/2", text.as_bytes(), id).unwrap(), config);
-        let other = Config::parse("config/2", text.as_bytes(), RepositoryId([4; 16]));
+        assert_eq!(RepositoryConfig::parse("config/2", text.as_bytes(), id).unwrap(), config);
+        let other = RepositoryConfig::parse("config/2", text.as_bytes(), RepositoryId([4; 16]));
         assert!(matches!(other, Err(BackupError::Damaged { .. })));
     }
 
@@ -279,13 +279,17 @@ mod tests {
                 if changed == config.text(id).lines().nth(at).unwrap() {
                     continue;
                 }
-                let parsed = Config::parse("config/2", text.as_bytes(), id);
+                let parsed = RepositoryConfig::parse("config/2", text.as_bytes(), id);
                 assert!(parsed.is_err(), "{text}");
             }
         }
         assert!(
-            Config::parse("c", text.replace("admin,create", "create,admin").as_bytes(), id)
-                .is_err()
+            RepositoryConfig::parse(
+                "c",
+                text.replace("admin,create", "create,admin").as_bytes(),
+                id
+            )
+            .is_err()
         );
     }
 

@@ -7,8 +7,8 @@ use crate::bundle::{Bundle, Bundler, InBundle};
 use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind};
-use crate::progress::Progress;
-use crate::reading::{Content, Done, Input, Readers};
+use crate::progress::BackupProgress;
+use crate::reading::{ChunkInput, Content, Done, Readers};
 use crate::sink::Sink;
 use crate::snapshot::Root;
 use crate::tree::{ContentWriter, INLINE_BYTES_MAX, TreeWriter};
@@ -34,7 +34,7 @@ pub(crate) enum Remark {
 }
 
 /// A path of a walk that has to be read.
-pub(crate) trait Reading: Input {
+pub(crate) trait Reading: ChunkInput {
     /// The entry, without content, after the path was read.
     fn into_entry(self) -> (Entry, Option<Remark>);
     /// The path.
@@ -350,7 +350,7 @@ impl<I: Reading, T> Creation<I, T> {
             }
             if let Node::File { size, content, .. } = &mut entry.node {
                 self.counts.bytes += *size;
-                Progress::add(&self.sink.store().progress.bytes, *size);
+                BackupProgress::add(&self.sink.store().progress.bytes, *size);
                 if content.len() > 1 {
                     let mut writer = ContentWriter::new();
                     for part in std::mem::take(content) {
@@ -359,7 +359,7 @@ impl<I: Reading, T> Creation<I, T> {
                     *content = writer.finish(&mut self.sink)?;
                 }
             }
-            Progress::add(&self.sink.store().progress.entries, 1);
+            BackupProgress::add(&self.sink.store().progress.entries, 1);
             self.tree.push(&entry, &mut self.sink)?;
         }
         Ok(())
@@ -374,10 +374,10 @@ mod tests {
     use super::*;
     use crate::chunks::ReadChunks as _;
     use crate::entry::Meta;
-    use crate::epoch::Profile;
+    use crate::epoch::EpochProfile;
     use crate::reading::Piece;
     use crate::testing::{Place, noise};
-    use crate::tree::{Parts, Tree};
+    use crate::tree::{ContentParts, Tree};
 
     /// A file in memory.
     #[derive(Clone)]
@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    impl Input for File {
+    impl ChunkInput for File {
         fn bytes(&self) -> u64 {
             self.bytes
         }
@@ -494,7 +494,7 @@ mod tests {
                 return (String::new(), Vec::new());
             };
             let mut octets = Vec::new();
-            for part in Parts::new(&source, content) {
+            for part in ContentParts::new(&source, content) {
                 match part.unwrap() {
                     Part::Inline(data) => octets.extend(data),
                     Part::Hole(bytes) => {
@@ -560,7 +560,7 @@ mod tests {
         let files = files();
         let mut roots = Vec::new();
         for threads in [1, 4] {
-            let place = Place::new(Profile::Rfc9580);
+            let place = Place::new(EpochProfile::Rfc9580);
             let (created, heard) = create(&place, &files, threads).unwrap();
             assert_eq!(contents(&place, created.root), expected(&files));
             let Counts { entries, bytes, unread, users, groups } = created.counts.clone();
@@ -594,7 +594,7 @@ mod tests {
 
     #[test]
     fn small_files_share_chunks() {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let files: Vec<_> = (0..2000).map(|n| file(name(n), noise(n as u64, 1000))).collect();
         let (created, _) = create(&place, &files, 2).unwrap();
         assert_eq!(contents(&place, created.root), expected(&files));
@@ -609,7 +609,7 @@ mod tests {
 
     #[test]
     fn holes_are_not_stored() {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let sparse = File {
             pieces: vec![
                 Stretch::Hole(1 << 30),
@@ -643,7 +643,7 @@ mod tests {
 
     #[test]
     fn files_that_grow_shrink_or_fail_do_not_harm_the_others() {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let mut all = vec![
             File { bytes: 100, ..file("a-grown", noise(1, 5000)) },
             File { bytes: 10, ..file("b-grown", noise(2, 3 << 20)) },
@@ -684,12 +684,12 @@ mod tests {
     fn a_failing_storage_or_a_cancellation_ends_the_run_with_its_reason() {
         let files = files();
         for threads in [1, 3] {
-            let place = Place::new(Profile::Rfc9580);
+            let place = Place::new(EpochProfile::Rfc9580);
             place.backend.full_after.store(1, Relaxed);
             let Err(BackupError::Storage { .. }) = create(&place, &files, threads) else {
                 panic!("the storage is full")
             };
-            let place = Place::new(Profile::Rfc9580);
+            let place = Place::new(EpochProfile::Rfc9580);
             let (sink, progress) = place.sink(place.present(), threads);
             let (mut creation, mut heard) = (Creation::new(sink), Heard::default());
             let result = files.iter().enumerate().try_for_each(|(n, file)| {

@@ -74,7 +74,7 @@ pub(crate) fn is_revoked(reports: &[SignatureReport]) -> bool {
 
 /// Whose word a document is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum DocumentStanding {
     /// A key that may sign such documents made a good signature.
     Good(Fingerprint),
     /// As [`Self::Good`], but the key has expired or was retired since: the signer and the reason.
@@ -87,7 +87,7 @@ pub enum Standing {
     Foreign(String),
 }
 
-impl Standing {
+impl DocumentStanding {
     /// The signer whose word the document is.
     #[must_use]
     pub fn signer(&self) -> Option<&Fingerprint> {

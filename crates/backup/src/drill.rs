@@ -15,11 +15,11 @@ use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
 use crate::forget::SnapshotName;
 use crate::id::{Kind, RepositoryId};
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository, random};
 use crate::signed::Header;
 use crate::text::{Lines, Place, escaped, unescaped};
-use crate::tree::{Finder, Parts, Tree};
+use crate::tree::{ContentParts, Finder, Tree};
 
 /// The folder of records.
 const DRILLS: &str = "drills";
@@ -126,7 +126,7 @@ pub fn rehearse(
     tree: &Tree<'_>,
     sample: u8,
     threads: usize,
-    progress: &Progress,
+    progress: &BackupProgress,
     tell: &(dyn Fn(&[u8], BackupError) + Sync),
 ) -> Result<Rehearsed> {
     let mut seed = [0; 32];
@@ -180,7 +180,7 @@ pub fn rehearse(
                 }
             };
             entries += 1;
-            Progress::add(&progress.entries, 1);
+            BackupProgress::add(&progress.entries, 1);
             match node {
                 Node::File { content, .. } if is_chosen(&path) => batch.push((path, content)),
                 Node::HardLink { first } if !matches!(finder.get(&first), Ok(Some(_))) => {
@@ -206,9 +206,13 @@ pub fn rehearse(
 }
 
 /// Reads a content; its length.
-fn read_content(chunks: &dyn ReadChunks, content: &[Part], progress: &Progress) -> Result<u64> {
+fn read_content(
+    chunks: &dyn ReadChunks,
+    content: &[Part],
+    progress: &BackupProgress,
+) -> Result<u64> {
     let mut bytes = 0;
-    for part in Parts::new(chunks, content.to_vec()) {
+    for part in ContentParts::new(chunks, content.to_vec()) {
         progress.go_on()?;
         let part = part?;
         let length = part.length();
@@ -220,7 +224,7 @@ fn read_content(chunks: &dyn ReadChunks, content: &[Part], progress: &Progress) 
             }
         }
         bytes += length;
-        Progress::add(&progress.bytes, length);
+        BackupProgress::add(&progress.bytes, length);
     }
     Ok(bytes)
 }

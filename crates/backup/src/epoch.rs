@@ -21,7 +21,7 @@ const AEAD_CHUNK_BYTES: usize = 64 << 10;
 
 /// The packets of an epoch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Profile {
+pub enum EpochProfile {
     /// RFC 9580: AES-256 in OCB, version 6 keys.
     #[default]
     Rfc9580,
@@ -33,7 +33,7 @@ pub enum Profile {
     None,
 }
 
-impl Profile {
+impl EpochProfile {
     /// All profiles.
     pub const ALL: [Self; 4] = [Self::Rfc9580, Self::LibrePgp, Self::Rfc4880, Self::None];
 
@@ -59,13 +59,13 @@ impl Profile {
     }
 }
 
-impl fmt::Display for Profile {
+impl fmt::Display for EpochProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Profile {
+impl FromStr for EpochProfile {
     type Err = BackupError;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -98,7 +98,7 @@ impl EpochKey {
     pub(crate) fn generate(
         repository: RepositoryId,
         epoch: u32,
-        profile: Profile,
+        profile: EpochProfile,
         used_for: Use,
         now: u32,
     ) -> Result<Self> {
@@ -109,7 +109,7 @@ impl EpochKey {
         let options = GenerateOptions {
             user_ids: vec![format!("talaria backup {repository} epoch {epoch} {purpose}")],
             profile: match profile {
-                Profile::Rfc9580 => KeyProfile::Rfc9580,
+                EpochProfile::Rfc9580 => KeyProfile::Rfc9580,
                 _ => KeyProfile::Rfc4880,
             },
             ..GenerateOptions::default()
@@ -131,9 +131,9 @@ pub(crate) struct Sealing {
 }
 
 impl Sealing {
-    /// Seals for an epoch's certificate, which began at `created`; `None` only for [`Profile::None`].
+    /// Seals for an epoch's certificate, which began at `created`; `None` only for [`EpochProfile::None`].
     pub(crate) fn new(
-        profile: Profile,
+        profile: EpochProfile,
         cert: Option<&Cert>,
         created: u32,
         now: u32,

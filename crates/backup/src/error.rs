@@ -48,6 +48,9 @@ pub enum BackupError {
     /// The repository has no snapshot, or the snapshot no path, of the name that the caller gave.
     #[error("{0}")]
     NotFound(String),
+    /// The repository has no snapshot at all.
+    #[error("the repository has no snapshot yet")]
+    Empty,
     /// None of the caller's secret keys decrypts the keys of the repository.
     #[error(
         "none of your secret keys belongs to a reader ({readers}) or a client ({clients}) of the repository"

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::error::{BackupError, Result};
 use crate::id::{ObjectHash, RepositoryId};
-use crate::pack::{PACK_BYTES_MAX, SEALED_EXTRA_MAX, Stored, number};
+use crate::pack::{PACK_BYTES_MAX, PackedChunk, SEALED_EXTRA_MAX, number};
 use crate::text::Lines;
 
 /// The maximum number of octets in the object of an index. Readers refuse more.
@@ -25,7 +25,7 @@ pub struct IndexedPack {
     /// The length of the object in octets.
     pub bytes: u64,
     /// The chunks, by ascending offset.
-    pub chunks: Vec<Stored>,
+    pub chunks: Vec<PackedChunk>,
 }
 
 impl IndexedPack {
@@ -72,7 +72,7 @@ pub fn parse(name: &str, text: &[u8], repository: RepositoryId) -> Result<Vec<In
             let bytes = bytes.ok_or_else(refused)?;
             packs.push(IndexedPack { hash, bytes, chunks: Vec::new() });
         } else {
-            let chunk = Stored::parse(line).ok_or_else(refused)?;
+            let chunk = PackedChunk::parse(line).ok_or_else(refused)?;
             let pack = packs.last_mut().ok_or_else(refused)?;
             let end = pack.chunks.last().map_or(0, |before| before.range().end);
             // A chunk has a header in front of it, and nothing is in two chunks.
@@ -111,7 +111,7 @@ mod tests {
                 let chunks = chunks.into_iter().map(|(kind, id, stored, compressed)| {
                     let kind = [Kind::Data, Kind::List, Kind::Tree][kind];
                     let plain = if compressed { stored * 3 } else { stored };
-                    let chunk = Stored { kind, id: Id(id), offset, stored, plain, compressed };
+                    let chunk = PackedChunk { kind, id: Id(id), offset, stored, plain, compressed };
                     offset = chunk.range().end.next_multiple_of(512) + 512;
                     chunk
                 });

@@ -55,26 +55,26 @@ pub use catalog::{Reader, select};
 pub use chain::{Heads, Irregularity, heads, irregularities};
 pub use check::{Checked, Problem, ReadData};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
-pub use config::{Config, Epoch, Role};
-pub use document::Standing;
+pub use config::{Epoch, RepositoryConfig, Role};
+pub use document::DocumentStanding;
 pub use drill::{Drill, Rehearsed, parse_drill, rehearse};
 pub use entry::{Entry, Meta, Node, Part, Time};
-pub use epoch::Profile;
+pub use epoch::EpochProfile;
 pub use error::BackupError;
 pub use files::{
-    Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions, FileChange,
-    FileCounts, Folder, Item, LocalCopies, Mapping, Mismatch, Mount, Mounted, Overwrite, Owners,
-    PathSelection, RestoreEvent, RestoreOptions, RestoreReport, Run, RunLock, ScratchFolder, Seen,
-    Stamp, State, Stream, Tell, VerifyReport, Walk, WalkOptions, Walked, map_folders,
-    parse_path_list, restore, verify,
+    BackupRun, Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions,
+    FileChange, FileCounts, Folder, LocalCopies, Mapping, Mismatch, Mount, Mounted, Overwrite,
+    Owners, PathSelection, RestoreEvent, RestoreOptions, RestoreReport, RunLock, ScratchFolder,
+    Seen, Stamp, State, Stream, Tell, VerifyReport, Walk, WalkItem, WalkOptions, Walked,
+    map_folders, parse_path_list, restore, verify,
 };
 pub use forget::{Forgotten, SnapshotName, parse_tombstone};
 pub use id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 pub use index::{IndexedPack, parse as parse_index, write as write_index};
 pub use lease::{Patience, check_lease};
-pub use pack::{Stored, parse as parse_pack};
+pub use pack::{PackedChunk, parse as parse_pack};
 pub use plan::parse_plan;
-pub use progress::Progress;
+pub use progress::BackupProgress;
 pub use prune::{PruneOptions, Pruned};
 pub use repair::{RepairOptions, Repaired};
 pub use repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
@@ -82,6 +82,6 @@ pub use retention::{Fate, Grouping, Retention, decide, halved};
 pub use snapshot::{Head, Lineage, Original, Root, Snapshot};
 pub use stats::Stats;
 pub use table::{InMemory, Scratch, ScratchFile};
-pub use tree::{ContentWriter, Entries, Parts, Tree, TreeWriter, is_beneath, path_order};
+pub use tree::{ContentParts, ContentWriter, Entries, Tree, TreeWriter, is_beneath, path_order};
 pub use verified::parse_verified;
 pub use view::{Children, SnapshotView};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::id::{Id, ObjectHash};
 use crate::index::IndexedPack;
-use crate::pack::Stored;
+use crate::pack::PackedChunk;
 use crate::table::{Buckets, Key, Keyed, Row, Scratch, Table};
 
 fn key(octets: &[u8; 32]) -> Key {
@@ -143,7 +143,7 @@ impl Located {
             self.numbers.push(PackNumber { key: key_of_pack, number });
             number
         });
-        for Stored { id, offset, stored, plain, compressed, .. } in &pack.chunks {
+        for PackedChunk { id, offset, stored, plain, compressed, .. } in &pack.chunks {
             let block = u32::try_from(offset / 512).expect("a pack is smaller");
             let plain = plain | if *compressed { COMPRESSED } else { 0 };
             let key = key(&id.0);
@@ -219,7 +219,7 @@ mod tests {
         fn all_copies_are_found(packs in proptest::collection::vec(proptest::collection::vec(id(), 0..20), 0..10)) {
             let (mut located, mut model) = (Located::new(Arc::new(InMemory)), BTreeMap::<_, Vec<_>>::new());
             for (number, ids) in (0_u32..).zip(&packs) {
-                let chunks = (1_u32..).zip(ids).map(|(n, id)| Stored {
+                let chunks = (1_u32..).zip(ids).map(|(n, id)| PackedChunk {
                     kind: Kind::Data, id: *id, offset: u64::from(n) * 512, stored: n, plain: 2 * n, compressed: n % 2 == 0,
                 });
                 let pack = IndexedPack {
@@ -229,7 +229,7 @@ mod tests {
                 located.add(&pack).unwrap();
                 located.add(&pack).unwrap();
                 for chunk in &pack.chunks {
-                    let &Stored { offset, stored, plain, compressed, .. } = chunk;
+                    let &PackedChunk { offset, stored, plain, compressed, .. } = chunk;
                     let place = Place { pack: number, offset, stored, plain, compressed };
                     model.entry(chunk.id.0[..16].to_vec()).or_default().push(place);
                 }

@@ -8,11 +8,11 @@ use talaria_message::{
 };
 
 use crate::backend::Backend;
-use crate::epoch::Profile;
+use crate::epoch::EpochProfile;
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, ObjectHash, RepositoryId};
 use crate::index::IndexedPack;
-use crate::pack::{self, PACK_BYTES_MAX, SEALED_EXTRA_MAX, Stored, pack_name};
+use crate::pack::{self, PACK_BYTES_MAX, PackedChunk, SEALED_EXTRA_MAX, pack_name};
 
 /// Octets from the start of a pack that are enough to read any part of it: a wrapped session key, the headers, and
 /// one chunk of 64 KiB.
@@ -21,15 +21,15 @@ const START_BYTES: u64 = 68 << 10;
 /// The secret data keys of an epoch, and the format of its packs.
 pub(crate) struct EpochReader {
     pub(crate) number: u32,
-    pub(crate) profile: Profile,
-    /// None for [`Profile::None`].
+    pub(crate) profile: EpochProfile,
+    /// None for [`EpochProfile::None`].
     pub(crate) keys: Vec<DecryptionKey>,
 }
 
 /// Opens the packs of some epochs.
 pub(crate) struct PackOpener {
     /// The profile of the epoch of each key, by the fingerprint of the key.
-    profiles: Vec<(String, Profile, u32)>,
+    profiles: Vec<(String, EpochProfile, u32)>,
     /// An epoch has no encryption.
     plain: bool,
     secrets: Mutex<Secrets>,
@@ -51,7 +51,7 @@ impl PackOpener {
             Self { profiles: Vec::new(), plain: false, secrets: Mutex::new(Secrets::default()) };
         let mut secrets = Secrets::default();
         for EpochReader { number, profile, keys } in epochs {
-            opener.plain |= profile == Profile::None;
+            opener.plain |= profile == EpochProfile::None;
             for key in keys {
                 opener.profiles.push((key.public().fingerprint().to_hex(), profile, number));
                 secrets.keys.push(key);
@@ -91,7 +91,7 @@ impl PackOpener {
                 self.check(name, opener.by(), opener.profile())?;
                 Ok(OpenPack::Ranges(opener))
             }
-            Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
+            Err(MessageError::Unsupported(_)) if self.has(EpochProfile::Rfc4880) => {
                 let object = backend.get(name, PACK_BYTES_MAX + SEALED_EXTRA_MAX)?;
                 Ok(OpenPack::Whole(self.decrypted(name, &object)?))
             }
@@ -115,7 +115,7 @@ impl PackOpener {
             match RangeOpener::new(&start, bytes, &mut secrets) {
                 Ok(opener) => Some(opener.by().clone()),
                 // Version 1 packets cannot be read in parts.
-                Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
+                Err(MessageError::Unsupported(_)) if self.has(EpochProfile::Rfc4880) => {
                     drop(secrets);
                     self.decrypted_by(name, &backend.get(name, PACK_BYTES_MAX + SEALED_EXTRA_MAX)?)?
                         .1
@@ -127,7 +127,7 @@ impl PackOpener {
         Ok(self.profiles.iter().find(|(known, ..)| *known == key).map(|(.., number)| *number))
     }
 
-    fn has(&self, profile: Profile) -> bool {
+    fn has(&self, profile: EpochProfile) -> bool {
         self.profiles.iter().any(|(_, known, _)| *known == profile)
     }
 
@@ -153,7 +153,7 @@ impl PackOpener {
                 let by = opener.by().clone();
                 Ok((opener.open_whole(object).map_err(failed)?, Some(by)))
             }
-            Err(MessageError::Unsupported(_)) if self.has(Profile::Rfc4880) => {
+            Err(MessageError::Unsupported(_)) if self.has(EpochProfile::Rfc4880) => {
                 let mut content = Vec::with_capacity(object.len());
                 let options = DecryptOptions {
                     // After an error, nothing of it is used.
@@ -217,7 +217,7 @@ pub(crate) struct WholePack {
 
 impl WholePack {
     /// The plaintext of one of the chunks of [`Self::indexed`], if its identifier is right.
-    pub(crate) fn chunk(&self, chunk: &Stored, identifiers: &Identifiers) -> Result<Vec<u8>> {
+    pub(crate) fn chunk(&self, chunk: &PackedChunk, identifiers: &Identifiers) -> Result<Vec<u8>> {
         let range = chunk.range();
         let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX);
         let octets = self.content.get(at(range.start)..at(range.end));
@@ -229,7 +229,7 @@ impl WholePack {
 
     /// The chunks that are not what their identifiers say.
     pub(crate) fn damaged_chunks(&self, identifiers: &Identifiers) -> Vec<Id> {
-        let is_damaged = |chunk: &&Stored| self.chunk(chunk, identifiers).is_err();
+        let is_damaged = |chunk: &&PackedChunk| self.chunk(chunk, identifiers).is_err();
         self.indexed.chunks.iter().filter(is_damaged).map(|chunk| chunk.id).collect()
     }
 }

@@ -34,7 +34,7 @@ const DOMAIN: &str = "talaria backup pack";
 
 /// A chunk in a pack, as a line of an index describes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Stored {
+pub struct PackedChunk {
     /// What the chunk has.
     pub kind: Kind,
     /// The identifier.
@@ -49,7 +49,7 @@ pub struct Stored {
     pub compressed: bool,
 }
 
-impl Stored {
+impl PackedChunk {
     /// Appends the line.
     pub(crate) fn write(&self, out: &mut String) {
         use std::fmt::Write as _;
@@ -119,7 +119,7 @@ pub(crate) fn number(field: &str) -> Option<u64> {
 /// A pack in the making.
 #[derive(Default)]
 pub(crate) struct PackWriter {
-    chunks: Vec<Stored>,
+    chunks: Vec<PackedChunk>,
     /// The stored octets of each chunk.
     contents: VecDeque<Vec<u8>>,
     /// Octets of the archive so far.
@@ -138,7 +138,7 @@ impl PackWriter {
     ) {
         let offset = self.bytes + BLOCK as u64;
         let stored = u32::try_from(octets.len()).expect("a chunk is smaller");
-        self.chunks.push(Stored { kind, id, offset, stored, plain, compressed });
+        self.chunks.push(PackedChunk { kind, id, offset, stored, plain, compressed });
         self.bytes = offset + padded_to_block(octets.len()) as u64;
         self.contents.push_back(octets);
     }
@@ -153,7 +153,7 @@ impl PackWriter {
     }
 
     /// The complete content as a stream, and the chunks in it.
-    pub(crate) fn finish(self, repository: RepositoryId) -> (PackContent, Vec<Stored>) {
+    pub(crate) fn finish(self, repository: RepositoryId) -> (PackContent, Vec<PackedChunk>) {
         let mut index = format!("{DOMAIN} 1\nrepository {repository}\n");
         self.chunks.iter().for_each(|chunk| chunk.write(&mut index));
         let mut pieces = VecDeque::with_capacity(2 * self.chunks.len() + 2);
@@ -235,7 +235,7 @@ impl BufRead for PackContent {
 /// # Errors
 ///
 /// [`Damaged`](BackupError::Damaged) for everything that a writer would not have written.
-pub fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec<Stored>> {
+pub fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec<PackedChunk>> {
     let damaged = |why: &str| BackupError::damaged(name, why);
     let mut rest = content;
     let mut members = Vec::new();
@@ -258,14 +258,14 @@ pub fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec
     let mut lines = Lines::open(name, index, DOMAIN, Some(&repository))?;
     let mut chunks = Vec::with_capacity(members.len());
     for (member, offset, octets) in members {
-        let is_length = |chunk: &Stored| {
+        let is_length = |chunk: &PackedChunk| {
             chunk.stored as usize == octets.len()
                 && (!chunk.compressed
                     || compress::content_bytes(octets) == Some(u64::from(chunk.plain)))
         };
         let chunk = lines
             .any()
-            .and_then(Stored::parse)
+            .and_then(PackedChunk::parse)
             .filter(|chunk| chunk.member() == member && chunk.offset == offset && is_length(chunk));
         chunks.push(chunk.ok_or_else(|| damaged("its index does not describe its members"))?);
     }
@@ -353,7 +353,7 @@ mod tests {
     }
 
     /// A pack with these plaintexts, compressed where it pays.
-    fn pack(plains: &[Vec<u8>]) -> (Vec<u8>, Vec<Stored>) {
+    fn pack(plains: &[Vec<u8>]) -> (Vec<u8>, Vec<PackedChunk>) {
         let (ids, mut zstd, mut pack) = (identifiers(), Zstd::new(), PackWriter::default());
         for (n, plain) in plains.iter().enumerate() {
             let kind = [Kind::Data, Kind::List, Kind::Tree][n % 3];
@@ -371,7 +371,7 @@ mod tests {
         (octets, chunks)
     }
 
-    fn chunk(content: &[u8], chunk: &Stored) -> std::result::Result<Vec<u8>, &'static str> {
+    fn chunk(content: &[u8], chunk: &PackedChunk) -> std::result::Result<Vec<u8>, &'static str> {
         let at = |octet| usize::try_from(octet).unwrap();
         let octets = content[at(chunk.range().start)..at(chunk.range().end)].to_vec();
         chunk.plaintext(octets, &identifiers())
@@ -469,7 +469,7 @@ mod tests {
     fn impossible_chunks_are_refused() {
         let id = Id([7; 32]);
         let good = format!("data {id} 512 100 100 -");
-        assert!(Stored::parse(&good).is_some());
+        assert!(PackedChunk::parse(&good).is_some());
         for line in [
             format!("snapshot {id} 512 100 100 -"),
             format!("data {id} 512 100 100 - "),
@@ -488,7 +488,7 @@ mod tests {
             format!("Data {id} 512 100 100 -"),
             String::new(),
         ] {
-            assert_eq!(Stored::parse(&line), None, "{line}");
+            assert_eq!(PackedChunk::parse(&line), None, "{line}");
         }
     }
 

@@ -6,7 +6,7 @@ use crate::error::{BackupError, Result};
 
 /// Counters of a run. All but [`Self::cancel`] is for reading by others.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct BackupProgress {
     /// Entries of the tree so far.
     pub entries: AtomicU64,
     /// Octets of files so far, as their sizes say, read or known to be unchanged.
@@ -26,7 +26,7 @@ pub struct Progress {
     cancelled: AtomicBool,
 }
 
-impl Progress {
+impl BackupProgress {
     /// Ends the run soon, with [`Cancelled`](BackupError::Cancelled).
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use crate::catalog::ListedPacks;
 use crate::check::Problem;
 use crate::chunks::{ReadChunks as _, WriteChunks as _};
 use crate::config::Role;
-use crate::document::Standing;
+use crate::document::DocumentStanding;
 use crate::epoch::Use;
 use crate::error::{BackupError, Result};
 use crate::forget::Forgotten;
@@ -19,9 +19,9 @@ use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, IndexedPack};
 use crate::lease::{Patience, Waiting};
 use crate::located::Present;
-use crate::pack::{Stored, pack_name};
+use crate::pack::{PackedChunk, pack_name};
 use crate::plan::{Plan, Plans, can_rely, may_delete};
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions, lock};
 use crate::source::Source;
@@ -119,7 +119,7 @@ impl Repository {
                 name.to_hex()
             )));
         }
-        if let Standing::Doubtful(signer, why) = self.standing() {
+        if let DocumentStanding::Doubtful(signer, why) = self.standing() {
             return Err(BackupError::Refused(format!(
                 "the configuration is signed by {}, and {why}",
                 signer.to_hex()
@@ -137,7 +137,7 @@ impl Repository {
         &self,
         keys: &Keys,
         options: &PruneOptions,
-        progress: &Progress,
+        progress: &BackupProgress,
         now: u32,
     ) -> Result<Pruned> {
         let view = self.view(keys, progress, now)?;
@@ -173,7 +173,7 @@ impl Repository {
         (name, signer): (&Fingerprint, SigningKey),
         options: &PruneOptions,
         wait: &mut dyn FnMut(usize) -> Result<u64>,
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<Pruned> {
         self.refuse_without_role_prune(name)?;
@@ -242,7 +242,7 @@ impl Repository {
     }
 
     /// Reads everything that says which packs are used.
-    fn view(&self, keys: &Keys, progress: &Progress, now: u32) -> Result<PruneView> {
+    fn view(&self, keys: &Keys, progress: &BackupProgress, now: u32) -> Result<PruneView> {
         // In this order: what a snapshot needs is listed after it.
         let (snapshots, forgotten, mut errors) = self.survey(keys, now)?;
         // A snapshot that could not be fetched needs its packs all the same.
@@ -313,7 +313,7 @@ impl Repository {
         view: &PruneView,
         keys: &Keys,
         now: u32,
-        each: &mut dyn FnMut(&IndexedPack, Option<&Standing>) -> Result<()>,
+        each: &mut dyn FnMut(&IndexedPack, Option<&DocumentStanding>) -> Result<()>,
     ) -> Result<()> {
         let mut seen = HashSet::new();
         self.indexes(keys, now, &mut |pack, standing| {
@@ -394,7 +394,7 @@ impl Repository {
         keys: &Keys,
         patience: Patience,
         wait: &mut dyn FnMut(usize) -> Result<u64>,
-        progress: &Progress,
+        progress: &BackupProgress,
         now: u32,
     ) -> Result<()> {
         let mut leases = self.leases(keys, now)?;
@@ -426,7 +426,7 @@ impl Repository {
         doomed: &BTreeSet<ObjectHash>,
         (name, signer): (&Fingerprint, &Arc<Mutex<SigningKey>>),
         pruned: &mut Pruned,
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<(PruneView, HashSet<ObjectHash>)> {
         for _ in 0..ATTEMPTS {
@@ -439,7 +439,7 @@ impl Repository {
             let mut relied = HashSet::new();
             self.each_pack(&view, keys, now, &mut |pack, standing| {
                 // A pack that no index describes has no standing of its own.
-                let nobody = Standing::Foreign(String::new());
+                let nobody = DocumentStanding::Foreign(String::new());
                 let is_sure = view.verified.lets(Some(name), pack, standing.unwrap_or(&nobody))?;
                 if is_sure && can_rely(true, absent.contains(&pack.hash)) {
                     good.add(pack)?;
@@ -450,7 +450,7 @@ impl Repository {
             good.merge()?;
             let (mut sink, verdicts) = self.copying(keys, signer, progress, now)?;
             let store = Arc::clone(sink.store());
-            let mut needed: Vec<(ObjectHash, Vec<Stored>)> = Vec::new();
+            let mut needed: Vec<(ObjectHash, Vec<PackedChunk>)> = Vec::new();
             self.each_pack(&view, keys, now, &mut |pack, _| {
                 if doomed.contains(&pack.hash) {
                     let mut chunks = pack.chunks.clone();
@@ -468,7 +468,7 @@ impl Repository {
             })?;
             for (pack, chunks) in needed {
                 let mut has_copies = true;
-                for Stored { kind, id, stored, .. } in &chunks {
+                for PackedChunk { kind, id, stored, .. } in &chunks {
                     progress.go_on()?;
                     has_copies &= match copy(*kind, id, &good, &view.source, &mut sink) {
                         Ok(is_new) => {
@@ -513,7 +513,7 @@ impl Repository {
         &self,
         keys: &Keys,
         signer: &Arc<Mutex<SigningKey>>,
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<(Sink, Arc<Mutex<Verdicts>>)> {
         let (sealing, repository) = (self.sealing(Use::Index, now)?, self.id());

@@ -15,7 +15,7 @@ use crate::compress::Zstd;
 use crate::entry::Part;
 use crate::error::Result;
 use crate::id::{Id, Kind};
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::sink::{Alarm, Store};
 
 /// Octets that are read at once, and searched for a cut while they are in the cache of the core.
@@ -33,7 +33,7 @@ pub(crate) enum Piece {
 }
 
 /// A file to read. Methods are called in their order, on one thread.
-pub(crate) trait Input: Send + 'static {
+pub(crate) trait ChunkInput: Send + 'static {
     /// The length in octets that the walk saw.
     fn bytes(&self) -> u64;
     /// Opens the file.
@@ -86,7 +86,7 @@ pub(crate) struct Readers<I> {
     workers: Vec<JoinHandle<()>>,
 }
 
-impl<I: Input> Readers<I> {
+impl<I: ChunkInput> Readers<I> {
     pub(crate) fn new(store: &Arc<Store>) -> Self {
         let threads = store.threads;
         let (jobs, taken) = bounded(2 * threads);
@@ -168,7 +168,7 @@ impl From<io::Error> for Failure {
 }
 
 impl Worker {
-    fn serve<I: Input>(mut self, jobs: &Receiver<Job<I>>, done: &Sender<Done<I>>) {
+    fn serve<I: ChunkInput>(mut self, jobs: &Receiver<Job<I>>, done: &Sender<Done<I>>) {
         let store = Arc::clone(&self.store);
         let _alarm = Alarm(&store);
         let offers = self.offers.1.clone();
@@ -213,7 +213,7 @@ impl Worker {
         let _ = stored.send((number, id));
     }
 
-    fn read_all<I: Input>(&mut self, files: Vec<(u64, I)>) -> Done<I> {
+    fn read_all<I: ChunkInput>(&mut self, files: Vec<(u64, I)>) -> Done<I> {
         let mut done = Vec::with_capacity(files.len());
         for (ticket, mut file) in files {
             if let Err(error) = self.store.go_on() {
@@ -235,7 +235,7 @@ impl Worker {
         Done::Files(done)
     }
 
-    fn read<I: Input>(&mut self, file: &mut I) -> std::result::Result<Content, Failure> {
+    fn read<I: ChunkInput>(&mut self, file: &mut I) -> std::result::Result<Content, Failure> {
         file.open()?;
         // One octet more than the file has, so that a file of this length is read at once.
         let expected = usize::try_from(file.bytes()).unwrap_or(usize::MAX).min(BUNDLED_MAX);
@@ -245,7 +245,7 @@ impl Worker {
         loop {
             match file.read(&mut self.buffer[filled..])? {
                 Piece::Data(n) => {
-                    Progress::add(&self.store.progress.read_bytes, n as u64);
+                    BackupProgress::add(&self.store.progress.read_bytes, n as u64);
                     filled += n;
                     let is_end = filled < self.buffer.len() && filled as u64 == file.bytes();
                     if is_end && filled <= expected {
@@ -274,7 +274,7 @@ impl Worker {
     }
 
     /// Reads the rest of a large file after `filled` octets in the buffer, and a hole after them.
-    fn read_large<I: Input>(
+    fn read_large<I: ChunkInput>(
         &mut self,
         file: &mut I,
         filled: usize,
@@ -296,7 +296,7 @@ impl Worker {
             large.open.truncate(start + data);
             match piece? {
                 Piece::Data(n) => {
-                    Progress::add(&self.store.progress.read_bytes, n as u64);
+                    BackupProgress::add(&self.store.progress.read_bytes, n as u64);
                     self.cut(&mut large)?;
                 }
                 Piece::Hole(bytes) => self.push_hole(&mut large, bytes)?,

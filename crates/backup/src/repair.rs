@@ -14,7 +14,7 @@ use crate::error::{BackupError, Result};
 use crate::id::ObjectHash;
 use crate::index::{INDEX_BYTES_MAX, INDEX_CHUNKS, INDEX_PACKS, IndexedPack, index_name};
 use crate::pack::{PACK_BYTES_MAX, SEALED_EXTRA_MAX, pack_name};
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::prune::copy;
 use crate::repository::{Keys, Repository};
 use crate::sink::lock;
@@ -89,7 +89,7 @@ impl Repository {
         keys: &Keys,
         options: &RepairOptions,
         seen: &Heads,
-        progress: &Progress,
+        progress: &BackupProgress,
         now: u32,
     ) -> Result<Repaired> {
         let mut repaired = self.make_indexes(keys, None, options, seen, progress, now)?;
@@ -111,7 +111,7 @@ impl Repository {
         (name, mut signer): (&Fingerprint, SigningKey),
         options: &RepairOptions,
         seen: &Heads,
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<Repaired> {
         self.reader_who_vouches(keys, (name, &mut signer))?;
@@ -138,7 +138,7 @@ impl Repository {
         signer: Option<&mut SigningKey>,
         options: &RepairOptions,
         seen: &Heads,
-        progress: &Progress,
+        progress: &BackupProgress,
         now: u32,
     ) -> Result<Repaired> {
         let mut repaired = Repaired::default();
@@ -221,7 +221,7 @@ impl Repository {
         keys: &Keys,
         packs: &HashSet<ObjectHash>,
         signer: &Arc<Mutex<SigningKey>>,
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<u64> {
         if packs.is_empty() {

@@ -15,9 +15,9 @@ use talaria_message::{
 use zeroize::Zeroizing;
 
 use crate::backend::{Backend, read_object};
-use crate::config::{Config, Epoch, Role};
-use crate::document::{self, Standing, is_revoked, verifier};
-use crate::epoch::{EpochKey, Profile, Sealing, Use, cert_name, group_name, key_name};
+use crate::config::{Epoch, RepositoryConfig, Role};
+use crate::document::{self, DocumentStanding, is_revoked, verifier};
+use crate::epoch::{EpochKey, EpochProfile, Sealing, Use, cert_name, group_name, key_name};
 use crate::error::{BackupError, Result};
 use crate::forget::Forgotten;
 use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
@@ -45,7 +45,7 @@ pub struct InitOptions<'a> {
     /// The certificates that can read everything.
     pub readers: &'a [Cert],
     /// The packets.
-    pub profile: Profile,
+    pub profile: EpochProfile,
     /// Snapshots and indexes must be signed.
     pub signed: bool,
 }
@@ -63,9 +63,9 @@ pub struct Expected {
 pub struct Repository {
     backend: Arc<dyn Backend>,
     id: RepositoryId,
-    config: Config,
+    config: RepositoryConfig,
     /// Whose word the configuration is.
-    standing: Standing,
+    standing: DocumentStanding,
     /// The BLAKE3 hash of the text of the configuration.
     hash: [u8; 32],
     certs: Arc<[Cert]>,
@@ -95,7 +95,7 @@ pub struct Listed {
     /// The content.
     pub snapshot: Snapshot,
     /// Whose word it is.
-    pub standing: Standing,
+    pub standing: DocumentStanding,
     /// Its client signed it, and it does not count only because that key is revoked, or the client was removed, and the owner has not
     /// attested it.
     pub is_unattested: bool,
@@ -157,7 +157,7 @@ impl Repository {
             scratch: Arc::new(InMemory),
             pruners: BTreeSet::new(),
             id,
-            config: Config {
+            config: RepositoryConfig {
                 number: 0,
                 time: now,
                 previous: None,
@@ -169,7 +169,7 @@ impl Repository {
                 clients: BTreeSet::new(),
                 epochs: Vec::new(),
             },
-            standing: Standing::Good(options.owner.fingerprint()),
+            standing: DocumentStanding::Good(options.owner.fingerprint()),
             hash: [0; 32],
             certs: certs.into(),
         };
@@ -219,7 +219,7 @@ impl Repository {
         let mut numbers = Vec::new();
         for object in backend.list("config")? {
             let number = object.name.strip_prefix("config/").and_then(|name| name.parse().ok());
-            numbers.extend(number.filter(|number| Config::name(*number) == object.name));
+            numbers.extend(number.filter(|number| RepositoryConfig::name(*number) == object.name));
         }
         numbers.sort_unstable();
         if numbers.is_empty()
@@ -228,18 +228,18 @@ impl Repository {
             return Err(BackupError::damaged("config", "configurations are missing in between"));
         }
         let mut pruners = BTreeSet::new();
-        let mut newest: Option<(Config, Standing, [u8; 32])> = None;
+        let mut newest: Option<(RepositoryConfig, DocumentStanding, [u8; 32])> = None;
         for number in numbers {
-            let name = Config::name(number);
+            let name = RepositoryConfig::name(number);
             let bytes = backend.get(&name, SIGNED_BYTES_MAX)?;
             let document = document::open(&name, &bytes, &mut Secrets::default(), &verifier)?;
-            let config = Config::parse(&name, &document.text, id)?;
+            let config = RepositoryConfig::parse(&name, &document.text, id)?;
             let before = newest.as_ref().map(|(config, _, hash)| (config, hash));
-            let standing = Standing::of(&document.signatures, |signer| match before {
+            let standing = DocumentStanding::of(&document.signatures, |signer| match before {
                 None => *signer == config.owner,
                 Some((before, _)) => before.has_role(signer, Role::Admin),
             });
-            if let Standing::Foreign(why) = standing {
+            if let DocumentStanding::Foreign(why) = standing {
                 return Err(BackupError::damaged(name, why));
             }
             let follows = match before {
@@ -296,13 +296,13 @@ impl Repository {
 
     /// The configuration that holds.
     #[must_use]
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &RepositoryConfig {
         &self.config
     }
 
-    /// Whose word the configuration is: never [`Standing::Foreign`] or [`Standing::Unsigned`].
+    /// Whose word the configuration is: never [`DocumentStanding::Foreign`] or [`DocumentStanding::Unsigned`].
     #[must_use]
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &DocumentStanding {
         &self.standing
     }
 
@@ -482,20 +482,21 @@ impl Repository {
             is_client(signer) && (is_attested || self.config.has_role(signer, Role::Create))
         };
         let standing = match (self.config.signed, &snapshot.client) {
-            (false, None) => Standing::Unsigned,
-            _ => Standing::of(&signatures, may_create),
+            (false, None) => DocumentStanding::Unsigned,
+            _ => DocumentStanding::of(&signatures, may_create),
         };
         let standing = match standing {
             // Whoever has the key can date a snapshot as he likes.
-            Standing::Doubtful(signer, why) if is_revoked(&signatures) && !is_attested => {
-                Standing::Foreign(format!(
+            DocumentStanding::Doubtful(signer, why) if is_revoked(&signatures) && !is_attested => {
+                DocumentStanding::Foreign(format!(
                     "{why} of its client {}, and the owner has not attested it or a later one",
                     signer.to_hex()
                 ))
             }
             standing => standing,
         };
-        let is_unattested = !standing.counts() && Standing::of(&signatures, is_client).counts();
+        let is_unattested =
+            !standing.counts() && DocumentStanding::of(&signatures, is_client).counts();
         Ok(Listed { id, snapshot, standing, is_unattested })
     }
 
@@ -656,10 +657,10 @@ impl Repository {
     }
 
     /// Makes the keys of a new epoch and gives them to all readers and clients.
-    fn begin_epoch(&mut self, profile: Profile, now: u32) -> Result<()> {
+    fn begin_epoch(&mut self, profile: EpochProfile, now: u32) -> Result<()> {
         let number = self.config.epochs.last().map_or(1, |epoch| epoch.number + 1);
         let mut epoch = Epoch { number, created: now, profile, keys: None };
-        if profile != Profile::None {
+        if profile != EpochProfile::None {
             let data = EpochKey::generate(self.id, number, profile, Use::Data, now)?;
             let index = EpochKey::generate(self.id, number, profile, Use::Index, now)?;
             let recipients = self.config.readers.iter().chain(&self.config.clients);
@@ -754,8 +755,13 @@ impl Repository {
     }
 
     /// Signs and writes the configuration with the next number. `before` says who may do so.
-    fn write_config(&mut self, before: &Config, signer: &mut SigningKey, now: u32) -> Result<()> {
-        if let Standing::Doubtful(owner, why) = &self.standing {
+    fn write_config(
+        &mut self,
+        before: &RepositoryConfig,
+        signer: &mut SigningKey,
+        now: u32,
+    ) -> Result<()> {
+        if let DocumentStanding::Doubtful(owner, why) = &self.standing {
             return Err(BackupError::Refused(format!(
                 "the configuration is signed by {}, and {why}",
                 owner.to_hex()
@@ -766,7 +772,7 @@ impl Repository {
         config.number += 1;
         config.time = now;
         let text = config.text(self.id);
-        let name = Config::name(config.number);
+        let name = RepositoryConfig::name(config.number);
         let mut message = Vec::new();
         let options = EncryptOptions { size: Some(text.len() as u64), ..EncryptOptions::default() };
         pack(text.as_bytes(), &mut message, std::slice::from_mut(signer), &options, now)
@@ -775,8 +781,8 @@ impl Repository {
         let verifier = verifier(self.certs.clone(), now);
         let read = document::open(&name, &message, &mut Secrets::default(), &verifier)?;
         let standing =
-            Standing::of(&read.signatures, |signer| before.has_role(signer, Role::Admin));
-        if let Standing::Foreign(why) = &standing {
+            DocumentStanding::of(&read.signatures, |signer| before.has_role(signer, Role::Admin));
+        if let DocumentStanding::Foreign(why) = &standing {
             return Err(BackupError::Refused(format!(
                 "this key cannot sign the configuration: {why}"
             )));

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use talaria_cert::timestamp;
 use talaria_message::openpgp::Fingerprint;
 
-use crate::document::Standing;
+use crate::document::DocumentStanding;
 use crate::error::{BackupError, Result};
 use crate::forget::Forgotten;
 use crate::id::Id;
@@ -96,7 +96,7 @@ pub fn decide(
     let mut groups: BTreeMap<Group<'_>, Vec<&Listed>> = BTreeMap::new();
     for (listed, odd) in odd_times(snapshots, now) {
         let reason = match listed.standing {
-            Standing::Foreign(_) => Some("does not count: name it to forget it"),
+            DocumentStanding::Foreign(_) => Some("does not count: name it to forget it"),
             _ if forgotten.is_protected(&listed.id) => Some("protected"),
             _ => odd,
         };
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(kept(&all, &policy, 1), [2, 3, 4, 5, 6]);
         // Signed by nobody who may.
         let mut foreign = listed(1, 7, NOW);
-        foreign.standing = Standing::Foreign("no signature".into());
+        foreign.standing = DocumentStanding::Foreign("no signature".into());
         all.push(foreign);
         assert_eq!(kept(&all, &policy, 1), [2, 3, 4, 5, 6, 7]);
     }

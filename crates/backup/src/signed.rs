@@ -7,7 +7,7 @@ use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
 use crate::backend::{Backend, Object, read_object};
-use crate::document::{self, Document, Standing, verifier};
+use crate::document::{self, Document, DocumentStanding, verifier};
 use crate::epoch::{Sealing, Use};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
@@ -63,15 +63,17 @@ impl Signed {
     }
 
     /// Whose word the document is, if certificates may sign it for which `may_sign` is true.
-    pub(crate) fn standing(&self, may_sign: impl Fn(&Fingerprint) -> bool) -> Standing {
-        Standing::of(&self.document.signatures, may_sign)
+    pub(crate) fn standing(&self, may_sign: impl Fn(&Fingerprint) -> bool) -> DocumentStanding {
+        DocumentStanding::of(&self.document.signatures, may_sign)
     }
 
     /// The signer, if a certificate signed for which `may_sign` is true, and was not revoked as compromised.
     pub(crate) fn signer(&self, may_sign: impl Fn(&Fingerprint) -> bool) -> Option<Fingerprint> {
         match self.standing(may_sign) {
-            Standing::Good(signer) | Standing::Past(signer, _) => Some(signer),
-            Standing::Doubtful(..) | Standing::Unsigned | Standing::Foreign(_) => None,
+            DocumentStanding::Good(signer) | DocumentStanding::Past(signer, _) => Some(signer),
+            DocumentStanding::Doubtful(..)
+            | DocumentStanding::Unsigned
+            | DocumentStanding::Foreign(_) => None,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::index::{self, INDEX_CHUNKS, INDEX_PACKS, IndexedPack, index_name};
 use crate::located::Present;
 use crate::pack::{PACK_BYTES, PackWriter, pack_name};
 use crate::pages::PageBuffer;
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 
 /// The maximum number of threads that seal packs.
 const SEALERS_MAX: usize = 3;
@@ -40,7 +40,7 @@ pub(crate) struct SinkOptions {
     /// The chunks of packs that this client's indexes name and that the storage lists.
     pub(crate) present: Present,
     pub(crate) threads: usize,
-    pub(crate) progress: Arc<Progress>,
+    pub(crate) progress: Arc<BackupProgress>,
 }
 
 /// Where the chunks of a run go. Indexes of packs are written during the run, so that a run that is interrupted
@@ -58,7 +58,7 @@ pub(crate) struct Store {
     pub(crate) identifiers: Identifiers,
     packs: Sealing,
     pub(crate) threads: usize,
-    pub(crate) progress: Arc<Progress>,
+    pub(crate) progress: Arc<BackupProgress>,
     present: Mutex<Present>,
     open: Mutex<PackWriter>,
     /// Packs on their way to a sealer; `None` at the end.
@@ -220,9 +220,9 @@ impl Store {
             Some(octets) => (true, octets),
             None => (false, plain),
         };
-        Progress::add(&self.progress.new_chunks, 1);
-        Progress::add(&self.progress.new_bytes, u64::from(bytes));
-        Progress::add(&self.progress.stored_bytes, octets.len() as u64);
+        BackupProgress::add(&self.progress.new_chunks, 1);
+        BackupProgress::add(&self.progress.new_bytes, u64::from(bytes));
+        BackupProgress::add(&self.progress.stored_bytes, octets.len() as u64);
         let full = {
             let mut open = lock(&self.open);
             open.push(kind, id, bytes, compressed, octets);
@@ -266,8 +266,8 @@ impl Store {
             Ok(()) | Err(BackupError::Exists { .. }) => {}
             Err(error) => return Err(error),
         }
-        Progress::add(&self.progress.packs, 1);
-        Progress::add(&self.progress.written_bytes, object.len() as u64);
+        BackupProgress::add(&self.progress.packs, 1);
+        BackupProgress::add(&self.progress.written_bytes, object.len() as u64);
         lock(&self.written).push(hash);
         let mut index = lock(&self.index);
         index.chunks += chunks.len();
@@ -288,7 +288,7 @@ impl Store {
         self.backend.sync()?;
         let object = (index.seal)(&index::write(self.repository, &packs))?;
         self.backend.put(&index_name(&ObjectHash::of(&object)), &[&object])?;
-        Progress::add(&self.progress.written_bytes, object.len() as u64);
+        BackupProgress::add(&self.progress.written_bytes, object.len() as u64);
         Ok(())
     }
 }
@@ -314,12 +314,12 @@ mod tests {
 
     use super::*;
     use crate::chunks::ReadChunks as _;
-    use crate::epoch::Profile;
+    use crate::epoch::EpochProfile;
     use crate::testing::{Place, noise};
 
     #[test]
     fn a_chunk_is_stored_once() {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let (mut sink, progress) = place.sink(place.present(), 2);
         let plain = noise(1, 100_000);
         let id = sink.write(Kind::Data, &plain).unwrap();
@@ -342,14 +342,14 @@ mod tests {
 
     #[test]
     fn a_run_without_chunks_writes_nothing() {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         place.sink(place.present(), 2).0.finish().unwrap();
         assert!(place.backend.names("").is_empty());
     }
 
     #[test]
     fn packs_have_the_aimed_size_and_all_threads_fill_them() {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let (sink, progress) = place.sink(place.present(), 3);
         let ids: Vec<Id> = std::thread::scope(|scope| {
             let add = |thread: u64| {
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_full_storage_is_the_error_and_nothing_is_written_after_it() {
         for full_after in [1, 2, 3] {
-            let place = Place::new(Profile::Rfc9580);
+            let place = Place::new(EpochProfile::Rfc9580);
             place.backend.full_after.store(full_after, Relaxed);
             let (mut sink, _) = place.sink(place.present(), 2);
             let result = (0..60)
@@ -392,7 +392,7 @@ mod tests {
     /// A run that ends early leaves an index of the packs that it finished, so the next one continues.
     #[test]
     fn a_cancelled_run_need_not_store_everything_again() {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let (mut sink, progress) = place.sink(place.present(), 2);
         for n in 0..40 {
             sink.write(Kind::Data, &noise(n, 1 << 20)).unwrap();

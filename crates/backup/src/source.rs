@@ -12,7 +12,7 @@ use crate::index::IndexedPack;
 use crate::located::{Located, Place};
 pub(crate) use crate::opener::EpochReader;
 use crate::opener::{OpenPack, PackOpener, WholePack};
-use crate::pack::{Stored, pack_name};
+use crate::pack::{PackedChunk, pack_name};
 use crate::sink::lock;
 use crate::table::Scratch;
 
@@ -127,7 +127,7 @@ impl Source {
         let name = pack_name(&hash);
         let damaged = |why: &str| BackupError::damaged(&*name, why);
         let Place { offset, stored, plain, compressed, .. } = place;
-        let chunk = Stored { kind, id: *id, offset, stored, plain, compressed };
+        let chunk = PackedChunk { kind, id: *id, offset, stored, plain, compressed };
         let range = chunk.range();
         let pack = self.open_pack(place.pack, &name, bytes)?;
         let length = match &*pack {
@@ -248,14 +248,14 @@ mod tests {
     use super::*;
     use crate::chunks::WriteChunks as _;
     use crate::compress::Zstd;
-    use crate::epoch::Profile;
+    use crate::epoch::EpochProfile;
     use crate::testing::{Memory, Place as Repository, REPOSITORY, noise};
 
     /// A chunk that was stored.
     type Known = (Kind, Id, Vec<u8>);
 
     /// A repository with chunks in one pack.
-    fn filled(profile: Profile) -> (Repository, Vec<Known>) {
+    fn filled(profile: EpochProfile) -> (Repository, Vec<Known>) {
         let place = Repository::new(profile);
         let (mut sink, _) = place.sink(place.present(), 2);
         let plains = [
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn every_profile_gives_back_what_was_stored() {
-        for profile in Profile::ALL {
+        for profile in EpochProfile::ALL {
             let (place, known) = filled(profile);
             let source = place.source();
             assert_eq!(source.len(), known.len());
@@ -301,7 +301,7 @@ mod tests {
     /// A flipped bit never gives other content. What it does not touch can still be read.
     #[test]
     fn a_flipped_bit_anywhere_is_found_and_harms_its_neighbourhood_only() {
-        for profile in Profile::ALL {
+        for profile in EpochProfile::ALL {
             let (place, known) = filled(profile);
             let name = place.backend.names("packs/").remove(0);
             let indexed = place.indexed();
@@ -332,7 +332,7 @@ mod tests {
                 }
                 harmed += known.len() - good;
                 // In the middle of the first chunk, which has 300,000 octets, nothing else is.
-                if profile == Profile::Rfc9580 && (80_000..250_000).contains(&at) {
+                if profile == EpochProfile::Rfc9580 && (80_000..250_000).contains(&at) {
                     assert!(good >= known.len() - 1, "{at}: {good}");
                 }
                 place.backend.change(&name, |pack| pack[at] ^= 1 << (at % 8));
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_truncated_or_longer_pack_is_refused() {
-        for profile in Profile::ALL {
+        for profile in EpochProfile::ALL {
             let (place, known) = filled(profile);
             let name = place.backend.names("packs/").remove(0);
             let whole = place.backend.get(&name, u64::MAX).unwrap();
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_pack_under_the_name_of_another_is_refused() {
-        for profile in Profile::ALL {
+        for profile in EpochProfile::ALL {
             let place = Repository::new(profile);
             let ids = &place.identifiers;
             let packs = [1, 2].map(|seed| {
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn content_under_the_name_of_another_chunk_is_refused_and_other_copies_are_tried() {
-        let place = Repository::new(Profile::Rfc9580);
+        let place = Repository::new(EpochProfile::Rfc9580);
         let good = b"the right content".to_vec();
         let id = place.identifiers.of(Kind::Data, &good);
         let garbage = place.pack(&[(Kind::Data, id, 17, false, b"the wrong content".to_vec())]);
@@ -409,7 +409,7 @@ mod tests {
     /// The kind is a part of the identifier: nobody gets a tree into a snapshot by storing a file.
     #[test]
     fn a_file_with_the_text_of_a_tree_is_no_tree() {
-        let place = Repository::new(Profile::LibrePgp);
+        let place = Repository::new(EpochProfile::LibrePgp);
         let (mut sink, _) = place.sink(place.present(), 1);
         let text = b"d 0755 0 0 0.000000000 - - - etc\n";
         let file = sink.write(Kind::Data, text).unwrap();
@@ -432,11 +432,11 @@ mod tests {
 
     #[test]
     fn a_forged_index_leads_nowhere() {
-        let (place, known) = filled(Profile::Rfc9580);
+        let (place, known) = filled(EpochProfile::Rfc9580);
         let indexed = place.indexed().remove(0);
         let (_, id, plain) = &known[1];
         let at = indexed.chunks.iter().position(|chunk| chunk.id == *id).unwrap();
-        let forge = |change: &dyn Fn(&mut Stored)| {
+        let forge = |change: &dyn Fn(&mut PackedChunk)| {
             let mut pack = indexed.clone();
             change(&mut pack.chunks[at]);
             let mut source = place.empty_source();
@@ -448,7 +448,7 @@ mod tests {
             forged
         };
         assert_eq!(forge(&|_| ()).unwrap(), *plain);
-        let changes: [&dyn Fn(&mut Stored); 8] = [
+        let changes: [&dyn Fn(&mut PackedChunk); 8] = [
             &|chunk| chunk.offset += 512,
             &|chunk| chunk.offset = (60 << 20) / 512 * 512,
             &|chunk| chunk.stored -= 1,
@@ -477,7 +477,7 @@ mod tests {
 
     #[test]
     fn a_decompression_bomb_is_refused() {
-        let place = Repository::new(Profile::Rfc9580);
+        let place = Repository::new(EpochProfile::Rfc9580);
         let bomb = Zstd::new().compress(&vec![0; 8 << 20]).unwrap();
         let id = place.identifiers.of(Kind::Data, &[0; 1000]);
         // It says that it has 1,000 octets, and has 8 MiB.
@@ -492,10 +492,10 @@ mod tests {
     #[test]
     fn packets_of_another_profile_are_refused() {
         for (profile, other) in [
-            (Profile::LibrePgp, Profile::Rfc4880),
-            (Profile::Rfc4880, Profile::LibrePgp),
-            (Profile::LibrePgp, Profile::None),
-            (Profile::Rfc9580, Profile::None),
+            (EpochProfile::LibrePgp, EpochProfile::Rfc4880),
+            (EpochProfile::Rfc4880, EpochProfile::LibrePgp),
+            (EpochProfile::LibrePgp, EpochProfile::None),
+            (EpochProfile::Rfc9580, EpochProfile::None),
         ] {
             let (place, known) = filled(profile);
             let indexed = place.indexed().remove(0);
@@ -530,8 +530,8 @@ mod tests {
 
     #[test]
     fn a_key_of_another_epoch_is_named_as_missing() {
-        let (place, known) = filled(Profile::Rfc9580);
-        let other = Repository::new(Profile::Rfc9580);
+        let (place, known) = filled(EpochProfile::Rfc9580);
+        let other = Repository::new(EpochProfile::Rfc9580);
         let mut source = other.empty_source();
         place.indexed().iter().for_each(|pack| source.add(pack).unwrap());
         assert!(matches!(source.read(known[0].0, &known[0].1), Err(BackupError::Damaged { .. })));

@@ -11,15 +11,15 @@ use talaria_message::{Secrets, SigningKey, decryption_keys, policy, read_cert, s
 use zeroize::Zeroizing;
 
 use crate::backend::{Backend, Object};
-use crate::document::Standing;
-use crate::epoch::{EpochKey, Profile, Sealing, Use};
+use crate::document::DocumentStanding;
+use crate::epoch::{EpochKey, EpochProfile, Sealing, Use};
 use crate::error::{BackupError, Result};
 use crate::id::{GroupSecret, Id, Identifiers, Kind, ObjectHash, RepositoryId};
 use crate::index::{self, IndexedPack};
 use crate::located::Present;
 use crate::opener::EpochReader;
 use crate::pack::{PackWriter, pack_name};
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::repository::{Change, Expected, InitOptions, Keys, Listed, Repository};
 use crate::sink::{Sink, SinkOptions};
 use crate::snapshot::{Root, Snapshot};
@@ -105,13 +105,13 @@ impl Backend for Memory {
 /// A repository with one epoch. Indexes are in clear.
 pub(crate) struct Place {
     pub(crate) backend: Arc<Memory>,
-    pub(crate) profile: Profile,
+    pub(crate) profile: EpochProfile,
     pub(crate) identifiers: Identifiers,
     key: EpochKey,
 }
 
 impl Place {
-    pub(crate) fn new(profile: Profile) -> Self {
+    pub(crate) fn new(profile: EpochProfile) -> Self {
         let group = GroupSecret(Zeroizing::new([1; 32]));
         Self {
             backend: Arc::default(),
@@ -121,12 +121,12 @@ impl Place {
         }
     }
 
-    pub(crate) fn sealing(&self, profile: Profile) -> Sealing {
+    pub(crate) fn sealing(&self, profile: EpochProfile) -> Sealing {
         Sealing::new(profile, Some(&self.key.cert), NOW, NOW).unwrap()
     }
 
-    pub(crate) fn sink(&self, present: Present, threads: usize) -> (Sink, Arc<Progress>) {
-        let progress = Arc::new(Progress::default());
+    pub(crate) fn sink(&self, present: Present, threads: usize) -> (Sink, Arc<BackupProgress>) {
+        let progress = Arc::new(BackupProgress::default());
         let sink = Sink::new(SinkOptions {
             backend: Arc::clone(&self.backend) as Arc<dyn Backend>,
             repository: REPOSITORY,
@@ -186,9 +186,9 @@ impl Place {
     /// Writes a pack with this content.
     pub(crate) fn put_pack(
         &self,
-        profile: Profile,
+        profile: EpochProfile,
         content: &[u8],
-        chunks: Vec<crate::pack::Stored>,
+        chunks: Vec<crate::pack::PackedChunk>,
     ) -> IndexedPack {
         let object = self.sealing(profile).seal("a pack", content, None, NOW).unwrap();
         let hash = ObjectHash::of(&object);
@@ -222,7 +222,7 @@ impl People {
         let options = InitOptions {
             owner: &place.alice,
             readers: std::slice::from_ref(&place.alice),
-            profile: Profile::Rfc9580,
+            profile: EpochProfile::Rfc9580,
             signed: true,
         };
         Repository::init(backend, &options, &mut signer(&place.alice), NOW).unwrap();
@@ -279,7 +279,7 @@ pub(crate) fn listed(client: u8, number: u64, id: Id) -> Listed {
             heads: BTreeMap::new(),
             original: None,
         },
-        standing: Standing::Good(key(client)),
+        standing: DocumentStanding::Good(key(client)),
         is_unattested: false,
     }
 }

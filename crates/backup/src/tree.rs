@@ -11,7 +11,7 @@ mod read;
 mod write;
 
 pub(crate) use content::parse_list;
-pub use content::{ContentWriter, Parts};
+pub use content::{ContentParts, ContentWriter};
 pub(crate) use mark::mark;
 pub(crate) use order::{check_path, parents};
 pub use order::{is_beneath, path_order};

@@ -11,7 +11,7 @@ use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
 use crate::config::Role;
-use crate::document::Standing;
+use crate::document::DocumentStanding;
 use crate::error::{BackupError, Result};
 use crate::id::{ObjectHash, RepositoryId, from_hex, to_hex};
 use crate::index::IndexedPack;
@@ -161,11 +161,13 @@ impl Verified {
         &self,
         who: Option<&Fingerprint>,
         pack: &IndexedPack,
-        standing: &Standing,
+        standing: &DocumentStanding,
     ) -> Result<bool> {
         let is_own = match (standing, who) {
-            (Standing::Good(signer) | Standing::Past(signer, _), Some(who)) => signer == who,
-            (Standing::Unsigned, None) => true,
+            (DocumentStanding::Good(signer) | DocumentStanding::Past(signer, _), Some(who)) => {
+                signer == who
+            }
+            (DocumentStanding::Unsigned, None) => true,
             _ => false,
         };
         Ok(is_own || self.covers(pack)?)
@@ -184,21 +186,21 @@ impl Repository {
         let unreadable = self.read_signed(keys, VERIFIED, now, &mut |signed| {
             let verdicts = Verdicts::parse(&signed.name, signed.text(), self.id())?;
             match signed.standing(|signer| self.config().has_role(signer, Role::Prune)) {
-                Standing::Good(_) | Standing::Past(..) => {
+                DocumentStanding::Good(_) | DocumentStanding::Past(..) => {
                     for lines in verdicts.good.values() {
                         verified.good.push(LinesHash::of(lines))?;
                     }
                     verified.damaged.extend(verdicts.damaged);
                 }
-                Standing::Doubtful(signer, why) => {
+                DocumentStanding::Doubtful(signer, why) => {
                     let why = format!(
                         "{why}: take the role `prune` from {}, and let another reader verify the packs",
                         signer.to_hex()
                     );
                     return Err(BackupError::damaged(&signed.name, why));
                 }
-                Standing::Unsigned | Standing::Foreign(_) => {
-                    if let Standing::Foreign(why) =
+                DocumentStanding::Unsigned | DocumentStanding::Foreign(_) => {
+                    if let DocumentStanding::Foreign(why) =
                         signed.standing(|one| self.pruners().contains(one))
                     {
                         return Err(BackupError::damaged(&signed.name, why));
@@ -270,7 +272,7 @@ mod tests {
     use crate::epoch::Use;
     use crate::id::{Id, Kind};
     use crate::pack::{PackWriter, pack_name};
-    use crate::progress::Progress;
+    use crate::progress::BackupProgress;
     use crate::repair::RepairOptions;
     use crate::table::InMemory;
     use crate::testing::{NOW, People, noise, signer};
@@ -347,7 +349,7 @@ mod tests {
         };
         let promote = || {
             let by = (&place.alice.fingerprint(), &mut signer(&place.alice));
-            let (seen, progress) = (Heads::new(), Progress::default());
+            let (seen, progress) = (Heads::new(), BackupProgress::default());
             repository.check_and_promote(&keys, by, ReadData::No, &seen, &progress, NOW).unwrap()
         };
         let relies = |who: &Cert, id: &Id| {

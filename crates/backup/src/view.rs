@@ -171,13 +171,13 @@ mod tests {
 
     use super::*;
     use crate::entry::Meta;
-    use crate::epoch::Profile;
+    use crate::epoch::EpochProfile;
     use crate::testing::{Place, noise};
     use crate::tree::{ContentWriter, TreeWriter};
 
     /// A tree of folders (names that end with `d`) and files, stored.
     fn stored(paths: &[Vec<u8>], content: &[Part]) -> (Place, Root) {
-        let place = Place::new(Profile::None);
+        let place = Place::new(EpochProfile::None);
         let (mut sink, _) = place.sink(place.present(), 1);
         let mut tree = TreeWriter::new(place.identifiers.clone());
         for path in paths {
@@ -225,7 +225,7 @@ mod tests {
             lengths in proptest::collection::vec((0..3_u8, 1..900_usize), 1..700),
             ranges in proptest::collection::vec((0..400_000_u64, 0..3000_u64), 8),
         ) {
-            let place = Place::new(Profile::None);
+            let place = Place::new(EpochProfile::None);
             let (mut sink, _) = place.sink(place.present(), 1);
             let (mut plain, mut writer) = (Vec::new(), ContentWriter::new());
             for (number, (kind, length)) in (0..).zip(lengths) {

@@ -43,7 +43,7 @@ const CERTIFICATIONS_MAX: u32 = 4000;
 
 /// The profile of a set of certificates. Shares are per thousand certificates.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct CorpusProfile {
     /// RSA keys of 2048 bits; all others have Ed25519 and Curve25519 keys as GnuPG writes them.
     pub rsa_per_mille: u32,
     /// Keys of algorithms 27 and 25 (RFC 9580) in place of 22 and 18. GnuPG 2.2 does not know them.
@@ -66,13 +66,13 @@ pub struct Profile {
     pub revoked_per_mille: u32,
 }
 
-impl Default for Profile {
+impl Default for CorpusProfile {
     fn default() -> Self {
         Self::small()
     }
 }
 
-impl Profile {
+impl CorpusProfile {
     /// About 1 KB: mostly one user ID, a few certifications, one RSA key in twenty.
     #[must_use]
     pub fn small() -> Self {
@@ -156,18 +156,18 @@ pub struct Generate {
     /// Number of certificates.
     pub count: u64,
     /// Their profile.
-    pub profile: Profile,
+    pub profile: CorpusProfile,
 }
 
 impl Default for Generate {
     fn default() -> Self {
-        Self { seed: 1, first: 0, count: 1000, profile: Profile::default() }
+        Self { seed: 1, first: 0, count: 1000, profile: CorpusProfile::default() }
     }
 }
 
 /// The generated certificates.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Generated {
+pub struct GeneratedCerts {
     /// Certificates.
     pub certs: u64,
     /// Bytes of all of them.
@@ -179,7 +179,7 @@ pub struct Generated {
 /// # Errors
 ///
 /// When `out` cannot be written.
-pub fn generate(options: &Generate, out: &mut impl Write) -> io::Result<Generated> {
+pub fn generate(options: &Generate, out: &mut impl Write) -> io::Result<GeneratedCerts> {
     Generator::new(options).write(options.first, options.count, out)
 }
 
@@ -231,7 +231,7 @@ pub fn certs(options: &Generate) -> Vec<Cert> {
 /// Everything that certificates of a set have in common.
 struct Generator<'a> {
     seed: u64,
-    profile: &'a Profile,
+    profile: &'a CorpusProfile,
     names: Names,
     primes: Primes,
     hubs: Vec<KeyPair>,
@@ -254,9 +254,9 @@ impl<'a> Generator<'a> {
         generator
     }
 
-    fn write(&self, first: u64, count: u64, out: &mut impl Write) -> io::Result<Generated> {
+    fn write(&self, first: u64, count: u64, out: &mut impl Write) -> io::Result<GeneratedCerts> {
         let end = first + count;
-        let mut written = Generated { certs: count, bytes: 0 };
+        let mut written = GeneratedCerts { certs: count, bytes: 0 };
         let mut next = first;
         while next < end {
             let chunks = ROUND_CHUNKS.min((end - next).div_ceil(CHUNK_CERTS));

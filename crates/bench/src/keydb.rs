@@ -11,7 +11,7 @@ use talaria_cert::Cert;
 use talaria_store::{Access, Cursor, Order, Store};
 
 use crate::lookups::{self, Lookup};
-use crate::measure::{Cost, Run, daemon_cpu_s, in_process};
+use crate::measure::{Cost, ProgramRun, daemon_cpu_s, in_process};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
@@ -110,8 +110,8 @@ enum Kind {
 }
 
 impl Side {
-    fn run(&self, work: Work<'_>, keyring: &Path) -> Option<Run> {
-        let run = Run::new(&self.program);
+    fn run(&self, work: Work<'_>, keyring: &Path) -> Option<ProgramRun> {
+        let run = ProgramRun::new(&self.program);
         Some(match self.kind {
             Kind::Talaria => {
                 let run = run.arg("--quiet").arg("--store").arg(&self.place);

@@ -20,7 +20,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::generate::Profile;
+use crate::generate::CorpusProfile;
 use crate::storage::PAGE_SIZES;
 use crate::table::Table;
 use crate::{BenchError, results};
@@ -53,7 +53,7 @@ pub struct KeyserverOptions {
     /// Further dumps that talaria alone builds; it serves the last of them.
     pub growth: Vec<u64>,
     /// The profile of the certificates.
-    pub profile: Profile,
+    pub profile: CorpusProfile,
     /// The page sizes, in bytes.
     pub page_sizes: Vec<u32>,
     /// Parts to skip.
@@ -87,7 +87,7 @@ impl Default for KeyserverOptions {
         Self {
             certs: 200_000,
             growth: vec![100_000, 1_000_000],
-            profile: Profile::small(),
+            profile: CorpusProfile::small(),
             page_sizes: PAGE_SIZES.to_vec(),
             skip: Vec::new(),
             digests: vec![50_000, 100_000, 1_000_000],

@@ -26,8 +26,10 @@ pub mod trust;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use error::BenchError;
-pub use generate::{Generate, Generated, Profile, certs, file_names, generate, generate_files};
-pub use measure::{Cost, Run, daemon_cpu_s, in_process};
+pub use generate::{
+    CorpusProfile, Generate, GeneratedCerts, certs, file_names, generate, generate_files,
+};
+pub use measure::{Cost, ProgramRun, daemon_cpu_s, in_process};
 pub use page::page;
 pub use peers::peer;
 pub use table::{Cell, Table};

@@ -44,14 +44,14 @@ impl Cost {
 
 /// A program with its arguments, to be measured.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ProgramRun {
     program: std::ffi::OsString,
     args: Vec<std::ffi::OsString>,
     accepted: Vec<i32>,
     limit: Option<Duration>,
 }
 
-impl Run {
+impl ProgramRun {
     /// A run of `program`; it must end with status 0.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
@@ -251,7 +251,7 @@ fn cpu_time() -> Duration {
 }
 
 /// CPU seconds that daemons have used whose command line has `name` and `home` in it. They are no
-/// children of ours, so that [`Run::measure`] does not see them.
+/// children of ours, so that the measurement of a program ([`ProgramRun`]) does not see them.
 #[must_use]
 pub fn daemon_cpu_s(name: &str, home: &Path) -> f64 {
     let Ok(processes) = fs::read_dir("/proc") else { return 0.0 };
@@ -301,7 +301,7 @@ mod tests {
     fn a_child_is_charged_with_its_own_time_and_memory() {
         let ballast = vec![1u8; 200 << 20];
         let script = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
-        let cost = Run::new("sh").args(["-c", script]).median(1).unwrap();
+        let cost = ProgramRun::new("sh").args(["-c", script]).median(1).unwrap();
         assert!(cost.cpu_s() > 0.02, "{cost:?}");
         assert!(cost.wall_s >= 0.9 * cost.cpu_s(), "{cost:?}");
         assert!(cost.peak_bytes < 100 << 20, "the parent's memory is not the child's: {cost:?}");
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_failed_program_has_its_output() {
-        let run = Run::new("sh").args(["-c", "echo so it is >&2; exit 3"]);
+        let run = ProgramRun::new("sh").args(["-c", "echo so it is >&2; exit 3"]);
         match run.measure() {
             Err(BenchError::Failed { stderr, .. }) => assert_eq!(stderr, "so it is"),
             other => panic!("{other:?}"),
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_program_that_runs_too_long_is_killed() {
-        let run = Run::new("sleep").arg("100").within(Duration::from_millis(50));
+        let run = ProgramRun::new("sleep").arg("100").within(Duration::from_millis(50));
         assert!(matches!(run.measure(), Err(BenchError::Endless { .. })));
     }
 }

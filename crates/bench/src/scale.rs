@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use talaria_store::{Access, Store, StoreError};
 
-use crate::generate::{Generate, Profile, certs, generate_files};
+use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};
-use crate::measure::{Run, in_process};
+use crate::measure::{ProgramRun, in_process};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
@@ -24,7 +24,7 @@ pub struct ScaleOptions {
     /// Certificates in each store.
     pub counts: Vec<u64>,
     /// The profile of the certificates.
-    pub profile: Profile,
+    pub profile: CorpusProfile,
     /// The talaria executable.
     pub program: PathBuf,
     /// A folder with room for four times the certificates (1 KB each) of the largest store.
@@ -39,7 +39,7 @@ impl Default for ScaleOptions {
     fn default() -> Self {
         Self {
             counts: vec![1000, 50_000],
-            profile: Profile::small(),
+            profile: CorpusProfile::small(),
             program: std::env::current_exe().unwrap_or_else(|_| "talaria".into()),
             scratch: std::env::temp_dir(),
             runs: 5,
@@ -102,7 +102,7 @@ fn measure(options: &ScaleOptions, count: u64) -> Result<Figures, BenchError> {
         if store.exists() {
             fs::remove_file(&store).map_err(BenchError::io("remove", &store))?;
         }
-        let build = Run::new(&options.program).arg("--quiet").arg("--store").arg(&store);
+        let build = ProgramRun::new(&options.program).arg("--quiet").arg("--store").arg(&store);
         let cost = build.arg("build").args(args).args(&files).measure()?;
         figures.push(format!("build, {verified}: wall s"), cost.wall_s);
         figures.push(format!("build, {verified}: CPU s"), cost.cpu_s());
@@ -123,7 +123,7 @@ fn measure(options: &ScaleOptions, count: u64) -> Result<Figures, BenchError> {
         .collect();
     let Some(one) = sample.first() else { return Err(BenchError::Empty { path: prefix }) };
     for lookup in one {
-        let run = Run::new(&options.program).arg("--quiet").arg("--store").arg(&store);
+        let run = ProgramRun::new(&options.program).arg("--quiet").arg("--store").arg(&store);
         let run = run.args(["list", "--with-colons", "--", &lookup.text]).accept(1);
         let cost = run.median(options.runs)?;
         figures.push(format!("{}: process, CPU ms", lookup.form), 1e3 * cost.cpu_s());
@@ -152,7 +152,8 @@ fn lookups_for(set: &Generate, index: u64) -> Option<Vec<Lookup>> {
     }
     // Only names are wanted. Without certifications and RSA keys, which change none of them,
     // nothing has to be made but this one certificate.
-    let profile = Profile { certifications_median: 0.0, rsa_per_mille: 0, ..set.profile.clone() };
+    let profile =
+        CorpusProfile { certifications_median: 0.0, rsa_per_mille: 0, ..set.profile.clone() };
     lookups::of(&certs(&Generate { first: index, count: 1, profile, ..set.clone() })[0])
 }
 

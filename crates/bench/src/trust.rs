@@ -10,9 +10,9 @@ use talaria_cert::{Cert, Fingerprint, KeyId, Summary, Validity, Verification, ve
 use talaria_trust::issuers;
 
 use crate::lookups;
-use crate::measure::{Cost, Run, version};
+use crate::measure::{Cost, ProgramRun, version};
 use crate::table::{Cell, Table};
-use crate::{BenchError, Generate, Profile, generate, now, results};
+use crate::{BenchError, CorpusProfile, Generate, generate, now, results};
 
 /// Certificates of the report's listing.
 const LISTED: usize = 500;
@@ -109,18 +109,21 @@ impl<'o> Pair<'o> {
         Ok(pair)
     }
 
-    fn talaria(&self) -> Run {
-        Run::new(&self.options.program).arg("--quiet").arg("--store").arg(&self.store)
+    fn talaria(&self) -> ProgramRun {
+        ProgramRun::new(&self.options.program).arg("--quiet").arg("--store").arg(&self.store)
     }
 
-    fn gpg(&self) -> Run {
-        let run =
-            Run::new(&self.options.gpg).args(["--batch", "--quiet", "--no-auto-check-trustdb"]);
+    fn gpg(&self) -> ProgramRun {
+        let run = ProgramRun::new(&self.options.gpg).args([
+            "--batch",
+            "--quiet",
+            "--no-auto-check-trustdb",
+        ]);
         run.arg("--no-autostart").arg("--homedir").arg(&self.home)
     }
 
     /// gpg's check, whether it thinks it necessary or not.
-    fn gpg_check(&self) -> Run {
+    fn gpg_check(&self) -> ProgramRun {
         self.gpg().args(["--yes", "--check-trustdb"])
     }
 }
@@ -283,7 +286,7 @@ fn check(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Table,
     let anew = pair.talaria().args(["trust", "check", "--anew"]);
     let gpg = pair.gpg_check().median(runs.min(3))?;
     table.push(row("check from nothing", Some(anew.median(runs)?), Some(gpg), [None; 2]));
-    let one_core = Run::new("env").arg("RAYON_NUM_THREADS=1").arg(&options.program);
+    let one_core = ProgramRun::new("env").arg("RAYON_NUM_THREADS=1").arg(&options.program);
     let one_core = one_core.arg("--quiet").arg("--store").arg(&pair.store);
     let one_core = one_core.args(["trust", "check", "--anew"]).median(runs)?;
     table.push(row("check from nothing, one core", Some(one_core), None, [None; 2]));
@@ -343,7 +346,11 @@ fn growth(options: &TrustOptions, folder: &Path) -> Result<Table, BenchError> {
     );
     fs::create_dir_all(folder).map_err(BenchError::io("make", folder))?;
     for &count in &options.growth {
-        let profile = Profile { certifications_median: 6.5, rsa_per_mille: 0, ..Profile::small() };
+        let profile = CorpusProfile {
+            certifications_median: 6.5,
+            rsa_per_mille: 0,
+            ..CorpusProfile::small()
+        };
         let generated = Generate { count, profile, ..Generate::default() };
         let ring = folder.join(format!("{count}.pgp"));
         let mut file = fs::File::create(&ring).map_err(BenchError::io("write", &ring))?;
@@ -365,7 +372,8 @@ fn growth(options: &TrustOptions, folder: &Path) -> Result<Table, BenchError> {
         write(&ring, rest)?;
         drop(certs);
         let store = folder.join(format!("{count}.db"));
-        let talaria = || Run::new(&options.program).arg("--quiet").arg("--store").arg(&store);
+        let talaria =
+            || ProgramRun::new(&options.program).arg("--quiet").arg("--store").arg(&store);
         talaria().arg("build").arg(&ring).measure()?;
         let mut add = |name: &str, cost: Cost| {
             table.push(vec![

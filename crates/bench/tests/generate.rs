@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::process::Command;
 
-use talaria_bench::{Generate, Profile, certs, generate};
+use talaria_bench::{CorpusProfile, Generate, certs, generate};
 use talaria_cert::{Verdict, Verification, verdicts};
 
 fn bytes(options: &Generate) -> Vec<u8> {
@@ -13,7 +13,7 @@ fn bytes(options: &Generate) -> Vec<u8> {
 }
 
 fn options(profile: &str, count: u64) -> Generate {
-    Generate { count, profile: Profile::named(profile).unwrap(), ..Generate::default() }
+    Generate { count, profile: CorpusProfile::named(profile).unwrap(), ..Generate::default() }
 }
 
 #[test]
@@ -37,7 +37,11 @@ fn a_generated_certificate_does_not_depend_on_the_size_of_the_set() {
 #[test]
 fn all_self_signatures_are_good() {
     let native = Generate {
-        profile: Profile { native_per_mille: 1000, revoked_per_mille: 500, ..Profile::small() },
+        profile: CorpusProfile {
+            native_per_mille: 1000,
+            revoked_per_mille: 500,
+            ..CorpusProfile::small()
+        },
         ..options("small", 200)
     };
     for options in [options("small", 500), options("ring", 30), options("ed25519", 200), native] {

@@ -10,7 +10,7 @@ use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::{Identity as _, IsIdentity as _};
-use talaria_bench::{Generate, Profile, certs};
+use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{Cert, Verdict, Verification, View, sha256};
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::openpgp::policy::StandardPolicy;
@@ -173,7 +173,7 @@ fn small_order_verdicts_do_not_depend_on_the_batch() {
         (store.stored(row.id).unwrap().unwrap().verdicts, store.digests_of(row.id).unwrap())
     };
     let mut neighbours =
-        certs(&Generate { seed: 7, first: 0, count: 300, profile: Profile::ed25519() });
+        certs(&Generate { seed: 7, first: 0, count: 300, profile: CorpusProfile::ed25519() });
     neighbours.extend(parsed.iter().cloned());
     let mut together = store();
     together.ingest(neighbours, Verification::Full, NOW).unwrap();

@@ -23,7 +23,7 @@ use curve25519_dalek::traits::{Identity as _, IsIdentity as _, VartimeMultiscala
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 
 use crate::Verdict;
-use crate::hash::Digest;
+use crate::hash::HashValue;
 
 /// Smallest batch. Fewer signatures are faster one by one, because each of the [`SUMS`] costs about as much as one
 /// signature.
@@ -72,11 +72,11 @@ impl PublicKey {
 pub struct Job {
     key: Arc<PublicKey>,
     signed: [u8; 64],
-    digest: Digest,
+    digest: HashValue,
 }
 
 impl Job {
-    pub(crate) fn new(key: Arc<PublicKey>, signed: [u8; 64], digest: Digest) -> Self {
+    pub(crate) fn new(key: Arc<PublicKey>, signed: [u8; 64], digest: HashValue) -> Self {
         Self { key, signed, digest }
     }
 
@@ -257,13 +257,13 @@ mod tests {
         Scalar::from_bytes_mod_order(crate::hash::sha256(&[&seed.to_be_bytes()]))
     }
 
-    fn digest(seed: u64) -> Digest {
+    fn digest(seed: u64) -> HashValue {
         let mut hasher = Hasher::new(8).unwrap();
         hasher.update(&seed.to_be_bytes());
         hasher.finish().unwrap()
     }
 
-    fn challenge(r: &[u8; 32], a: &[u8; 32], digest: &Digest) -> Scalar {
+    fn challenge(r: &[u8; 32], a: &[u8; 32], digest: &HashValue) -> Scalar {
         let mut context = digest::Context::new(&digest::SHA512);
         context.update(r);
         context.update(a);
@@ -273,7 +273,7 @@ mod tests {
 
     /// A signature by the secret `seed`, with points of small order added to A and R. The signature satisfies the
     /// equation multiplied by eight.
-    fn signed(seed: u64, a: EdwardsPoint, r: EdwardsPoint) -> ([u8; 32], [u8; 64], Digest) {
+    fn signed(seed: u64, a: EdwardsPoint, r: EdwardsPoint) -> ([u8; 32], [u8; 64], HashValue) {
         let (secret, nonce, digest) = (scalar(seed), scalar(!seed), digest(seed));
         let a = (EdwardsPoint::mul_base(&secret) + a).compress().0;
         let r = (EdwardsPoint::mul_base(&nonce) + r).compress().0;
@@ -284,7 +284,7 @@ mod tests {
         (a, signed, digest)
     }
 
-    fn job((a, signed, digest): ([u8; 32], [u8; 64], Digest)) -> Job {
+    fn job((a, signed, digest): ([u8; 32], [u8; 64], HashValue)) -> Job {
         Job::new(Arc::new(PublicKey::read(&a).unwrap()), signed, digest)
     }
 
@@ -294,7 +294,7 @@ mod tests {
 
     /// A second implementation of the rule: octets are compared, nothing is multiplied by eight, and keys have no
     /// component of small order.
-    fn by_the_rule((a, signed, digest): &([u8; 32], [u8; 64], Digest)) -> bool {
+    fn by_the_rule((a, signed, digest): &([u8; 32], [u8; 64], HashValue)) -> bool {
         let (r, s) = (signed[..32].try_into().unwrap(), signed[32..].try_into().unwrap());
         let canonical = |octets: &[u8; 32]| {
             CompressedEdwardsY(*octets).decompress().is_some_and(|p| p.compress().0 == *octets)

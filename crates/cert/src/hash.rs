@@ -46,7 +46,7 @@ enum State {
 
 /// A digest.
 #[derive(Clone)]
-pub enum Digest {
+pub enum HashValue {
     /// Computed by AWS-LC, which can check signatures on it.
     Fast(digest::Digest),
     /// Computed by another library.
@@ -83,16 +83,16 @@ impl Hasher {
 
     /// The digest; `None` if the implementation fails.
     #[must_use]
-    pub fn finish(self) -> Option<Digest> {
+    pub fn finish(self) -> Option<HashValue> {
         Some(match self.0 {
-            State::Fast(context) => Digest::Fast(context.finish()),
-            State::Slow(context) => Digest::Slow(context.into_digest().ok()?),
-            State::Md5(context) => Digest::Slow(context.finalize().to_vec()),
+            State::Fast(context) => HashValue::Fast(context.finish()),
+            State::Slow(context) => HashValue::Slow(context.into_digest().ok()?),
+            State::Md5(context) => HashValue::Slow(context.finalize().to_vec()),
         })
     }
 }
 
-impl Digest {
+impl HashValue {
     /// The octets of the digest.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

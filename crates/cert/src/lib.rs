@@ -62,7 +62,7 @@ pub use date::{date, parse_day, parse_timestamp, timestamp};
 pub use ed25519::{Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
-pub use hash::{Digest, Hasher, sha256};
+pub use hash::{HashValue, Hasher, sha256};
 pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::Limits;
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet};

@@ -1,6 +1,6 @@
 //! Signature packets (RFC 9580, section 5.2), read without any arithmetic.
 
-use crate::hash::{Digest, Hasher};
+use crate::hash::{HashValue, Hasher};
 use crate::{Fingerprint, KeyId};
 
 /// Signature types (RFC 9580, section 5.2.1) that occur in certificates.
@@ -114,7 +114,7 @@ impl<'a> Signature<'a> {
     /// 5.2.4).
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "packet bodies are at most 16 MiB")]
-    pub fn digest(&self, mut hasher: Hasher) -> Option<Digest> {
+    pub fn digest(&self, mut hasher: Hasher) -> Option<HashValue> {
         hasher.update(self.hashed);
         if self.version > 3 {
             hasher.update(&[self.version, 0xff]);

@@ -12,7 +12,9 @@
 use crate::packet::Tag;
 use crate::signature::kind;
 use crate::verify::Verdict;
-use crate::{Cert, Context, Curve, Fingerprint, Key, Revoker, RevokerState, Signature};
+use crate::{
+    Cert, Context, Curve, DesignatedRevocation, Fingerprint, Key, Revoker, RevokerState, Signature,
+};
 
 /// The GnuPG release to follow where releases differ.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -184,13 +186,14 @@ impl Summary {
     }
 
     /// Applies the revocations of designated revokers: a key that one of them has revoked by `now` is
-    /// revoked, as if by its owner. `look_up` returns the body of a primary key packet. Without this call the
-    /// summary has all revokers as unknown. If the owner has revoked the key, the revokers are not consulted.
+    /// revoked, as if by its owner. `look_up` returns the body of a primary key packet, and `made` the revocations
+    /// in the certificate by that key, as [`Cert::revocations_by`]. Without this call the summary has all revokers
+    /// as unknown. If the owner has revoked the key, the revokers are not consulted.
     pub fn ask_revokers(
         &mut self,
-        cert: &Cert,
         now: u32,
         mut look_up: impl FnMut(Fingerprint) -> Option<Vec<u8>>,
+        mut made: impl FnMut(Fingerprint, &[u8]) -> Vec<DesignatedRevocation>,
     ) {
         let by_owner = self.primary.revoked;
         for at in 0..self.revokers.len() {
@@ -199,7 +202,7 @@ impl Summary {
             let mut known = named.map(|by| (by, look_up(by)));
             let Some((by, body)) = known.find_map(|(by, body)| Some((by, body?))) else { continue };
             let mut state = RevokerState::Silent;
-            let made = if by_owner { Vec::new() } else { cert.revocations_by(by, &body) };
+            let made = if by_owner { Vec::new() } else { made(by, &body) };
             for revocation in made {
                 self.holds.note(revocation.created, now);
                 if revocation.created <= now {

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 
 use crate::arithmetic;
 use crate::ed25519::{self, Job, ed25519_verdicts};
-use crate::hash::{Digest, Hasher};
+use crate::hash::{HashValue, Hasher};
 use crate::key::Material;
 use crate::packet::{PacketRef, Tag};
 use crate::signature::kind;
@@ -339,7 +339,7 @@ impl<'a> PrimaryKeyVerifier<'a> {
         &mut self,
         component: PacketRef<'a>,
         signature: &Signature<'_>,
-    ) -> Option<Digest> {
+    ) -> Option<HashValue> {
         self.digest(component, signature).ok()
     }
 
@@ -348,7 +348,7 @@ impl<'a> PrimaryKeyVerifier<'a> {
         &mut self,
         component: PacketRef<'a>,
         signature: &Signature<'_>,
-    ) -> Result<Digest, Verdict> {
+    ) -> Result<HashValue, Verdict> {
         let hasher = if signature.version == 6 {
             let bytes = self.primary.body.len() + component.body.len();
             self.salted_bytes = self.salted_bytes.checked_sub(bytes).ok_or(Verdict::Unsupported)?;
@@ -426,7 +426,7 @@ impl KeySetup {
         &self,
         key: &Key<'_>,
         signature: &Signature<'_>,
-        digest: &Digest,
+        digest: &HashValue,
         defer: impl FnOnce(Job),
     ) -> Verdict {
         if digest.as_bytes()[..2] != signature.digest_prefix {
@@ -434,7 +434,7 @@ impl KeySetup {
         }
         match (key.material, signature.algorithm) {
             (Material::Rsa { n, e }, 1 | 3) => {
-                if let Digest::Fast(digest) = digest
+                if let HashValue::Fast(digest) = digest
                     && let Some(rsa_key) = self.rsa_key(key.bits(), signature.hash, n, e)
                 {
                     return rsa(rsa_key, n.len(), digest, signature.numbers);
@@ -455,7 +455,7 @@ impl KeySetup {
         &self,
         point: &[u8],
         signed: Option<[u8; 64]>,
-        digest: &Digest,
+        digest: &HashValue,
         defer: impl FnOnce(Job),
     ) -> Verdict {
         let (Ok(point), Some(signed)) = (point.try_into(), signed) else {

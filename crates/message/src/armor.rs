@@ -343,14 +343,14 @@ impl<R: BufRead> Read for ArmorReader<R> {
 }
 
 /// An input that may or may not be armored.
-pub enum Input<R: BufRead> {
+pub enum ArmorInput<R: BufRead> {
     /// Binary data, without armor.
     Binary(R),
     /// Armored data.
     Armored(Box<ArmorReader<R>>),
 }
 
-impl<R: BufRead> Input<R> {
+impl<R: BufRead> ArmorInput<R> {
     /// Tells armor from binary data by the first octet: a packet has its highest bit set, text has not.
     ///
     /// # Errors
@@ -373,7 +373,7 @@ impl<R: BufRead> Input<R> {
     }
 }
 
-impl<R: BufRead> Read for Input<R> {
+impl<R: BufRead> Read for ArmorInput<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Binary(input) => input.read(buf),

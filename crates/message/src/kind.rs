@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Chain, Cursor, Read};
 use bzip2::bufread::BzDecoder;
 use flate2::bufread::{DeflateDecoder, ZlibDecoder};
 
-use crate::armor::{ArmorReader, Input, framed};
+use crate::armor::{ArmorInput, ArmorReader, framed};
 use crate::cleartext::CLEARTEXT_HEAD;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, tag};
@@ -299,8 +299,8 @@ impl<R: BufRead> Message<R> {
     /// # Errors
     ///
     /// [`MessageError::Malformed`] for text without a block.
-    pub fn into_packets(self) -> Result<Input<Chain<Cursor<Vec<u8>>, R>>> {
-        Input::new(self.input)
+    pub fn into_packets(self) -> Result<ArmorInput<Chain<Cursor<Vec<u8>>, R>>> {
+        ArmorInput::new(self.input)
     }
 }
 

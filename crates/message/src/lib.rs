@@ -66,7 +66,7 @@ mod verify;
 
 pub use accept::{Acceptance, Facts, NotAccepted, Unsigned};
 pub use algorithm::{Aead, ChunkSize, Cipher};
-pub use armor::{ArmorReader, ArmorWriter, Input, Label, unarmored};
+pub use armor::{ArmorInput, ArmorReader, ArmorWriter, Label, unarmored};
 pub use buffered::encrypt_buffered;
 pub use certs::{read_cert, read_certs, unsupported_cert};
 pub use cleartext::{SignedText, sign_cleartext, split_cleartext, verify_cleartext};

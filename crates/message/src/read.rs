@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read, Write};
 use sequoia_openpgp::Fingerprint;
 
 use crate::accept::{Acceptance, Facts, NotAccepted, Unsigned};
-use crate::armor::Input;
+use crate::armor::ArmorInput;
 use crate::cleartext::{behind, verify_cleartext};
 use crate::content::Literal;
 use crate::decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
@@ -186,7 +186,7 @@ pub fn verify_message<R: BufRead>(
             let out: &mut (dyn Write + Send) =
                 if options.disposable { &mut *output } else { &mut held };
             let (literal, signatures) = verify_inline(&mut input, out, verifier, options.limits)?;
-            if let Input::Armored(armor) = input {
+            if let ArmorInput::Armored(armor) = input {
                 apart += behind(&mut armor.into_inner())?;
             }
             let decision = acceptance.decide(&signatures);

@@ -73,8 +73,8 @@ pub use hashquery::{
     HASHQUERY_DIGESTS_MAX, decode_hashquery, decode_hashreply, encode_hashquery, encode_hashreply,
 };
 pub use message::{
-    BIT_QUANTUM, Config, DecodeError, Decoder, GossipMessage, HANDSHAKE_BYTES_MAX, M_BAR,
-    MESSAGE_BYTES_MAX,
+    BIT_QUANTUM, DecodeError, Decoder, GossipMessage, HANDSHAKE_BYTES_MAX, M_BAR,
+    MESSAGE_BYTES_MAX, PeerConfig,
 };
 pub use poly::{Difference, reconcile};
 pub use prefix::Prefix;

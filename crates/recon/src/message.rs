@@ -32,7 +32,7 @@ const REASON_CHARS_MAX: usize = 1000;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GossipMessage {
     /// How the sender would like to compare; the first message of both.
-    Config(Config),
+    Config(PeerConfig),
     /// The sender accepts the other's configuration. Has no frame and comes after the configuration.
     Passed,
     /// The sender does not, and why. In place of [`GossipMessage::Passed`].
@@ -75,7 +75,7 @@ pub enum GossipMessage {
 ///
 /// Read from pairs of name and value, in any order; unknown ones are ignored.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Config {
+pub struct PeerConfig {
     /// Three numbers with dots, maybe with something behind.
     pub version: String,
     /// Where the peer serves certificates.
@@ -208,7 +208,7 @@ impl GossipMessage {
             7 => Self::Error(String::from_utf8_lossy(body.string()?).into_owned()),
             8 => Self::DbRequest(body.string()?.to_vec()),
             9 => Self::DbReply(body.string()?.to_vec()),
-            10 => Self::Config(Config::decode(&mut body)?),
+            10 => Self::Config(PeerConfig::decode(&mut body)?),
             _ => return Err(DecodeError::Kind(kind)),
         };
         body.end("end of a message")?;
@@ -216,7 +216,7 @@ impl GossipMessage {
     }
 }
 
-impl Config {
+impl PeerConfig {
     /// In the order of SKS, that of the names.
     fn encode(&self, out: &mut Vec<u8>) {
         let pairs: [(&str, &[u8]); 5] = [
@@ -317,8 +317,8 @@ mod tests {
     prop_compose! {
         fn config()(
             version in text(), http_port: u16, bit_quantum: u32, m_bar: u32, filters in text(),
-        ) -> Config {
-            Config { version, http_port, bit_quantum, m_bar, filters }
+        ) -> PeerConfig {
+            PeerConfig { version, http_port, bit_quantum, m_bar, filters }
         }
     }
 
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(bytes.len(), 4 + 119);
         assert_eq!(frame(GossipMessage::Passed), *b"\0\0\0\x06passed");
         assert_eq!(frame(GossipMessage::Failed("no".into())), *b"\0\0\0\x06failed\0\0\0\x02no");
-        let config = Config {
+        let config = PeerConfig {
             version: "1.1.6".into(),
             http_port: 11371,
             bit_quantum: 2,

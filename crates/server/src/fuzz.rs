@@ -119,12 +119,13 @@ fn range(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use talaria_bench::{Generate, Profile, certs};
+    use talaria_bench::{CorpusProfile, Generate, certs};
 
     /// A short run of the fuzzing code.
     #[test]
     fn damaged_requests_cause_no_panic() {
-        let cert = certs(&Generate { seed: 3, first: 0, count: 1, profile: Profile::small() });
+        let cert =
+            certs(&Generate { seed: 3, first: 0, count: 1, profile: CorpusProfile::small() });
         let cert = cert[0].as_bytes();
         let armored = talaria_cert::enarmor(cert);
         let part = "Content-Disposition: form-data; name=\"keytext\"";

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use talaria_bench::{Generate, Profile, certs};
+use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{Cert, Tag};
 use talaria_store::{Return, TextIndex};
 use talaria_trust::tofu::Policy;
@@ -15,7 +15,12 @@ pub(crate) const CONNECTIONS: usize = 3;
 
 /// The certificates that operations use, and one more.
 static ALL: LazyLock<Vec<Cert>> = LazyLock::new(|| {
-    certs(&Generate { seed: 14, first: 0, count: CERTS as u64 + 1, profile: Profile::small() })
+    certs(&Generate {
+        seed: 14,
+        first: 0,
+        count: CERTS as u64 + 1,
+        profile: CorpusProfile::small(),
+    })
 });
 
 /// A certificate that operations use. Number [`CERTS`] is used by none of them.

@@ -7,7 +7,7 @@ use sop::ops::{self, ArmorLabel};
 use talaria_message::openpgp::packet::Tag;
 use talaria_message::openpgp::packet::header::{BodyLength, Header};
 use talaria_message::openpgp::parse::Parse as _;
-use talaria_message::{ArmorWriter, Input, Label};
+use talaria_message::{ArmorInput, ArmorWriter, Label};
 
 use crate::decrypt::READ_BYTES;
 use crate::encrypt::WRITE_BYTES;
@@ -120,7 +120,7 @@ impl ops::Ready for DearmorThis<'_> {
         if input.fill_buf()?.is_empty() {
             return Err(error::because(Error::BadData, "the input is empty"));
         }
-        let mut input = Input::new(input).map_err(error::of_message)?;
+        let mut input = ArmorInput::new(input).map_err(error::of_message)?;
         if input.label() == Some("PGP SIGNED MESSAGE") {
             let why = "a text with a cleartext signature is not ASCII armor";
             return Err(error::because(Error::BadData, why));

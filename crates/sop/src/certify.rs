@@ -6,7 +6,7 @@ use sop::Password;
 use sop::errors::Error;
 use sop::ops;
 use talaria_cert::Address;
-use talaria_message::make::{self, Certification};
+use talaria_message::make::{self, CertifyOptions};
 use talaria_message::openpgp::cert::amalgamation::UserIDAmalgamation;
 use talaria_message::openpgp::cert::amalgamation::ValidAmalgamation as _;
 use talaria_message::openpgp::crypto::KeyPair;
@@ -59,7 +59,7 @@ impl<'s> CertifyUserId<'s> {
             }
             packets.push(Packet::from(user_id.clone()));
             for signer in &mut *signers {
-                let what = Certification::default();
+                let what = CertifyOptions::default();
                 let signature = make::certify(cert, user_id, signer, &what, self.sop.now);
                 packets.push(signature.map_err(error::of_make)?.into());
             }

@@ -10,7 +10,8 @@ use sop::ops::{self, Verification};
 use sop::{Password, SessionKey};
 use talaria_message::openpgp::Cert;
 use talaria_message::{
-    Cipher, DecryptOptions, Input, ReadLimits, Release, Secrets, Spool, decrypt, decryption_keys,
+    ArmorInput, Cipher, DecryptOptions, ReadLimits, Release, Secrets, Spool, decrypt,
+    decryption_keys,
 };
 use zeroize::Zeroizing;
 
@@ -147,7 +148,7 @@ impl ops::Ready<(Option<SessionKey>, Vec<Verification>)> for DecryptThis<'_, '_>
             session_keys,
             ..Secrets::default()
         };
-        let mut input = Input::new(BufReader::with_capacity(READ_BYTES, self.ciphertext))
+        let mut input = ArmorInput::new(BufReader::with_capacity(READ_BYTES, self.ciphertext))
             .map_err(error::of_message)?;
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);
         let mut spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };

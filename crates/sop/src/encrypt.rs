@@ -13,7 +13,7 @@ use talaria_message::{
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys};
 use crate::passwords;
-use crate::profile::Profile;
+use crate::profile::SopProfile;
 use crate::sign::Signers;
 use crate::talaria::Talaria;
 use crate::text;
@@ -26,7 +26,7 @@ type Dyn<'s> = dyn ops::Encrypt<'s, Talaria, Certs<'s>, Keys<'s>> + 's;
 pub(crate) struct Encrypt<'s> {
     sop: &'s Talaria,
     armor: bool,
-    profile: Profile,
+    profile: SopProfile,
     mode: EncryptAs,
     signers: Signers,
     recipients: Recipients,
@@ -37,7 +37,7 @@ impl<'s> Encrypt<'s> {
         Self {
             sop,
             armor: true,
-            profile: Profile::default(),
+            profile: SopProfile::default(),
             mode: EncryptAs::default(),
             signers: Signers::default(),
             recipients: Recipients::default(),
@@ -58,14 +58,14 @@ impl<'s> ops::Encrypt<'s, Talaria, Certs<'s>, Keys<'s>> for Encrypt<'s> {
     }
 
     fn list_profiles(&self) -> Vec<(String, String)> {
-        Profile::list(|profile| match profile {
-            Profile::Rfc9580 => "AEAD, unless a recipient has not announced that it reads that",
-            Profile::Rfc4880 => "CFB with a digest, which every program reads",
+        SopProfile::list(|profile| match profile {
+            SopProfile::Rfc9580 => "AEAD, unless a recipient has not announced that it reads that",
+            SopProfile::Rfc4880 => "CFB with a digest, which every program reads",
         })
     }
 
     fn profile(mut self: Box<Self>, profile: &str) -> Result<Box<Dyn<'s>>> {
-        self.profile = Profile::named(profile)?;
+        self.profile = SopProfile::named(profile)?;
         Ok(self)
     }
 
@@ -129,8 +129,8 @@ impl ops::Ready<Option<SessionKey>> for EncryptThis<'_, '_> {
         let options = EncryptOptions {
             profile: match profile {
                 // The newest that all recipients have announced.
-                Profile::Rfc9580 => None,
-                Profile::Rfc4880 => Some(talaria_message::Profile::Rfc4880),
+                SopProfile::Rfc9580 => None,
+                SopProfile::Rfc4880 => Some(talaria_message::Profile::Rfc4880),
             },
             literal: Literal { text, ..Literal::default() },
             ..EncryptOptions::default()

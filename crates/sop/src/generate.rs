@@ -7,7 +7,7 @@ use talaria_message::make::{self, GenerateOptions, KeyProfile, KeyUses, Protecti
 use crate::error::{self, Result};
 use crate::material::Keys;
 use crate::passwords;
-use crate::profile::Profile;
+use crate::profile::SopProfile;
 use crate::talaria::Talaria;
 
 /// Keys are made a minute ago: whoever uses them at once may have a clock that is a little behind, and what
@@ -25,28 +25,28 @@ pub(crate) struct GenerateKey<'s> {
 impl<'s> GenerateKey<'s> {
     pub(crate) fn new(sop: &'s Talaria) -> Self {
         let options =
-            GenerateOptions { profile: key_profile(Profile::default()), ..Default::default() };
+            GenerateOptions { profile: key_profile(SopProfile::default()), ..Default::default() };
         Self { sop, options, protection: Protection::Unprotected }
     }
 }
 
-fn key_profile(profile: Profile) -> KeyProfile {
+fn key_profile(profile: SopProfile) -> KeyProfile {
     match profile {
-        Profile::Rfc9580 => KeyProfile::Rfc9580,
-        Profile::Rfc4880 => KeyProfile::Rfc4880,
+        SopProfile::Rfc9580 => KeyProfile::Rfc9580,
+        SopProfile::Rfc4880 => KeyProfile::Rfc4880,
     }
 }
 
 impl<'s> ops::GenerateKey<'s, Talaria, Keys<'s>> for GenerateKey<'s> {
     fn list_profiles(&self) -> Vec<(String, String)> {
-        Profile::list(|profile| match profile {
-            Profile::Rfc9580 => "version 6 keys, Ed25519 and X25519",
-            Profile::Rfc4880 => "version 4 keys, EdDSA and ECDH over Curve25519",
+        SopProfile::list(|profile| match profile {
+            SopProfile::Rfc9580 => "version 6 keys, Ed25519 and X25519",
+            SopProfile::Rfc4880 => "version 4 keys, EdDSA and ECDH over Curve25519",
         })
     }
 
     fn profile(mut self: Box<Self>, profile: &str) -> Result<Box<Dyn<'s>>> {
-        self.options.profile = key_profile(Profile::named(profile)?);
+        self.options.profile = key_profile(SopProfile::named(profile)?);
         Ok(self)
     }
 

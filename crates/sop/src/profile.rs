@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// Which specification new things follow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Profile {
+pub(crate) enum SopProfile {
     /// RFC 9580.
     #[default]
     Rfc9580,
@@ -15,12 +15,12 @@ pub(crate) enum Profile {
 }
 
 /// Each with its name and its aliases, the default first.
-const PROFILES: [(Profile, &str, &[&str]); 2] = [
-    (Profile::Rfc9580, "rfc9580", &["default", "performance", "security"]),
-    (Profile::Rfc4880, "rfc4880", &["compatibility"]),
+const PROFILES: [(SopProfile, &str, &[&str]); 2] = [
+    (SopProfile::Rfc9580, "rfc9580", &["default", "performance", "security"]),
+    (SopProfile::Rfc4880, "rfc4880", &["compatibility"]),
 ];
 
-impl Profile {
+impl SopProfile {
     pub(crate) fn named(wanted: &str) -> Result<Self> {
         let is_wanted = |(_, name, aliases): &&(Self, &str, &[&str])| {
             *name == wanted || aliases.contains(&wanted)

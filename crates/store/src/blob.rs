@@ -10,7 +10,7 @@ use talaria_cert::{Cert, Verdict, View, sha256};
 use crate::{schema, sums};
 
 /// The first octets of the SHA-256 of a certificate.
-pub(crate) type Digest = [u8; 16];
+pub(crate) type BytesDigest = [u8; 16];
 
 /// Number of certificates that get their checksums in one transaction after an upgrade, and their size, above which none is
 /// added.
@@ -51,7 +51,7 @@ struct Checksum {
 }
 
 impl Checksum {
-    fn new(id: i64, digest: &Digest, verdicts: &[u8]) -> Self {
+    fn new(id: i64, digest: &BytesDigest, verdicts: &[u8]) -> Self {
         let sum = sums::of(&[&id.to_be_bytes(), digest, verdicts]);
         Self { digest: digest.to_vec(), sum }
     }
@@ -79,7 +79,7 @@ impl Blob {
     }
 
     /// The digest of the certificate that was written.
-    pub(crate) fn written_digest(&self) -> Option<Digest> {
+    pub(crate) fn written_digest(&self) -> Option<BytesDigest> {
         self.checksum.as_ref()?.digest.as_slice().try_into().ok()
     }
 
@@ -99,7 +99,7 @@ impl Blob {
 }
 
 /// The first octets of the SHA-256 of a certificate.
-pub(crate) fn digest(bytes: &[u8]) -> Digest {
+pub(crate) fn digest(bytes: &[u8]) -> BytesDigest {
     *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 octets")
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn insert(
     id: i64,
     verdicts: &[u8],
     bytes: &[u8],
-    digest: &Digest,
+    digest: &BytesDigest,
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?
@@ -274,7 +274,7 @@ pub(crate) fn update(
     id: i64,
     verdicts: &[u8],
     bytes: &[u8],
-    digest: &Digest,
+    digest: &BytesDigest,
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
@@ -287,7 +287,7 @@ pub(crate) fn update_verdicts(
     connection: &Connection,
     id: i64,
     verdicts: &[u8],
-    digest: &Digest,
+    digest: &BytesDigest,
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE blob SET verdicts = ?2 WHERE id = ?1")?
@@ -307,7 +307,7 @@ pub(crate) fn seal(
     connection: &Connection,
     id: i64,
     verdicts: &[u8],
-    digest: &Digest,
+    digest: &BytesDigest,
 ) -> rusqlite::Result<()> {
     let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
     connection
@@ -341,7 +341,7 @@ pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<()> {
     let Some(after) = sealed_until(connection)? else { return Ok(()) };
     let blobs = batch(connection, after, (SEAL_COUNT, SEAL_BYTES), Part::ALL)?;
     let last = blobs.last().map(|blob| blob.id);
-    let digests: Vec<Option<([u8; 16], Digest)>> = blobs
+    let digests: Vec<Option<([u8; 16], BytesDigest)>> = blobs
         .par_iter()
         .map(|blob| {
             let (cert, _) = blob.decode()?;

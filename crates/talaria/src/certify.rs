@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use talaria_cert::{Address, UserIdContent, Validity, Verification};
-use talaria_message::make::{self, Certification};
+use talaria_message::make::{self, CertifyOptions};
 use talaria_message::openpgp::crypto::Signer;
 use talaria_message::openpgp::packet::UserID;
 use talaria_message::openpgp::policy::Policy;
@@ -46,7 +46,7 @@ pub enum Certified {
 
 /// The result of certifying.
 #[derive(Clone, Debug)]
-pub struct Certifications {
+pub struct CertifyOutcome {
     /// The certificate with the certifications.
     pub cert: openpgp::Cert,
     /// The result for each user ID.
@@ -157,11 +157,11 @@ impl Stores {
         &mut self,
         what: &Certifiable,
         by: &openpgp::Cert,
-        says: &Certification,
+        says: &CertifyOptions,
         signer: impl FnOnce() -> Result<Box<dyn Signer>, Error>,
         policy: &dyn Policy,
         now: u32,
-    ) -> Result<Certifications, Error> {
+    ) -> Result<CertifyOutcome, Error> {
         let certifying = by.fingerprint().to_hex();
         let (mut signer, mut locked) = (None, Some(signer));
         let mut made = None;
@@ -198,7 +198,7 @@ impl Stores {
         if let IngestOutcome::Refused(why) = outcome[0] {
             return Err(refused(openpgp::anyhow::Error::msg(why.to_string())));
         }
-        Ok(Certifications { cert, user_ids, made })
+        Ok(CertifyOutcome { cert, user_ids, made })
     }
 
     /// Parses `name` as an exact name of a certificate.

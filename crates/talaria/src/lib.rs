@@ -83,7 +83,7 @@ mod token;
 mod trust;
 
 pub use build::{BuildReport, build};
-pub use certify::{Certifiable, Certifications, Certified};
+pub use certify::{Certifiable, Certified, CertifyOutcome};
 pub use compressed::WindowTooLarge;
 pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, StoreFolderKind, describe};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use talaria::cert::{CERT_BYTES_MAX, Cert, PACKET_BYTES_MAX, Tag, Verification, enarmor};
 use talaria::store::{Access, Cursor, Depth, Order, Store};
 use talaria::{FileReport, ImportOptions, Input, Monitor, import};
-use talaria_bench::{Generate, Profile, certs};
+use talaria_bench::{CorpusProfile, Generate, certs};
 
 /// A time at which the generated certificates are in their prime.
 const NOW: u32 = 1_740_000_000;
@@ -75,7 +75,7 @@ impl Ground {
 }
 
 fn corpus(count: u64) -> Vec<Cert> {
-    certs(&Generate { seed: 3, first: 0, count, profile: Profile::ed25519() })
+    certs(&Generate { seed: 3, first: 0, count, profile: CorpusProfile::ed25519() })
 }
 
 /// A packet with a length of five octets.

@@ -6,12 +6,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use talaria_bench::{Generate, Profile, certs};
+// The instrumented crates call it.
+use libfuzzer_sys as _;
+use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{
     BATCH_BYTES, Cert, Splitter, Summary, Tag, Verdict, Verification, enarmor, verdicts,
 };
 use talaria_gnupg::{write_keybox, write_ownertrust};
-use talaria_recon::{Config, Digest, GossipMessage, Prefix, PrefixTree};
+use talaria_recon::{PeerConfig, Digest, GossipMessage, Prefix, PrefixTree};
 use talaria_sim::Numbers;
 
 /// A time at which the generated certificates are valid.
@@ -31,8 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     compressed(&folder)?;
     power(&folder)?;
     let mut all = Vec::new();
-    let native = Profile { native_per_mille: 1000, ..Profile::small() };
-    for profile in [Profile::small(), Profile::ed25519(), native] {
+    let native = CorpusProfile { native_per_mille: 1000, ..CorpusProfile::small() };
+    for profile in [CorpusProfile::small(), CorpusProfile::ed25519(), native] {
         all.extend(certs(&Generate { seed: 7, first: 0, count: 6, profile }));
     }
     all.extend(system_certs()?);
@@ -147,7 +149,7 @@ fn recon(folder: &Path) -> io::Result<()> {
         messages.push(GossipMessage::Poly { prefix, len: 201, values });
         messages.push(GossipMessage::Full { prefix, digests: digests.clone() });
     }
-    messages.push(GossipMessage::Config(Config {
+    messages.push(GossipMessage::Config(PeerConfig {
         version: "1.1.6".to_owned(),
         http_port: 11371,
         bit_quantum: 2,
@@ -449,7 +451,7 @@ fn judged(
     for other in keys().iter().filter(|other| other.fingerprint() != cert.fingerprint()) {
         let mut by = make::certifier(other, policy(), NOW, ask)?;
         for user_id in make::certifiable(cert, policy(), NOW)? {
-            let says = make::Certification::default();
+            let says = make::CertifyOptions::default();
             let made = make::certify(cert, &user_id, &mut by, &says, NOW)?;
             certified.extend([Packet::from(user_id), made.into()]);
         }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::attributes::Attributes;
-use super::walk::{Item, Stamp};
+use super::walk::{Stamp, WalkItem};
 use crate::entry::{Entry, Node, Part, Time};
 use crate::id::{Id, RepositoryId};
 use crate::tree::path_order;
@@ -103,7 +103,7 @@ impl Cache {
     ///
     /// A file is unchanged if its path, inode, size, and the times of the last change of its inode and of its content are the same.
     /// Its content counts only if `is_present` says of each chunk that the repository still has it.
-    pub fn find(&mut self, item: &mut Item, is_present: impl Fn(&Id) -> bool) -> Cached {
+    pub fn find(&mut self, item: &mut WalkItem, is_present: impl Fn(&Id) -> bool) -> Cached {
         self.change = FileChange::New;
         let path = &item.entry.path;
         while self.next.as_ref().is_none_or(|next| path_order(&next.path, path).is_lt()) {
@@ -373,7 +373,7 @@ mod tests {
 
     const REPOSITORY: RepositoryId = RepositoryId([1; 16]);
 
-    fn items(top: &Path) -> Vec<Item> {
+    fn items(top: &Path) -> Vec<WalkItem> {
         let items = Walk::new(&[top.to_owned()], WalkOptions::default()).unwrap();
         let items = items.map(|walked| match walked {
             Walked::Item(item) => item,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     /// Parts that depend on the path and the size of the file.
-    fn parts_of(item: &Item) -> Vec<Part> {
+    fn parts_of(item: &WalkItem) -> Vec<Part> {
         let Node::File { size, .. } = item.entry.node else { return Vec::new() };
         let id = Id(*blake3::hash(&item.entry.path).as_bytes());
         vec![

@@ -16,15 +16,15 @@ use super::writing::{Chunks, Writer};
 use crate::catalog::Reader;
 use crate::chunks::ReadChunks as _;
 use crate::compress::Zstd;
-use crate::document::Standing;
+use crate::document::DocumentStanding;
 use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind, RepositoryId};
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::repository::{Keys, Listed, Repository};
 use crate::sink::{Sink, Store, lock};
 use crate::snapshot::{Original, Root, Snapshot};
-use crate::tree::{ContentWriter, Parts, Tree, TreeWriter};
+use crate::tree::{ContentParts, ContentWriter, Tree, TreeWriter};
 
 /// Chunks whose new identifiers are remembered, 64 octets each. Others are read again, and not stored again.
 const KNOWN_MAX: usize = 1 << 20;
@@ -80,7 +80,7 @@ impl Repository {
         client: Option<(&Fingerprint, SigningKey)>,
         state: &mut State,
         (source, threads): (&CopySource<'_>, usize),
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<CopyReport> {
         if source.repository == self.id() {
@@ -105,7 +105,10 @@ impl Repository {
             let is_copy = |listed: &&Listed| {
                 is_of(&listed.snapshot)
                     && listed.snapshot.client == writer.name
-                    && !matches!(listed.standing, Standing::Foreign(_) | Standing::Doubtful(..))
+                    && !matches!(
+                        listed.standing,
+                        DocumentStanding::Foreign(_) | DocumentStanding::Doubtful(..)
+                    )
             };
             let is_twice = copied.iter().any(|(_, copied)| is_of(&copied.snapshot))
                 || wanted.iter().any(|wanted| wanted.original == original);
@@ -224,16 +227,16 @@ impl<'a> Copying<'a> {
     }
 
     /// Copies a tree. After an error, the next one begins anew.
-    fn copy(&mut self, root: Root, progress: &Progress) -> Result<Root> {
+    fn copy(&mut self, root: Root, progress: &BackupProgress) -> Result<Root> {
         self.tree = TreeWriter::new(self.identifiers.clone());
         self.waiting.clear();
         self.chunks = 0;
         for entry in Tree::new(self.reader, root).entries() {
             progress.go_on()?;
             let mut entry = entry?;
-            Progress::add(&progress.entries, 1);
+            BackupProgress::add(&progress.entries, 1);
             if let Node::File { size, content, .. } = &mut entry.node {
-                Progress::add(&progress.bytes, *size);
+                BackupProgress::add(&progress.bytes, *size);
                 if content.iter().any(|part| matches!(part, Part::List { .. })) {
                     self.flush()?;
                     *content = self.copy_content(std::mem::take(content), progress)?;
@@ -276,9 +279,9 @@ impl<'a> Copying<'a> {
     }
 
     /// Copies a content with lists, some parts at a time.
-    fn copy_content(&mut self, content: Vec<Part>, progress: &Progress) -> Result<Vec<Part>> {
+    fn copy_content(&mut self, content: Vec<Part>, progress: &BackupProgress) -> Result<Vec<Part>> {
         let mut writer = ContentWriter::new();
-        let mut parts = Parts::new(self.reader, content);
+        let mut parts = ContentParts::new(self.reader, content);
         loop {
             progress.go_on()?;
             let group: Vec<Part> = parts.by_ref().take(CHUNKS_MAX).collect::<Result<_>>()?;

@@ -5,15 +5,15 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use rustix::io::Errno;
 
-use super::walk::Item;
+use super::walk::WalkItem;
 use crate::bundle::BUNDLED_MAX;
 use crate::create::{Reading, Remark};
 use crate::entry::{Entry, Node};
-use crate::reading::{Input, Piece};
+use crate::reading::{ChunkInput, Piece};
 
 /// A path that is read on a worker thread.
 pub(crate) struct PathInput {
-    item: Item,
+    item: WalkItem,
     file: Option<File>,
     /// Where the next octets are in the file.
     at: u64,
@@ -25,7 +25,7 @@ pub(crate) struct PathInput {
 
 impl PathInput {
     /// The path of an item, which may already have its attributes.
-    pub(crate) fn new(item: Item, has_attributes: bool) -> Self {
+    pub(crate) fn new(item: WalkItem, has_attributes: bool) -> Self {
         Self { item, file: None, at: 0, stored_until: 0, has_attributes, remark: None }
     }
 
@@ -34,7 +34,7 @@ impl PathInput {
     }
 }
 
-impl Input for PathInput {
+impl ChunkInput for PathInput {
     fn bytes(&self) -> u64 {
         if let Node::File { size, .. } = self.item.entry.node { size } else { 0 }
     }
@@ -132,14 +132,14 @@ mod tests {
     use crate::chunks::ReadChunks as _;
     use crate::create::Created;
     use crate::entry::Part;
-    use crate::epoch::Profile;
+    use crate::epoch::EpochProfile;
     use crate::files::cache::{Cache, CacheWriter, FileChange};
     use crate::files::tree::{Report, create_tree};
     use crate::files::walk::{Walk, WalkOptions};
     use crate::id::Kind;
-    use crate::progress::Progress;
+    use crate::progress::BackupProgress;
     use crate::testing::{Place, REPOSITORY, noise};
-    use crate::tree::{Parts, Tree};
+    use crate::tree::{ContentParts, Tree};
 
     #[derive(Default)]
     struct Heard(Vec<String>);
@@ -169,7 +169,7 @@ mod tests {
         place: &Place,
         root: &std::path::Path,
         cache: &std::path::Path,
-    ) -> (Created, Vec<String>, std::sync::Arc<Progress>) {
+    ) -> (Created, Vec<String>, std::sync::Arc<BackupProgress>) {
         let (sink, progress) = place.sink(place.present(), 2);
         let walk = Walk::new(&[root.into()], WalkOptions::default()).unwrap();
         let (mut known, next) =
@@ -191,7 +191,7 @@ mod tests {
             let Node::File { content, .. } = entry.node else { continue };
             assert!(path.starts_with(&start));
             let mut octets = Vec::new();
-            for part in Parts::new(&source, content) {
+            for part in ContentParts::new(&source, content) {
                 match part.unwrap() {
                     Part::Inline(data) => octets.extend(data),
                     Part::Hole(bytes) => {
@@ -229,7 +229,7 @@ mod tests {
         sparse.set_len(9 << 20).unwrap();
         // The last change is settled.
         std::thread::sleep(std::time::Duration::from_millis(120));
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let (created, heard, progress) = run(&place, &root, &cache);
         assert!(heard.is_empty(), "{heard:?}");
         // The further hard link has no content.
@@ -262,7 +262,7 @@ mod tests {
         fs::create_dir(&root).unwrap();
         fs::write(root.join("a"), "a").unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(root.join("s")).unwrap();
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let (created, heard, _) = run(&place, &root, &cache);
         assert!(
             matches!(&heard[..], [one] if one.starts_with("socket ") && one.ends_with("data/s"))

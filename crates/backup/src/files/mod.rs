@@ -31,12 +31,12 @@ pub use restore::{
     Mapping, Mismatch, Overwrite, RestoreEvent, RestoreOptions, RestoreReport, VerifyReport,
     map_folders, restore, verify,
 };
-pub use run::{CreateOptions, FileCounts, Run, Seen};
+pub use run::{BackupRun, CreateOptions, FileCounts, Seen};
 pub use scratch::ScratchFolder;
 pub use select::PathSelection;
 pub use state::{RunLock, State};
 pub use stream::Stream;
-pub use walk::{Item, Stamp, Walk, WalkOptions, Walked, parse_path_list};
+pub use walk::{Stamp, Walk, WalkItem, WalkOptions, Walked, parse_path_list};
 
 #[cfg(test)]
 mod tests;

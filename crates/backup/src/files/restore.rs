@@ -38,9 +38,9 @@ use crate::chunks::ReadChunks;
 use crate::entry::{Entry, Meta, Node, Part, Time};
 use crate::error::{BackupError, Result};
 use crate::id::Kind;
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::text::{Place, escaped};
-use crate::tree::{Entries, Finder, Parts, Tree, is_beneath, parents};
+use crate::tree::{ContentParts, Entries, Finder, Tree, is_beneath, parents};
 
 /// Small files of one folder that a thread takes at once.
 const BATCH_FILES: usize = 32;
@@ -163,13 +163,13 @@ pub fn restore(
     tree: &Tree<'_>,
     target: &Path,
     options: &RestoreOptions,
-    progress: &Progress,
+    progress: &BackupProgress,
     tell: &(dyn Fn(&[u8], RestoreEvent) + Sync),
 ) -> Result<RestoreReport> {
     let base = base_of(tree, &options.subfolder)?;
     make_target(target)?;
     let folder = open_target(target)?;
-    let run = Run {
+    let run = Restoration {
         tree: *tree,
         chunks: tree.chunks(),
         target: Arc::new(folder),
@@ -288,7 +288,7 @@ fn next_wanted(
     wanted: &mut Wanted,
     options: &RestoreOptions,
     base: &[u8],
-    progress: &Progress,
+    progress: &BackupProgress,
     failed: &mut dyn FnMut(BackupError),
 ) -> Result<Option<(Entry, Verdict)>> {
     loop {
@@ -348,14 +348,14 @@ impl Counts {
     }
 }
 
-struct Run<'a> {
+struct Restoration<'a> {
     tree: Tree<'a>,
     chunks: &'a dyn ReadChunks,
     target: Arc<OwnedFd>,
     /// The folder of the snapshot that becomes the target.
     base: &'a [u8],
     options: &'a RestoreOptions,
-    progress: &'a Progress,
+    progress: &'a BackupProgress,
     tell: &'a (dyn Fn(&[u8], RestoreEvent) + Sync),
     counts: Counts,
     /// Numbers the temporary files.
@@ -398,7 +398,7 @@ enum Way {
     Taken,
 }
 
-impl Run<'_> {
+impl Restoration<'_> {
     fn event(&self, path: &[u8], event: RestoreEvent) {
         let count = match event {
             RestoreEvent::Kept => &self.counts.kept,
@@ -524,7 +524,7 @@ impl Run<'_> {
         let Some(open) = self.open(job, &content) else { return };
         let open = Arc::new(open);
         let mut offset = 0;
-        for part in Parts::new(self.chunks, content) {
+        for part in ContentParts::new(self.chunks, content) {
             let part = match part {
                 Ok(part) => part,
                 Err(error) => {
@@ -569,7 +569,7 @@ impl Run<'_> {
         let content = std::mem::take(&mut job.content);
         let Some(open) = self.open(job, &content) else { return };
         let mut offset = 0;
-        for part in Parts::new(self.chunks, content) {
+        for part in ContentParts::new(self.chunks, content) {
             let written = part.and_then(|part| {
                 let length = part.length();
                 self.write_part(&open, offset, part)?;
@@ -786,8 +786,8 @@ impl Run<'_> {
             Ok(()) => {
                 self.counts.files.fetch_add(1, Ordering::Relaxed);
                 self.counts.bytes.fetch_add(open.size, Ordering::Relaxed);
-                Progress::add(&self.progress.entries, 1);
-                Progress::add(&self.progress.bytes, open.size);
+                BackupProgress::add(&self.progress.entries, 1);
+                BackupProgress::add(&self.progress.bytes, open.size);
             }
             Err(source) => {
                 let _ = unlinkat(&open.folder, written, AtFlags::empty());
@@ -841,7 +841,7 @@ impl Run<'_> {
                 let mut tell = |event| self.event(&path, event);
                 apply(&Object::open(&*folder), &meta, self.options, &mut tell);
                 self.counts.folders.fetch_add(1, Ordering::Relaxed);
-                Progress::add(&self.progress.entries, 1);
+                BackupProgress::add(&self.progress.entries, 1);
             }
             (Ok(_), None) => {}
             (Err(source), _) => self.fail(&path, source),
@@ -890,7 +890,7 @@ impl Run<'_> {
             (Ok(object), Some(meta)) => {
                 apply(&object, meta, self.options, &mut |event| self.event(path, event));
                 self.counts.others.fetch_add(1, Ordering::Relaxed);
-                Progress::add(&self.progress.entries, 1);
+                BackupProgress::add(&self.progress.entries, 1);
             }
             (Err(source), _) => self.fail(path, source),
             (Ok(_), None) => {}
@@ -947,7 +947,7 @@ impl Run<'_> {
             // Never through a symbolic link: without a flag, the call links the link itself.
             if linkat(&parent, &source_name, folder, &name, AtFlags::empty()).is_ok() {
                 self.counts.others.fetch_add(1, Ordering::Relaxed);
-                Progress::add(&self.progress.entries, 1);
+                BackupProgress::add(&self.progress.entries, 1);
                 return Ok(());
             }
         }

@@ -22,7 +22,7 @@ use crate::create::{Created, Remark};
 use crate::entry::{Entry, Node};
 use crate::error::{BackupError, Result};
 use crate::id::Id;
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository};
 use crate::snapshot::Snapshot;
 
@@ -48,7 +48,7 @@ pub struct CreateOptions {
 
 /// What a run has done.
 #[derive(Debug)]
-pub struct Run {
+pub struct BackupRun {
     /// The identifier of the snapshot.
     pub id: Id,
     /// The snapshot.
@@ -108,9 +108,9 @@ impl Repository {
         client: Option<(&Fingerprint, SigningKey)>,
         state: &mut State,
         options: &CreateOptions,
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
-    ) -> Result<Run> {
+    ) -> Result<BackupRun> {
         is_any_there(&options.paths)?;
         let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
         let mut chain = writer.begin(state)?;
@@ -123,7 +123,7 @@ impl Repository {
             Ok((snapshot, relied, (seen, next_cache)))
         })?;
         let _ = next_cache.map(CacheWriter::finish);
-        Ok(Run { id, snapshot, seen })
+        Ok(BackupRun { id, snapshot, seen })
     }
 
     /// Does what [`Self::create`] does, and writes nothing: no lease, no pack, no snapshot, no cache. Everything else is real: files
@@ -138,7 +138,7 @@ impl Repository {
         client: Option<(&Fingerprint, SigningKey)>,
         state: &State,
         options: &CreateOptions,
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
     ) -> Result<Seen> {
         is_any_there(&options.paths)?;
@@ -162,9 +162,9 @@ impl Repository {
         client: Option<(&Fingerprint, SigningKey)>,
         state: &mut State,
         (options, stream): (&CreateOptions, Stream),
-        progress: &Arc<Progress>,
+        progress: &Arc<BackupProgress>,
         now: u32,
-    ) -> Result<Run> {
+    ) -> Result<BackupRun> {
         let writer = Writer::new(self, keys, client, options.threads, progress, now)?;
         let mut chain = writer.begin(state)?;
         let options = CreateOptions {
@@ -184,7 +184,7 @@ impl Repository {
             seen.count(&made);
             Ok((snapshot(&writer, &options, &made, &seen), relied, seen))
         })?;
-        Ok(Run { id, snapshot, seen })
+        Ok(BackupRun { id, snapshot, seen })
     }
 }
 

@@ -9,7 +9,7 @@ use super::tree::Report;
 use crate::create::{Created, Creation, Listener, Reading, Remark};
 use crate::entry::{Entry, Meta, Node, Time};
 use crate::error::{BackupError, Result};
-use crate::reading::{Input, Piece};
+use crate::reading::{ChunkInput, Piece};
 use crate::sink::Sink;
 use crate::text::{Place, escaped};
 use crate::tree::{check_path, parents};
@@ -88,7 +88,7 @@ struct StreamInput {
     content: Box<dyn Read + Send>,
 }
 
-impl Input for StreamInput {
+impl ChunkInput for StreamInput {
     /// Nobody knows how long it is.
     fn bytes(&self) -> u64 {
         u64::MAX

@@ -52,7 +52,7 @@ pub struct WalkOptions {
 #[derive(Debug)]
 pub enum Walked {
     /// An entry for the snapshot.
-    Item(Item),
+    Item(WalkItem),
     /// A path that cannot be read. It is missing in the snapshot; a directory is there without its content.
     Unread {
         /// The path, without a leading slash.
@@ -69,8 +69,8 @@ pub enum Walked {
 
 /// An entry with its file. It keeps the folder open, so that at most some hundred items should exist at the same time.
 #[derive(Debug)]
-pub struct Item {
-    /// The entry: a file without content, and without extended attributes until [`Item::read_attributes`].
+pub struct WalkItem {
+    /// The entry: a file without content, and without extended attributes until [`WalkItem::read_attributes`].
     pub entry: Entry,
     /// What the cache compares.
     pub stamp: Stamp,
@@ -90,7 +90,7 @@ pub struct Stamp {
     pub is_settled: bool,
 }
 
-impl Item {
+impl WalkItem {
     /// Opens the file for reading.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ struct Frame {
     /// When the folder was read.
     read_at: i128,
     /// The entry of the folder, while nothing beneath it is wanted yet.
-    pending: Option<Item>,
+    pending: Option<WalkItem>,
 }
 
 /// Names in a folder, sorted, each with a NUL at its end.
@@ -331,7 +331,7 @@ impl Walk {
         is_whole: bool,
         is_included: bool,
         device: (u32, u32),
-        pending: Option<Item>,
+        pending: Option<WalkItem>,
     ) {
         let read_at = now();
         let mut names = Names::default();
@@ -462,7 +462,7 @@ impl Walk {
 
     fn visit_folder(
         &mut self,
-        item: Item,
+        item: WalkItem,
         stat: &Statx,
         plan: Plan,
         goes_on: bool,
@@ -558,9 +558,9 @@ impl Walk {
         stat: &Statx,
         read_at: i128,
         node: Node,
-    ) -> Item {
+    ) -> WalkItem {
         let ctime = time_of(&stat.stx_ctime);
-        Item {
+        WalkItem {
             entry: Entry { path: self.path.clone(), node },
             stamp: Stamp { inode: stat.stx_ino, ctime, is_settled: is_settled(ctime, read_at) },
             folder: Arc::clone(folder),

@@ -11,12 +11,12 @@ use super::alive::Alive;
 use super::state::{RunLock, State};
 use crate::backend::Backend;
 use crate::chain::heads;
-use crate::document::Standing;
+use crate::document::DocumentStanding;
 use crate::epoch::Use;
 use crate::error::{BackupError, Result};
 use crate::id::{Id, ObjectHash};
 use crate::plan::is_lost;
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::repository::{Keys, Listed, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions, Store, lock};
 use crate::snapshot::{Head, Root, Snapshot};
@@ -31,7 +31,7 @@ pub(super) struct Writer<'a> {
     pub(super) name: Option<Fingerprint>,
     signer: Option<Arc<Mutex<SigningKey>>>,
     threads: usize,
-    pub(super) progress: &'a Arc<Progress>,
+    pub(super) progress: &'a Arc<BackupProgress>,
     pub(super) now: u32,
 }
 
@@ -71,11 +71,11 @@ impl<'a> Writer<'a> {
         keys: &'a Keys,
         client: Option<(&Fingerprint, SigningKey)>,
         threads: usize,
-        progress: &'a Arc<Progress>,
+        progress: &'a Arc<BackupProgress>,
         now: u32,
     ) -> Result<Self> {
         let refused = |why: String| Err(BackupError::Refused(why));
-        if let Standing::Doubtful(signer, why) = repository.standing() {
+        if let DocumentStanding::Doubtful(signer, why) = repository.standing() {
             return refused(format!(
                 "the configuration is signed by {}, and {why}: somebody else may have changed who can read",
                 signer.to_hex()

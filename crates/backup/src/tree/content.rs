@@ -102,7 +102,7 @@ impl ContentWriter {
 /// The parts of a file in order, with all lists resolved. Memory: the text of at most four lists.
 ///
 /// After an error, there is nothing more.
-pub struct Parts<'a> {
+pub struct ContentParts<'a> {
     chunks: &'a dyn ReadChunks,
     content: std::vec::IntoIter<Part>,
     lists: Vec<OpenList>,
@@ -116,7 +116,7 @@ struct OpenList {
     rest: u64,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ContentParts<'a> {
     /// The parts that the content of an entry stands for.
     #[must_use]
     pub fn new(chunks: &'a dyn ReadChunks, content: Vec<Part>) -> Self {
@@ -181,7 +181,7 @@ fn damaged(id: Id, why: &str) -> BackupError {
     BackupError::damaged(format!("list {id}"), why)
 }
 
-impl Iterator for Parts<'_> {
+impl Iterator for ContentParts<'_> {
     type Item = Result<Part>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -7,7 +7,7 @@ use crate::entry::{Node, Part};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind};
 use crate::located::Present;
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::snapshot::Root;
 
 /// Adds all chunks of a tree to `used`. Chunks that are in it already are not read again, with everything below them.
@@ -20,7 +20,7 @@ pub(crate) fn mark(
     chunks: &dyn ReadChunks,
     root: Root,
     used: &mut Present,
-    progress: &Progress,
+    progress: &BackupProgress,
 ) -> Result<()> {
     let mut open = vec![(root.level.min(LEVEL_MAX), root.id)];
     while let Some((level, id)) = open.pop() {

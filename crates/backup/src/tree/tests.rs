@@ -375,7 +375,7 @@ fn long_contents_become_lists_and_come_back() {
         assert!(content.len() <= 64);
         let sum: u64 = parts.iter().map(Part::length).sum();
         assert_eq!(content.iter().map(Part::length).sum::<u64>(), sum);
-        let read: Vec<_> = Parts::new(&chunks, content).map(Result::unwrap).collect();
+        let read: Vec<_> = ContentParts::new(&chunks, content).map(Result::unwrap).collect();
         assert_eq!(read, parts);
     }
     let mut chunks = Memory::new();
@@ -389,7 +389,7 @@ fn long_contents_become_lists_and_come_back() {
     // Holes have no identifier that could cut.
     let holes = vec![Part::Hole(1); 5000];
     let content = content_of(&mut chunks, &holes);
-    assert_eq!(Parts::new(&chunks, content).count(), 5000);
+    assert_eq!(ContentParts::new(&chunks, content).count(), 5000);
 }
 
 #[test]
@@ -413,12 +413,12 @@ fn hostile_lists_are_refused() {
         (list("d 0755 0 0 0.000000000 - - - a\n"), 1, "not in a form"),
     ];
     for (id, length, rule) in cases {
-        let mut parts = Parts::new(&chunks, vec![Part::List { id, length }, Part::Hole(1)]);
+        let mut parts = ContentParts::new(&chunks, vec![Part::List { id, length }, Part::Hole(1)]);
         let error = parts.find_map(std::result::Result::err).expect(rule).to_string();
         assert!(error.contains(rule), "{error}: not {rule}");
         assert!(parts.next().is_none());
     }
-    let four = Parts::new(&chunks, vec![Part::List { id: one, length: 1 }]).count();
+    let four = ContentParts::new(&chunks, vec![Part::List { id: one, length: 1 }]).count();
     assert_eq!(four, 1);
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use talaria_backup::{
-    Backend, BackupError, CopyReport, CopySource, Id, Listed, Profile, Progress, Role, State,
+    Backend, BackupError, BackupProgress, CopyReport, CopySource, EpochProfile, Id, Listed, Role,
+    State,
 };
 
 use crate::create::{back_up, content, files, listing, noise};
@@ -30,7 +31,7 @@ fn copy_through(
     let source = CopySource { repository: repository.id(), reader: &reader, snapshots: &listed };
     let (target, keys) = open(backend, &to.alice);
     let mut state = State::open(&to.path("../state of copies"), target.id())?;
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(BackupProgress::default());
     let client = Some((&name(&to.alice), signer(&to.alice)));
     let copies = target.copy(&keys, client, &mut state, (&source, 2), &progress, NOW + 100)?;
     Ok((copies, progress.new_bytes.load(Ordering::Relaxed)))
@@ -49,7 +50,7 @@ fn snapshots(place: &Place) -> Vec<Listed> {
 
 #[test]
 fn snapshots_come_over_to_every_profile_and_only_once() {
-    let from = Place::new(Profile::Rfc9580);
+    let from = Place::new(EpochProfile::Rfc9580);
     let root = files(&from);
     // So many parts that they are in a list.
     let long = fs::File::create(root.join("long")).unwrap();
@@ -61,7 +62,7 @@ fn snapshots_come_over_to_every_profile_and_only_once() {
     let first = back_up(&repository, &keys, &from.alice, &state, &root, NOW).unwrap().0.id;
     fs::write(root.join("small"), b"another").unwrap();
     let second = back_up(&repository, &keys, &from.alice, &state, &root, NOW + 1).unwrap().0.id;
-    for profile in Profile::ALL {
+    for profile in EpochProfile::ALL {
         let to = Place::new(profile);
         let (copies, new) = copy(&from, &to, &[first, second]).unwrap();
         assert!(copies.failed.is_empty() && copies.copied.iter().all(|one| !one.was_there));
@@ -111,10 +112,10 @@ fn snapshots_come_over_to_every_profile_and_only_once() {
 
 #[test]
 fn a_copy_that_dies_anywhere_is_continued() {
-    let from = Place::new(Profile::Rfc9580);
+    let from = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&from);
     for changes in 1.. {
-        let to = Place::new(Profile::LibrePgp);
+        let to = Place::new(EpochProfile::LibrePgp);
         let hooked = Arc::new(Hooked::new(&to));
         hooked.changes.store(changes, Ordering::Relaxed);
         let died = copy_through(&from, &to, Arc::clone(&hooked) as Arc<dyn Backend>, &ids);
@@ -139,10 +140,10 @@ fn a_copy_that_dies_anywhere_is_continued() {
 /// The copy has decided what it need not store, and a prune that does not wait deletes that.
 #[test]
 fn a_copy_whose_packs_are_pruned_stores_them_again() {
-    let from = Place::new(Profile::Rfc9580);
+    let from = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&from);
     for moment in ["indexes/", "snapshots/"] {
-        let to = Arc::new(Place::new(Profile::Rfc9580));
+        let to = Arc::new(Place::new(EpochProfile::Rfc9580));
         let (before, _) = copy(&from, &to, &ids[..1]).unwrap();
         let (repository, keys) = to.open_as(&to.alice);
         forget(&repository, &keys, &[before.copied[0].id], &to.alice);
@@ -167,7 +168,7 @@ fn a_copy_whose_packs_are_pruned_stores_them_again() {
 
 #[test]
 fn a_damaged_snapshot_is_named_and_the_others_are_copied() {
-    let from = Place::new(Profile::Rfc9580);
+    let from = Place::new(EpochProfile::Rfc9580);
     let root = from.path("../files");
     fs::create_dir_all(&root).unwrap();
     let (repository, keys) = from.open_as(&from.alice);
@@ -187,7 +188,7 @@ fn a_damaged_snapshot_is_named_and_the_others_are_copied() {
         octets[middle] ^= 1;
         fs::write(path, octets).unwrap();
     }
-    let to = Place::new(Profile::Rfc9580);
+    let to = Place::new(EpochProfile::Rfc9580);
     let (copies, _) = copy(&from, &to, &ids).unwrap();
     assert_eq!(copies.failed.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [ids[1]]);
     let copied = copies.copied.iter().map(|one| one.snapshot.original.as_ref().unwrap().id);
@@ -197,11 +198,11 @@ fn a_damaged_snapshot_is_named_and_the_others_are_copied() {
 
 #[test]
 fn nobody_copies_to_the_same_repository_or_without_the_role() {
-    let from = Place::new(Profile::Rfc9580);
+    let from = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&from);
     let refused = copy(&from, &from, &ids);
     assert!(matches!(&refused, Err(BackupError::Refused(why)) if why.contains("itself")));
-    let to = Place::new(Profile::Rfc9580);
+    let to = Place::new(EpochProfile::Rfc9580);
     let bob = person("bob");
     let (repository, keys) = from.open_as(&from.alice);
     let (listed, _) = repository.snapshots(&keys, NOW).unwrap();

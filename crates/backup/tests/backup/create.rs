@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use talaria_backup::{
-    BackupError, Change, Checked, CreateOptions, FileCounts, Heads, Keys, Kind, Listed, Node, Part,
-    Parts, Profile, Progress, ReadChunks as _, ReadData, Repository, Run, State, Stream, Tree,
-    heads,
+    BackupError, BackupProgress, BackupRun, Change, Checked, ContentParts, CreateOptions,
+    EpochProfile, FileCounts, Heads, Keys, Kind, Listed, Node, Part, ReadChunks as _, ReadData,
+    Repository, State, Stream, Tree, heads,
 };
 use talaria_message::openpgp::Cert;
 
@@ -59,7 +59,7 @@ pub(crate) fn back_up(
     state: &Path,
     root: &Path,
     now: u32,
-) -> Result<(Run, Arc<Progress>), BackupError> {
+) -> Result<(BackupRun, Arc<BackupProgress>), BackupError> {
     let mut state = State::open(state, repository.id())?;
     let options = CreateOptions {
         paths: vec![root.to_owned()],
@@ -67,14 +67,14 @@ pub(crate) fn back_up(
         threads: 2,
         ..CreateOptions::default()
     };
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(BackupProgress::default());
     let client = Some((&name(client), signer(client)));
     let created = repository.create(keys, client, &mut state, &options, &progress, now)?;
     Ok((created, progress))
 }
 
 fn check(repository: &Repository, keys: &Keys) -> Checked {
-    repository.check(keys, ReadData::All, &Heads::new(), &Progress::default(), NOW).unwrap()
+    repository.check(keys, ReadData::All, &Heads::new(), &BackupProgress::default(), NOW).unwrap()
 }
 
 /// The content of a file of a snapshot.
@@ -89,7 +89,7 @@ pub(crate) fn content(
     let entry = Tree::new(&reader, listed.snapshot.root).get(path).unwrap().unwrap();
     let Node::File { content, .. } = entry.node else { panic!("{path:?} is no file") };
     let mut out = Vec::new();
-    for part in Parts::new(&reader, content) {
+    for part in ContentParts::new(&reader, content) {
         match part.unwrap() {
             Part::Inline(octets) => out.extend(octets),
             Part::Hole(length) => out.resize(out.len() + usize::try_from(length).unwrap(), 0),
@@ -106,7 +106,7 @@ pub(crate) fn content(
 
 #[test]
 fn files_of_all_kinds_come_back_in_every_profile() {
-    for profile in Profile::ALL {
+    for profile in EpochProfile::ALL {
         let place = Place::new(profile);
         let root = files(&place);
         let (repository, keys) = place.open_as(&place.alice);
@@ -132,7 +132,7 @@ fn files_of_all_kinds_come_back_in_every_profile() {
 
 #[test]
 fn an_unchanged_file_is_not_read_again_and_a_changed_one_is() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     // A file that changed a moment ago is read again: its next change could have the same time.
     std::thread::sleep(std::time::Duration::from_millis(100));
@@ -167,7 +167,7 @@ fn an_unchanged_file_is_not_read_again_and_a_changed_one_is() {
 
 #[test]
 fn a_chunk_whose_pack_is_gone_is_stored_again() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     std::thread::sleep(std::time::Duration::from_millis(100));
     let (repository, keys) = place.open_as(&place.alice);
@@ -185,7 +185,7 @@ fn a_chunk_whose_pack_is_gone_is_stored_again() {
 
 #[test]
 fn a_client_does_not_rely_on_chunks_of_another_client() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
@@ -213,7 +213,7 @@ fn a_client_does_not_rely_on_chunks_of_another_client() {
 
 #[test]
 fn a_flipped_bit_in_any_object_is_found_and_named() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     let (repository, keys) = place.open_as(&place.alice);
     back_up(&repository, &keys, &place.alice, &place.path("../state"), &root, NOW).unwrap();
@@ -252,7 +252,7 @@ fn a_flipped_bit_in_any_object_is_found_and_named() {
 /// A file that is in several packs, all of which are gone.
 #[test]
 fn each_pack_that_a_file_lacks_is_named() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     fs::write(root.join("huge"), noise(8, 40_000_000)).unwrap();
     let (repository, keys) = place.open_as(&place.alice);
@@ -272,7 +272,7 @@ fn each_pack_that_a_file_lacks_is_named() {
 
 #[test]
 fn damage_touches_only_the_files_that_check_names() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     let (repository, keys) = place.open_as(&place.alice);
     let state = place.path("../state");
@@ -318,7 +318,8 @@ decrypt() { sq decrypt $keys "$1" 2>/dev/null; }
 
 #[test]
 fn a_whole_file_is_recovered_without_talaria() {
-    let tools = [(Profile::Rfc4880, GPG), (Profile::LibrePgp, GPG), (Profile::Rfc4880, SQ)];
+    let tools =
+        [(EpochProfile::Rfc4880, GPG), (EpochProfile::LibrePgp, GPG), (EpochProfile::Rfc4880, SQ)];
     for (profile, tool) in tools {
         let place = Place::new(profile);
         let root = files(&place);
@@ -390,7 +391,7 @@ pub(crate) fn listing(folder: &Path) -> Vec<(PathBuf, u64)> {
 
 #[test]
 fn a_dry_run_writes_nothing_and_counts_what_a_run_stores() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     // The last change is settled.
     std::thread::sleep(std::time::Duration::from_millis(120));
@@ -400,7 +401,7 @@ fn a_dry_run_writes_nothing_and_counts_what_a_run_stores() {
         let state = State::open(&state, repository.id()).unwrap();
         let options =
             CreateOptions { paths: vec![root.clone()], threads: 2, ..CreateOptions::default() };
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(BackupProgress::default());
         let client = Some((&name(&place.alice), signer(&place.alice)));
         let seen = repository.try_create(&keys, client, &state, &options, &progress, now).unwrap();
         (
@@ -441,7 +442,7 @@ fn a_dry_run_writes_nothing_and_counts_what_a_run_stores() {
         Some((&name(&bob), signer(&bob))),
         &state,
         &CreateOptions::default(),
-        &Arc::new(Progress::default()),
+        &Arc::new(BackupProgress::default()),
         NOW,
     );
     assert!(matches!(refused, Err(BackupError::Refused(_))));
@@ -449,7 +450,7 @@ fn a_dry_run_writes_nothing_and_counts_what_a_run_stores() {
 
 #[test]
 fn a_file_whose_change_is_too_new_is_changed_and_not_new_for_the_next_run() {
-    let place = Place::new(Profile::None);
+    let place = Place::new(EpochProfile::None);
     let root = place.path("../files");
     fs::create_dir_all(&root).unwrap();
     let (repository, keys) = place.open_as(&place.alice);
@@ -475,7 +476,7 @@ impl std::io::Read for Broken {
 
 #[test]
 fn a_stream_becomes_the_only_file_of_a_snapshot() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (repository, keys) = place.open_as(&place.alice);
     let state = place.path("../state");
     let root = files(&place);
@@ -486,7 +487,7 @@ fn a_stream_becomes_the_only_file_of_a_snapshot() {
         let mut state = State::open(&state, repository.id()).unwrap();
         let options = CreateOptions { threads: 2, ..CreateOptions::default() };
         let stream = Stream::new(name.as_bytes(), input)?;
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(BackupProgress::default());
         let client = Some((&name_of(&place), signer(&place.alice)));
         let run = repository.create_from(
             &keys,
@@ -532,7 +533,7 @@ fn a_stream_becomes_the_only_file_of_a_snapshot() {
 /// A stream cannot be read again, and a snapshot that lacks a part must not stay.
 #[test]
 fn a_stream_whose_packs_are_pruned_leaves_no_snapshot() {
-    let place = Arc::new(Place::new(Profile::Rfc9580));
+    let place = Arc::new(Place::new(EpochProfile::Rfc9580));
     let dump = noise(8, 3_000_000);
     let back_up = |repository: &Repository, keys: &Keys, now| {
         let mut state = State::open(&place.path("../state"), repository.id())?;

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Mutex;
 
 use talaria_backup::{
-    BackupError, Change, Drill, Profile, Progress, Rehearsed, SnapshotName, Tree, rehearse,
+    BackupError, BackupProgress, Change, Drill, EpochProfile, Rehearsed, SnapshotName, Tree,
+    rehearse,
 };
 
 use crate::create::{back_up, files, noise};
@@ -22,7 +23,7 @@ fn drill(place: &Place, sample: u8) -> (Drill, Vec<String>) {
         failed.lock().unwrap().push(String::from_utf8_lossy(path).into_owned());
     };
     let tree = Tree::new(&reader, listed.snapshot.root);
-    let read = rehearse(&tree, sample, 2, &Progress::default(), &tell).unwrap();
+    let read = rehearse(&tree, sample, 2, &BackupProgress::default(), &tell).unwrap();
     let drill = Drill {
         reader: name(&place.alice),
         time: NOW + 10,
@@ -36,7 +37,7 @@ fn drill(place: &Place, sample: u8) -> (Drill, Vec<String>) {
 
 #[test]
 fn a_drill_reads_everything_and_names_what_is_damaged() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     let (repository, keys) = place.open_as(&place.alice);
     let state = place.path("../state");
@@ -73,7 +74,7 @@ fn a_drill_reads_everything_and_names_what_is_damaged() {
 
 #[test]
 fn only_the_record_of_a_reader_counts() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     let (mut repository, keys) = place.open_as(&place.alice);
     let (reader, client) = (person("bob"), person("carol"));

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use talaria_backup::{
-    Backend, BackupError, Heads, InitOptions, Keys, LocalCopies, Object, Patience, Profile,
-    Progress, PruneOptions, Pruned, ReadData, Repository, RestoreOptions, SnapshotName, Tree,
-    restore,
+    Backend, BackupError, BackupProgress, EpochProfile, Heads, InitOptions, Keys, LocalCopies,
+    Object, Patience, PruneOptions, Pruned, ReadData, Repository, RestoreOptions, SnapshotName,
+    Tree, restore,
 };
 use talaria_message::openpgp::Cert;
 
@@ -203,8 +203,12 @@ impl Place {
 
     fn init(&self) -> Result<Repository, BackupError> {
         let readers = std::slice::from_ref(&self.alice);
-        let options =
-            InitOptions { owner: &self.alice, readers, profile: Profile::Rfc9580, signed: true };
+        let options = InitOptions {
+            owner: &self.alice,
+            readers,
+            profile: EpochProfile::Rfc9580,
+            signed: true,
+        };
         Repository::init(self.backend(), &options, &mut signer(&self.alice), NOW)
     }
 
@@ -283,14 +287,14 @@ impl Place {
             ..RestoreOptions::default()
         };
         let tree = Tree::new(&reader, listed.snapshot.root);
-        let report = restore(&tree, &target, &options, &Progress::default(), &|_, _| {})?;
+        let report = restore(&tree, &target, &options, &BackupProgress::default(), &|_, _| {})?;
         let files = read(&target);
         Ok((report.failed == 0).then_some(files))
     }
 
     fn problems(&self) -> Vec<String> {
         let (repository, keys) = self.open().unwrap();
-        let progress = Progress::default();
+        let progress = BackupProgress::default();
         let checked = repository.check(&keys, ReadData::All, &Heads::new(), &progress, NOW);
         let problems = checked.unwrap().problems;
         problems.into_iter().map(|problem| format!("{}: {}", problem.object, problem.why)).collect()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use talaria_backup::{
-    Backend, BackupError, Change, Expected, Heads, Id, Keys, Profile, Repository, Role,
+    Backend, BackupError, Change, EpochProfile, Expected, Heads, Id, Keys, Repository, Role,
     SnapshotName, heads, irregularities,
 };
 use talaria_message::openpgp::Cert;
@@ -44,7 +44,7 @@ fn seen(repository: &Repository, keys: &Keys, heads: &Heads) -> (Vec<Id>, usize)
 
 #[test]
 fn a_forgotten_snapshot_leaves_no_gap_and_its_object_is_ignored() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (repository, keys) = place.open_as(&place.alice);
     let first = write(&repository, &keys, &place.alice, 1, None);
     let second = write(&repository, &keys, &place.alice, 2, Some(first.id));
@@ -66,7 +66,7 @@ fn a_forgotten_snapshot_leaves_no_gap_and_its_object_is_ignored() {
 
 /// A repository of Alice in which she has forgotten 40 snapshots, and Carol 10, one at a time.
 fn many_tombstones() -> (Place, BTreeSet<Id>) {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
     let of_carol = name(&carol);
@@ -134,7 +134,7 @@ fn wherever_a_prune_dies_all_tombstones_count() {
 
 #[test]
 fn a_tombstone_of_somebody_without_the_role_has_no_effect() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
     repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
@@ -163,7 +163,7 @@ fn a_tombstone_of_somebody_without_the_role_has_no_effect() {
 
 #[test]
 fn a_changed_or_foreign_tombstone_has_no_effect() {
-    let (place, other) = (Place::new(Profile::Rfc9580), Place::new(Profile::Rfc9580));
+    let (place, other) = (Place::new(EpochProfile::Rfc9580), Place::new(EpochProfile::Rfc9580));
     let (repository, keys) = place.open_as(&place.alice);
     let snapshot = write(&repository, &keys, &place.alice, 1, None);
     forget(&repository, &keys, &snapshot, &place.alice).unwrap();
@@ -190,7 +190,7 @@ fn a_changed_or_foreign_tombstone_has_no_effect() {
 
 #[test]
 fn a_protected_snapshot_stays_until_the_protection_ends() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
     let alice = &place.alice;
@@ -212,7 +212,7 @@ fn a_protected_snapshot_stays_until_the_protection_ends() {
 
 #[test]
 fn an_object_that_cannot_be_read_can_be_forgotten() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (repository, keys) = place.open_as(&place.alice);
     let id = Id([9; 32]);
     fs::create_dir_all(place.path("snapshots")).unwrap();

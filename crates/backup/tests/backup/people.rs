@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use talaria_backup::{
-    Expected, Folder, Id, InitOptions, Keys, Profile, Repository, Root, Snapshot,
+    EpochProfile, Expected, Folder, Id, InitOptions, Keys, Repository, Root, Snapshot,
 };
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::cert::CertRevocationBuilder;
@@ -69,7 +69,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// A repository that Alice owns, reads and writes.
-    pub(crate) fn new(profile: Profile) -> Self {
+    pub(crate) fn new(profile: EpochProfile) -> Self {
         let place = Self { folder: tempfile::tempdir().unwrap(), alice: person("alice") };
         let options = InitOptions {
             owner: &place.alice,

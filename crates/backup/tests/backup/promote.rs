@@ -5,8 +5,8 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 use talaria_backup::{
-    Backend as _, BackupError, Change, Checked, Expected, Heads, Keys, Profile, Progress, ReadData,
-    Repository, Role,
+    Backend as _, BackupError, BackupProgress, Change, Checked, EpochProfile, Expected, Heads,
+    Keys, ReadData, Repository, Role,
 };
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::types::ReasonForRevocation;
@@ -19,7 +19,7 @@ const TREE_BYTES: u64 = 10_000;
 
 /// A repository of Alice with a client, Carol, and a reader, Bob.
 fn place() -> (Place, Cert, Cert) {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (bob, carol) = (person("bob"), person("carol"));
     let (mut repository, keys) = place.open_as(&place.alice);
     for change in [Change::AddReader(&bob), Change::AddClient(&carol)] {
@@ -40,7 +40,7 @@ fn promote(
     (who, by): (&Cert, &Cert),
 ) -> Result<Checked, BackupError> {
     let by = (&name(who), &mut signer(by));
-    let progress = Progress::default();
+    let progress = BackupProgress::default();
     repository.check_and_promote(keys, by, ReadData::No, &Heads::new(), &progress, NOW)
 }
 
@@ -77,8 +77,9 @@ fn a_client_stores_nothing_again_that_a_reader_has_verified() {
     set_roles(&place, &bob, BTreeSet::new());
     assert!(new_bytes(&place, &place.alice, "new") > 9_000_000);
     let (repository, keys) = place.open_as(&place.alice);
-    let checked =
-        repository.check(&keys, ReadData::No, &Heads::new(), &Progress::default(), NOW).unwrap();
+    let checked = repository
+        .check(&keys, ReadData::No, &Heads::new(), &BackupProgress::default(), NOW)
+        .unwrap();
     assert!(checked.problems.is_empty(), "he had the role: {checked:?}");
 }
 
@@ -105,7 +106,7 @@ fn a_forged_or_foreign_word_has_no_effect_and_is_named() {
     let wrong = |why: &str| {
         assert!(new_bytes(&place, &place.alice, why) > 9_000_000, "{why}");
         let (repository, keys) = place.open_as(&place.alice);
-        let progress = Progress::default();
+        let progress = BackupProgress::default();
         let checked = repository.check(&keys, ReadData::No, &Heads::new(), &progress, NOW).unwrap();
         let found = checked.problems.iter().find(|one| one.object.starts_with("verified/"));
         assert!(found.is_some_and(|one| one.why.contains(why)), "{why}: {checked:?}");
@@ -131,8 +132,9 @@ fn a_forged_or_foreign_word_has_no_effect_and_is_named() {
     fs::create_dir_all(other.path("verified")).unwrap();
     fs::copy(document.path(), other.path("verified").join(document.file_name())).unwrap();
     let (repository, keys) = other.open_as(&other.alice);
-    let checked =
-        repository.check(&keys, ReadData::No, &Heads::new(), &Progress::default(), NOW).unwrap();
+    let checked = repository
+        .check(&keys, ReadData::No, &Heads::new(), &BackupProgress::default(), NOW)
+        .unwrap();
     assert!(checked.problems.iter().any(|one| one.object.starts_with("verified/")), "{checked:?}");
     // One that was changed.
     let mut bytes = fs::read(document.path()).unwrap();
@@ -158,7 +160,7 @@ fn the_word_of_a_reader_whose_key_is_compromised_has_no_effect_and_is_named() {
         let expected = Expected::default();
         let repository = Repository::open(place.backend(), &expected, &mut known, NOW + 2).unwrap();
         let (_, keys) = place.open_as(&place.alice);
-        let progress = Progress::default();
+        let progress = BackupProgress::default();
         let checked =
             repository.check(&keys, ReadData::No, &Heads::new(), &progress, NOW + 2).unwrap();
         let named = checked.problems.into_iter().find(|one| one.object.starts_with("verified/"));
@@ -209,7 +211,7 @@ fn an_index_that_says_something_else_of_a_verified_pack_is_not_relied_on() {
     // Nor is it with Bob's word about the forged index: he says what he has read.
     let (repository, keys) = place.open_as(&bob);
     let checked = promote(&repository, &keys, (&bob, &bob)).unwrap();
-    let progress = Progress::default();
+    let progress = BackupProgress::default();
     let read = repository.check(&keys, ReadData::All, &Heads::new(), &progress, NOW).unwrap();
     let says = |checked: &Checked| {
         checked.problems.iter().any(|one| one.why.contains("an index names chunks"))

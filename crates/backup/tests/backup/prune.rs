@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use talaria_backup::{
-    Backend, BackupError, Change, Expected, Folder, Heads, Id, Keys, Node, Object, Part, Parts,
-    Patience, Profile, Progress, PruneOptions, Pruned, ReadData, Repository, Role, SnapshotName,
-    State, Tree,
+    Backend, BackupError, BackupProgress, Change, ContentParts, EpochProfile, Expected, Folder,
+    Heads, Id, Keys, Node, Object, Part, Patience, PruneOptions, Pruned, ReadData, Repository,
+    Role, SnapshotName, State, Tree,
 };
 use talaria_message::openpgp::Cert;
 
@@ -111,8 +111,9 @@ pub(crate) fn forget(repository: &Repository, keys: &Keys, ids: &[Id], by: &Cert
 /// Asserts that everything is there and whole, and returns the number of packs.
 pub(crate) fn sound(place: &Place) -> u64 {
     let (repository, keys) = place.open_as(&place.alice);
-    let checked =
-        repository.check(&keys, ReadData::All, &Heads::new(), &Progress::default(), NOW).unwrap();
+    let checked = repository
+        .check(&keys, ReadData::All, &Heads::new(), &BackupProgress::default(), NOW)
+        .unwrap();
     assert!(checked.problems.is_empty(), "{checked:?}");
     checked.packs
 }
@@ -145,14 +146,14 @@ pub(crate) fn history(place: &Place) -> (PathBuf, Vec<Id>) {
 
 #[test]
 fn a_prune_deletes_what_only_forgotten_snapshots_needed() {
-    for profile in Profile::ALL {
+    for profile in EpochProfile::ALL {
         let place = Place::new(profile);
         let (_, ids) = history(&place);
         let (repository, keys) = place.open_as(&place.alice);
         let nothing = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
         assert_eq!((nothing.deleted_packs, nothing.copied_bytes), (0, 0), "{profile}");
         forget(&repository, &keys, &ids[..2], &place.alice);
-        let dry = repository.prune_dry(&keys, &AT_ONCE, &Progress::default(), NOW).unwrap();
+        let dry = repository.prune_dry(&keys, &AT_ONCE, &BackupProgress::default(), NOW).unwrap();
         assert_eq!(objects(&place, "snapshots").len(), 3, "nothing was changed");
         let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
         assert_eq!((pruned.deleted_packs, pruned.snapshots), (dry.deleted_packs, 2));
@@ -176,7 +177,7 @@ fn a_prune_deletes_what_only_forgotten_snapshots_needed() {
 
 #[test]
 fn a_little_waste_is_left_alone() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&place);
     let (repository, keys) = place.open_as(&place.alice);
     forget(&repository, &keys, &ids[..1], &place.alice);
@@ -188,7 +189,7 @@ fn a_little_waste_is_left_alone() {
 
 #[test]
 fn a_prune_needs_the_role_and_the_keys_of_a_reader() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&place);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
@@ -211,7 +212,7 @@ fn a_prune_needs_the_role_and_the_keys_of_a_reader() {
 /// moment.
 #[test]
 fn a_prune_that_dies_anywhere_harms_nothing_and_the_next_one_continues() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let (root, ids) = history(&place);
     let copy = place.path("../copy");
     let restore_copy = || {
@@ -265,7 +266,7 @@ fn copy_folder(from: &Path, to: &Path) {
 fn a_run_whose_packs_are_pruned_stores_them_again() {
     for moment in ["indexes/", "snapshots/"] {
         for changes_meanwhile in [false, true] {
-            let place = Arc::new(Place::new(Profile::Rfc9580));
+            let place = Arc::new(Place::new(EpochProfile::Rfc9580));
             let (root, ids) = history(&place);
             let state = place.path("../state");
             let (repository, keys) = place.open_as(&place.alice);
@@ -295,7 +296,7 @@ fn a_run_whose_packs_are_pruned_stores_them_again() {
 
 #[test]
 fn a_prune_waits_for_a_living_run_and_not_for_a_dead_one() {
-    let place = Arc::new(Place::new(Profile::Rfc9580));
+    let place = Arc::new(Place::new(EpochProfile::Rfc9580));
     let (root, ids) = history(&place);
     let (repository, keys) = place.open_as(&place.alice);
     forget(&repository, &keys, &ids, &place.alice);
@@ -346,7 +347,7 @@ fn a_prune_waits_for_a_living_run_and_not_for_a_dead_one() {
 
 #[test]
 fn the_next_run_of_a_machine_ends_the_lease_of_its_dead_one() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (root, _) = history(&place);
     let hooked = Arc::new(Hooked::new(&place));
     hooked.changes.store(1, Ordering::Relaxed);
@@ -362,7 +363,7 @@ fn the_next_run_of_a_machine_ends_the_lease_of_its_dead_one() {
 
 #[test]
 fn packs_of_an_interrupted_run_are_deleted_and_foreign_objects_stay() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (root, _) = history(&place);
     let before = sound(&place);
     let hooked = Arc::new(Hooked::new(&place));
@@ -386,7 +387,7 @@ fn packs_of_an_interrupted_run_are_deleted_and_foreign_objects_stay() {
 
 #[test]
 fn a_plan_of_a_client_has_no_effect_and_one_of_a_former_pruner_has() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (root, ids) = history(&place);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
@@ -434,7 +435,7 @@ fn a_plan_of_a_client_has_no_effect_and_one_of_a_former_pruner_has() {
 
 #[test]
 fn a_snapshot_that_cannot_be_read_stops_a_prune_until_it_is_forgotten() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&place);
     let (repository, keys) = place.open_as(&place.alice);
     forget(&repository, &keys, &ids[..1], &place.alice);
@@ -457,12 +458,12 @@ fn a_snapshot_that_cannot_be_read_stops_a_prune_until_it_is_forgotten() {
 
 #[test]
 fn a_pack_with_a_damaged_chunk_that_is_needed_stays_and_is_named() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (root, ids) = history(&place);
     let (repository, keys) = place.open_as(&place.alice);
     forget(&repository, &keys, &ids[..2], &place.alice);
     // The first pack has the part that did not change, and is to be copied.
-    let dry = repository.prune_dry(&keys, &AT_ONCE, &Progress::default(), NOW).unwrap();
+    let dry = repository.prune_dry(&keys, &AT_ONCE, &BackupProgress::default(), NOW).unwrap();
     assert!((400_000..500_000).contains(&dry.copied_bytes), "{dry:?}");
     // The largest chunk of the file that did not change.
     let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
@@ -470,7 +471,7 @@ fn a_pack_with_a_damaged_chunk_that_is_needed_stays_and_is_named() {
     let path = root.join("same").to_str().unwrap().as_bytes()[1..].to_vec();
     let entry = Tree::new(&reader, listed[0].snapshot.root).get(&path).unwrap().unwrap();
     let Node::File { content, .. } = entry.node else { panic!("it is a file") };
-    let parts = Parts::new(&reader, content).map(Result::unwrap);
+    let parts = ContentParts::new(&reader, content).map(Result::unwrap);
     let (length, chunk) = parts
         .filter_map(|part| match part {
             Part::Data { id, length, .. } => Some((length, id)),
@@ -502,8 +503,9 @@ fn a_pack_with_a_damaged_chunk_that_is_needed_stays_and_is_named() {
         after.contains(&damaged)
             && before.difference(&after).count() as u64 == pruned.deleted_packs
     );
-    let checked =
-        repository.check(&keys, ReadData::All, &Heads::new(), &Progress::default(), NOW).unwrap();
+    let checked = repository
+        .check(&keys, ReadData::All, &Heads::new(), &BackupProgress::default(), NOW)
+        .unwrap();
     let objects_of: BTreeSet<_> = checked.problems.iter().map(|one| &*one.object).collect();
     let file = format!("snapshots/{}: {}", ids[2], String::from_utf8(path).unwrap());
     assert_eq!(objects_of, [&*damaged, &*file].into());
@@ -517,7 +519,7 @@ fn a_pack_with_a_damaged_chunk_that_is_needed_stays_and_is_named() {
 
 #[test]
 fn rekeying_leaves_no_pack_for_the_old_keys() {
-    for profile in [Profile::Rfc9580, Profile::Rfc4880] {
+    for profile in [EpochProfile::Rfc9580, EpochProfile::Rfc4880] {
         let place = Place::new(profile);
         let bob = person("bob");
         let (mut repository, keys) = place.open_as(&place.alice);
@@ -535,7 +537,7 @@ fn rekeying_leaves_no_pack_for_the_old_keys() {
         // Who was removed and kept the keys reads everything still.
         let readable = |keys: &Keys| {
             let checked = repository
-                .check(keys, ReadData::All, &Heads::new(), &Progress::default(), NOW)
+                .check(keys, ReadData::All, &Heads::new(), &BackupProgress::default(), NOW)
                 .unwrap();
             checked.problems.iter().filter(|one| one.object.starts_with("packs/")).count()
         };
@@ -558,7 +560,7 @@ fn rekeying_leaves_no_pack_for_the_old_keys() {
 
 #[test]
 fn two_clients_back_up_while_a_third_prunes() {
-    let place = Arc::new(Place::new(Profile::Rfc4880));
+    let place = Arc::new(Place::new(EpochProfile::Rfc4880));
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
     repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use talaria_backup::{
-    Change, Heads, Id, Profile, Progress, ReadData, RepairOptions, Repaired, RestoreOptions, Tree,
-    restore,
+    BackupProgress, Change, EpochProfile, Heads, Id, ReadData, RepairOptions, Repaired,
+    RestoreOptions, Tree, restore,
 };
 
 use crate::create::{back_up, noise};
@@ -73,7 +73,7 @@ fn restored(place: &Place, id: Id, root: &Path) -> Files {
     let subfolder = root.to_str().unwrap().as_bytes()[1..].to_vec();
     let options = RestoreOptions { subfolder, threads: 2, ..RestoreOptions::default() };
     let tree = Tree::new(&reader, listed.snapshot.root);
-    match restore(&tree, &target, &options, &Progress::default(), &|_, _| {}) {
+    match restore(&tree, &target, &options, &BackupProgress::default(), &|_, _| {}) {
         Ok(_) => files_in(&target),
         Err(_) => Files::new(),
     }
@@ -82,7 +82,7 @@ fn restored(place: &Place, id: Id, root: &Path) -> Files {
 fn repair(place: &Place, options: RepairOptions) -> Repaired {
     let (repository, keys) = place.open_as(&place.alice);
     let before = objects(place, "");
-    let progress = Progress::default();
+    let progress = BackupProgress::default();
     let dry = repository.repair_dry(&keys, &options, &Heads::new(), &progress, NOW).unwrap();
     assert_eq!(objects(place, ""), before, "a dry run changes nothing");
     let by = (&name(&place.alice), signer(&place.alice));
@@ -107,7 +107,7 @@ const READ: RepairOptions = RepairOptions { read: ReadData::All, set_aside: fals
 
 fn sound(place: &Place) {
     let (repository, keys) = place.open_as(&place.alice);
-    let progress = Progress::default();
+    let progress = BackupProgress::default();
     let checked =
         repository.check(&keys, ReadData::All, &Heads::new(), &progress, NOW + 9).unwrap();
     assert!(checked.problems.is_empty(), "{checked:?}");
@@ -124,7 +124,7 @@ fn flip(place: &Place, name: &str) {
 
 #[test]
 fn a_whole_repository_needs_no_repair() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     history(&place);
     let before = objects(&place, "");
     let done = repair(&place, RepairOptions { set_aside: true, ..READ });
@@ -134,7 +134,7 @@ fn a_whole_repository_needs_no_repair() {
 
 #[test]
 fn indexes_that_are_gone_or_damaged_are_made_again() {
-    for profile in [Profile::Rfc9580, Profile::Rfc4880, Profile::None] {
+    for profile in [EpochProfile::Rfc9580, EpochProfile::Rfc4880, EpochProfile::None] {
         for set_aside in [false, true] {
             for is_gone in [true, false] {
                 let place = Place::new(profile);
@@ -167,7 +167,7 @@ fn indexes_that_are_gone_or_damaged_are_made_again() {
 
 #[test]
 fn lost_packs_come_back_from_the_files_and_what_is_gone_is_named() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (root, made) = history(&place);
     let (first, second) = (&made[0], &made[1]);
     for name in objects(&place, "packs").keys() {
@@ -197,7 +197,7 @@ fn lost_packs_come_back_from_the_files_and_what_is_gone_is_named() {
 #[test]
 fn the_good_part_of_a_damaged_pack_stays_and_the_rest_is_stored_again() {
     for set_aside in [false, true] {
-        let place = Place::new(Profile::Rfc9580);
+        let place = Place::new(EpochProfile::Rfc9580);
         let (root, made) = history(&place);
         let packs = objects(&place, "packs");
         // The first pack has "old" and "same", and one chunk of it is hit.
@@ -234,7 +234,7 @@ fn the_good_part_of_a_damaged_pack_stays_and_the_rest_is_stored_again() {
 
 #[test]
 fn a_truncated_pack_is_found_without_reading_the_others() {
-    let place = Place::new(Profile::LibrePgp);
+    let place = Place::new(EpochProfile::LibrePgp);
     let (root, made) = history(&place);
     let packs = objects(&place, "packs");
     let (largest, bytes) = packs.iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
@@ -252,7 +252,7 @@ fn a_truncated_pack_is_found_without_reading_the_others() {
 
 #[test]
 fn a_repair_needs_the_role_and_the_keys_of_a_reader() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     history(&place);
     let (bob, carol) = (person("bob"), person("carol"));
     let (mut repository, keys) = place.open_as(&place.alice);
@@ -271,7 +271,7 @@ fn a_repair_needs_the_role_and_the_keys_of_a_reader() {
 /// A prune in the meantime takes the damaged pack away once everything needed of it is elsewhere.
 #[test]
 fn a_damaged_pack_goes_with_the_next_prune_after_its_content_was_stored_again() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let (root, made) = history(&place);
     let packs = objects(&place, "packs");
     let (largest, _) = packs.iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();

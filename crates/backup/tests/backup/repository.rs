@@ -3,8 +3,8 @@
 use std::fs;
 
 use talaria_backup::{
-    BackupError, Change, Expected, Forgotten, Head, Heads, Id, InitOptions, Keys, Profile,
-    Repository, Snapshot, Standing, irregularities, select,
+    BackupError, Change, DocumentStanding, EpochProfile, Expected, Forgotten, Head, Heads, Id,
+    InitOptions, Keys, Repository, Snapshot, irregularities, select,
 };
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::types::ReasonForRevocation;
@@ -13,10 +13,10 @@ use crate::people::{NOW, Place, name, person, revoked, secrets, signer, snapshot
 
 #[test]
 fn a_snapshot_is_written_and_listed_in_every_profile() {
-    for profile in Profile::ALL {
+    for profile in EpochProfile::ALL {
         let place = Place::new(profile);
         let (repository, keys) = place.open_as(&place.alice);
-        assert!(keys.can_read() || profile == Profile::None);
+        assert!(keys.can_read() || profile == EpochProfile::None);
         let written = snapshot(&place.alice, 1, None);
         let id = repository
             .write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW)
@@ -25,19 +25,19 @@ fn a_snapshot_is_written_and_listed_in_every_profile() {
         assert!(unreadable.is_empty(), "{unreadable:?}");
         assert_eq!(listed.len(), 1);
         assert_eq!((listed[0].id, &listed[0].snapshot), (id, &written));
-        assert_eq!(listed[0].standing, Standing::Good(name(&place.alice)), "{profile}");
+        assert_eq!(listed[0].standing, DocumentStanding::Good(name(&place.alice)), "{profile}");
     }
 }
 
 #[test]
 fn a_place_with_a_repository_is_refused_for_a_new_one() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let before = fs::read(place.path("config/00000001")).unwrap();
     let init = || {
         let options = InitOptions {
             owner: &place.alice,
             readers: std::slice::from_ref(&place.alice),
-            profile: Profile::Rfc4880,
+            profile: EpochProfile::Rfc4880,
             signed: true,
         };
         Repository::init(place.backend(), &options, &mut signer(&place.alice), NOW).map(|_| ())
@@ -50,7 +50,7 @@ fn a_place_with_a_repository_is_refused_for_a_new_one() {
 
 #[test]
 fn a_repository_of_a_newer_format_is_named_and_left_alone() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let mark = fs::read_to_string(place.path("talaria-backup")).unwrap();
     fs::write(place.path("talaria-backup"), mark.replace("repository 1", "repository 2")).unwrap();
     let error = place.open().map(|_| ()).unwrap_err();
@@ -59,7 +59,7 @@ fn a_repository_of_a_newer_format_is_named_and_left_alone() {
 
 #[test]
 fn a_changed_configuration_is_refused() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let path = place.path("config/00000001");
     let good = fs::read(&path).unwrap();
     for at in 0..good.len() {
@@ -77,8 +77,8 @@ fn a_changed_configuration_is_refused() {
 
 #[test]
 fn a_replaced_repository_and_a_rolled_back_configuration_are_refused() {
-    let place = Place::new(Profile::Rfc4880);
-    let other = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
+    let other = Place::new(EpochProfile::Rfc4880);
     let expecting = |place: &Place, configuration| {
         let expected = Expected { owner: Some(name(&place.alice)), configuration };
         place.open_expecting(&expected).map(|_| ())
@@ -102,8 +102,8 @@ fn a_replaced_repository_and_a_rolled_back_configuration_are_refused() {
 
 #[test]
 fn a_replaced_group_secret_is_refused() {
-    let place = Place::new(Profile::Rfc4880);
-    let other = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
+    let other = Place::new(EpochProfile::Rfc4880);
     let (mut repository, keys) = other.open_as(&other.alice);
     // Anybody can encrypt a secret of their own to Alice.
     repository
@@ -119,7 +119,7 @@ fn a_replaced_group_secret_is_refused() {
 
 #[test]
 fn only_an_admin_changes_the_configuration() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let (mut repository, keys) = place.open_as(&place.alice);
     let (bob, mallory) = (person("bob"), person("mallory"));
     repository.change(&keys, &Change::AddReader(&bob), &mut signer(&place.alice), NOW).unwrap();
@@ -133,7 +133,7 @@ fn only_an_admin_changes_the_configuration() {
 
 #[test]
 fn a_client_lists_snapshots_and_reads_no_data() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
     repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
@@ -142,7 +142,7 @@ fn a_client_lists_snapshots_and_reads_no_data() {
     let first = snapshot(&carol, 1, None);
     repository.write_snapshot(&keys, &first, Some(&mut signer(&carol)), NOW).unwrap();
     let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
-    assert_eq!(listed[0].standing, Standing::Good(name(&carol)));
+    assert_eq!(listed[0].standing, DocumentStanding::Good(name(&carol)));
     // Nor can a client give access.
     let (mut repository, keys) = place.open_as(&carol);
     let change = Change::AddReader(&carol);
@@ -151,7 +151,7 @@ fn a_client_lists_snapshots_and_reads_no_data() {
 
 #[test]
 fn a_removed_reader_reads_old_epochs_only() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let bob = person("bob");
     let (mut repository, keys) = place.open_as(&place.alice);
     repository.change(&keys, &Change::AddReader(&bob), &mut signer(&place.alice), NOW).unwrap();
@@ -172,7 +172,7 @@ fn a_removed_reader_reads_old_epochs_only() {
 
 #[test]
 fn a_snapshot_that_nobody_here_signed_does_not_count() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let mallory = person("mallory");
     let (repository, keys) = place.open_as(&place.alice);
     let write = |client: &Cert, by: Option<&Cert>| {
@@ -184,7 +184,7 @@ fn a_snapshot_that_nobody_here_signed_does_not_count() {
         fs::remove_file(place.path(&format!("snapshots/{id}"))).unwrap();
         found.standing
     };
-    assert_eq!(write(&place.alice, Some(&place.alice)), Standing::Good(name(&place.alice)));
+    assert_eq!(write(&place.alice, Some(&place.alice)), DocumentStanding::Good(name(&place.alice)));
     for (client, by) in [
         (&place.alice, Some(&mallory)),
         (&mallory, Some(&mallory)),
@@ -192,13 +192,13 @@ fn a_snapshot_that_nobody_here_signed_does_not_count() {
         (&place.alice, None),
     ] {
         let standing = write(client, by);
-        assert!(matches!(standing, Standing::Foreign(_)), "{standing:?}");
+        assert!(matches!(standing, DocumentStanding::Foreign(_)), "{standing:?}");
     }
 }
 
 #[test]
 fn a_snapshot_under_another_name_or_of_another_repository_is_damage() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let (repository, keys) = place.open_as(&place.alice);
     let written = snapshot(&place.alice, 1, None);
     let id =
@@ -210,7 +210,7 @@ fn a_snapshot_under_another_name_or_of_another_repository_is_damage() {
     assert_eq!((listed.len(), unreadable.len()), (1, 1));
     assert!(unreadable[0].to_string().contains(&Id([7; 32]).to_string()), "{unreadable:?}");
     fs::remove_file(other).unwrap();
-    let stranger = Place::new(Profile::Rfc4880);
+    let stranger = Place::new(EpochProfile::Rfc4880);
     fs::create_dir_all(stranger.path("snapshots")).unwrap();
     fs::copy(&path, stranger.path(&format!("snapshots/{id}"))).unwrap();
     let (repository, keys) = stranger.open_as(&stranger.alice);
@@ -220,7 +220,7 @@ fn a_snapshot_under_another_name_or_of_another_repository_is_damage() {
 
 #[test]
 fn a_revoked_signer_is_reported_and_prevents_no_listing() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let (repository, keys) = place.open_as(&place.alice);
     let written = snapshot(&place.alice, 1, None);
     repository.write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW).unwrap();
@@ -228,7 +228,11 @@ fn a_revoked_signer_is_reported_and_prevents_no_listing() {
     let mut known = |_: &_| Some(revoked.clone());
     let backend = place.backend();
     let repository = Repository::open(backend, &Expected::default(), &mut known, NOW).unwrap();
-    assert!(matches!(repository.standing(), Standing::Doubtful(..)), "{:?}", repository.standing());
+    assert!(
+        matches!(repository.standing(), DocumentStanding::Doubtful(..)),
+        "{:?}",
+        repository.standing()
+    );
     let (listed, _) = repository.snapshots(&keys, NOW).unwrap();
     assert!(listed[0].is_unattested && !listed[0].standing.counts(), "{:?}", listed[0].standing);
     // She is the owner, so nobody can attest it; by its name it can be restored.
@@ -243,7 +247,7 @@ fn a_revoked_signer_is_reported_and_prevents_no_listing() {
 /// A stolen client's key is revoked. Its snapshots count as far as the owner says so, and no further.
 #[test]
 fn snapshots_of_a_compromised_key_count_only_if_the_owner_attested_them_or_a_later_one() {
-    let place = Place::new(Profile::Rfc9580);
+    let place = Place::new(EpochProfile::Rfc9580);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
     repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
@@ -300,7 +304,7 @@ fn snapshots_of_a_compromised_key_count_only_if_the_owner_attested_them_or_a_lat
     assert!(irregularities(&listed, &Forgotten::default(), &seen).is_empty());
     let attested = fs::read_dir(place.path("attested")).unwrap().next().unwrap().unwrap();
     // An attestation of another repository is none.
-    let stranger = Place::new(Profile::Rfc9580);
+    let stranger = Place::new(EpochProfile::Rfc9580);
     fs::create_dir_all(stranger.path("attested")).unwrap();
     let copy = stranger.path("attested").join(attested.file_name());
     fs::copy(attested.path(), copy).unwrap();
@@ -311,7 +315,7 @@ fn snapshots_of_a_compromised_key_count_only_if_the_owner_attested_them_or_a_lat
 
 #[test]
 fn latest_needs_a_client_where_there_are_several() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
     repository.change(&keys, &Change::AddClient(&carol), &mut signer(&place.alice), NOW).unwrap();
@@ -340,7 +344,7 @@ fn latest_needs_a_client_where_there_are_several() {
 
 #[test]
 fn the_word_of_a_retired_key_stays() {
-    let place = Place::new(Profile::Rfc4880);
+    let place = Place::new(EpochProfile::Rfc4880);
     let (repository, keys) = place.open_as(&place.alice);
     let written = snapshot(&place.alice, 1, None);
     repository.write_snapshot(&keys, &written, Some(&mut signer(&place.alice)), NOW).unwrap();
@@ -349,7 +353,7 @@ fn the_word_of_a_retired_key_stays() {
     let later = NOW + 20;
     let opened =
         Repository::open(place.backend(), &Expected::default(), &mut known, later).unwrap();
-    assert!(matches!(opened.standing(), Standing::Past(..)), "{:?}", opened.standing());
+    assert!(matches!(opened.standing(), DocumentStanding::Past(..)), "{:?}", opened.standing());
     let (listed, _) = opened.snapshots(&keys, later).unwrap();
-    assert!(matches!(&listed[0].standing, Standing::Past(..)), "{:?}", listed[0].standing);
+    assert!(matches!(&listed[0].standing, DocumentStanding::Past(..)), "{:?}", listed[0].standing);
 }

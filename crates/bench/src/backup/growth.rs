@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use talaria_backup::{
-    Folder, Id, IndexedPack, InitOptions, Kind, ObjectHash, Profile, Repository, Stored,
+    EpochProfile, Folder, Id, IndexedPack, InitOptions, Kind, ObjectHash, PackedChunk, Repository,
 };
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::serialize::MarshalInto as _;
@@ -15,7 +15,7 @@ use talaria_message::{policy, signing_key};
 use super::BackupOptions;
 use super::source::{Noise, check_restored, one_file};
 use crate::BenchError;
-use crate::measure::{Cost, Run};
+use crate::measure::{Cost, ProgramRun};
 use crate::table::{Cell, Table};
 
 /// Chunks in a pack, and packs in an index: what a backup of large files writes.
@@ -73,9 +73,9 @@ pub(super) fn run(options: &BackupOptions, folder: &Path) -> Result<Table, Bench
 }
 
 /// talaria with a limit on its memory.
-fn limited(options: &BackupOptions, work: &Path, key: &Path, command: &str) -> Run {
+fn limited(options: &BackupOptions, work: &Path, key: &Path, command: &str) -> ProgramRun {
     let setting = |name: &str, value: &Path| format!("{name}={}", value.display());
-    Run::new("prlimit")
+    ProgramRun::new("prlimit")
         .arg(format!("--data={LIMIT}"))
         .arg("env")
         .arg(setting("HOME", work))
@@ -111,7 +111,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
     let init = InitOptions {
         owner: &owner,
         readers: std::slice::from_ref(&owner),
-        profile: Profile::Rfc9580,
+        profile: EpochProfile::Rfc9580,
         signed: true,
     };
     let repository = Repository::init(Arc::new(Folder::new(&root)), &init, &mut signer, now);
@@ -131,7 +131,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
             let chunks = std::iter::from_fn(|| {
                 (count < PACK_CHUNKS.min(left)).then(|| {
                     count += 1;
-                    Stored {
+                    PackedChunk {
                         kind: Kind::Data,
                         id: Id(octets()),
                         offset: 512 + (count - 1) * u64::from(CHUNK_BYTES + 512),
@@ -141,7 +141,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
                     }
                 })
             });
-            let chunks: Vec<Stored> = chunks.collect();
+            let chunks: Vec<PackedChunk> = chunks.collect();
             left -= chunks.len() as u64;
             let hash = ObjectHash(octets());
             let name = hash.to_string();

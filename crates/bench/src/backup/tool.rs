@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::measure::Run;
+use crate::measure::ProgramRun;
 
 /// The passphrase of peers that need one.
 const PASSPHRASE: &str = "correct horse";
@@ -67,14 +67,14 @@ impl Place<'_> {
     }
 
     /// A run with the settings of this place only.
-    fn run(&self, program: &Path) -> Run {
+    fn run(&self, program: &Path) -> ProgramRun {
         let setting = |name: &str, value: PathBuf| {
             let mut setting = OsString::from(name);
             setting.push("=");
             setting.push(value);
             setting
         };
-        Run::new("env")
+        ProgramRun::new("env")
             .arg("-C")
             .arg(self.work)
             .arg(setting("HOME", self.work.into()))
@@ -88,11 +88,11 @@ impl Place<'_> {
             .arg(program)
     }
 
-    pub(super) fn talaria(&self) -> Run {
+    pub(super) fn talaria(&self) -> ProgramRun {
         self.run(self.program).args(["-q", "backup", "--repo"]).arg(self.repository())
     }
 
-    fn peer(&self, tool: Tool) -> Run {
+    fn peer(&self, tool: Tool) -> ProgramRun {
         self.run(Path::new(tool.program()))
     }
 
@@ -104,7 +104,7 @@ impl Place<'_> {
     }
 
     /// What makes the repository.
-    pub(super) fn prepare(&self, tool: Tool) -> Vec<Run> {
+    pub(super) fn prepare(&self, tool: Tool) -> Vec<ProgramRun> {
         let repository = self.repository();
         match tool {
             Tool::Talaria(profile) => vec![
@@ -125,7 +125,7 @@ impl Place<'_> {
         }
     }
 
-    pub(super) fn back_up(&self, tool: Tool, name: &str) -> Run {
+    pub(super) fn back_up(&self, tool: Tool, name: &str) -> ProgramRun {
         let repository = self.repository();
         match tool {
             Tool::Talaria(_) => self.talaria().arg("create").arg(self.source),
@@ -140,7 +140,7 @@ impl Place<'_> {
         }
     }
 
-    pub(super) fn restore(&self, tool: Tool) -> Run {
+    pub(super) fn restore(&self, tool: Tool) -> ProgramRun {
         let (repository, target) = (self.repository(), self.work.join("restored"));
         match tool {
             Tool::Talaria(_) => self
@@ -167,7 +167,7 @@ impl Place<'_> {
         }
     }
 
-    fn duplicity(&self) -> Run {
+    fn duplicity(&self) -> ProgramRun {
         let peer = self.peer(Tool::Duplicity).args(["--no-print-statistics", "--archive-dir"]);
         peer.arg(self.work.join("archive")).arg("--tempdir").arg(self.work)
     }

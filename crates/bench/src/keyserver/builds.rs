@@ -7,7 +7,7 @@ use super::dump::{self, file_bytes};
 use super::sks::Sks;
 use super::{Bench, Results, float, middle};
 use crate::BenchError;
-use crate::measure::{Cost, Run, median};
+use crate::measure::{Cost, ProgramRun, median};
 use crate::table::{Cell, Table};
 
 /// Pages of SKS in units of 512 bytes, as in the report, and the report's keys per second.
@@ -171,7 +171,7 @@ fn talaria(bench: &Bench<'_>, store: &Path, built: &mut Built) -> Result<(), Ben
     fs::remove_file(store).map_err(BenchError::io("remove", store))
 }
 
-fn talaria_run(bench: &Bench<'_>, store: &Path, built: &Built, files: &[&Path]) -> Run {
+fn talaria_run(bench: &Bench<'_>, store: &Path, built: &Built, files: &[&Path]) -> ProgramRun {
     let run = dump::build(&bench.options.program, store, files);
     // The options are in its name.
     let run = run.args(built.work.split_whitespace().skip(2));

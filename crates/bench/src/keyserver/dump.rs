@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use talaria_cert::Cert;
 
 use super::float;
-use crate::generate::{Generate, Profile, certs, generate_files};
+use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};
 use crate::{BenchError, measure};
 
@@ -14,7 +14,7 @@ const FILE_CERTS: u64 = 10_000;
 
 /// Certificates that are dumped into files; a smaller dump is the beginning of a larger one.
 pub(super) struct Dump {
-    profile: Profile,
+    profile: CorpusProfile,
     /// The number of certificates up to and with each group of files.
     files: Vec<(u64, Vec<PathBuf>)>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Dump {
 impl Dump {
     /// Writes dumps of all these sizes into `folder`.
     pub(super) fn write(
-        profile: &Profile,
+        profile: &CorpusProfile,
         counts: &[u64],
         folder: &Path,
     ) -> Result<Self, BenchError> {
@@ -92,7 +92,8 @@ pub(super) fn file_bytes(path: &Path) -> Result<f64, BenchError> {
 }
 
 /// A build by talaria, as a program.
-pub(super) fn build(program: &Path, store: &Path, files: &[&Path]) -> measure::Run {
-    let run = measure::Run::new(program).arg("--quiet").arg("--store").arg(store).arg("build");
+pub(super) fn build(program: &Path, store: &Path, files: &[&Path]) -> measure::ProgramRun {
+    let run =
+        measure::ProgramRun::new(program).arg("--quiet").arg("--store").arg(store).arg("build");
     run.args(files)
 }

@@ -14,7 +14,7 @@ use super::sks::Sks;
 use super::trees::digest;
 use super::{Bench, Results, float};
 use crate::BenchError;
-use crate::measure::Run;
+use crate::measure::ProgramRun;
 use crate::table::{Cell, Table};
 
 /// The time limit until two servers are equal.
@@ -124,7 +124,7 @@ fn talarias(bench: &Bench<'_>) -> Result<Met, BenchError> {
     for (store, certs) in stores.iter().zip(&apart) {
         let path = store.with_extension("pgp");
         ring(&path, certs)?;
-        let run = Run::new(program).arg("--quiet").arg("--store").arg(store);
+        let run = ProgramRun::new(program).arg("--quiet").arg("--store").arg(store);
         run.arg("import").arg(&path).measure()?;
     }
     let recon = [free_port("127.0.0.1")?, free_port("127.0.0.1")?];

@@ -14,7 +14,7 @@ use super::uploads::Adder;
 use super::{Bench, Results, middle};
 use crate::BenchError;
 use crate::lookups::Lookup;
-use crate::measure::Run;
+use crate::measure::ProgramRun;
 use crate::table::{Cell, Table};
 
 /// Certificates that are asked for, in turn.
@@ -309,7 +309,7 @@ fn ask(bench: &Bench<'_>, server: &Server, questions: &Questions) -> Result<Load
     let load = bench.options.load;
     // wrk takes whole seconds.
     let seconds = load.as_secs().max(1).to_string();
-    Run::new(&bench.options.wrk)
+    ProgramRun::new(&bench.options.wrk)
         .args(["-t", "1", "-c", CONNECTIONS, "-d", &seconds, "-s"])
         .arg(&script)
         .arg(format!("http://{}/", server.address))

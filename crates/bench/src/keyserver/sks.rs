@@ -8,7 +8,7 @@ use std::process::Command;
 use super::dump::file_bytes;
 use super::server::{Server, free_port};
 use crate::BenchError;
-use crate::measure::{Cost, Run};
+use crate::measure::{Cost, ProgramRun};
 
 /// Whether SKS can be run.
 pub(super) fn is_there(program: &Path) -> bool {
@@ -82,14 +82,14 @@ impl Sks {
         fs::write(&path, text).map_err(BenchError::io("write", &path))
     }
 
-    fn run(&self, command: &str) -> Run {
-        Run::new(&self.program).arg(command).arg("-basedir").arg(&self.base)
+    fn run(&self, command: &str) -> ProgramRun {
+        ProgramRun::new(&self.program).arg(command).arg("-basedir").arg(&self.base)
     }
 
     /// A build with pages of so many times 512 bytes.
-    pub(super) fn build(&self, files: &[&Path], page_size: u32) -> Run {
+    pub(super) fn build(&self, files: &[&Path], page_size: u32) -> ProgramRun {
         let page_size = page_size.to_string();
-        let run = Run::new(&self.program).arg("build").args(files);
+        let run = ProgramRun::new(&self.program).arg("build").args(files);
         run.args(["-n", "10", "-cache", "100", "-pagesize", &page_size])
             .arg("-basedir")
             .arg(&self.base)

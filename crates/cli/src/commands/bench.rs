@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    Generate, Profile, backup, file_names, generate, generate_files, keydb, keyserver, messages,
-    report, scale, storage, trust,
+    CorpusProfile, Generate, backup, file_names, generate, generate_files, keydb, keyserver,
+    messages, report, scale, storage, trust,
 };
 
 use crate::context::Context;
@@ -341,9 +341,9 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
         }
         What::Generate { count, profile, seed, first, files, output } => {
             let profile = match profile {
-                Kind::Small => Profile::small(),
-                Kind::Ring => Profile::ring(),
-                Kind::Ed25519 => Profile::ed25519(),
+                Kind::Small => CorpusProfile::small(),
+                Kind::Ring => CorpusProfile::ring(),
+                Kind::Ed25519 => CorpusProfile::ed25519(),
             };
             let options = Generate { seed: *seed, first: *first, count: *count, profile };
             if let (Some(prefix), Some(files)) = (&output.path, files) {

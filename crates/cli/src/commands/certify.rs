@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::cert::{UserIdContent, Validity};
-use talaria::message::make::{Certification, Introduction};
+use talaria::message::make::{CertifyOptions, Introduction};
 use talaria::message::openpgp::packet::UserID;
 use talaria::store::{Access, Row};
 use talaria::trust_models::Level;
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             "the expiry date of a certification must be in the future".into(),
         ));
     }
-    let says = Certification {
+    let says = CertifyOptions {
         local: args.local,
         introduction: args
             .depth
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 }
 
 /// Shows the user IDs before they are certified.
-fn announce(what: &Certifiable, says: &Certification, by: &str, cx: &Context) {
+fn announce(what: &Certifiable, says: &CertifyOptions, by: &str, cx: &Context) {
     cx.status(format_args!("Certifying with {by}, of {}:", what.cert.fingerprint().to_hex()));
     for user_id in &what.user_ids {
         cx.status(format_args!("  {}", printable(user_id.value())));

@@ -136,7 +136,7 @@ fn delete_removes_and_block_keeps_out() {
     let output = program.run(&["import", ring]);
     assert_eq!(output.status.code(), Some(3));
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(err.contains(&second) && err.contains("deleted with --block"), "{err}");
+    assert!(err.contains(&second) && err.contains("talaria delete --unblock"), "{err}");
     program.ok(&["delete", "--unblock", &second]);
     program.ok(&["import", ring]);
     assert_eq!(program.contents().len(), 3);

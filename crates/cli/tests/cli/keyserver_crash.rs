@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::program::{Program, half};
 use talaria::cert::{Cert, View};
 use talaria::store::{Access, Store};
-use talaria_bench::{Generate, Profile, certs};
+use talaria_bench::{CorpusProfile, Generate, certs};
 
 /// The time limit for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -78,7 +78,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
         .unwrap_or(200);
     let program = Program::new();
     // Halves of certificates, so that some uploads add certificates and some merge.
-    let all = certs(&Generate { seed: 12, first: 0, count: 1500, profile: Profile::small() });
+    let all = certs(&Generate { seed: 12, first: 0, count: 1500, profile: CorpusProfile::small() });
     let uploads: Vec<Cert> = (0..2).flat_map(|odd| half(&all, odd)).collect();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let acknowledged: Arc<Mutex<BTreeSet<usize>>> = Arc::default();
@@ -181,7 +181,7 @@ fn another_sqlite_program_costs_no_acknowledged_upload() {
         "/upload",
     ];
     let program = Program::new();
-    let all = certs(&Generate { seed: 3, first: 0, count: 40, profile: Profile::small() });
+    let all = certs(&Generate { seed: 3, first: 0, count: 40, profile: CorpusProfile::small() });
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut server = start(&program, port);
     let mut acknowledged: Vec<&Cert> = Vec::new();

@@ -14,7 +14,7 @@ use crate::keys::AskForKey;
 
 /// The optional parts of a certification.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Certification {
+pub struct CertifyOptions {
     /// The certification is local: it is for its maker only and is not meant to leave his stores.
     pub local: bool,
     /// The holder of the certificate is a trusted introducer.
@@ -88,7 +88,7 @@ pub fn certify(
     cert: &openpgp::Cert,
     user_id: &UserID,
     signer: &mut dyn Signer,
-    what: &Certification,
+    what: &CertifyOptions,
     now: u32,
 ) -> Result<Signature> {
     let earlier = earlier(cert, user_id, signer.public())
@@ -126,7 +126,7 @@ pub fn is_certified(
     cert: &openpgp::Cert,
     user_id: &UserID,
     certifier: &openpgp::Cert,
-    what: &Certification,
+    what: &CertifyOptions,
     policy: &dyn Policy,
     now: u32,
 ) -> bool {
@@ -134,7 +134,7 @@ pub fn is_certified(
     let newest = made.into_iter().max_by_key(|signature| signature.signature_creation_time());
     newest.is_some_and(|signature| {
         let security = openpgp::policy::HashAlgoSecurity::CollisionResistance;
-        let says = Certification {
+        let says = CertifyOptions {
             local: signature.exportable_certification() == Some(false),
             introduction: signature
                 .trust_signature()

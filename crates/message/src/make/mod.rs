@@ -20,7 +20,7 @@
 //! // Alice has compared Bob's fingerprint with him.
 //! let mut signer = make::certifier(&alice, policy, now, &mut |_, _| None)?;
 //! for user_id in make::certifiable(&bob, policy, now)? {
-//!     let says = Certification::default();
+//!     let says = CertifyOptions::default();
 //!     let certification = make::certify(&bob, &user_id, &mut signer, &says, now)?;
 //!     let bob = bob.clone().insert_packets([certification])?.0;
 //!     assert!(make::is_certified(&bob, &user_id, &alice, &says, policy, now));
@@ -47,7 +47,7 @@ use openpgp::policy::Policy;
 use sequoia_openpgp as openpgp;
 
 pub use certify::{
-    Certification, Introduction, certifiable, certifier, certify, is_certified, may_certify,
+    CertifyOptions, Introduction, certifiable, certifier, certify, is_certified, may_certify,
 };
 pub use generate::{GenerateOptions, Generated, KeyAlgorithm, KeyProfile, KeyUses, generate};
 pub use protect::{Protection, SecretKey, is_stub, protected, unlocked, with_secrets};

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use talaria_message::make::{
-    self, Certification, GenerateOptions, Introduction, KeyProfile, MakeError, Protection, Rank,
+    self, CertifyOptions, GenerateOptions, Introduction, KeyProfile, MakeError, Protection, Rank,
     RenewOptions, RevocationReason, Revoked, SubkeyOptions, SubkeyUse,
 };
 use talaria_message::openpgp::Cert;
@@ -62,7 +62,7 @@ fn forged_certifications_change_no_date_and_never_count() {
     let forged = user_id.bind(&mut signer, &bob, forged).unwrap();
     let bob = bob.insert_packets([forged]).unwrap().0;
 
-    let says = Certification::default();
+    let says = CertifyOptions::default();
     assert!(!make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 9999 * DAY));
     let mut signer = make::certifier(&alice, policy(), NOW + 5, &mut open).unwrap();
     let made = make::certify(&bob, &user_id, &mut signer, &says, NOW + 5).unwrap();
@@ -70,7 +70,7 @@ fn forged_certifications_change_no_date_and_never_count() {
     let bob = bob.insert_packets([made]).unwrap().0;
     assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 5));
     // A certification with other subpackets is a new one, and the latest one counts.
-    let local = Certification { local: true, ..says };
+    let local = CertifyOptions { local: true, ..says };
     assert!(!make::is_certified(&bob, &user_id, &alice, &local, policy(), NOW + 5));
     let made = make::certify(&bob, &user_id, &mut signer, &local, NOW + 5).unwrap();
     assert_eq!(made.signature_creation_time(), Some(at(NOW + 6)));
@@ -83,7 +83,7 @@ fn a_certification_has_the_requested_subpackets() {
         let user_id = UserID::from("bob <bob@example.org>");
         let mut signer = make::certifier(&alice, policy(), NOW, &mut open).unwrap();
         let introduction = Some(Introduction { depth: 2, amount: 60 });
-        let says = Certification { local: true, introduction, expires: Some(NOW + DAY) };
+        let says = CertifyOptions { local: true, introduction, expires: Some(NOW + DAY) };
         let made = make::certify(&bob, &user_id, &mut signer, &says, NOW).unwrap();
         assert_eq!(made.exportable_certification(), Some(false));
         assert_eq!(made.trust_signature(), Some((2, 60)));
@@ -94,7 +94,7 @@ fn a_certification_has_the_requested_subpackets() {
         let bob = bob.insert_packets([made]).unwrap().0;
         assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW));
         assert!(!make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + DAY));
-        let says = Certification { expires: Some(NOW), ..says };
+        let says = CertifyOptions { expires: Some(NOW), ..says };
         let refused = make::certify(&bob, &user_id, &mut signer, &says, NOW);
         assert!(matches!(refused, Err(MakeError::EndsTooEarly)), "{refused:?}");
     }

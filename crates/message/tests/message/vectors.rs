@@ -9,7 +9,7 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::policy;
 use talaria_message::{
-    Aead, DecryptOptions, Decrypted, Input, Issuer, ReadLimits, Release, Secrets, Verifier,
+    Aead, ArmorInput, DecryptOptions, Decrypted, Issuer, ReadLimits, Release, Secrets, Verifier,
     decrypt, decryption_keys, verify_cleartext, verify_inline,
 };
 
@@ -20,7 +20,7 @@ fn vector(name: &str) -> Vec<u8> {
 
 fn open(name: &str, secrets: &mut Secrets) -> (Vec<u8>, Decrypted) {
     let bytes = vector(name);
-    let mut input = Input::new(BufReader::new(Cursor::new(bytes))).unwrap();
+    let mut input = ArmorInput::new(BufReader::new(Cursor::new(bytes))).unwrap();
     let mut plain = Vec::new();
     let options =
         DecryptOptions { release: Release::Streamed, limits: ReadLimits::default(), threads: 2 };
@@ -46,7 +46,7 @@ fn a_6_cleartext_signed_message() {
 #[test]
 fn a_7_inline_signed_message() {
     let signed = vector("a07-inline-signed");
-    let mut input = Input::new(BufReader::new(Cursor::new(signed))).unwrap();
+    let mut input = ArmorInput::new(BufReader::new(Cursor::new(signed))).unwrap();
     let mut text = Vec::new();
     let (literal, reports) =
         verify_inline(&mut input, &mut text, &verifier(), ReadLimits::default()).unwrap();

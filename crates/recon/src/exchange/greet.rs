@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::answer::Answer;
 use super::ask::Ask;
 use super::{Exchange, ExchangeError, ExchangeRole, Found, Outbox};
-use crate::message::{BIT_QUANTUM, Config, GossipMessage, M_BAR};
+use crate::message::{BIT_QUANTUM, GossipMessage, M_BAR, PeerConfig};
 use crate::random::Random;
 use crate::tree::PrefixTree;
 
@@ -51,8 +51,8 @@ impl Default for Settings {
 
 impl Settings {
     /// The address that the peer will see.
-    fn config(&self) -> Config {
-        Config {
+    fn config(&self) -> PeerConfig {
+        PeerConfig {
             version: self.version.clone(),
             http_port: self.http_port,
             bit_quantum: BIT_QUANTUM,
@@ -61,7 +61,7 @@ impl Settings {
         }
     }
 
-    fn check(&self, theirs: &Config) -> Result<(), ExchangeError> {
+    fn check(&self, theirs: &PeerConfig) -> Result<(), ExchangeError> {
         if version(&theirs.version).is_none_or(|version| version < VERSION_MIN) {
             return Err(ExchangeError::Version(theirs.version.clone()));
         }
@@ -106,7 +106,7 @@ impl Greet {
 
     pub(super) fn config(
         self,
-        theirs: Config,
+        theirs: PeerConfig,
         out: &mut Outbox,
     ) -> Result<Exchange, ExchangeError> {
         let checked = self.settings.check(&theirs);

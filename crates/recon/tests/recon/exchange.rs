@@ -6,8 +6,9 @@ use crate::peers::digest::digest;
 use crate::peers::{Failure, Side};
 use proptest::prelude::*;
 use talaria_recon::{
-    Config, Difference, Digest, Ending, ExchangeError, ExchangeOutcome, ExchangeRole, FilterRule,
-    GossipMessage, OUTSTANDING_MAX, POINTS, Prefix, PrefixTree, Settings, Values, reconcile,
+    Difference, Digest, Ending, ExchangeError, ExchangeOutcome, ExchangeRole, FilterRule,
+    GossipMessage, OUTSTANDING_MAX, POINTS, PeerConfig, Prefix, PrefixTree, Settings, Values,
+    reconcile,
 };
 
 fn settings() -> Settings {
@@ -56,8 +57,8 @@ fn compare(
     (acceptor.outcome().unwrap(), initiator.outcome().unwrap())
 }
 
-fn config() -> Config {
-    Config {
+fn config() -> PeerConfig {
+    PeerConfig {
         version: "1.1.6".into(),
         http_port: 80,
         bit_quantum: 2,
@@ -187,7 +188,7 @@ fn answers_are_sent_at_the_flush() {
 
 #[test]
 fn configurations_are_compared() {
-    let verdict = |settings: &Settings, theirs: Config| {
+    let verdict = |settings: &Settings, theirs: PeerConfig| {
         let hello = [GossipMessage::Config(theirs), GossipMessage::Passed];
         match told(ExchangeRole::Initiator, settings.clone(), &PrefixTree::default(), &hello) {
             Ok(_) => None,
@@ -198,23 +199,23 @@ fn configurations_are_compared() {
     let by_names = settings();
     assert_eq!(verdict(&by_names, config()), None);
     for version in ["0.1.5", "1.1.6+", "2.2.0-rc1", "0.2.0"] {
-        assert_eq!(verdict(&by_names, Config { version: version.into(), ..config() }), None);
+        assert_eq!(verdict(&by_names, PeerConfig { version: version.into(), ..config() }), None);
     }
     for version in ["", "0.1.4", "0.0.99", "1.1", "1..6", "one.two.three", "1.1.", "-1.1.1"] {
-        let theirs = Config { version: version.into(), ..config() };
+        let theirs = PeerConfig { version: version.into(), ..config() };
         assert_eq!(verdict(&by_names, theirs), Some(ExchangeError::Version(version.into())));
     }
-    let theirs = Config { bit_quantum: 3, ..config() };
+    let theirs = PeerConfig { bit_quantum: 3, ..config() };
     let expected = ExchangeError::Parameter { name: "bitquantum", theirs: 3, ours: 2 };
     assert_eq!(verdict(&by_names, theirs), Some(expected));
-    let theirs = Config { m_bar: 6, ..config() };
+    let theirs = PeerConfig { m_bar: 6, ..config() };
     let expected = ExchangeError::Parameter { name: "mbar", theirs: 6, ours: 5 };
     assert_eq!(verdict(&by_names, theirs), Some(expected));
-    let theirs = Config { filters: "yminsky.dedup".into(), ..config() };
+    let theirs = PeerConfig { filters: "yminsky.dedup".into(), ..config() };
     assert!(matches!(verdict(&by_names, theirs), Some(ExchangeError::Filters { .. })));
     let by_text = Settings { filter_rule: FilterRule::SameText, ..settings() };
     assert!(matches!(verdict(&by_text, config()), Some(ExchangeError::Filters { .. })));
-    let theirs = Config { filters: by_text.filters.clone(), ..config() };
+    let theirs = PeerConfig { filters: by_text.filters.clone(), ..config() };
     assert_eq!(verdict(&by_text, theirs), None);
 }
 
@@ -222,7 +223,7 @@ fn configurations_are_compared() {
 fn a_refusal_is_sent_with_its_reason() {
     let tree = PrefixTree::default();
     let mut side = Side::new(ExchangeRole::Acceptor, settings(), 1);
-    let theirs = GossipMessage::Config(Config { m_bar: 7, ..config() });
+    let theirs = GossipMessage::Config(PeerConfig { m_bar: 7, ..config() });
     assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
     let told = side.outbox.take_due();
     let expected = encoded(&[GossipMessage::Failed("the peer has mbar 7, not 5".into())]);
@@ -230,7 +231,7 @@ fn a_refusal_is_sent_with_its_reason() {
 
     // The reason quotes the peer, up to a limit.
     let mut side = Side::new(ExchangeRole::Acceptor, settings(), 1);
-    let theirs = GossipMessage::Config(Config { filters: "é".repeat(8000), ..config() });
+    let theirs = GossipMessage::Config(PeerConfig { filters: "é".repeat(8000), ..config() });
     assert!(side.receive(&encoded(&[theirs]), &tree).is_err());
     let mut peer = Side::new(ExchangeRole::Initiator, settings(), 1);
     let Err(Failure::Exchange(ExchangeError::Refused(reason))) =

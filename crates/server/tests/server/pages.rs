@@ -10,7 +10,7 @@ use sequoia_openpgp::cert::CertBuilder;
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
 use site::{Site, generated};
-use talaria_bench::{Generate, Profile};
+use talaria_bench::{CorpusProfile, Generate};
 
 /// A certificate with these user IDs, as bytes.
 fn with_user_ids(user_ids: &[&[u8]]) -> (String, Vec<u8>) {
@@ -161,7 +161,7 @@ fn bytes_of_one(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn the_names_of_signers_are_links() {
-    let profile = Profile { certifications_median: 6.0, ..Profile::small() };
+    let profile = CorpusProfile { certifications_median: 6.0, ..CorpusProfile::small() };
     let mut bytes = Vec::new();
     let options = Generate { count: 60, profile, ..Generate::default() };
     talaria_bench::generate(&options, &mut bytes).unwrap();

@@ -93,7 +93,7 @@ fn run(
         events.lock().unwrap().push((String::from_utf8_lossy(path).into_owned(), text));
     };
     let tree = Tree::new(chunks, root);
-    let report = restore(&tree, target, options, &Progress::default(), &tell)?;
+    let report = restore(&tree, target, options, &BackupProgress::default(), &tell)?;
     let mut events = events.into_inner().unwrap();
     events.sort();
     let count = report.kept + report.withheld + report.incomplete + report.failed;
@@ -599,7 +599,7 @@ fn a_cancelled_restore_ends_without_partial_files() {
         write(&source.join(format!("small{n}")), &random(600, n));
     }
     let (chunks, root) = snapshot(&source);
-    let progress = Progress::default();
+    let progress = BackupProgress::default();
     progress.cancel();
     let result = restore(&Tree::new(&chunks, root), &target, &options(), &progress, &|_, _| {});
     assert!(matches!(result, Err(BackupError::Cancelled)));
@@ -712,7 +712,8 @@ fn compared(
     };
     let tree = Tree::new(chunks, root);
     let identifiers = &chunks.identifiers;
-    let report = verify(&tree, identifiers, target, options, &Progress::default(), &tell).unwrap();
+    let report =
+        verify(&tree, identifiers, target, options, &BackupProgress::default(), &tell).unwrap();
     let mut told = told.into_inner().unwrap();
     told.sort();
     assert_eq!(report.different, told.len() as u64);
@@ -808,11 +809,12 @@ fn folders_are_restored_under_other_names_and_nowhere_else() {
     let events = Mutex::new(Vec::new());
     for (target, options) in &places {
         let tell = |path: &[u8], _: RestoreEvent| events.lock().unwrap().push(path.to_vec());
-        report += restore(&tree, target, options, &Progress::default(), &tell).unwrap();
+        report += restore(&tree, target, options, &BackupProgress::default(), &tell).unwrap();
         let none = |path: &[u8], difference: Mismatch| {
             assert!(path == b"etc/way", "{path:?}: {difference:?}");
         };
-        verify(&tree, &chunks.identifiers, target, options, &Progress::default(), &none).unwrap();
+        verify(&tree, &chunks.identifiers, target, options, &BackupProgress::default(), &none)
+            .unwrap();
     }
     assert_eq!(report.files, 3);
     for (name, content) in

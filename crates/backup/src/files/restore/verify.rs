@@ -24,9 +24,9 @@ use crate::chunks::ReadChunks;
 use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind};
-use crate::progress::Progress;
+use crate::progress::BackupProgress;
 use crate::text::{Place, escaped};
-use crate::tree::{Finder, Parts, Tree};
+use crate::tree::{ContentParts, Finder, Tree};
 
 /// Octets of a hole that are compared at once.
 const HOLE_BYTES: usize = 256 << 10;
@@ -82,7 +82,7 @@ pub fn verify(
     identifiers: &Identifiers,
     target: &Path,
     options: &RestoreOptions,
-    progress: &Progress,
+    progress: &BackupProgress,
     tell: &(dyn Fn(&[u8], Mismatch) + Sync),
 ) -> Result<VerifyReport> {
     let run = Comparison {
@@ -130,7 +130,7 @@ struct Comparison<'a> {
     base: &'a [u8],
     target: Arc<OwnedFd>,
     options: &'a RestoreOptions,
-    progress: &'a Progress,
+    progress: &'a BackupProgress,
     tell: &'a (dyn Fn(&[u8], Mismatch) + Sync),
     files: AtomicU64,
     bytes: AtomicU64,
@@ -232,8 +232,8 @@ impl Comparison<'_> {
                     Ok(true) => {
                         self.files.fetch_add(1, Ordering::Relaxed);
                         self.bytes.fetch_add(*size, Ordering::Relaxed);
-                        Progress::add(&self.progress.entries, 1);
-                        Progress::add(&self.progress.bytes, *size);
+                        BackupProgress::add(&self.progress.entries, 1);
+                        BackupProgress::add(&self.progress.bytes, *size);
                     }
                     Ok(false) => self.tell(path, Mismatch::Differs("content")),
                     Err(BackupError::Cancelled) => {}
@@ -252,7 +252,7 @@ impl Comparison<'_> {
             _ => {}
         }
         self.others.fetch_add(1, Ordering::Relaxed);
-        Progress::add(&self.progress.entries, 1);
+        BackupProgress::add(&self.progress.entries, 1);
     }
 
     /// What differs as far as a glance shows.
@@ -297,7 +297,7 @@ pub(super) fn has_content(
     file: &File,
     path: &[u8],
     content: &[Part],
-    progress: &Progress,
+    progress: &BackupProgress,
 ) -> Result<bool> {
     let failed = |source| BackupError::File { path: escaped(path, Place::Last), source };
     let is_whole = |id: Id, octets: &[u8]| {
@@ -314,7 +314,7 @@ pub(super) fn has_content(
             Err(error) => Err(failed(error)),
         }
     };
-    for part in Parts::new(chunks, content.to_vec()) {
+    for part in ContentParts::new(chunks, content.to_vec()) {
         progress.go_on()?;
         let part = part?;
         let length = part.length();

@@ -17,8 +17,9 @@ use crate::render::counted;
 /// Without --read-data, talaria checks signatures, indexes and trees, and that every pack has its length. With
 /// --read-data it also decrypts every pack and computes the identifier of every chunk.
 ///
-/// With --promote it also reads the packs that nobody has signed for, and signs for those that are whole. Other clients may then rely
-/// on them instead of storing the same again. That needs the key of a reader with the role "prune".
+/// With --promote, talaria also reads the packs whose content nobody has confirmed, and signs a confirmation for those that
+/// are intact. Other clients can then use their content instead of storing it again. The signing key must belong to a reader
+/// with the role "prune".
 ///
 /// The exit status is 4 if anything is wrong.
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     /// Read and check part K of N of the content, such as 1/7
     #[arg(long, value_name = "K/N", value_parser = parse_subset)]
     subset: Option<(u32, u32)>,
-    /// Sign for packs of all clients that are whole
+    /// Confirm the intact packs of all clients, so that others can use them
     #[arg(long)]
     promote: bool,
     /// With --promote: key to sign with [default: your only key with this role]

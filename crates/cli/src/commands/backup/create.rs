@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use talaria_backup::{
-    CreateOptions, FileCounts, PathSelection, Progress, Seen, Stream, WalkOptions, parse_path_list,
+    BackupProgress, CreateOptions, FileCounts, PathSelection, Seen, Stream, WalkOptions,
+    parse_path_list,
 };
 
 use super::{AccessArgs, TURN, host_name, with_progress};
@@ -206,7 +207,7 @@ fn report_seen(seen: &Seen, cx: &Context) {
 /// What a run without `--dry-run` would store.
 fn report_dry_run(
     seen: &Seen,
-    progress: &Progress,
+    progress: &BackupProgress,
     cx: &mut Context,
 ) -> Result<ExitCode, CliError> {
     report_seen(seen, cx);
@@ -244,7 +245,7 @@ fn report_dry_run(
 
 /// Standard input. It ends only if the user did not interrupt the run: an interrupt also ends the program before the pipe, and
 /// half of its output is no backup.
-struct StdinInput(Arc<Progress>);
+struct StdinInput(Arc<BackupProgress>);
 
 impl Read for StdinInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

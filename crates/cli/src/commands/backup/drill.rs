@@ -36,7 +36,7 @@ pub(crate) struct Args {
     host: Option<String>,
     #[command(flatten)]
     client: ClientArgs,
-    /// Key that signs the record [default: your only key that reads here]
+    /// Key that signs the record [default: your only key that can read the repository]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use talaria::store::{Access, Query};
-use talaria_backup::{BackupError, Heads, InitOptions, Profile, Repository, State};
+use talaria_backup::{BackupError, EpochProfile, Heads, InitOptions, Repository, State};
 
 use super::place::{open_place, place_name};
 use super::tools::{cannot_read, readers_of};
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     sign_with: Option<String>,
     /// Message format: rfc9580, librepgp (gpg from 2.2.21 reads it), rfc4880 (every program reads it), or none
     #[arg(long, default_value = "rfc9580", value_name = "PROFILE")]
-    profile: Profile,
+    profile: EpochProfile,
     /// Accept snapshots without a signature
     #[arg(long)]
     unsigned: bool,
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     State::remember_place(&folder, &place_name(place), repository.id())?;
     let mut state = State::open(&folder, repository.id())?;
     state.remember(&owner.fingerprint(), 1, &Heads::new())?;
-    if *profile == Profile::None {
+    if *profile == EpochProfile::None {
         cx.status(format_args!(
             "WARNING: this repository is NOT ENCRYPTED. Everybody who can read {} can read your files.",
             place.display()

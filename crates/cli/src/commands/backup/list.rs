@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::message::openpgp::Fingerprint;
-use talaria_backup::{Drill, Listed, RepositoryId, Standing};
+use talaria_backup::{DocumentStanding, Drill, Listed, RepositoryId};
 
 use super::metrics::Metrics;
 use super::{AccessArgs, counted_snapshots, parse_duration, standing_in_words};
@@ -18,9 +18,9 @@ use crate::terminal::{Paint, stdout_columns};
 
 /// List snapshots
 ///
-/// A missing newest snapshot cannot be noticed from the repository alone. Therefore the list ends with the age of
-/// each client's newest snapshot, and talaria compares the repository with this machine's records. A time in the
-/// future is not believed.
+/// If somebody removes the newest snapshot, the repository alone does not show it. The list therefore ends with the age
+/// of each client's newest snapshot, and talaria compares the repository with the records of this machine. A snapshot
+/// with a date in the future does not count as new.
 ///
 /// With --max-age, the exit status is 1 if a client has no snapshot that is new enough, and with --max-drill-age if the last
 /// restore drill of a client's snapshots is too old or has failed (see `talaria backup drill`).
@@ -85,9 +85,9 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         for listed in &listed {
             let Listed { id, snapshot, standing, .. } = listed;
             let mark = match standing {
-                Standing::Good(_) | Standing::Past(..) => paint.good("✓"),
-                Standing::Unsigned | Standing::Doubtful(..) => paint.doubtful("?"),
-                Standing::Foreign(_) => paint.bad("✗"),
+                DocumentStanding::Good(_) | DocumentStanding::Past(..) => paint.good("✓"),
+                DocumentStanding::Unsigned | DocumentStanding::Doubtful(..) => paint.doubtful("?"),
+                DocumentStanding::Foreign(_) => paint.bad("✗"),
             };
             let id = id.to_string();
             let tags: Vec<String> = snapshot.tags.iter().map(|tag| printable(tag)).collect();
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
                 paint.faint(tags),
             );
             writeln!(out, "{line}")?;
-            if !matches!(standing, Standing::Good(_)) {
+            if !matches!(standing, DocumentStanding::Good(_)) {
                 writeln!(out, "    {}", standing_in_words(standing))?;
             }
             if let Some(original) = &snapshot.original {

@@ -38,8 +38,8 @@ use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::message::{Secrets, SigningKey};
 use talaria::store::Access;
 use talaria_backup::{
-    BackupError, Expected, Id, Irregularity, Keys, Listed, LocalCopies, Progress, Reader,
-    Repository, Role, Standing, State, heads, irregularities, select,
+    BackupError, BackupProgress, DocumentStanding, Expected, Id, Irregularity, Keys, Listed,
+    LocalCopies, Reader, Repository, Role, State, heads, irregularities, select,
 };
 
 use self::place::{is_remote, open_place, place_name};
@@ -232,7 +232,7 @@ impl AccessArgs {
                 owner.to_hex()
             ));
         }
-        if let Standing::Doubtful(signer, why) = repository.standing() {
+        if let DocumentStanding::Doubtful(signer, why) = repository.standing() {
             let warning = Paint::stderr().doubtful("Warning");
             cx.status(format_args!(
                 "{warning}: the configuration of the repository is signed by {}, and {why}.",
@@ -414,7 +414,7 @@ impl Session {
         let (listed, _) = self.snapshots(cx)?;
         let listed = select(&listed, name, client)?.clone();
         let warning = Paint::stderr().doubtful("Warning");
-        if !matches!(listed.standing, Standing::Good(_) | Standing::Past(..)) {
+        if !matches!(listed.standing, DocumentStanding::Good(_) | DocumentStanding::Past(..)) {
             let standing = standing_in_words(&listed.standing);
             cx.status(format_args!("{warning}: snapshot {} is {standing}.", listed.id));
         }
@@ -453,9 +453,9 @@ const TURN: Duration = Duration::from_millis(100);
 /// Runs long work, shows its progress, and cancels it on an interrupt.
 fn with_progress<T: Send>(
     cx: &Context,
-    work: impl FnOnce(&Arc<Progress>) -> Result<T, BackupError> + Send,
+    work: impl FnOnce(&Arc<BackupProgress>) -> Result<T, BackupError> + Send,
 ) -> Result<T, CliError> {
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(BackupProgress::default());
     cx.long(|monitor| {
         std::thread::scope(|scope| {
             let (done, result) = mpsc::channel();
@@ -509,13 +509,13 @@ impl ClientArgs {
 }
 
 /// Whose word a snapshot is, in words.
-fn standing_in_words(standing: &Standing) -> String {
+fn standing_in_words(standing: &DocumentStanding) -> String {
     match standing {
-        Standing::Good(_) => "good".into(),
-        Standing::Past(_, why) => format!("good when it was made; since then: {why}"),
-        Standing::Doubtful(_, why) => format!("doubtful: {why}"),
-        Standing::Unsigned => "unsigned".into(),
-        Standing::Foreign(why) => format!("does not count: {why}"),
+        DocumentStanding::Good(_) => "good".into(),
+        DocumentStanding::Past(_, why) => format!("good when it was made; since then: {why}"),
+        DocumentStanding::Doubtful(_, why) => format!("doubtful: {why}"),
+        DocumentStanding::Unsigned => "unsigned".into(),
+        DocumentStanding::Foreign(why) => format!("does not count: {why}"),
     }
 }
 

@@ -2,23 +2,23 @@
 
 use std::process::{Command, Stdio};
 
-use talaria_backup::Profile;
+use talaria_backup::EpochProfile;
 
 /// Programs that are looked for, by the names of their commands.
 const PROGRAMS: [&str; 3] = ["gpg", "sq", "rnp"];
 
 /// The programs that read a profile.
-pub(super) fn readers_of(profile: Profile) -> &'static str {
+pub(super) fn readers_of(profile: EpochProfile) -> &'static str {
     match profile {
-        Profile::Rfc9580 => "read by talaria, sq 1.0 and rsop; not by GnuPG",
-        Profile::LibrePgp => "read by talaria, GnuPG 2.2.21 and RNP; not by sq",
-        Profile::Rfc4880 => "read by every OpenPGP program, slower",
-        Profile::None => "not encrypted",
+        EpochProfile::Rfc9580 => "read by talaria, sq 1.0 and rsop; not by GnuPG",
+        EpochProfile::LibrePgp => "read by talaria, GnuPG 2.2.21 and RNP; not by sq",
+        EpochProfile::Rfc4880 => "read by every OpenPGP program, slower",
+        EpochProfile::None => "not encrypted",
     }
 }
 
 /// The installed programs, with their versions, that cannot read a profile.
-pub(super) fn cannot_read(profile: Profile) -> Vec<String> {
+pub(super) fn cannot_read(profile: EpochProfile) -> Vec<String> {
     let installed = PROGRAMS.iter().filter_map(|program| Some((*program, version(program)?)));
     installed
         .filter(|(program, version)| !reads(program, *version, profile))
@@ -44,12 +44,12 @@ fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
 }
 
 /// Whether a program reads a profile, as far as is known.
-fn reads(program: &str, version: (u32, u32, u32), profile: Profile) -> bool {
+fn reads(program: &str, version: (u32, u32, u32), profile: EpochProfile) -> bool {
     match (profile, program) {
-        (Profile::Rfc4880 | Profile::None, _) => true,
-        (Profile::Rfc9580, program) => program == "sq" && version >= (1, 0, 0),
-        (Profile::LibrePgp, "gpg") => version >= (2, 2, 21),
-        (Profile::LibrePgp, program) => program != "sq",
+        (EpochProfile::Rfc4880 | EpochProfile::None, _) => true,
+        (EpochProfile::Rfc9580, program) => program == "sq" && version >= (1, 0, 0),
+        (EpochProfile::LibrePgp, "gpg") => version >= (2, 2, 21),
+        (EpochProfile::LibrePgp, program) => program != "sq",
     }
 }
 
@@ -78,13 +78,13 @@ mod tests {
             ("sq", (1, 0, 0), true, false),
             ("rnp", (0, 16, 3), false, true),
         ] {
-            let all = Profile::ALL.map(|profile| reads(program, version, profile));
+            let all = EpochProfile::ALL.map(|profile| reads(program, version, profile));
             let expected = |profile| match profile {
-                Profile::Rfc9580 => rfc9580,
-                Profile::LibrePgp => librepgp,
-                Profile::Rfc4880 | Profile::None => true,
+                EpochProfile::Rfc9580 => rfc9580,
+                EpochProfile::LibrePgp => librepgp,
+                EpochProfile::Rfc4880 | EpochProfile::None => true,
             };
-            assert_eq!(all, Profile::ALL.map(expected), "{program} {version:?}");
+            assert_eq!(all, EpochProfile::ALL.map(expected), "{program} {version:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use talaria::cert::{BATCH_BYTES, Cert, Fingerprint, Splitter, Tag};
-use talaria_bench::{Generate, Profile, certs};
+use talaria_bench::{CorpusProfile, Generate, certs};
 
 pub(crate) use disk::Disk;
 pub(crate) use home::{Home, prepared};
@@ -104,7 +104,7 @@ impl Program {
 }
 
 pub(crate) fn corpus(count: u64) -> Vec<Cert> {
-    certs(&Generate { seed: 11, first: 0, count, profile: Profile::small() })
+    certs(&Generate { seed: 11, first: 0, count, profile: CorpusProfile::small() })
 }
 
 /// Copies of certificates with half of their signatures: the even ones or the odd ones.

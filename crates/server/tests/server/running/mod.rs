@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use talaria_bench::{Generate, Profile};
+use talaria_bench::{CorpusProfile, Generate};
 use talaria_cert::{Cert, Verification, View};
 use talaria_server::{Config, Server, ServerHandle};
 use talaria_store::{Access, Peer, Store};
@@ -242,5 +242,5 @@ pub(crate) fn digests(path: &Path, view: View) -> BTreeSet<[u8; 16]> {
 
 /// Small certificates, of which the first ones are the same each time.
 pub(crate) fn generated(count: u64) -> Vec<Cert> {
-    talaria_bench::certs(&Generate { seed: 21, first: 0, count, profile: Profile::small() })
+    talaria_bench::certs(&Generate { seed: 21, first: 0, count, profile: CorpusProfile::small() })
 }

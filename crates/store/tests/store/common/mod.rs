@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use talaria_bench::{Generate, Profile, certs};
+use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{Cert, Fingerprint, Tag, Verification, sha256};
 use talaria_store::{Access, Cursor, Depth, Order, Store};
 
@@ -13,7 +13,7 @@ use talaria_store::{Access, Cursor, Depth, Order, Store};
 pub(crate) const NOW: u32 = 1_740_000_000;
 
 pub(crate) fn corpus(count: u64) -> Vec<Cert> {
-    certs(&Generate { seed: 1, first: 0, count, profile: Profile::small() })
+    certs(&Generate { seed: 1, first: 0, count, profile: CorpusProfile::small() })
 }
 
 pub(crate) struct Folder(tempfile::TempDir);
