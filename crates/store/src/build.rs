@@ -18,7 +18,7 @@ use talaria_cert::{
 use crate::blob;
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, IngestOutcome, IngestRefusal, Prepared, digests, log, numbers};
-use crate::place::{beside, put_in_place, refuse_leftovers, remove};
+use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
@@ -123,17 +123,12 @@ impl Builder {
         let engine = |source| StoreError::engine(&partial, source);
         let mut resumed = partial.exists().then(|| resume(&partial, inputs, &options)).flatten();
         if resumed.is_none() {
-            for suffix in ["", "-journal", "-wal", "-shm"] {
-                match remove(&beside(&partial, suffix)) {
-                    Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
-                        return Err(StoreError::ReadOnly { path: target.to_owned() });
-                    }
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(io("clear the way for", error));
-                    }
-                    _ => {}
+            remove_database(&partial).map_err(|(_, error)| match error.kind() {
+                std::io::ErrorKind::ReadOnlyFilesystem => {
+                    StoreError::ReadOnly { path: target.to_owned() }
                 }
-            }
+                _ => io("clear the way for", error),
+            })?;
             resumed = Some(begin(&partial, inputs, &options).map_err(engine)?);
         }
         let (connection, position) = resumed.expect("begun where nothing was resumed");
@@ -163,15 +158,11 @@ impl Builder {
     pub fn discard(self) -> Result<(), StoreError> {
         let Self { connection, partial, .. } = self;
         drop(connection);
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            let path = beside(&partial, suffix);
-            if let Err(source) = remove(&path)
-                && source.kind() != std::io::ErrorKind::NotFound
-            {
-                return Err(StoreError::Io { action: "remove", path, source });
-            }
-        }
-        Ok(())
+        remove_database(&partial).map_err(|(path, source)| StoreError::Io {
+            action: "remove",
+            path,
+            source,
+        })
     }
 
     /// The position in the inputs at which to continue.

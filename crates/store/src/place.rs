@@ -201,15 +201,28 @@ pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> 
     sync_folder()
 }
 
-/// Removes a file.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    witness::take(FileStep::Remove(path), || fs::remove_file(path))
+/// Removes a database and the files beside it, if they are there. An error comes with the file that cannot be removed.
+pub(crate) fn remove_database(path: &Path) -> Result<(), (PathBuf, io::Error)> {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let file = beside(path, suffix);
+        match witness::take(FileStep::Remove(&file), || fs::remove_file(&file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err((file, error)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The kind of network file system that a file is on. SQLite cannot keep a store whole there if programs on several
 /// computers use it: they share no memory, and locks are not reliable.
 pub(crate) fn network_file_system(path: &Path) -> Option<&'static str> {
     network_kind(rustix::fs::statfs(path).ok()?.f_type)
+}
+
+/// Whether the file system of a file is mounted read-only.
+pub(crate) fn is_read_only(path: &Path) -> bool {
+    use rustix::fs::StatVfsMountFlags;
+    rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// The network file system of a type, as statfs(2) lists them.
