@@ -14,6 +14,7 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
 use crate::ingest::digests;
+use crate::ledger::Ledger;
 use crate::remake::{Verdicts, remake};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
@@ -263,7 +264,13 @@ impl Store {
             for mut read in read_entries(&self.connection, entries, depth, &views)? {
                 if let Some(unasked) = read.unasked.take() {
                     let (cert, mut again, stored) = *unasked;
-                    revoker::ask(&self.connection, &cert, &mut again, stored.holds.from)?;
+                    revoker::ask(
+                        &self.connection,
+                        &cert,
+                        &mut again,
+                        stored.holds.from,
+                        &Ledger::default(),
+                    )?;
                     if again != stored {
                         let what = "its summary does not match its packets and revokers";
                         report.add(&read.name, what, Remedy::Rebuild);
@@ -399,7 +406,7 @@ impl Store {
             report.add(name(id, store::fingerprint(connection, id)?), what, Remedy::Copy);
         }
         (report.certs, report.signatures) = (remade.certs, remade.good_signatures);
-        trust::renew(connection, now)?;
+        trust::renew(connection, now, &Ledger::default())?;
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use talaria_cert::{
 
 use crate::blob;
 use crate::keyserver::redaction;
+use crate::ledger::Ledger;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
 use crate::{Store, StoreError, Stored, sums, trust};
@@ -33,7 +34,7 @@ pub enum IngestOutcome {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum IngestRefusal {
     /// The certificate was deleted and blocked.
-    #[error("the certificate is blocked (deleted with --block)")]
+    #[error("the certificate is blocked")]
     Blocked,
     /// The store has another primary key with the same fingerprint (possible in version 3, or with
     /// a collision of SHA-1).
@@ -70,7 +71,7 @@ pub(crate) struct Prepared {
     pub(crate) terms: Terms,
     pub(crate) digests: Vec<(View, [u8; 16])>,
     /// Of the bytes of the certificate, for its checksum.
-    pub(crate) bytes_digest: blob::Digest,
+    pub(crate) bytes_digest: blob::BytesDigest,
 }
 
 impl Prepared {
@@ -436,9 +437,17 @@ impl Store {
                 })
                 .collect());
         }
+        let planned = work.iter().filter_map(|(prepared, plan)| match (prepared, plan) {
+            (Some(prepared), Plan::Insert) => Some((None, &prepared.cert, &prepared.summary)),
+            (Some(prepared), Plan::Update { id, .. }) => {
+                Some((Some(*id), &prepared.cert, &prepared.summary))
+            }
+            _ => None,
+        });
+        let ledger = self.rehearse(planned, &[], now)?;
         let mut overtaken = Vec::new();
         let mut outcomes = self.transaction(|connection, last| {
-            let mut writer = BatchWriter::new(connection, last, now, views)?;
+            let mut writer = BatchWriter::new(connection, last, now, views, &ledger)?;
             let same_views = schema::views(connection)? == views;
             let mut outcomes = Vec::with_capacity(work.len());
             for (at, (prepared, plan)) in work.into_iter().enumerate() {
@@ -487,6 +496,37 @@ impl Store {
         Ok(outcomes)
     }
 
+    /// Computes the signatures by other keys that writing and deleting certificates needs, before the store is locked.
+    /// Certificates without a number are new.
+    pub(crate) fn rehearse<'p>(
+        &self,
+        planned: impl Iterator<Item = (Option<i64>, &'p Cert, &'p Summary)>,
+        gone: &[i64],
+        now: u32,
+    ) -> Result<Ledger, StoreError> {
+        let mut ledger = Ledger::default();
+        let planned: Vec<(Option<i64>, &Cert, &Summary)> = planned.collect();
+        self.run(|connection| {
+            let names_revokers = planned.iter().any(|(.., summary)| !summary.revokers.is_empty());
+            if !names_revokers && !revoker::are_any(connection)? && !trust::is_kept(connection)? {
+                return Ok(());
+            }
+            let mut planned: Vec<_> =
+                planned.iter().map(|&(id, cert, summary)| (id, cert, summary.clone())).collect();
+            let followers = revoker::rehearse(connection, &mut planned, now, &mut ledger)?;
+            let followers =
+                followers.iter().map(|(id, cert, summary)| (*id, Some((cert, summary))));
+            let certs = planned.iter().zip(1..).map(|((id, cert, summary), number): (_, i64)| {
+                (id.unwrap_or(-number), Some((*cert, summary)))
+            });
+            let gone = gone.iter().map(|&id| (id, None));
+            let certs = followers.chain(gone).chain(certs).collect();
+            let planned = trust::Planned { certs, ..trust::Planned::default() };
+            trust::rehearse(connection, planned, now, &mut ledger)
+        })?;
+        Ok(ledger)
+    }
+
     /// Verifies self-signatures that an ingest or build left unchecked, and those that an older verifier
     /// may have judged differently, in batches of `batch` certificates. Returns the number of completed
     /// certificates.
@@ -531,13 +571,24 @@ impl Store {
                 .collect();
             let checked = renewed(&earlier, Verification::Full);
             completed += found.len() as u64;
+            let evaluated: Vec<Summary> = found
+                .iter()
+                .zip(&checked)
+                .map(|((.., stored), verdicts)| Summary::evaluate(&stored.cert, verdicts, now))
+                .collect();
+            let planned = found.iter().zip(&evaluated);
+            let planned =
+                planned.map(|((id, .., stored), summary)| (Some(*id), &stored.cert, summary));
+            let ledger = self.rehearse(planned, &[], now)?;
             self.transaction(|connection, mut last| {
                 let views = schema::views(connection)?;
                 let (mut gone, mut fresh) = (Rows::default(), Rows::default());
                 let mut written = Vec::with_capacity(found.len());
-                for ((id, change, _, stored), verdicts) in found.iter().zip(checked) {
-                    let mut evaluated = Summary::evaluate(&stored.cert, &verdicts, now);
-                    revoker::ask(connection, &stored.cert, &mut evaluated, now)?;
+                let checked = checked.into_iter().zip(evaluated);
+                for ((id, change, _, stored), (verdicts, mut evaluated)) in
+                    found.iter().zip(checked)
+                {
+                    revoker::ask(connection, &stored.cert, &mut evaluated, now, &ledger)?;
                     let mut summary = Vec::new();
                     evaluated.write(&mut summary);
                     // The content of a view depends on verdicts.
@@ -568,7 +619,7 @@ impl Store {
                 }
                 gone.delete(connection)?;
                 fresh.insert(connection)?;
-                trust::follow(connection, written, now)
+                trust::follow(connection, written, now, &ledger)
             })?;
         }
     }
@@ -624,6 +675,7 @@ struct BatchWriter<'a> {
     last_id: i64,
     now: u32,
     views: &'a [View],
+    ledger: &'a Ledger,
     /// Whether the store has any tombstones or redactions.
     guarded: bool,
     insert: Rows,
@@ -642,8 +694,10 @@ impl<'a> BatchWriter<'a> {
         last_change: i64,
         now: u32,
         views: &'a [View],
+        ledger: &'a Ledger,
     ) -> rusqlite::Result<Self> {
         Ok(Self {
+            ledger,
             connection,
             last_change,
             last_id: blob::last_id(connection)?,
@@ -759,18 +813,20 @@ impl<'a> BatchWriter<'a> {
             return Ok(());
         }
         let mut summary = prepared.summary.clone();
-        revoker::ask(self.connection, &prepared.cert, &mut summary, self.now)?;
+        revoker::ask(self.connection, &prepared.cert, &mut summary, self.now, self.ledger)?;
         summary.write(&mut self.summary);
         Ok(())
     }
 
     fn finish(self) -> rusqlite::Result<()> {
-        let Self { connection, now, mut written, mut last_change, .. } = self;
+        let Self { connection, now, mut written, mut last_change, ledger, .. } = self;
         self.delete.delete(connection)?;
         self.insert.insert(connection)?;
         self.texts.write(connection)?;
-        written.extend(revoker::follow(connection, self.arrived, &written, &mut last_change, now)?);
-        trust::follow(connection, written, now)
+        let arrived = self.arrived;
+        let turned = revoker::follow(connection, arrived, &written, &mut last_change, now, ledger)?;
+        written.extend(turned);
+        trust::follow(connection, written, now, ledger)
     }
 }
 

@@ -10,7 +10,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
-use crate::place::{beside, put_in_place, refuse_leftovers, remove, set_aside};
+use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
 use crate::{Store, StoreError, aside, sums};
 
 /// Number of pages that a backup copies between two progress calls.
@@ -627,9 +627,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let new = beside(target, ".partial");
         // Removes the files of an interrupted copy.
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            let _ = remove(&beside(&new, suffix));
-        }
+        let _ = remove_database(&new);
         // Without a transaction, a page written by another process would start the copy again.
         self.run(|connection| connection.execute_batch("BEGIN"))?;
         let copied = copy(&self.connection, &new, progress);
@@ -638,7 +636,7 @@ impl Store {
             .map_err(|source| StoreError::engine(target, source))
             .and_then(|()| free_name())
             .and_then(|()| put_in_place(&new, target));
-        let _ = remove(&new);
+        let _ = remove_database(&new);
         moved
     }
 }

@@ -46,6 +46,7 @@ mod error;
 mod flow;
 mod ingest;
 mod keyserver;
+mod ledger;
 mod maintain;
 mod migrate;
 mod place;

@@ -70,7 +70,7 @@ impl Store {
         returning: Return,
         now: u32,
     ) -> Result<u64, StoreError> {
-        let mut found = Vec::new();
+        let (mut found, mut gone_ids) = (Vec::new(), Vec::new());
         for &fingerprint in fingerprints {
             if let Some(row) = self.row(fingerprint)? {
                 let stored = match self.stored(row.id) {
@@ -78,9 +78,11 @@ impl Store {
                     Err(StoreError::DamagedCert { .. }) => None,
                     stored => stored?,
                 };
+                gone_ids.push(row.id);
                 found.push((fingerprint, row.change, stored));
             }
         }
+        let ledger = self.rehearse(std::iter::empty(), &gone_ids, now)?;
         let blocked = returning == Return::Blocked;
         let mut overtaken = Vec::new();
         let mut deleted = 0;
@@ -125,12 +127,12 @@ impl Store {
             texts.write(connection)?;
             let removed = gone.iter().map(|(_, cert)| cert.fingerprint());
             let revokers: Vec<_> = removed.chain(purged.iter().copied()).collect();
-            let turned = revoker::follow(connection, revokers, &[], &mut last, now)?;
-            trust::forget(connection, &gone, now)?;
+            let turned = revoker::follow(connection, revokers, &[], &mut last, now, &ledger)?;
+            trust::forget(connection, &gone, now, &ledger)?;
             if !purged.is_empty() {
-                trust::renew(connection, now)?;
+                trust::renew(connection, now, &ledger)?;
             }
-            trust::follow(connection, turned, now)?;
+            trust::follow(connection, turned, now, &ledger)?;
             if blocked {
                 for &fingerprint in fingerprints {
                     let stored = fingerprint.to_stored();

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use crate::build::fill_text;
 use crate::derive::Failure;
+use crate::ledger::Ledger;
 use crate::remake::{Verdicts, remake};
 use crate::schema::{self, TextIndex};
 use crate::{blob, keyserver, tofu, trust};
@@ -46,7 +47,7 @@ pub(crate) fn migrate(
         if from < 3 {
             trust::adopt(connection, now)?;
         } else {
-            trust::renew(connection, now)?;
+            trust::renew(connection, now, &Ledger::default())?;
         }
     } else {
         blob::set_sealed_until(connection, Some(0))?;

@@ -7,6 +7,7 @@ use talaria_cert::{
 
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
+use crate::ledger::Ledger;
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
 use crate::{Store, StoreError, aside, revoker, trust};
@@ -119,6 +120,7 @@ impl Store {
             if repair != Repair::Restored {
                 aside::add(connection, &blob.bytes, fingerprint, now)?;
             }
+            let ledger = Ledger::default();
             let mut last = last + 1;
             purge(connection, id)?;
             if let Some(cert) = &cert {
@@ -130,11 +132,12 @@ impl Store {
             }
             let arrived = cert.as_ref().map(Cert::fingerprint).or(fingerprint);
             let mut written = vec![id];
-            written.extend(revoker::follow(connection, arrived, &written, &mut last, now)?);
+            written
+                .extend(revoker::follow(connection, arrived, &written, &mut last, now, &ledger)?);
             if cert.is_none() {
-                trust::renew(connection, now)?;
+                trust::renew(connection, now, &ledger)?;
             }
-            trust::follow(connection, written, now)?;
+            trust::follow(connection, written, now, &ledger)?;
             Ok(Some(repair))
         })
     }
@@ -222,7 +225,7 @@ fn rewrite(
 ) -> rusqlite::Result<()> {
     let fresh = verdicts(&[&cert], Verification::Full).into_iter().next().unwrap_or_default();
     let mut prepared = Prepared::new(cert, fresh, now, &schema::views(connection)?);
-    revoker::ask(connection, &prepared.cert, &mut prepared.summary, now)?;
+    revoker::ask(connection, &prepared.cert, &mut prepared.summary, now, &Ledger::default())?;
     let mut summary = Vec::new();
     prepared.summary.write(&mut summary);
     connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((

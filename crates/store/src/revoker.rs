@@ -5,13 +5,14 @@
 //! which the fingerprint determines. Other changes of the revoker's certificate have no effect. The table
 //! `revoker` maps a revoker to the certificates that name it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 
 use crate::blob;
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, by_fingerprint, log};
+use crate::ledger::Ledger;
 use crate::{Store, StoreError, Stored};
 
 impl Store {
@@ -49,18 +50,64 @@ pub(crate) fn ask(
     cert: &Cert,
     summary: &mut Summary,
     now: u32,
+    ledger: &Ledger,
+) -> rusqlite::Result<()> {
+    let look_up = |by| primary_key(connection, by);
+    ask_with(summary, now, look_up, |by, body| ledger.designated(cert, by, body))
+}
+
+fn ask_with(
+    summary: &mut Summary,
+    now: u32,
+    look_up: impl Fn(Fingerprint) -> rusqlite::Result<Option<Vec<u8>>>,
+    made: impl FnMut(Fingerprint, &[u8]) -> Vec<DesignatedRevocation>,
 ) -> rusqlite::Result<()> {
     if summary.revokers.is_empty() {
         return Ok(());
     }
     let mut failure = None;
-    summary.ask_revokers(cert, now, |fingerprint| {
-        primary_key(connection, fingerprint).unwrap_or_else(|error| {
+    let look_up = |by| {
+        look_up(by).unwrap_or_else(|error| {
             failure = Some(error);
             None
         })
-    });
+    };
+    summary.ask_revokers(now, look_up, made);
     failure.map_or(Ok(()), Err)
+}
+
+/// Does what [`ask`] and [`follow`] will do when `planned` certificates are written, without writing, and keeps the
+/// verdicts in `ledger`. Certificates without a number are new. Applies the revocations to the summaries, and returns the
+/// certificates in the store that name a new one as their revoker.
+pub(crate) fn rehearse(
+    connection: &Connection,
+    planned: &mut [(Option<i64>, &Cert, Summary)],
+    now: u32,
+    ledger: &mut Ledger,
+) -> rusqlite::Result<Vec<(i64, Cert, Summary)>> {
+    let new: HashMap<Fingerprint, &Cert> = planned
+        .iter()
+        .filter(|(id, ..)| id.is_none())
+        .map(|&(_, cert, _)| (cert.fingerprint(), cert))
+        .collect();
+    let look_up = |by: Fingerprint| match new.get(&by) {
+        Some(cert) => Ok(talaria_cert::first_packet(cert.as_bytes()).map(|key| key.body.to_vec())),
+        None => primary_key(connection, by),
+    };
+    for (_, cert, summary) in planned.iter_mut() {
+        ask_with(summary, now, look_up, |by, body| ledger.keep_designated(cert, by, body))?;
+    }
+    let mut followers = Vec::new();
+    for id in naming(connection, new.keys().copied())? {
+        let Some((cert, verdicts)) = blob::intact(connection, id)?.and_then(|blob| blob.decode())
+        else {
+            continue;
+        };
+        let mut summary = Summary::evaluate(&cert, &verdicts, now);
+        ask_with(&mut summary, now, look_up, |by, body| ledger.keep_designated(&cert, by, body))?;
+        followers.push((id, cert, summary));
+    }
+    Ok(followers)
 }
 
 /// The body of a primary key packet in the store.
@@ -75,6 +122,11 @@ fn primary_key(
     let Some(id) = id else { return Ok(None) };
     let found = blob::intact(connection, id)?;
     Ok(found.and_then(|blob| talaria_cert::first_packet(&blob.bytes).map(|key| key.body.to_vec())))
+}
+
+/// Whether any certificate in the store names a revoker.
+pub(crate) fn are_any(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM revoker LIMIT 1")?.exists([])
 }
 
 /// Candidates for certificates that name one of these keys as a revoker, looked up by handle.
@@ -100,6 +152,7 @@ pub(crate) fn renew(
     connection: &Connection,
     certs: impl IntoIterator<Item = i64>,
     now: u32,
+    ledger: &Ledger,
 ) -> rusqlite::Result<Vec<i64>> {
     let mut turned = Vec::new();
     let mut select = connection.prepare_cached("SELECT summary FROM cert WHERE id = ?1")?;
@@ -111,7 +164,7 @@ pub(crate) fn renew(
         let Some((cert, verdicts)) = blob.decode() else { continue };
         let before = Summary::read(cert.fingerprint(), &before);
         let mut summary = Summary::evaluate(&cert, &verdicts, now);
-        ask(connection, &cert, &mut summary, now)?;
+        ask(connection, &cert, &mut summary, now, ledger)?;
         if before.as_ref() == Some(&summary) {
             continue;
         }
@@ -132,7 +185,7 @@ pub(crate) fn renew_all(connection: &Connection, now: u32) -> rusqlite::Result<(
         .prepare("SELECT DISTINCT cert FROM revoker")?
         .query_map([], |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
-    renew(connection, all, now).map(drop)
+    renew(connection, all, now, &Ledger::default()).map(drop)
 }
 
 /// Evaluates certificates again after their revokers were added or removed. Returns those that changed between
@@ -144,8 +197,9 @@ pub(crate) fn follow(
     written: &[i64],
     last: &mut i64,
     now: u32,
+    ledger: &Ledger,
 ) -> rusqlite::Result<Vec<i64>> {
-    let turned = renew(connection, naming(connection, revokers)?, now)?;
+    let turned = renew(connection, naming(connection, revokers)?, now, ledger)?;
     let mut update = connection.prepare_cached("UPDATE cert SET change = ?2 WHERE id = ?1")?;
     let written: BTreeSet<i64> = written.iter().copied().collect();
     for id in turned.iter().filter(|id| !written.contains(id)) {

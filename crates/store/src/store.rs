@@ -14,8 +14,9 @@ use crate::blob::{self, Blob};
 use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::ledger::Ledger;
 use crate::migrate;
-use crate::place::{OpenFiles, beside, network_file_system, put_in_place};
+use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 
@@ -435,7 +436,9 @@ impl Store {
         let summary = match self.stored(row.id)? {
             Some(stored) => {
                 let mut summary = Summary::evaluate(&stored.cert, &stored.verdicts, now);
-                self.run(|connection| revoker::ask(connection, &stored.cert, &mut summary, now))?;
+                self.run(|connection| {
+                    revoker::ask(connection, &stored.cert, &mut summary, now, &Ledger::default())
+                })?;
                 summary
             }
             None => row.summary,
@@ -770,7 +773,11 @@ fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
                     Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)
                         .map_err(engine)
                 }
-                Err(error) if !has_content(path, "-wal") && is_open_error(&error) => {
+                Err(error)
+                    if is_read_only(path)
+                        && !has_content(path, "-wal")
+                        && is_open_error(&error) =>
+                {
                     let text = path.to_string_lossy();
                     let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
                     Connection::open_with_flags(
@@ -779,10 +786,21 @@ fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
                     )
                     .map_err(engine)
                 }
+                Err(error) if is_open_error(&error) && !may_make_files_beside(path) => {
+                    let what = "readers need an index of its log, and its folder is not writable";
+                    let source = io::Error::new(io::ErrorKind::PermissionDenied, what);
+                    Err(StoreError::Io { action: "open", path: path.to_owned(), source })
+                }
                 Err(error) => Err(engine(error)),
             }
         }
     }
+}
+
+/// Whether this process may make files in the folder of the store.
+fn may_make_files_beside(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    rustix::fs::access(folder.unwrap_or(Path::new(".")), rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 fn is_open_error(error: &rusqlite::Error) -> bool {

@@ -24,6 +24,7 @@ use talaria_trust::{
 
 use crate::blob::{self, Integrity, Part};
 use crate::derive::Failure;
+use crate::ledger::Ledger;
 use crate::revoker;
 use crate::sorter::Sorter;
 use crate::{Store, StoreError, sums};
@@ -100,9 +101,11 @@ impl Store {
     ///
     /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn set_trust_rules(&mut self, rules: Rules, now: u32) -> Result<TrustReport, StoreError> {
+        let planned = Planned { anew: Some(rules), ..Planned::default() };
+        let ledger = self.rehearse_trust(planned, now)?;
         self.transaction(|connection, _| {
             set_rules(connection, rules)?;
-            renew(connection, now)
+            renew(connection, now, &ledger)
         })
     }
 
@@ -113,24 +116,27 @@ impl Store {
     ///
     /// As [`Self::set_trust_rules`].
     pub fn check_trust(&mut self, anew: bool, now: u32) -> Result<TrustReport, StoreError> {
+        let planned =
+            Planned { anew: if anew { self.trust_rules()? } else { None }, ..Planned::default() };
+        let ledger = self.rehearse_trust(planned, now)?;
         self.transaction(|connection, _| {
             if rules(connection)?.is_none() {
                 if ultimates(connection)?.is_empty() {
                     return Ok(TrustReport::default());
                 }
                 set_rules(connection, Rules::default())?;
-                return renew(connection, now);
+                return renew(connection, now, &ledger);
             }
             if anew {
                 let before = said(connection)?;
-                let report = renew(connection, now)?;
+                let report = renew(connection, now, &ledger)?;
                 let after = said(connection)?;
                 let differs = |id: &&i64| before.get(id) != after.get(id);
                 let ids: BTreeSet<&i64> = before.keys().chain(after.keys()).collect();
                 let changed = ids.into_iter().filter(differs).count() as u64;
                 return Ok(TrustReport { changed, ..report });
             }
-            let web = Web::of(connection, now)?;
+            let web = Web::with(connection, now, &ledger)?;
             web.map_or(Ok(TrustReport::default()), |web| web.recompute(BTreeSet::new()))
         })
     }
@@ -146,6 +152,8 @@ impl Store {
         entries: &[(Fingerprint, u8)],
         now: u32,
     ) -> Result<TrustReport, StoreError> {
+        let owners = entries.iter().map(|(by, value)| (by.to_stored(), *value)).collect();
+        let ledger = self.rehearse_trust(Planned { owners, ..Planned::default() }, now)?;
         self.transaction(|connection, _| {
             let mut insert = connection
                 .prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?;
@@ -168,11 +176,18 @@ impl Store {
                     return Ok(TrustReport::default());
                 }
                 set_rules(connection, Rules::default())?;
-                return renew(connection, now);
+                return renew(connection, now, &ledger);
             }
-            Web::of(connection, now)?
+            Web::with(connection, now, &ledger)?
                 .map_or(Ok(TrustReport::default()), |web| web.recompute(changed))
         })
+    }
+
+    /// Computes the signatures that the web of trust needs after planned changes, before the store is locked.
+    fn rehearse_trust(&self, planned: Planned<'_>, now: u32) -> Result<Ledger, StoreError> {
+        let mut ledger = Ledger::default();
+        self.run(|connection| rehearse(connection, planned, now, &mut ledger))?;
+        Ok(ledger)
     }
 
     /// The certifications by introducers at `now`, in seconds since 1970. The store is not modified.
@@ -267,13 +282,63 @@ impl Certifiers<'_> {
     }
 }
 
+/// Whether the store has a web of trust.
+pub(crate) fn is_kept(connection: &Connection) -> rusqlite::Result<bool> {
+    rules(connection).map(|rules| rules.is_some())
+}
+
+/// Changes to be made, for a rehearsal.
+#[derive(Default)]
+pub(crate) struct Planned<'p> {
+    /// The certificates to be written, by number, and `None` for those to be deleted. New ones have numbers below 0.
+    pub(crate) certs: HashMap<i64, Option<(&'p Cert, &'p Summary)>>,
+    /// Owner trust to be recorded, by stored fingerprint.
+    pub(crate) owners: HashMap<Vec<u8>, u8>,
+    /// The rules, if the web is to be recomputed from the certificates alone.
+    pub(crate) anew: Option<Rules>,
+}
+
+/// Evaluates what will change in the web of trust when planned changes are made, without writing, and keeps the verdicts on
+/// signatures in `ledger`. A web that does not exist yet is not rehearsed.
+pub(crate) fn rehearse(
+    connection: &Connection,
+    planned: Planned<'_>,
+    now: u32,
+    ledger: &mut Ledger,
+) -> rusqlite::Result<()> {
+    let known = Ledger::default();
+    let Some(mut web) = Web::with(connection, now, &known)? else { return Ok(()) };
+    let mut start: BTreeSet<i64> = planned.certs.keys().copied().collect();
+    for stored in planned.owners.keys() {
+        if let Some((fingerprint, _)) = Fingerprint::from_stored(stored) {
+            start.extend(find(connection, fingerprint)?);
+        }
+    }
+    if let Some(rules) = planned.anew {
+        (web.rules, web.from_nothing) = (rules, true);
+        start.extend(ultimates(connection)?);
+    } else {
+        start.extend(due(connection, now)?);
+    }
+    for (&id, cert) in &planned.certs {
+        for issuer in cert.iter().flat_map(|(cert, _)| issuers(cert)) {
+            web.planned_by.entry(issuer).or_default().push(id);
+        }
+    }
+    (web.planned, web.fresh) = (planned, Some(Vec::new()));
+    web.spread(start)?;
+    ledger.add_certifications(web.fresh.unwrap_or_default());
+    Ok(())
+}
+
 /// Updates the web of trust after certificates changed, within a transaction.
 pub(crate) fn follow(
     connection: &Connection,
     changed: impl IntoIterator<Item = i64>,
     now: u32,
+    ledger: &Ledger,
 ) -> rusqlite::Result<()> {
-    let Some(mut web) = Web::of(connection, now)? else { return Ok(()) };
+    let Some(mut web) = Web::with(connection, now, ledger)? else { return Ok(()) };
     let changed: BTreeSet<i64> = changed.into_iter().collect();
     for &id in &changed {
         if let Some((cert, _)) = read(connection, id, now)? {
@@ -288,8 +353,9 @@ pub(crate) fn forget(
     connection: &Connection,
     gone: &[(i64, Cert)],
     now: u32,
+    ledger: &Ledger,
 ) -> rusqlite::Result<()> {
-    let Some(mut web) = Web::of(connection, now)? else { return Ok(()) };
+    let Some(mut web) = Web::with(connection, now, ledger)? else { return Ok(()) };
     let mut delete =
         connection.prepare_cached("DELETE FROM certifier WHERE handle = ?1 AND cert = ?2")?;
     for (id, cert) in gone {
@@ -322,14 +388,18 @@ pub(crate) fn adopt(connection: &Connection, now: u32) -> rusqlite::Result<()> {
         return Ok(());
     }
     set_rules(connection, Rules::default())?;
-    renew(connection, now).map(drop)
+    renew(connection, now, &Ledger::default()).map(drop)
 }
 
 /// Recomputes the web of trust from the certificates alone, if the store has rules for it.
-pub(crate) fn renew(connection: &Connection, now: u32) -> rusqlite::Result<TrustReport> {
+pub(crate) fn renew(
+    connection: &Connection,
+    now: u32,
+    ledger: &Ledger,
+) -> rusqlite::Result<TrustReport> {
     connection
         .execute_batch("DELETE FROM trust; DELETE FROM introducer; DELETE FROM certifier;")?;
-    let Some(web) = Web::of(connection, now)? else { return Ok(TrustReport::default()) };
+    let Some(web) = Web::with(connection, now, ledger)? else { return Ok(TrustReport::default()) };
     index_issuers(connection)?;
     let own = ultimates(connection)?;
     web.recompute(own)
@@ -512,7 +582,7 @@ fn read(connection: &Connection, id: i64, now: u32) -> rusqlite::Result<Option<(
         return Ok(Some((cert, summary)));
     }
     let mut summary = Summary::evaluate(&cert, &verdicts, now);
-    revoker::ask(connection, &cert, &mut summary, now)?;
+    revoker::ask(connection, &cert, &mut summary, now, &Ledger::default())?;
     Ok(Some((cert, summary)))
 }
 
@@ -662,11 +732,19 @@ struct Work {
     issuers: Vec<KeyId>,
 }
 
-/// The web of trust within a transaction.
+/// The web of trust within a transaction, or in a rehearsal of one.
 struct Web<'c> {
     connection: &'c Connection,
     rules: Rules,
     now: u32,
+    /// Verdicts that are known from a rehearsal.
+    ledger: Option<&'c Ledger>,
+    /// In a rehearsal: the changes to be made.
+    planned: Planned<'c>,
+    /// In a rehearsal: the planned certificates with a certification that names this key ID as its issuer.
+    planned_by: HashMap<KeyId, Vec<i64>>,
+    /// In a rehearsal: the verdicts so far.
+    fresh: Option<Vec<[u8; 16]>>,
     /// Whether stored rows of the web are ignored.
     from_nothing: bool,
     /// The nodes that were read or computed.
@@ -686,6 +764,10 @@ impl<'c> Web<'c> {
             connection,
             rules,
             now,
+            ledger: None,
+            planned: Planned::default(),
+            planned_by: HashMap::new(),
+            fresh: None,
             from_nothing: false,
             nodes: HashMap::new(),
             touched: BTreeSet::new(),
@@ -693,6 +775,16 @@ impl<'c> Web<'c> {
             keys: HashMap::new(),
             report: TrustReport::default(),
         }))
+    }
+
+    /// The same, with the verdicts of a rehearsal.
+    fn with(
+        connection: &'c Connection,
+        now: u32,
+        ledger: &'c Ledger,
+    ) -> rusqlite::Result<Option<Self>> {
+        let report = TrustReport { computed: ledger.count(), ..TrustReport::default() };
+        Ok(Self::of(connection, now)?.map(|web| Self { ledger: Some(ledger), report, ..web }))
     }
 
     /// Records the issuers of a certificate's certifications.
@@ -780,30 +872,46 @@ impl<'c> Web<'c> {
         let mut works = Vec::with_capacity(ids.len());
         for &id in ids {
             self.node(id)?;
-            let Some((cert, summary)) = read(self.connection, id, self.now)? else {
+            let Some((cert, summary)) = self.read(id)? else {
                 gone.push((id, Node::default()));
                 continue;
             };
-            let owner = self
-                .connection
-                .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
-                .query_row([cert.fingerprint().to_stored()], |row| row.get(0))
-                .optional()?;
+            let stored = cert.fingerprint().to_stored();
+            let owner = match self.planned.owners.get(&stored) {
+                Some(&planned) => Some(planned),
+                None => self
+                    .connection
+                    .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
+                    .query_row([stored], |row| row.get(0))
+                    .optional()?,
+            };
             let owner = owner.and_then(Level::from_number).unwrap_or_default();
             works.push(Work { id, issuers: issuers(&cert), cert, summary, owner });
         }
         let voices = self.voices(works.iter().flat_map(|work| work.issuers.iter().copied()))?;
         self.report.evaluated += ids.len() as u64;
-        let (rules, now, nodes) = (self.rules, self.now, &self.nodes);
-        let done: Vec<(i64, Node, u64)> = works
+        let (rules, now, nodes, ledger) = (self.rules, self.now, &self.nodes, self.ledger);
+        let done: Vec<(i64, Evaluated)> = works
             .par_iter()
-            .map(|work| {
-                let (node, computed) = work.evaluate(&nodes[&work.id], rules, now, &voices);
-                (work.id, node, computed)
-            })
+            .map(|work| (work.id, work.evaluate(&nodes[&work.id], rules, now, &voices, ledger)))
             .collect();
-        self.report.computed += done.iter().map(|(_, _, computed)| computed).sum::<u64>();
-        Ok(done.into_iter().map(|(id, node, _)| (id, node)).chain(gone).collect())
+        let mut found = gone;
+        for (id, evaluated) in done {
+            self.report.computed += evaluated.computed;
+            if let Some(fresh) = &mut self.fresh {
+                fresh.extend(evaluated.fresh);
+            }
+            found.push((id, evaluated.node));
+        }
+        Ok(found)
+    }
+
+    /// A certificate and its summary, as they are or are planned to be.
+    fn read(&self, id: i64) -> rusqlite::Result<Option<(Cert, Summary)>> {
+        match self.planned.certs.get(&id) {
+            Some(planned) => Ok(planned.map(|(cert, summary)| (cert.clone(), summary.clone()))),
+            None => read(self.connection, id, self.now),
+        }
     }
 
     /// The introducers among `issuers`, with their keys.
@@ -837,10 +945,13 @@ impl<'c> Web<'c> {
 
     /// The certificates with a certification that names this key ID as its issuer.
     fn certified_by(&self, id: KeyId) -> rusqlite::Result<Vec<i64>> {
-        self.connection
+        let mut found = self
+            .connection
             .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
             .query_map([id.0.cast_signed()], |row| row.get(0))?
-            .collect()
+            .collect::<rusqlite::Result<Vec<i64>>>()?;
+        found.extend(self.planned_by.get(&id).into_iter().flatten());
+        Ok(found)
     }
 
     /// The introducers whose primary key has this ID.
@@ -864,8 +975,11 @@ impl<'c> Web<'c> {
         if let Some(key) = self.keys.get(&id) {
             return Ok(key.clone());
         }
-        let blob = blob::intact(self.connection, id)?;
-        let key = blob.and_then(|blob| IssuerKey::of(&blob.bytes)).map(Arc::new);
+        let key = match self.planned.certs.get(&id) {
+            Some(Some((cert, _))) => IssuerKey::of(cert.as_bytes()),
+            _ => blob::intact(self.connection, id)?.and_then(|blob| IssuerKey::of(&blob.bytes)),
+        };
+        let key = key.map(Arc::new);
         self.keys.insert(id, key.clone());
         Ok(key)
     }
@@ -889,7 +1003,12 @@ struct Oracle<'w> {
     voices: &'w Voices,
     known: &'w Node,
     certified: Option<CertificationVerifier<'w>>,
+    /// Verdicts of a rehearsal.
+    ledger: Option<&'w Ledger>,
+    /// Verdicts that the stored row does not have.
     fresh: Vec<[u8; 16]>,
+    /// Number of verified signatures.
+    computed: u64,
     /// Whether signatures without a known verdict count as not made.
     only_known: bool,
 }
@@ -897,7 +1016,8 @@ struct Oracle<'w> {
 impl<'w> Oracle<'w> {
     fn new(cert: &'w Cert, known: &'w Node, voices: &'w Voices) -> Self {
         let certified = CertificationVerifier::new(cert);
-        Self { voices, known, certified, fresh: Vec::new(), only_known: false }
+        let fresh = Vec::new();
+        Self { voices, known, certified, ledger: None, fresh, computed: 0, only_known: false }
     }
 
     fn made(
@@ -921,21 +1041,42 @@ impl<'w> Oracle<'w> {
         if self.only_known {
             return false;
         }
-        let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &key.body };
-        let Ok(parsed) = Key::parse(packet) else { return false };
-        let verdict = certified.by(&parsed, &key.setup, user_id.packet, certification.body);
-        let mut entry = [u8::from(verdict == Verdict::Good); 16];
+        let good = if let Some(good) = self.ledger.and_then(|ledger| ledger.certification(&name)) {
+            good
+        } else {
+            let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &key.body };
+            let Ok(parsed) = Key::parse(packet) else { return false };
+            self.computed += 1;
+            let verdict = certified.by(&parsed, &key.setup, user_id.packet, certification.body);
+            verdict == Verdict::Good
+        };
+        let mut entry = [u8::from(good); 16];
         entry[..15].copy_from_slice(&name);
         self.fresh.push(entry);
-        verdict == Verdict::Good
+        good
     }
 }
 
+/// The result of an evaluation.
+struct Evaluated {
+    node: Node,
+    /// The verdicts that the stored row did not have.
+    fresh: Vec<[u8; 16]>,
+    /// Number of verified signatures.
+    computed: u64,
+}
+
 impl Work {
-    /// Evaluates the certificate. Returns its new node and the number of verified signatures.
-    fn evaluate(&self, before: &Node, rules: Rules, now: u32, voices: &Voices) -> (Node, u64) {
+    fn evaluate(
+        &self,
+        before: &Node,
+        rules: Rules,
+        now: u32,
+        voices: &Voices,
+        ledger: Option<&Ledger>,
+    ) -> Evaluated {
         let subject = Subject::of(&self.cert, &self.summary, rules.gnupg, now);
-        let mut oracle = Oracle::new(&self.cert, before, voices);
+        let mut oracle = Oracle { ledger, ..Oracle::new(&self.cert, before, voices) };
         let standing = evaluate(
             &subject,
             self.owner,
@@ -944,11 +1085,106 @@ impl Work {
             |id| voices.named(id),
             |issuer, user_id, certification| oracle.made(issuer, user_id, certification),
         );
-        let mut verdicts = oracle.fresh;
-        let computed = verdicts.len() as u64;
+        let Oracle { fresh, computed, .. } = oracle;
+        let mut verdicts = fresh.clone();
         verdicts.extend_from_slice(&before.verdicts);
         verdicts.sort_unstable();
         verdicts.dedup();
-        (Node { standing: Some(standing), verdicts }, computed)
+        Evaluated { node: Node { standing: Some(standing), verdicts }, fresh, computed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talaria_bench::{CorpusProfile, Generate, certs};
+    use talaria_cert::{Verification, verdicts};
+
+    use super::*;
+    use crate::{Access, Return};
+
+    const NOW: u32 = 1_740_000_000;
+
+    /// All stored verdicts on certifications.
+    fn stored(store: &Store) -> HashMap<[u8; 15], bool> {
+        let mut all = Ledger::default();
+        let ids: Vec<i64> = store
+            .run(|connection| {
+                connection
+                    .prepare("SELECT cert FROM trust")?
+                    .query_map([], |row| row.get(0))?
+                    .collect()
+            })
+            .unwrap();
+        let nodes = ids.into_iter().map(|id| store.run(|connection| Node::load(connection, id)));
+        let entries: Vec<[u8; 16]> = nodes.flat_map(|node| node.unwrap().verdicts).collect();
+        all.add_certifications(entries.clone());
+        entries
+            .iter()
+            .map(|entry| entry.first_chunk().unwrap())
+            .map(|name| (*name, all.certification(name).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn all_signatures_that_a_change_needs_are_computed_before_the_store_is_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&folder.path().join("store.db"), Access::Create).unwrap();
+        let generate = Generate { seed: 1, first: 0, count: 400, profile: CorpusProfile::small() };
+        let all = certs(&generate);
+        let mut made: HashMap<KeyId, usize> = HashMap::new();
+        for issuer in all.iter().flat_map(issuers) {
+            *made.entry(issuer).or_default() += 1;
+        }
+        let count = |cert: &&Cert| made.get(&cert.fingerprint().key_id()).copied().unwrap_or(0);
+        let (early, late) = all.split_at(200);
+        // One owner is there when his trust is recorded, the other arrives later.
+        let here = early.iter().max_by_key(count).unwrap();
+        let coming = late.iter().max_by_key(count).unwrap();
+        assert!(count(&here) > 0 && count(&coming) > 0);
+        store.ingest(early.to_vec(), Verification::Full, NOW).unwrap();
+        let owner = Level::Ultimate as u8;
+        store.set_ownertrust(&[(here.fingerprint(), owner)], NOW).unwrap();
+
+        let before = stored(&store);
+        let planned = Planned {
+            owners: [(coming.fingerprint().to_stored(), owner)].into(),
+            ..Planned::default()
+        };
+        let ledger = store.rehearse_trust(planned, NOW).unwrap();
+        store.set_ownertrust(&[(coming.fingerprint(), owner)], NOW).unwrap();
+        check(&before, &stored(&store), &ledger);
+
+        let before = stored(&store);
+        let pairs: Vec<&Cert> = late.iter().collect();
+        let summaries: Vec<Summary> = verdicts(&pairs, Verification::Full)
+            .into_iter()
+            .zip(late)
+            .map(|(verdicts, cert)| Summary::evaluate(cert, &verdicts, NOW))
+            .collect();
+        let planned = late.iter().zip(&summaries).map(|(cert, summary)| (None, cert, summary));
+        let ledger = store.rehearse(planned, &[], NOW).unwrap();
+        store.ingest(late.to_vec(), Verification::Full, NOW).unwrap();
+        let after = stored(&store);
+        assert!(after.len() > before.len() + 10, "{} and {}", before.len(), after.len());
+        check(&before, &after, &ledger);
+
+        let before = stored(&store);
+        let id = store.row(here.fingerprint()).unwrap().unwrap().id;
+        let ledger = store.rehearse(std::iter::empty(), &[id], NOW).unwrap();
+        store.delete(&[here.fingerprint()], Return::Allowed, NOW).unwrap();
+        check(&before, &stored(&store), &ledger);
+
+        let rules = Rules { marginals: 1, ..Rules::default() };
+        let planned = Planned { anew: Some(rules), ..Planned::default() };
+        let ledger = store.rehearse_trust(planned, NOW).unwrap();
+        store.set_trust_rules(rules, NOW).unwrap();
+        check(&HashMap::new(), &stored(&store), &ledger);
+    }
+
+    /// Every verdict that a change added was in the ledger of its rehearsal.
+    fn check(before: &HashMap<[u8; 15], bool>, after: &HashMap<[u8; 15], bool>, ledger: &Ledger) {
+        for (name, good) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+            assert_eq!(ledger.certification(name), Some(*good));
+        }
     }
 }
