@@ -214,9 +214,12 @@ impl Recorder {
         if let Some(&file) = recording.names.get(name) {
             return file;
         }
+        if self.is_quiet {
+            return recording.create(name, Vec::new());
+        }
         // A file that was made without SQLite is still empty, or was written by nobody that is recorded.
         let content = std::fs::read(self.folder.join(name)).unwrap_or_default();
-        recording.create(name, if self.is_quiet { Vec::new() } else { content })
+        recording.create(name, content)
     }
 
     fn push(&self, event: Event) {
@@ -230,9 +233,8 @@ impl Recorder {
         let end = offset + bytes.len() as u64;
         let length = &mut recording.lengths[file.0];
         *length = end.max(*length);
-        drop(recording);
         if !self.is_quiet {
-            self.push(Event::Write { file, offset, bytes: bytes.to_vec() });
+            recording.events.push(Event::Write { file, offset, bytes: bytes.to_vec() });
         }
     }
 

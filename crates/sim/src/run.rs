@@ -211,11 +211,12 @@ struct Phase {
     building: Option<Operation>,
 }
 
+/// Fields are dropped in their order: connections are closed before the folder goes.
 struct Simulation {
-    folder: TempDir,
-    path: PathBuf,
-    watched: Watched,
     connections: [Option<Store>; CONNECTIONS],
+    watched: Watched,
+    path: PathBuf,
+    _folder: TempDir,
     /// What the connections see.
     live: World,
     /// What the disk may hold.
@@ -243,10 +244,10 @@ impl Simulation {
         let watched = Watched::record(&path, &Files::new());
         let possible = Rc::new(vec![World::default()]);
         Ok(Self {
-            folder,
-            path,
-            watched,
             connections: [const { None }; CONNECTIONS],
+            watched,
+            path,
+            _folder: folder,
             live: World::default(),
             phases: vec![Phase { from: 0, possible: Rc::clone(&possible), building: None }],
             possible,
@@ -289,7 +290,8 @@ impl Simulation {
         let done = steps.last().expect("an operation has an end").clone();
         let building = matches!(operation, Operation::Build { .. }).then(|| operation.clone());
         match result {
-            Ok(()) => {
+            Ok(Some(difference)) => Err(difference),
+            Ok(None) => {
                 self.report.acknowledged += 1;
                 let after = before.iter().map(|world| world.with(&self.live, &done)).collect();
                 let end = recorder.position();
@@ -386,7 +388,8 @@ impl Simulation {
         self.connections.iter_mut().for_each(|connection| *connection = None);
     }
 
-    fn perform(&mut self, operation: &Operation) -> Result<(), StoreError> {
+    /// Does an operation. Returns how its outcome differs from the model, if it does.
+    fn perform(&mut self, operation: &Operation) -> Result<Option<String>, StoreError> {
         let main = self.path.join(MAIN);
         let name = |number: &usize| cert(*number).fingerprint();
         match operation {
@@ -397,7 +400,11 @@ impl Simulation {
                 let outcomes = self.connection(*by)?.ingest(certs, Verification::Full, NOW)?;
                 let expected: Vec<_> =
                     copies.iter().map(|&(number, copy)| model.import(number, copy)).collect();
-                assert_eq!(outcomes, expected, "the outcomes of an import");
+                if outcomes != expected {
+                    return Ok(Some(format!(
+                        "expected {expected:?}, the import says {outcomes:?}"
+                    )));
+                }
             }
             Operation::Delete { by, certs, returning } => {
                 let names: Vec<_> = certs.iter().map(name).collect();
@@ -469,7 +476,7 @@ impl Simulation {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Cuts the power, or kills the process, at each sync, at the end of each operation, and at some times between.
@@ -523,14 +530,6 @@ impl Simulation {
                 .map_err(|what| format!("after a second cut, fate {fate:?}: {what}"))?;
         }
         Ok(())
-    }
-}
-
-impl Drop for Simulation {
-    fn drop(&mut self) {
-        // Before the folder goes.
-        self.close_all();
-        let _ = self.folder.path();
     }
 }
 
