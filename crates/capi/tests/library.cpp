@@ -11,6 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #define EXPECT(holds)                                                       \
     do {                                                                    \
         if (!(holds)) {                                                     \
@@ -26,6 +29,21 @@ static talaria_bytes bytes(const std::string &text) {
 static std::string read(const char *path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Whether this process has a lock on a file, as the system lists them. While others lock and unlock, a list can
+// miss some.
+static bool is_locked(const char *path) {
+    struct stat file;
+    EXPECT(!stat(path, &file));
+    const std::string inode = ":" + std::to_string(file.st_ino) + " ";
+    const std::string process = " " + std::to_string(getpid()) + " ";
+    for (int n = 0; n < 50; n++) {
+        std::ifstream locks("/proc/locks");
+        for (std::string line; std::getline(locks, line);)
+            if (line.find(inode) != line.npos && line.find(process) != line.npos) return true;
+    }
+    return false;
 }
 
 int main(int, char **argv) {
@@ -81,7 +99,14 @@ int main(int, char **argv) {
     // Stores.
     talaria_store *store;
     EXPECT(talaria_store_open("there is no such store", &store) == TALARIA_STATUS_NOT_FOUND);
+    EXPECT(!is_locked(getenv("TALARIA_STORE")));
     EXPECT(!talaria_store_open(getenv("TALARIA_STORE"), &store));
+    // A process that closes any descriptor of the file loses all its locks on it.
+    talaria_store *second;
+    EXPECT(!talaria_store_open(getenv("TALARIA_STORE"), &second));
+    talaria_store_free(second);
+    EXPECT(talaria_store_open("there is no such store", &second) == TALARIA_STATUS_NOT_FOUND);
+    EXPECT(is_locked(getenv("TALARIA_STORE")));
     size_t count = 0;
     talaria_buffer found;
     EXPECT(!talaria_store_lookup(store, talaria_key_certificate(key), &found, &count));

@@ -173,6 +173,30 @@ class Stores(unittest.TestCase):
         sealed = talaria.Sealer(certs=[recipient]).seal(b"text")
         self.assertEqual(talaria.Opener(keys=[KEY]).open(sealed), b"text")
 
+    def test_a_store_stays_locked_while_others_open_and_close_it(self):
+        def is_locked():
+            # While other processes lock and unlock, a list can miss some.
+            inode = f":{os.stat(STORE).st_ino}"
+            for _ in range(50):
+                with open("/proc/locks") as lines:
+                    fields = [line.split() for line in lines]
+                if any(str(os.getpid()) in line and line[-3].endswith(inode) for line in fields):
+                    return True
+            return False
+
+        store = talaria.Store(STORE)
+        store.lookup("<alice@example.org>")
+        self.assertTrue(is_locked())
+        # A process that closes any descriptor of the file loses all its locks on it.
+        for _ in range(3):
+            other = talaria.Store(STORE)
+            other.lookup("<alice@example.org>")
+            talaria.Verifier(store=other)
+            del other
+            with self.assertRaises(talaria.NotFoundError):
+                talaria.Store(STORE + ".missing")
+            self.assertTrue(is_locked())
+
 
 class Stubs(unittest.TestCase):
     def test_the_stubs_list_the_names_of_the_module(self):

@@ -80,6 +80,21 @@ impl User {
     }
 }
 
+/// Builds the libraries for C and Python, and returns their folder, that of the program under test. The whole workspace
+/// is built, because a part of it would get other features, and almost all dependencies be compiled once more.
+fn libraries() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let mut build = Command::new(cargo);
+    ok(build.current_dir(root()).args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+    ]));
+    Path::new(env!("CARGO_BIN_EXE_talaria")).parent().unwrap().to_owned()
+}
+
 /// Runs a command that must succeed, and returns its output.
 fn ok(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -98,11 +113,27 @@ impl Drop for User {
 #[test]
 fn the_python_examples_run() {
     let user = User::new().with_gpg();
-    ok(&mut Command::new(root().join("scripts/wheel")));
-    let python = root().join("target/python/venv/bin/python");
-    ok(user.command(&python).arg(root().join("crates/python/tests/test_talaria.py")));
+    let python = if std::env::var_os("TALARIA_WHEEL").is_some() {
+        ok(&mut Command::new(root().join("scripts/wheel")));
+        root().join("target/python/venv/bin/python")
+    } else {
+        // The files of the wheel, without the packaging, which `./test --full` takes.
+        let module = user.path("talaria");
+        fs::create_dir(&module).unwrap();
+        let library = libraries().join("libtalaria_python.so");
+        fs::copy(library, module.join("__init__.abi3.so")).unwrap();
+        let stub = root().join("crates/python/talaria.pyi");
+        fs::copy(stub, module.join("__init__.pyi")).unwrap();
+        "python3".into()
+    };
+    let python = || {
+        let mut command = user.command(&python);
+        command.env("PYTHONPATH", user.path(""));
+        command
+    };
+    ok(python().arg(root().join("crates/python/tests/test_talaria.py")));
 
-    let run = |name: &str, args: &[&str]| ok(user.command(&python).arg(example(name)).args(args));
+    let run = |name: &str, args: &[&str]| ok(python().arg(example(name)).args(args));
     assert_eq!(run("python/records_gpg.py", &["passphrase"]), "3 records kept\n");
     assert!(run("python/records_talaria.py", &["passphrase"]).ends_with("3 records kept\n"));
     let signed = "3 updates signed and checked\n";
@@ -113,20 +144,16 @@ fn the_python_examples_run() {
 #[test]
 fn the_c_examples_run() {
     let user = User::new().with_gpg();
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let mut build = Command::new(cargo);
-    ok(build.current_dir(root()).args(["build", "--quiet", "--locked", "-p", "talaria-capi"]));
-    // The program under test is beside the library.
-    let built = Path::new(env!("CARGO_BIN_EXE_talaria")).parent().unwrap();
+    let built = libraries();
 
     let compile = |name: &str, out: &str| {
         let mut command = user.command("c++");
         command.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-o", out]).arg(example(name));
         command.arg("-I").arg(root().join("crates/capi/include"));
-        ok(command.arg("-L").arg(built).arg("-ltalaria"));
+        ok(command.arg("-L").arg(&built).arg("-ltalaria"));
     };
     let run = |name: &str, args: &[&str]| {
-        ok(user.command(user.path(name)).env("LD_LIBRARY_PATH", built).args(args))
+        ok(user.command(user.path(name)).env("LD_LIBRARY_PATH", &built).args(args))
     };
     let signed = "3 updates signed and checked\n";
     compile("c/signatures_gpg.cpp", "signatures_gpg");

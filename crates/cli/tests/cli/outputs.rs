@@ -61,6 +61,58 @@ fn every_output_replaces_a_file_only_if_told_to() {
 }
 
 #[test]
+fn every_output_is_on_the_disk_before_it_has_its_name() {
+    const TRACED: &str = "strace -ff -y -o trace -e \
+        trace=fsync,fdatasync,link,linkat,rename,renameat,renameat2 talaria";
+    let root = tempfile::tempdir().unwrap();
+    let home = prepared(root.path());
+    home.sh("talaria -q sign --inline letter.txt -o from-bob-signed.pgp");
+    if !home.try_sh("strace -o /dev/null true").status.success() {
+        eprintln!("strace may not trace here: the order of syncs was not looked at");
+        return;
+    }
+    let folder = home.0.canonicalize().unwrap();
+    let folder = folder.to_str().unwrap();
+    for (line, _) in OUTPUTS {
+        for (before, more) in [(None, ""), (Some("old"), " --overwrite")] {
+            if let Some(before) = before {
+                fs::write(home.0.join("out"), before).unwrap();
+            }
+            home.sh(&format!("{}{more}", line.replacen("talaria", TRACED, 1)));
+            // A file for each thread, so that no call is cut in two.
+            let traces: Vec<String> = fs::read_dir(&home.0)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| path.to_string_lossy().contains("/trace."))
+                .map(|path| {
+                    let trace = fs::read_to_string(&path).unwrap();
+                    fs::remove_file(path).unwrap();
+                    trace
+                })
+                .collect();
+            let trace = traces.concat();
+            let calls: Vec<&str> = trace.lines().filter(|call| call.ends_with("= 0")).collect();
+            let names = |call: &&str| {
+                (call.contains("link") || call.contains("rename"))
+                    && (call.contains("\"out\"") || call.contains("/out\""))
+            };
+            let Some(named) = calls.iter().position(names) else {
+                panic!("{line}{more} gives no name: {trace}");
+            };
+            let syncs = |call: &&str, of: &str| call.contains("sync(") && call.contains(of);
+            // Before it has a name, the file is in the folder with a number or a temporary name.
+            let written = calls[..named]
+                .iter()
+                .any(|call| syncs(call, &format!("<{folder}/")) && !call.contains(".db"));
+            assert!(written, "{line}{more} gives an unsynced file its name: {trace}");
+            let kept = calls[named..].iter().any(|call| syncs(call, &format!("<{folder}>")));
+            assert!(kept, "{line}{more} does not sync the folder: {trace}");
+        }
+        fs::remove_file(home.0.join("out")).unwrap();
+    }
+}
+
+#[test]
 fn a_device_stays_a_device() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
