@@ -161,8 +161,13 @@ fn with_headings(command: clap::Command) -> clap::Command {
     let is_key = command.get_name() == "generate";
     // Without --output, --overwrite belongs to another option.
     let has_output = command.get_arguments().any(|arg| arg.get_long() == Some("output"));
+    let mut place = 0;
     command
         .mut_args(|arg| {
+            // The repository, which all commands of a backup share, comes before their own options.
+            place += 1;
+            let order = if arg.get_long() == Some("repo") { 0 } else { place };
+            let arg = arg.display_order(order);
             let long = arg.get_long().unwrap_or_default();
             let heading = HEADINGS.iter().find(|(_, names)| names.contains(&long));
             match heading {

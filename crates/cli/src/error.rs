@@ -14,6 +14,7 @@ use talaria::status;
 use talaria::store::StoreError;
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
+use talaria_server::ConfigError;
 
 use crate::terminal::{Paint, folded, stderr_columns};
 
@@ -36,7 +37,7 @@ pub(crate) enum CliError {
     Usage(String),
     /// The configuration of a server is invalid.
     #[error(transparent)]
-    Config(#[from] talaria_server::ConfigError),
+    Config(#[from] ConfigError),
     /// The user's settings file is invalid.
     #[error(transparent)]
     Settings(#[from] crate::config::SettingsError),
@@ -262,7 +263,7 @@ impl CliError {
                 | BackupError::Damaged { .. }
                 | BackupError::Newer { .. } => 4,
                 BackupError::Exists { .. } | BackupError::Refused(_) | BackupError::Occupied => 1,
-                BackupError::NotFound(_) | BackupError::NoKey { .. } => 1,
+                BackupError::Empty | BackupError::NotFound(_) | BackupError::NoKey { .. } => 1,
                 BackupError::Cancelled => 130,
                 BackupError::Message { source, .. } => status_of_message(source),
                 _ => 5,
@@ -334,6 +335,9 @@ impl CliError {
             Self::Serve(talaria_server::ServeError::Writer(error)) => return hint_for_store(error),
             Self::Serve(talaria_server::ServeError::Peer(_)) => {
                 "Check the host and its gossip port (11370, if you name none), and the network connection."
+            }
+            Self::Config(ConfigError::Io { path, source }) => {
+                return hint_for_file(&path.display().to_string(), source);
             }
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Settings(_) => "Correct the file. To run without it: TALARIA_CONFIG= talaria …",
@@ -576,6 +580,7 @@ fn hint_for_backup(error: &BackupError) -> Option<String> {
         BackupError::Occupied => {
             "Use it: talaria backup create FOLDER. Or make another one: --repo with another place."
         }
+        BackupError::Empty => "Make one: talaria backup create FOLDER.",
         BackupError::NotFound(_) => {
             "List the snapshots: talaria backup list. List their files: talaria backup ls SNAPSHOT."
         }

@@ -73,7 +73,7 @@ impl OutputArgs {
 }
 
 /// Refuses an output that is also the input, because writing would overwrite the input.
-fn check_distinct(input: &Path, output: &Path) -> Result<(), CliError> {
+pub(crate) fn check_distinct(input: &Path, output: &Path) -> Result<(), CliError> {
     use std::os::unix::fs::MetadataExt as _;
     let (Ok(one), Ok(other)) = (std::fs::metadata(input), std::fs::metadata(output)) else {
         return Ok(());

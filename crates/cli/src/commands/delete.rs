@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use talaria::store::{Access, Order, Query, Return};
 
 use super::parse_query;
+use crate::commands::admin::Digits;
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
@@ -47,16 +48,22 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut named = Vec::new();
     let mut fingerprints = Vec::new();
     for query in &args.queries {
-        let by_name = match query {
-            Query::Fingerprint(bytes) => bytes.as_slice().try_into().ok(),
+        // A certificate that is not in the store can be blocked, too.
+        let blocked = match query {
+            Query::Fingerprint(bytes) if args.block || args.unblock => {
+                Digits(bytes.clone()).resolve(stores.writable()?)?
+            }
             _ => None,
         };
-        if let Some(bytes) = by_name.filter(|_| args.block || args.unblock) {
-            // A certificate that is not in the store can be blocked, too.
-            let fingerprint = talaria::cert::Fingerprint::V4(bytes);
+        if let Some(fingerprint) = blocked {
             named.push(fingerprint.to_string());
             fingerprints.push(fingerprint);
             continue;
+        }
+        if args.unblock {
+            return Err(CliError::Usage(format!(
+                "--unblock takes fingerprints, because blocked certificates are not in the store: \"{query}\" is none"
+            )));
         }
         let before = named.len();
         let queries = std::slice::from_ref(query);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::cert::Verification;
-use talaria::store::Access;
+use talaria::store::{Access, IngestRefusal};
 use talaria::{FileReport, ImportOptions, Input, import};
 
 use crate::context::Context;
@@ -153,9 +153,13 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
         return Ok(writeln!(out)?);
     }
     let input = &report.input;
+    let blocked = IngestRefusal::Blocked.to_string();
     for reject in &report.rejected {
         let name = reject.fingerprint.as_deref().map_or(String::new(), |f| format!(" {f}"));
         complain(format_args!("{input}: {}{name}: {}", reject.place, reject.reason));
+        if reject.reason == blocked {
+            say(format_args!("  To allow it again: talaria delete --unblock{name}"));
+        }
     }
     if report.read == 0 && report.rejected_count > 0 && report.error.is_none() {
         say(format_args!("  No certificate was found. {READS}"));

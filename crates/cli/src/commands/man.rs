@@ -163,7 +163,18 @@ fn page(words: &[String], command: &clap::Command) -> Result<Vec<u8>, CliError> 
     let man = man.title(title.to_uppercase()).manual(MANUAL).source("talaria");
     man.render_title(&mut out)?;
     man.render_name_section(&mut out)?;
-    man.render_synopsis_section(&mut out)?;
+    // As in the help: one line that says what may follow, without all options in no order.
+    section(&mut out, "SYNOPSIS", |roff| {
+        let name = [&["talaria".to_owned()], words].concat().join(" ");
+        let usage = command.clone().bin_name(name).render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage:").trim();
+        for (at, line) in usage.lines().enumerate() {
+            if at > 0 {
+                roff.control("br", []);
+            }
+            roff.text([roman(line.trim())]);
+        }
+    })?;
     man.render_description_section(&mut out)?;
     man.render_options_section(&mut out)?;
     if command.has_subcommands() {

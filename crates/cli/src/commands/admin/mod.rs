@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 
 /// The bytes of a fingerprint: 16, 20 or 32.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Digits(Vec<u8>);
+pub(crate) struct Digits(pub(crate) Vec<u8>);
 
 impl FromStr for Digits {
     type Err = &'static str;
@@ -77,7 +77,7 @@ impl Digits {
     /// The fingerprint with these bytes: that of a certificate that is or was in the store, otherwise that of
     /// the version with this length. `None` for a version 3 fingerprint that was never in the store, because
     /// the bytes do not give its key ID.
-    fn resolve(&self, store: &Store) -> Result<Option<Fingerprint>, CliError> {
+    pub(crate) fn resolve(&self, store: &Store) -> Result<Option<Fingerprint>, CliError> {
         let bytes = self.0.as_slice();
         let likely = match bytes.len() {
             20 => return Ok(bytes.try_into().ok().map(Fingerprint::V4)),

@@ -9,6 +9,7 @@ use talaria::store::{Access, Depth, Store};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::output::check_distinct;
 use crate::progress::grouped;
 
 /// Put a backup of the store in place
@@ -29,6 +30,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let failed = |error| CliError::from(talaria::Error::from(error));
     let target = cx.path()?.clone();
+    check_distinct(&args.backup, &target)?;
     let replaces = target.exists();
     if replaces && !args.overwrite {
         return Err(CliError::Exists { path: target });
