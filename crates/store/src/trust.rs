@@ -299,15 +299,25 @@ pub(crate) struct Planned<'p> {
 }
 
 /// Evaluates what will change in the web of trust when planned changes are made, without writing, and keeps the verdicts on
-/// signatures in `ledger`. A web that does not exist yet is not rehearsed.
+/// signatures in `ledger`.
 pub(crate) fn rehearse(
     connection: &Connection,
     planned: Planned<'_>,
     now: u32,
     ledger: &mut Ledger,
 ) -> rusqlite::Result<()> {
-    let known = Ledger::default();
-    let Some(mut web) = Web::with(connection, now, &known)? else { return Ok(()) };
+    let mut index = None;
+    let mut web = match Web::of(connection, now)? {
+        Some(web) => web,
+        None if begins(connection, &planned)? => {
+            index = Some(FirstIndex::make(connection)?);
+            let rules = planned.anew.unwrap_or_default();
+            let mut web = Web::new(connection, rules, now);
+            (web.from_nothing, web.is_first) = (true, true);
+            web
+        }
+        None => return Ok(()),
+    };
     let mut start: BTreeSet<i64> = planned.certs.keys().copied().collect();
     for stored in planned.owners.keys() {
         if let Some((fingerprint, _)) = Fingerprint::from_stored(stored) {
@@ -316,6 +326,8 @@ pub(crate) fn rehearse(
     }
     if let Some(rules) = planned.anew {
         (web.rules, web.from_nothing) = (rules, true);
+    }
+    if web.from_nothing {
         start.extend(ultimates(connection)?);
     } else {
         start.extend(due(connection, now)?);
@@ -327,8 +339,38 @@ pub(crate) fn rehearse(
     }
     (web.planned, web.fresh) = (planned, Some(Vec::new()));
     web.spread(start)?;
-    ledger.add_certifications(web.fresh.unwrap_or_default());
+    ledger.add_certifications(web.fresh.take().unwrap_or_default());
+    drop((web, index));
     Ok(())
+}
+
+/// Whether a store without a web of trust gets one by planned changes of trust.
+fn begins(connection: &Connection, planned: &Planned<'_>) -> rusqlite::Result<bool> {
+    let is_own = |&value: &u8| Level::from_number(value) == Some(Level::Ultimate);
+    let of_trust = planned.anew.is_some() || planned.owners.values().any(is_own);
+    Ok(of_trust || planned.certs.is_empty() && !ultimates(connection)?.is_empty())
+}
+
+/// The index of issuers of a web of trust that does not exist yet, as a temporary table: the store itself gets the index under
+/// the lock.
+struct FirstIndex<'c>(&'c Connection);
+
+impl<'c> FirstIndex<'c> {
+    fn make(connection: &'c Connection) -> rusqlite::Result<Self> {
+        connection.execute_batch(
+            "CREATE TEMP TABLE first_certifier (handle, cert, PRIMARY KEY (handle, cert)) WITHOUT ROWID",
+        )?;
+        let index = Self(connection);
+        index_issuers(connection, "temp.first_certifier")?;
+        Ok(index)
+    }
+}
+
+impl Drop for FirstIndex<'_> {
+    fn drop(&mut self) {
+        // A table that stays disappears with the connection.
+        let _ = self.0.execute_batch("DROP TABLE temp.first_certifier");
+    }
 }
 
 /// Updates the web of trust after certificates changed, within a transaction.
@@ -400,7 +442,7 @@ pub(crate) fn renew(
     connection
         .execute_batch("DELETE FROM trust; DELETE FROM introducer; DELETE FROM certifier;")?;
     let Some(web) = Web::with(connection, now, ledger)? else { return Ok(TrustReport::default()) };
-    index_issuers(connection)?;
+    index_issuers(connection, "certifier")?;
     let own = ultimates(connection)?;
     web.recompute(own)
 }
@@ -482,7 +524,7 @@ fn each_with_issuers(
 }
 
 /// Fills the table of certifications by issuer.
-fn index_issuers(connection: &Connection) -> rusqlite::Result<()> {
+fn index_issuers(connection: &Connection, table: &str) -> rusqlite::Result<()> {
     let failed = |failure| match failure {
         Failure::Engine(error) => error,
         Failure::Io(error) => rusqlite::Error::ToSqlConversionFailure(Box::new(error)),
@@ -497,7 +539,7 @@ fn index_issuers(connection: &Connection) -> rusqlite::Result<()> {
         }
         Ok(())
     })?;
-    let mut insert = connection.prepare("INSERT INTO certifier VALUES (?1, ?2)")?;
+    let mut insert = connection.prepare(&format!("INSERT INTO {table} VALUES (?1, ?2)"))?;
     let drained: Result<(), Failure> = sorter.drain(|record| {
         let number = |octets: &[u8]| octets.iter().fold(0, |n: u64, &o| n << 8 | u64::from(o));
         let handle = (number(&record[..8]) ^ 1 << 63).cast_signed();
@@ -745,6 +787,8 @@ struct Web<'c> {
     planned_by: HashMap<KeyId, Vec<i64>>,
     /// In a rehearsal: the verdicts so far.
     fresh: Option<Vec<[u8; 16]>>,
+    /// In a rehearsal: whether the store has no web yet, and a temporary index of issuers ([`FirstIndex`]).
+    is_first: bool,
     /// Whether stored rows of the web are ignored.
     from_nothing: bool,
     /// The nodes that were read or computed.
@@ -760,7 +804,11 @@ struct Web<'c> {
 impl<'c> Web<'c> {
     /// Loads the rules. `None` if the store has no web of trust.
     fn of(connection: &'c Connection, now: u32) -> rusqlite::Result<Option<Self>> {
-        Ok(rules(connection)?.map(|rules| Self {
+        Ok(rules(connection)?.map(|rules| Self::new(connection, rules, now)))
+    }
+
+    fn new(connection: &'c Connection, rules: Rules, now: u32) -> Self {
+        Self {
             connection,
             rules,
             now,
@@ -768,13 +816,14 @@ impl<'c> Web<'c> {
             planned: Planned::default(),
             planned_by: HashMap::new(),
             fresh: None,
+            is_first: false,
             from_nothing: false,
             nodes: HashMap::new(),
             touched: BTreeSet::new(),
             introducers: HashMap::new(),
             keys: HashMap::new(),
             report: TrustReport::default(),
-        }))
+        }
     }
 
     /// The same, with the verdicts of a rehearsal.
@@ -945,9 +994,14 @@ impl<'c> Web<'c> {
 
     /// The certificates with a certification that names this key ID as its issuer.
     fn certified_by(&self, id: KeyId) -> rusqlite::Result<Vec<i64>> {
+        let sql = if self.is_first {
+            "SELECT cert FROM temp.first_certifier WHERE handle = ?1"
+        } else {
+            "SELECT cert FROM certifier WHERE handle = ?1"
+        };
         let mut found = self
             .connection
-            .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
+            .prepare_cached(sql)?
             .query_map([id.0.cast_signed()], |row| row.get(0))?
             .collect::<rusqlite::Result<Vec<i64>>>()?;
         found.extend(self.planned_by.get(&id).into_iter().flatten());
@@ -1143,7 +1197,15 @@ mod tests {
         assert!(count(&here) > 0 && count(&coming) > 0);
         store.ingest(early.to_vec(), Verification::Full, NOW).unwrap();
         let owner = Level::Ultimate as u8;
+        // The first owner begins the web.
+        let planned = Planned {
+            owners: [(here.fingerprint().to_stored(), owner)].into(),
+            ..Planned::default()
+        };
+        let ledger = store.rehearse_trust(planned, NOW).unwrap();
         store.set_ownertrust(&[(here.fingerprint(), owner)], NOW).unwrap();
+        assert!(!stored(&store).is_empty());
+        check(&HashMap::new(), &stored(&store), &ledger);
 
         let before = stored(&store);
         let planned = Planned {
