@@ -51,12 +51,19 @@ pub(crate) fn open(path: &Path) -> Result<Option<Connection>, GnupgError> {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => unfinished(),
             _ => failed(path, None, source),
         }),
-        // On a read-only disk SQLite cannot take its locks.
-        Err(_) => {
+        // On a read-only file system, SQLite cannot take its locks, and nobody changes the file.
+        Err(_) if is_read_only(path) => {
             let opened = try_open(path, "mode=ro&immutable=1");
             opened.map(Some).map_err(|source| failed(path, None, source))
         }
+        Err(source) => Err(failed(path, None, source)),
     }
+}
+
+/// Whether the file system of a file is mounted read-only.
+fn is_read_only(path: &Path) -> bool {
+    rustix::fs::statvfs(path)
+        .is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 /// Whether a transaction lies beside the file that has to be taken back or brought in.
