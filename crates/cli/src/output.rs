@@ -6,13 +6,10 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use tempfile::TempPath;
+use talaria::NewFile;
 
 use crate::context::Content;
 use crate::descriptor;
@@ -158,26 +155,11 @@ pub(crate) struct Unfinished {
 /// An output: a file that appears when it is complete, or a stream: standard output, a pipe, a device.
 pub(crate) enum Target {
     Stream(File),
-    File(NewFile),
-}
-
-/// A file that is being written. It has no name until it is complete, so that nothing is left of it if the process is
-/// killed; where the file system cannot do this, it has a temporary name.
-pub(crate) struct NewFile {
-    file: File,
-    temporary: Option<TempPath>,
-    /// The name of the finished file.
-    path: PathBuf,
-    /// The file that it replaces.
-    replaced: Option<Replaced>,
-}
-
-/// A file that an output replaces.
-struct Replaced {
-    /// Its path without symbolic links, which stay.
-    path: PathBuf,
-    /// Its permission bits.
-    mode: u32,
+    File {
+        file: NewFile,
+        /// The name that the user chose.
+        path: PathBuf,
+    },
 }
 
 impl Target {
@@ -209,36 +191,29 @@ impl Target {
             return Ok(Self::Stream(File::options().write(true).open(path).map_err(named)?));
         }
         existing.check(path)?;
-        let replaced = match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => {
-                return Err(named(io::ErrorKind::IsADirectory.into()));
-            }
-            Ok(metadata) => Some(Replaced {
-                path: path.canonicalize().map_err(named)?,
-                mode: metadata.permissions().mode(),
-            }),
-            Err(_) => None,
+        let file = match existing {
+            Existing::Refused if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Existing::Refused => NewFile::beginning(path),
+            Existing::Replaced => NewFile::replacing(path),
         };
-        let folder = folder(replaced.as_ref().map_or(path, |replaced| &replaced.path));
         // The original error names the temporary file, which would confuse the user.
-        let (file, temporary) = unnamed(folder).map_err(|error| named(plain(&error)))?;
-        Ok(Self::File(NewFile { file, temporary, path: path.to_owned(), replaced }))
+        let file = file.map_err(|error| named(plain(&error)))?;
+        Ok(Self::File { file, path: path.to_owned() })
     }
 
     /// The unfinished state of the output, for its removal.
     pub(crate) fn unfinished(&self) -> Unfinished {
         match self {
             Self::Stream(file) => Unfinished { path: None, to_terminal: file.is_terminal() },
-            Self::File(new) => {
-                let path = new.temporary.as_ref().map(|path| path.to_path_buf());
-                Unfinished { path, to_terminal: false }
+            Self::File { file, .. } => {
+                Unfinished { path: file.temporary().map(Path::to_owned), to_terminal: false }
             }
         }
     }
 
     /// Whether the output disappears unless [`Self::keep`] is called.
     pub(crate) fn is_held(&self) -> bool {
-        matches!(self, Self::File(_))
+        matches!(self, Self::File { .. })
     }
 
     /// Finishes the output: a file gets its final name and is on disk. A private file is readable only by the user.
@@ -250,110 +225,31 @@ impl Target {
     pub(crate) fn keep(self, private: bool) -> Result<(), CliError> {
         match self {
             Self::Stream(_) => Ok(()),
-            Self::File(new) => new.keep(private),
+            Self::File { file, path } => file.keep(private).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => CliError::Exists { path },
+                _ => failed("write", &path.display().to_string(), error),
+            }),
         }
     }
-}
-
-impl NewFile {
-    fn keep(mut self, private: bool) -> Result<(), CliError> {
-        let path = self.path.clone();
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::AlreadyExists => CliError::Exists { path: path.clone() },
-            _ => failed("write", &path.display().to_string(), error),
-        };
-        let usual = match &self.replaced {
-            Some(replaced) => replaced.mode & 0o777,
-            None => 0o666 & !mask(),
-        };
-        let mode = if private { usual & 0o600 } else { usual };
-        let permissions = std::fs::Permissions::from_mode(mode);
-        self.file.set_permissions(permissions).map_err(failed)?;
-        self.file.sync_all().map_err(failed)?;
-        let target = self.replaced.take().map(|replaced| replaced.path);
-        self.name(target.as_deref()).map_err(failed)?;
-        let folder = folder(target.as_deref().unwrap_or(&path));
-        // A folder that may not be read cannot be synced; the file is complete anyway.
-        File::open(folder).map_or(Ok(()), |folder| folder.sync_all()).map_err(failed)
-    }
-
-    /// Gives the file its name; with `target`, it replaces that file.
-    fn name(self, target: Option<&Path>) -> io::Result<()> {
-        match (self.temporary, target) {
-            (Some(temporary), Some(target)) => {
-                temporary.persist(target).map_err(|error| error.error)
-            }
-            (Some(temporary), None) => {
-                temporary.persist_noclobber(&self.path).map_err(|error| error.error)
-            }
-            (None, None) => link(&self.file, &self.path),
-            // A link cannot replace a file; a renaming can.
-            (None, Some(target)) => tempfile::Builder::new()
-                .make_in(folder(target), |name| link(&self.file, name))?
-                .into_temp_path()
-                .persist(target)
-                .map_err(|error| error.error),
-        }
-    }
-}
-
-/// The folder of a file.
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// The permission bits that the user takes from new files.
-fn mask() -> u32 {
-    let mask = rustix::process::umask(Mode::empty());
-    rustix::process::umask(mask);
-    mask.bits()
-}
-
-/// A new file in `folder` that only the user can read: without a name, or with a temporary name where the file system
-/// has no files without names.
-fn unnamed(folder: &Path) -> io::Result<(File, Option<TempPath>)> {
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
-        let file = File::from(file);
-        if descriptor_path(&file).exists() {
-            return Ok((file, None));
-        }
-    }
-    let (file, path) = tempfile::NamedTempFile::new_in(folder)?.into_parts();
-    Ok((file, Some(path)))
-}
-
-/// The path by which the system knows an open file (proc(5)).
-fn descriptor_path(file: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
-}
-
-/// Gives a file without a name this name; fails if there is a file of this name.
-fn link(file: &File, path: &Path) -> io::Result<()> {
-    let from = descriptor_path(file);
-    Ok(rustix::fs::linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 impl Write for Target {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.as_file().write(data)
+        match self {
+            Self::Stream(file) => file.write(data),
+            Self::File { file, .. } => file.write(data),
+        }
     }
 
     fn write_vectored(&mut self, data: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.as_file().write_vectored(data)
+        match self {
+            Self::Stream(file) => file.write_vectored(data),
+            Self::File { file, .. } => file.write_vectored(data),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl Target {
-    fn as_file(&mut self) -> &mut File {
-        match self {
-            Self::Stream(file) => file,
-            Self::File(new) => &mut new.file,
-        }
     }
 }
 
@@ -363,66 +259,32 @@ mod tests {
 
     use super::*;
 
-    fn write(path: &Path, existing: Existing, private: bool) -> Result<(), CliError> {
+    fn write(path: &Path, existing: Existing) -> Result<(), CliError> {
         let mut target = Target::file(path, existing)?;
         target.write_all(b"new")?;
-        target.keep(private)
-    }
-
-    fn mode(path: &Path) -> u32 {
-        path.metadata().unwrap().permissions().mode() & 0o777
+        target.keep(false)
     }
 
     #[test]
-    fn an_unfinished_file_has_no_name() {
+    fn a_file_is_replaced_only_if_the_user_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        let count = || fs::read_dir(folder.path()).unwrap().count();
-        let path = folder.path().join("out");
-        let mut target = Target::file(&path, Existing::Refused).unwrap();
-        target.write_all(b"secret").unwrap();
-        let named = target.unfinished().path.is_some();
-        assert_eq!(count(), usize::from(named));
-        drop(target);
-        assert_eq!(count(), 0);
-        // The other way, for file systems without such files.
-        let (file, temporary) =
-            tempfile::NamedTempFile::new_in(folder.path()).unwrap().into_parts();
-        let new = NewFile { file, temporary: Some(temporary), path: path.clone(), replaced: None };
-        new.keep(true).unwrap();
-        assert_eq!((count(), mode(&path)), (1, 0o600));
-    }
-
-    #[test]
-    fn a_file_that_appears_meanwhile_is_not_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out");
+        let (path, symlink) = (folder.path().join("out"), folder.path().join("link"));
+        std::os::unix::fs::symlink(&path, &symlink).unwrap();
+        // A link without a target is a name, too.
+        assert!(matches!(
+            write(&symlink, Existing::Refused),
+            Err(CliError::Exists { path }) if path == symlink
+        ));
         let target = Target::file(&path, Existing::Refused).unwrap();
         fs::write(&path, "old").unwrap();
         assert!(matches!(target.keep(false), Err(CliError::Exists { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_replaced_file_keeps_its_link_and_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, symlink) = (folder.path().join("out"), folder.path().join("link"));
-        fs::write(&path, "old").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        std::os::unix::fs::symlink(&path, &symlink).unwrap();
-        assert!(matches!(
-            write(&symlink, Existing::Refused, false),
-            Err(CliError::Exists { path }) if path == symlink
-        ));
-        write(&symlink, Existing::Replaced, false).unwrap();
-        assert!(symlink.symlink_metadata().unwrap().is_symlink());
-        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"new".to_vec(), 0o640));
-        write(&path, Existing::Replaced, true).unwrap();
-        assert_eq!(mode(&path), 0o600);
+        assert!(write(&symlink, Existing::Refused).is_err());
+        write(&symlink, Existing::Replaced).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-        // A link without a target is a name, too.
-        fs::remove_file(&path).unwrap();
-        assert!(write(&symlink, Existing::Refused, false).is_err());
+        assert!(Target::file(folder.path(), Existing::Refused).is_err());
+        assert!(Target::file(folder.path(), Existing::Replaced).is_err());
     }
 
     #[test]

@@ -1,0 +1,249 @@
+//! Files that appear when they are complete.
+//!
+//! Everything that talaria writes for a user goes through [`NewFile`]: outputs of commands, and keys. An unfinished file
+//! has no name, so nothing is left of it if the process is killed. Where the file system has no files without
+//! names, an unfinished file has a temporary name, which starts with [`TEMPORARY`].
+
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tempfile::TempPath;
+
+/// The start of temporary names.
+pub const TEMPORARY: &str = ".tmp";
+
+/// A file that is being written. It gets its name when it is complete and on disk.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    temporary: Option<TempPath>,
+    /// The name of the finished file.
+    path: PathBuf,
+    /// The file that it replaces.
+    replaced: Option<Replaced>,
+}
+
+/// A file that a new one replaces.
+#[derive(Debug)]
+struct Replaced {
+    /// Its path without symbolic links, which stay.
+    path: PathBuf,
+    /// Its permission bits.
+    mode: u32,
+}
+
+impl NewFile {
+    /// Starts a file that will be `path`. If there is a file of that name, [`Self::keep`] replaces it; a symbolic link
+    /// stays, and its target is replaced.
+    ///
+    /// # Errors
+    ///
+    /// If `path` is a folder, or its folder cannot be written to.
+    pub fn replacing(path: &Path) -> io::Result<Self> {
+        let replaced = match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(metadata) => {
+                Some(Replaced { path: path.canonicalize()?, mode: metadata.permissions().mode() })
+            }
+            Err(_) => None,
+        };
+        Self::start(path, replaced)
+    }
+
+    /// Starts a file that will be `path`. [`Self::keep`] replaces nothing: it fails if there is a file of that name by
+    /// then.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written to.
+    pub fn beginning(path: &Path) -> io::Result<Self> {
+        Self::start(path, None)
+    }
+
+    fn start(path: &Path, replaced: Option<Replaced>) -> io::Result<Self> {
+        let (file, temporary) =
+            unnamed(folder(replaced.as_ref().map_or(path, |replaced| &replaced.path)))?;
+        Ok(Self { file, temporary, path: path.to_owned(), replaced })
+    }
+
+    /// The temporary name of the file, if it has one.
+    #[must_use]
+    pub fn temporary(&self) -> Option<&Path> {
+        self.temporary.as_deref()
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Finishes the file: it is on disk, gets its name, and the name is on disk. A private file can be read by its
+    /// owner only. A file that replaces another one has at most the permissions of that one.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::AlreadyExists`] if there is a file by now that must not be replaced; errors of writing.
+    pub fn keep(mut self, private: bool) -> io::Result<()> {
+        let usual = match &self.replaced {
+            Some(replaced) => replaced.mode & 0o777,
+            None => 0o666 & !mask(),
+        };
+        let mode = if private { usual & 0o600 } else { usual };
+        self.file.set_permissions(Permissions::from_mode(mode))?;
+        self.file.sync_all()?;
+        let target = self.replaced.take().map(|replaced| replaced.path);
+        let path = self.path.clone();
+        self.name(target.as_deref())?;
+        let folder = folder(target.as_deref().unwrap_or(&path));
+        // A folder that may not be read cannot be synced; the file is complete anyway.
+        File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
+    }
+
+    /// Gives the file its name; with `target`, it replaces that file.
+    fn name(self, target: Option<&Path>) -> io::Result<()> {
+        match (self.temporary, target) {
+            (Some(temporary), Some(target)) => {
+                temporary.persist(target).map_err(|error| error.error)
+            }
+            (Some(temporary), None) => {
+                temporary.persist_noclobber(&self.path).map_err(|error| error.error)
+            }
+            (None, None) => link(&self.file, &self.path),
+            // A link cannot replace a file; a renaming can.
+            (None, Some(target)) => tempfile::Builder::new()
+                .prefix(TEMPORARY)
+                .make_in(folder(target), |name| link(&self.file, name))?
+                .into_temp_path()
+                .persist(target)
+                .map_err(|error| error.error),
+        }
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.file.write(data)
+    }
+
+    fn write_vectored(&mut self, data: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.file.write_vectored(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The folder of a file.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The permission bits that the user takes from new files.
+fn mask() -> u32 {
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask);
+    mask.bits()
+}
+
+/// A new file in `folder` that only the user can read: without a name, or with a temporary name where the file system
+/// has no files without names.
+fn unnamed(folder: &Path) -> io::Result<(File, Option<TempPath>)> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        let file = File::from(file);
+        if descriptor_path(&file).exists() {
+            return Ok((file, None));
+        }
+    }
+    named(folder)
+}
+
+/// The same with a temporary name.
+fn named(folder: &Path) -> io::Result<(File, Option<TempPath>)> {
+    let (file, path) = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?.into_parts();
+    Ok((file, Some(path)))
+}
+
+/// The path by which the system knows an open file (proc(5)).
+fn descriptor_path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Gives a file without a name this name; fails if there is a file of this name.
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    let from = descriptor_path(file);
+    Ok(rustix::fs::linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn an_unfinished_file_has_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        let path = folder.path().join("out");
+        let mut new = NewFile::beginning(&path).unwrap();
+        new.write_all(b"secret").unwrap();
+        let has_name = new.temporary().is_some();
+        assert_eq!(count(), usize::from(has_name));
+        drop(new);
+        assert_eq!(count(), 0);
+        // The other way, for file systems without such files.
+        let (file, temporary) = named(folder.path()).unwrap();
+        let new = NewFile { file, temporary, path: path.clone(), replaced: None };
+        new.keep(true).unwrap();
+        assert_eq!((count(), mode(&path)), (1, 0o600));
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for by_name in [false, true] {
+            let mut new = NewFile::beginning(&path).unwrap();
+            if by_name {
+                (new.file, new.temporary) = named(folder.path()).unwrap();
+            }
+            fs::write(&path, "old").unwrap();
+            let error = new.keep(false).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(&path).unwrap(), b"old");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_link_and_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, symlink) = (folder.path().join("out"), folder.path().join("link"));
+        let write = |path: &Path, private| {
+            let mut new = NewFile::replacing(path)?;
+            new.write_all(b"new")?;
+            new.keep(private)
+        };
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&path, &symlink).unwrap();
+        write(&symlink, false).unwrap();
+        assert!(symlink.symlink_metadata().unwrap().is_symlink());
+        assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"new".to_vec(), 0o640));
+        write(&path, true).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}
