@@ -134,11 +134,18 @@ impl Context {
         Ok(stores)
     }
 
-    /// Opens the user's key store.
+    /// Opens the user's key store, and completes or takes back a key whose generation was interrupted.
     pub(crate) fn keys(&self) -> Result<KeyStore, CliError> {
         keep_secrets_in_memory();
         let folder = self.keys.as_ref().ok_or(CliError::NoHome { what: "secret keys" })?;
-        Ok(KeyStore::open(folder)?)
+        let keys = KeyStore::open(folder)?;
+        // A killed `key generate` has left work. A store that cannot be read is no reason to keep the keys from the user.
+        if keys.is_unsettled()?
+            && let Ok(stores) = self.stores(Access::Read)
+        {
+            keys.settle(&stores)?;
+        }
+        Ok(keys)
     }
 
     /// Creates the folder of the store to write to, if it does not exist.

@@ -605,10 +605,10 @@ impl Store {
     /// # Errors
     ///
     /// Errors of `work`; [`StoreError::ReadOnly`] or any error of a write. The store stays unchanged.
-    pub fn atomically<T>(
+    pub fn atomically<T, E: From<StoreError>>(
         &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.writable()?;
         if self.is_in_transaction {
             return work(self);

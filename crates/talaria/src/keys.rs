@@ -4,7 +4,7 @@
 //! 10.2), named by the fingerprint of its certificate: `FINGERPRINT.pgp`. Its secrets are encrypted with a
 //! passphrase by the means of OpenPGP, unless the user has chosen no passphrase. talaria refuses the folder
 //! and its files if other users may access them. To change a file, talaria writes a complete new one to disk
-//! and renames it. A writer holds a lock on the folder.
+//! and renames it. A writer holds a lock on the folder, and removes the temporary files of writers that were killed.
 //!
 //! Unlocked keys are never written to disk and end with the process. Sequoia keeps them encrypted in memory
 //! between uses and overwrites them on drop. An Ed25519 key that is ready to sign is in memory a second time,
@@ -35,16 +35,20 @@ use talaria_message::{
 use talaria_store::{IngestOutcome, Query};
 
 pub use change::{Added, MadeRevocation, Revocation, RevocationTarget, revocation, unlocked};
+pub use generate::NewKey;
 pub use talaria_message::make::{
     GenerateOptions, Generated, KeyAlgorithm, KeyProfile, Protection, Rank, RevocationReason,
     SubkeyOptions, SubkeyUse,
 };
 
 use crate::messages::described;
+use crate::new_file::{NewFile, TEMPORARY};
 use crate::{Error, Stores};
 
 /// The extension of key files.
 const EXTENSION: &str = "pgp";
+/// The extension of the files of keys that are being generated.
+const UNFINISHED: &str = "new";
 /// The permission bits for group and others, which must not be set.
 const OTHERS: u32 = 0o077;
 /// The maximum length of a key file in octets: the largest certificate that a store accepts, and secrets.
@@ -270,7 +274,21 @@ impl KeyStore {
         let folder =
             File::open(&self.folder).map_err(|error| failed("open", &self.folder, error))?;
         folder.lock().map_err(|error| failed("lock", &self.folder, error))?;
+        self.sweep().map_err(|error| failed("clean up", &self.folder, error))?;
         Ok(folder)
+    }
+
+    /// Removes the temporary files of writers that were killed. The caller holds the lock, so no writer uses them.
+    fn sweep(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let is_temporary =
+                entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes());
+            if is_temporary && entry.file_type()?.is_file() {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, path: &Path) -> Result<Option<openpgp::Cert>, Error> {
@@ -300,13 +318,11 @@ impl KeyStore {
     fn write(&self, cert: &openpgp::Cert) -> Result<(), Error> {
         let bytes = serialized(cert)?;
         let path = self.path(&cert.fingerprint());
-        let io = |error| failed("write", &path, error);
-        // Temporary files are created with mode 0600 and keep it when they are renamed.
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(io)?;
-        file.write_all(&bytes).map_err(io)?;
-        file.as_file().sync_all().map_err(io)?;
-        file.persist(&path).map_err(|error| io(error.error))?;
-        self.sync()
+        let written = NewFile::replacing(&path).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            file.keep(true)
+        });
+        written.map_err(|error| failed("write", &path, error))
     }
 
     /// Makes sure that the names in the folder are on disk.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::program::{Program, prepared};
+use crate::program::{Program, corpus, prepared};
 
 /// The passphrase of most keys here.
 const PASSPHRASE: &str = "correct horse";
@@ -122,6 +122,70 @@ impl Drop for User {
 
 pub(crate) fn has_gpg() -> bool {
     talaria_bench::peer("gpg").is_some()
+}
+
+/// The parts of new keys: files of keys, certificates in the store, their trust, and revocation certificates. Other files are
+/// an error.
+fn parts(user: &User) -> [usize; 4] {
+    let listed = user.run("--json key list");
+    assert!(listed.status.success(), "{listed:?}");
+    let listed = String::from_utf8(listed.stdout).unwrap().lines().count();
+    let names = |folder: &Path| -> Vec<String> {
+        let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != "revocations").collect()
+    };
+    let files = names(&user.keys());
+    assert!(files.iter().all(|name| name.ends_with(".pgp")), "{files:?}");
+    assert_eq!(files.len(), listed);
+    let revocations = names(&user.keys().join("revocations"));
+    assert!(revocations.iter().all(|name| name.ends_with(".asc")), "{revocations:?}");
+    let lines = |words: &str| String::from_utf8(user.run(words).stdout).unwrap();
+    let certs = lines("--json list a@example.org").lines().count();
+    let trust = lines("trust export-ownertrust");
+    let trust = trust.lines().filter(|line| line.ends_with(":6:")).count();
+    [listed, certs, trust, revocations.len()]
+}
+
+/// The steps on files that `key generate` takes are killed or fail, one at a time.
+#[test]
+fn a_key_is_generated_wholly_or_not_at_all() {
+    if !Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|s| s.success())
+    {
+        eprintln!("strace may not trace here: the steps of key generate were not tried");
+        return;
+    }
+    let stride = if std::env::var("TALARIA_KILLS").is_ok() { 1 } else { 3 };
+    let (mut nothing, mut all) = (0, 0);
+    for fault in ["signal=KILL", "error=ENOSPC", "error=EIO"] {
+        for step in (1..).step_by(stride) {
+            let user = User::new();
+            // The store is there before.
+            user.program.ring("other.pgp", &corpus(1));
+            user.ok("import other.pgp");
+            let calls = "fsync,fdatasync,link,linkat,rename,renameat,renameat2,pwrite64,ftruncate";
+            let inject = format!("inject={calls}:{fault}:when={step}");
+            let trace = user.path("trace");
+            let before = ["-f", "-o", &trace, "-e", &inject];
+            let args = ["key", "generate", "--no-passphrase", "a@example.org"];
+            let made = user.program.command_under("strace", &before, &args).output().unwrap();
+            let trace = fs::read_to_string(trace).unwrap();
+            let found = parts(&user);
+            assert!(
+                found == [0; 4] || found == [1; 4],
+                "{fault} {step}: {found:?}\n{made:?}\n{trace}"
+            );
+            if made.status.success() {
+                assert_eq!(found, [1; 4], "{fault} {step}: {made:?}");
+                if !trace.contains("INJECTED") && !trace.contains("killed") {
+                    break;
+                }
+            }
+            *(if found == [0; 4] { &mut nothing } else { &mut all }) += 1;
+        }
+    }
+    println!("{nothing} times nothing, {all} times all");
+    assert!(nothing > 20 / stride && all > 3 / stride);
 }
 
 fn mode(path: &Path) -> u32 {

@@ -1,5 +1,6 @@
 //! `talaria key generate`
 
+use std::cell::Cell;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,11 +9,9 @@ use clap::ValueEnum;
 use talaria::described;
 use talaria::keys::{GenerateOptions, KeyAlgorithm, KeyProfile};
 use talaria::message::openpgp::Cert;
-use talaria::trust_models::Level;
 
-use super::super::one_certificate;
-use super::revoke::write_revocation;
-use super::{Extra, new_protection, parse_user_id, publish, writable, write_key_with};
+use super::revoke::written_revocation;
+use super::{Extra, new_protection, parse_user_id, writable, write_key_with};
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
@@ -26,7 +25,8 @@ use crate::render::printable;
 /// Generates a primary key for certification, a signing subkey and an encryption subkey. The certificate is added
 /// to the store and trusted as your own. talaria asks for a passphrase, unless one is given.
 ///
-/// A revocation certificate is written beside the keys, for the day you lose the key or its passphrase.
+/// A revocation certificate is written beside the keys, for the day you lose the key or its passphrase. If the
+/// command fails, or is killed, no part of the new key stays.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Name and address: "Alice <alice@example.org>" (can be repeated; the first is the primary user ID)
@@ -111,20 +111,21 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let protection =
         new_protection(&args.passphrase, args.no_passphrase, "New passphrase of the key")?;
-    let made = keys.generate(&options, &protection, cx.now)?;
-    publish(&made.cert, &mut stores, cx)?;
-    // A generated key is the user's own, so it gets ultimate trust. A store that rejects the key cannot hold
-    // trust for it.
-    let name = made.cert.fingerprint().to_hex().parse().map_err(talaria::Error::from)?;
-    if let Ok(row) = one_certificate(&stores, &name, cx.now) {
-        let own = (row.summary.fingerprint(), Level::Ultimate as u8);
-        stores.writable()?.set_ownertrust(&[own], cx.now).map_err(talaria::Error::from)?;
+    let new = keys.generate(&options, &protection, &mut stores, cx.now)?;
+    let revocation = args.revocation.as_deref().unwrap_or(new.revocation_path()).to_owned();
+    let signature = new.generated().revocation.clone();
+    let target = written_revocation(&[signature.into()], Target::file(&revocation, existing)?)?;
+    let is_file = target.is_held() && existing == Existing::Refused;
+    let named = Cell::new(false);
+    let published = new.publish(&mut stores, cx.now, || {
+        target.keep(true)?;
+        named.set(is_file);
+        Ok::<_, CliError>(())
+    });
+    if published.is_err() && named.get() {
+        let _ = std::fs::remove_file(&revocation);
     }
-    let revocation = match &args.revocation {
-        Some(path) => path.clone(),
-        None => keys.revocation_path(&made.cert.fingerprint())?,
-    };
-    write_revocation(&[made.revocation.into()], Target::file(&revocation, existing)?)?;
+    let made = published?;
     let files = [Extra::Revocation(revocation.display().to_string())];
     write_key_with(&mut cx.stdout(), &made.cert, &files, cx)?;
     if cx.json {

@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             RevocationTarget::Certificate => vec![made.signature.into()],
             _ => importable(&cert, made.component, made.signature),
         };
-        write_revocation(&packets, args.output.open(false)?)?;
+        written_revocation(&packets, args.output.open(false)?)?.keep(true)?;
         let json = serde_json::json!({
             "action": "write_revocation", "output": args.output.path,
             "fingerprint": cert.fingerprint().to_hex(),
@@ -138,12 +138,16 @@ fn importable(cert: &Cert, component: Option<Packet>, revocation: Signature) -> 
     [Some(primary), component, Some(revocation.into())].into_iter().flatten().collect()
 }
 
-/// Writes a revocation as GnuPG does: armored as a public key block, which every program imports.
-pub(super) fn write_revocation(packets: &[Packet], mut target: Target) -> Result<(), CliError> {
+/// Writes a revocation as GnuPG does: armored as a public key block, which every program imports. A file is complete, and
+/// has no name yet.
+pub(super) fn written_revocation(
+    packets: &[Packet],
+    mut target: Target,
+) -> Result<Target, CliError> {
     let mut armor = ArmorWriter::new(&mut target, Label::PublicKey)?;
     for packet in packets {
         armor.write_all(&packet.to_vec().map_err(std::io::Error::other)?)?;
     }
     armor.finish()?;
-    target.keep(true)
+    Ok(target)
 }

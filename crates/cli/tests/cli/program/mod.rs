@@ -53,7 +53,17 @@ impl Program {
 
     /// The program with these arguments behind the option for the store.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
+        self.set_up(Command::new(env!("CARGO_BIN_EXE_talaria")), args)
+    }
+
+    /// The same, started by another program that has these arguments before.
+    pub(crate) fn command_under(&self, other: &str, before: &[&str], args: &[&str]) -> Command {
+        let mut command = Command::new(other);
+        command.args(before).arg(env!("CARGO_BIN_EXE_talaria"));
+        self.set_up(command, args)
+    }
+
+    fn set_up(&self, mut command: Command, args: &[&str]) -> Command {
         command.arg("--store").arg(&self.store).args(args).env_remove("TALARIA_STORE");
         // Not the keys and settings of whoever runs the tests.
         command.env("TALARIA_KEYS", self.path("keys")).env("TALARIA_CONFIG", "");
