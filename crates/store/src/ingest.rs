@@ -505,6 +505,10 @@ impl Store {
         now: u32,
     ) -> Result<Ledger, StoreError> {
         let mut ledger = Ledger::default();
+        // Within a transaction, the store is locked already.
+        if self.is_in_transaction {
+            return Ok(ledger);
+        }
         let planned: Vec<(Option<i64>, &Cert, &Summary)> = planned.collect();
         self.run(|connection| {
             let names_revokers = planned.iter().any(|(.., summary)| !summary.revokers.is_empty());

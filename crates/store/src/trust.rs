@@ -186,7 +186,10 @@ impl Store {
     /// Computes the signatures that the web of trust needs after planned changes, before the store is locked.
     fn rehearse_trust(&self, planned: Planned<'_>, now: u32) -> Result<Ledger, StoreError> {
         let mut ledger = Ledger::default();
-        self.run(|connection| rehearse(connection, planned, now, &mut ledger))?;
+        // Within a transaction, the store is locked already.
+        if !self.is_in_transaction {
+            self.run(|connection| rehearse(connection, planned, now, &mut ledger))?;
+        }
         Ok(ledger)
     }
 
@@ -357,10 +360,12 @@ struct FirstIndex<'c>(&'c Connection);
 
 impl<'c> FirstIndex<'c> {
     fn make(connection: &'c Connection) -> rusqlite::Result<Self> {
-        connection.execute_batch(
-            "CREATE TEMP TABLE first_certifier (handle, cert, PRIMARY KEY (handle, cert)) WITHOUT ROWID",
-        )?;
         let index = Self(connection);
+        // In a file, since it grows with the store.
+        connection.execute_batch(
+            "PRAGMA temp_store = FILE; \
+             CREATE TEMP TABLE first_certifier (handle, cert, PRIMARY KEY (handle, cert)) WITHOUT ROWID;",
+        )?;
         index_issuers(connection, "temp.first_certifier")?;
         Ok(index)
     }
@@ -368,8 +373,8 @@ impl<'c> FirstIndex<'c> {
 
 impl Drop for FirstIndex<'_> {
     fn drop(&mut self) {
-        // A table that stays disappears with the connection.
-        let _ = self.0.execute_batch("DROP TABLE temp.first_certifier");
+        // That deletes all temporary tables.
+        let _ = self.0.execute_batch("PRAGMA temp_store = MEMORY");
     }
 }
 

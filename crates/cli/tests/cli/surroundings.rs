@@ -20,6 +20,40 @@ fn listed(program: &Program) -> usize {
 }
 
 #[test]
+fn a_single_change_has_four_syncs() {
+    let program = Program::new();
+    let all = corpus(3);
+    let trace = program.path("trace");
+    let before = ["-f", "-o", text(&trace), "-e", "trace=fsync,fdatasync"];
+    for (at, cert) in all.iter().enumerate() {
+        let ring = program.ring("one.pgp", std::slice::from_ref(cert));
+        let args = ["import", text(&ring)];
+        let output = program.command_under("strace", &before, &args).output().unwrap();
+        if !trace.exists() {
+            eprintln!("strace may not trace here: the syncs were not counted");
+            return;
+        }
+        assert!(output.status.success(), "{output:?}");
+        let calls = fs::read_to_string(&trace).unwrap();
+        let count = calls.lines().filter(|call| call.ends_with("= 0")).count();
+        // The first command makes the store and its log.
+        assert!(at == 0 || count == 4, "{calls}");
+    }
+    let before = ["-f", "-o", text(&trace), "-e", "trace=fsync,fdatasync"];
+    let name = all[0].fingerprint().to_string();
+    for args in [&["trust", "set", &name, "full"][..], &["delete", "--yes", &name]] {
+        let output = program.command_under("strace", &before, args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let calls = fs::read_to_string(&trace).unwrap();
+        assert_eq!(
+            calls.lines().filter(|call| call.ends_with("= 0")).count(),
+            4,
+            "{args:?}: {calls}"
+        );
+    }
+}
+
+#[test]
 fn a_full_disk_is_reported_and_damages_nothing() {
     let program = Program::new();
     let Some(disk) = Disk::mount(program.path("disk"), 3 << 20) else { return };
