@@ -691,5 +691,5 @@ fn make_format_4(path: &Path) -> Result<(), StoreError> {
              PRAGMA user_version = 4; COMMIT;",
         )
     };
-    downgrade().map_err(|source| StoreError::Engine { path: path.to_owned(), source })
+    downgrade().map_err(|error| StoreError::Engine { path: path.to_owned(), source: error.into() })
 }

@@ -1,5 +1,6 @@
 //! Errors of a store.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -129,8 +130,8 @@ pub enum StoreError {
     Engine {
         /// The store.
         path: PathBuf,
-        /// The error of SQLite.
-        source: rusqlite::Error,
+        /// The error of SQLite, for its text. Its type is not part of the interface.
+        source: Box<dyn Error + Send + Sync>,
     },
 }
 
@@ -151,10 +152,10 @@ impl StoreError {
                 // SQLite does not give the reason; the operating system does.
                 match file_kind(&path).err() {
                     Some(source) => Self::Io { action: "open", path, source },
-                    None => Self::Engine { path, source },
+                    None => Self::Engine { path, source: source.into() },
                 }
             }
-            _ => Self::Engine { path, source },
+            _ => Self::Engine { path, source: source.into() },
         }
     }
 }
