@@ -628,10 +628,10 @@ impl Store {
         let new = beside(target, ".partial");
         // Removes the files of an interrupted copy.
         let _ = remove_database(&new);
-        // Without a transaction, a page written by another process would start the copy again.
-        self.run(|connection| connection.execute_batch("BEGIN"))?;
-        let copied = copy(&self.connection, &new, progress);
-        let _ = self.connection.execute_batch("ROLLBACK");
+        // Without a snapshot, a page written by another process would start the copy again.
+        let snapshot = self.snapshot()?;
+        let copied = copy(&snapshot.connection, &new, progress);
+        drop(snapshot);
         let moved = copied
             .map_err(|source| StoreError::engine(target, source))
             .and_then(|()| free_name())

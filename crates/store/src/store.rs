@@ -1,5 +1,6 @@
 //! Opening a store, reading single certificates, and reading the change log.
 
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,7 +78,9 @@ pub struct Store {
     pub(crate) files: Option<OpenFiles>,
     /// Set when waiting for locks is to end.
     stop_waiting: Arc<AtomicBool>,
-    is_in_transaction: bool,
+    pub(crate) is_in_transaction: bool,
+    /// Number of open snapshots.
+    pub(crate) snapshots: Cell<usize>,
     upgraded_from: Option<i64>,
 }
 
@@ -151,6 +154,7 @@ impl Store {
             files: Some(files),
             stop_waiting: Arc::default(),
             is_in_transaction: false,
+            snapshots: Cell::new(0),
             upgraded_from: None,
         };
         store.wait_for_locks()?;
@@ -211,6 +215,7 @@ impl Store {
             files: None,
             stop_waiting: Arc::default(),
             is_in_transaction: false,
+            snapshots: Cell::new(0),
             upgraded_from: None,
         };
         store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
@@ -544,25 +549,6 @@ impl Store {
                 None => Err(self.damaged("a row of table ownertrust")),
             })
             .collect()
-    }
-
-    /// Starts a snapshot: until [`Self::end_read`], all reads see the same state, and cost less. A snapshot blocks
-    /// no writer. It should be short, because the write-ahead log cannot be emptied meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Engine`].
-    pub fn begin_read(&self) -> Result<(), StoreError> {
-        self.run(|connection| connection.prepare_cached("BEGIN")?.execute([]).map(drop))
-    }
-
-    /// Ends the snapshot of [`Self::begin_read`].
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Engine`].
-    pub fn end_read(&self) -> Result<(), StoreError> {
-        self.run(|connection| connection.prepare_cached("COMMIT")?.execute([]).map(drop))
     }
 
     /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.

@@ -467,6 +467,45 @@ fn a_read_only_store_can_be_read() {
 
 /// A reader of an older state keeps text in the log. Writers do not wait for it, and the result says so.
 #[test]
+fn a_snapshot_sees_one_state_until_the_last_guard_is_dropped() {
+    let folder = Folder::new();
+    let all = corpus(4);
+    let mut writer = folder.filled(&all[..1]);
+    let mut add = |at: usize| {
+        writer.ingest(vec![all[at].clone()], Verification::Full, NOW).unwrap();
+    };
+    let reader = Store::open(&folder.path(), Access::Read).unwrap();
+    let outer = reader.snapshot().unwrap();
+    assert_eq!(outer.count().unwrap(), 1);
+    add(1);
+    // One within another one is a part of it, in whatever order the two end.
+    let inner = outer.snapshot().unwrap();
+    assert_eq!(inner.count().unwrap(), 1);
+    let second = reader.snapshot().unwrap();
+    drop(inner);
+    drop(outer);
+    assert_eq!(second.count().unwrap(), 1);
+    drop(second);
+    assert_eq!(reader.count().unwrap(), 2);
+
+    let owned = reader.into_snapshot().unwrap();
+    assert_eq!(owned.count().unwrap(), 2);
+    add(2);
+    assert_eq!(owned.count().unwrap(), 2);
+    assert_eq!(owned.end().unwrap().count().unwrap(), 3);
+
+    // Within a change, a snapshot sees the change and does not end it.
+    let seen = writer.atomically(|store| {
+        store.ingest(vec![all[3].clone()], Verification::Full, NOW)?;
+        let count = store.snapshot()?.count()?;
+        store.delete(&[all[0].fingerprint()], Return::Allowed, NOW)?;
+        Ok((count, store.snapshot()?.count()?))
+    });
+    assert_eq!(seen.unwrap(), (4, 3));
+    assert_eq!(writer.count().unwrap(), 3);
+}
+
+#[test]
 fn a_compaction_that_waits_for_a_reader_stops_nobody() {
     let folder = Folder::new();
     let all = corpus(60);
@@ -480,8 +519,8 @@ fn a_compaction_that_waits_for_a_reader_stops_nobody() {
         })
     };
     let reader = Store::open(&folder.path(), Access::Read).unwrap();
-    reader.begin_read().unwrap();
-    assert_eq!(reader.count().unwrap(), 20);
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(snapshot.count().unwrap(), 20);
     store.delete(&[all[0].fingerprint()], Return::Allowed, NOW).unwrap();
     let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
     let (compacted, written) = thread::scope(|scope| {
@@ -496,7 +535,7 @@ fn a_compaction_that_waits_for_a_reader_stops_nobody() {
     });
     assert!(!compacted.is_log_empty && has_text());
     assert!(written > 20, "{written} changes while the compaction waited");
-    reader.end_read().unwrap();
+    drop(snapshot);
     let compacted = store.compact(None, Duration::from_secs(60)).unwrap();
     assert!(compacted.is_log_empty && !has_text());
     // A change of the page size makes the log again.
