@@ -12,7 +12,7 @@ use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use talaria_cert::address::{compared_domain, unicode_domain};
 use talaria_cert::{Address, Cert, Tag, UserIdContent, Validity, user_id};
-use talaria_store::{Query, Row, Store, StoreError, TextIndex};
+use talaria_store::{ChangeNumber, Query, Row, Store, StoreError, TextIndex};
 
 use crate::answer::{Answer, Refusal, media, ok, with};
 use crate::clock;
@@ -184,7 +184,7 @@ pub(crate) struct Directories(Mutex<HashMap<String, Directory>>);
 struct Directory {
     addresses: HashMap<String, Address>,
     /// The number of the change up to which they are complete.
-    reached: i64,
+    reached: ChangeNumber,
 }
 
 impl Directories {

@@ -620,7 +620,7 @@ fn open(
             let mut store = Store::open(&path.join(MAIN), Access::Write)?;
             let before = store.last_change()?;
             store.ingest(vec![cert(CERTS).clone()], Verification::Full, NOW)?;
-            Ok(store.last_change()? - before)
+            Ok(store.last_change()?.since(before))
         };
         let changes = write().map_err(|error: StoreError| format!("writing: {error:?}"))?;
         if changes != 1 {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use talaria_cert::Fingerprint;
 
+use crate::CertId;
 use crate::place::file_kind;
 
 /// Why an operation on the store failed.
@@ -102,13 +103,13 @@ pub enum StoreError {
     /// A certificate or its verdicts are not those that were written. The rest of the store may be good.
     #[error(
         "{} is damaged: certificate {} does not match its checksum", path.display(),
-        fingerprint.map_or_else(|| format!("number {id}"), |fingerprint| fingerprint.to_string())
+        fingerprint.map_or_else(|| format!("number {}", id.get()), |fingerprint| fingerprint.to_string())
     )]
     DamagedCert {
         /// The store.
         path: PathBuf,
         /// The number of the certificate in the store.
-        id: i64,
+        id: CertId,
         /// The fingerprint in the row of the certificate, if it can be read.
         fingerprint: Option<Fingerprint>,
     },

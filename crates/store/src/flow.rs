@@ -10,7 +10,7 @@ use talaria_cert::{
 use talaria_trust::Scope;
 use talaria_trust::flow::{Edge, FULL, Network};
 
-use crate::{CertIssuer, Store, StoreError, Stored};
+use crate::{CertId, CertIssuer, Store, StoreError, Stored};
 
 /// From this time on (2013-02-01), third-party signatures with SHA-1 or RIPEMD-160 do not count, as in
 /// Sequoia's policy: an attacker who chooses the signed data could forge them. Self-signatures with RIPEMD-160
@@ -24,8 +24,8 @@ pub struct Certifications<'s> {
     store: &'s Store,
     now: u32,
     /// Certificates by the key ID of their primary key, only those with a bound primary key.
-    named: HashMap<KeyId, Rc<Vec<i64>>>,
-    issuers: HashMap<i64, Option<Rc<Participant>>>,
+    named: HashMap<KeyId, Rc<Vec<CertId>>>,
+    issuers: HashMap<CertId, Option<Rc<Participant>>>,
 }
 
 /// The issuer or the subject of a certification.
@@ -150,7 +150,7 @@ impl<'s> Certifications<'s> {
         Self { store, now, named: HashMap::new(), issuers: HashMap::new() }
     }
 
-    fn named(&mut self, id: KeyId) -> Result<Rc<Vec<i64>>, StoreError> {
+    fn named(&mut self, id: KeyId) -> Result<Rc<Vec<CertId>>, StoreError> {
         if let Some(named) = self.named.get(&id) {
             return Ok(Rc::clone(named));
         }
@@ -167,7 +167,7 @@ impl<'s> Certifications<'s> {
         Ok(named)
     }
 
-    fn issuer(&mut self, cert: i64) -> Result<Option<Rc<Participant>>, StoreError> {
+    fn issuer(&mut self, cert: CertId) -> Result<Option<Rc<Participant>>, StoreError> {
         if let Some(issuer) = self.issuers.get(&cert) {
             return Ok(issuer.clone());
         }
@@ -185,9 +185,10 @@ impl<'s> Certifications<'s> {
 }
 
 impl Network for Certifications<'_> {
+    type Cert = CertId;
     type Error = StoreError;
 
-    fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, StoreError> {
+    fn edges_to(&mut self, cert: CertId) -> Result<Vec<Edge<CertId>>, StoreError> {
         let Some(to) = self.issuer(cert)?.filter(|to| to.bound) else { return Ok(Vec::new()) };
         let mut edges = Vec::new();
         for said in said(&to.stored, self.now) {
@@ -214,12 +215,12 @@ impl Network for Certifications<'_> {
         Ok(edges)
     }
 
-    fn is_own(&mut self, cert: i64, user_id: usize) -> Result<bool, StoreError> {
+    fn is_own(&mut self, cert: CertId, user_id: usize) -> Result<bool, StoreError> {
         let of = self.issuer(cert)?;
         Ok(of.is_some_and(|of| of.own.get(user_id) == Some(&true)))
     }
 
-    fn is_made(&mut self, edge: &Edge) -> Result<bool, StoreError> {
+    fn is_made(&mut self, edge: &Edge<CertId>) -> Result<bool, StoreError> {
         let (Some(from), Some(to)) = (self.issuer(edge.from)?, self.issuer(edge.to)?) else {
             return Ok(false);
         };

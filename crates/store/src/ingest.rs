@@ -15,7 +15,7 @@ use crate::keyserver::redaction;
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
-use crate::{Store, StoreError, Stored, sums, trust};
+use crate::{CertId, Store, StoreError, Stored, sums, trust};
 
 /// The result for one certificate given to [`Store::ingest`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -365,7 +365,7 @@ impl Store {
         if same && is_current {
             return Ok(Plan::Done(IngestOutcome::Unchanged));
         }
-        let before = match self.stored(id) {
+        let before = match self.stored(CertId::new(id)) {
             Ok(Some(before)) => before,
             // A damaged copy is never merged. The other certificates of the batch are not affected.
             Err(StoreError::DamagedCert { .. }) | Ok(None) => {
@@ -556,7 +556,7 @@ impl Store {
             after = last;
             let mut found = Vec::with_capacity(ids.len());
             for (id, change, verifier) in ids {
-                match self.stored(id) {
+                match self.stored(CertId::new(id)) {
                     Ok(stored) => found.extend(stored.map(|stored| (id, change, verifier, stored))),
                     // A check reports it.
                     Err(StoreError::DamagedCert { .. }) => {}

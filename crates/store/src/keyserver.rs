@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
 
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
-use crate::{Store, StoreError, aside, sums};
+use crate::{CertId, ChangeNumber, Store, StoreError, aside, sums};
 
 /// Number of pages that a backup copies between two progress calls.
 const BACKUP_PAGES: i32 = 1024;
@@ -504,7 +504,7 @@ impl Store {
     /// The number of the first change at `time` or later, or one more than the last number if there is none. The
     /// log is in order of time, unless a clock was set back.
     fn first_change_at(&self, time: i64) -> Result<i64, StoreError> {
-        let (mut low, mut high) = (1, self.last_change()? + 1);
+        let (mut low, mut high) = (1, self.last_change()?.next().get());
         while low < high {
             let middle = low + (high - low) / 2;
             let found: Option<(i64, i64)> = self.run(|connection| {
@@ -545,16 +545,16 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn change_time(&self, number: i64) -> Result<Option<u32>, StoreError> {
+    pub fn change_time(&self, number: ChangeNumber) -> Result<Option<u32>, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT time FROM change WHERE number = ?1")?
-                .query_row([number], |row| row.get(0))
+                .query_row([number.get()], |row| row.get(0))
                 .optional()
         })
     }
 
-    /// Calls `each` with every change after number `after`, in order: number, time, certificate and kind (1 new, 2
+    /// Calls `each` with every change after the change `after`, in order: number, time, certificate and kind (1 new, 2
     /// updated, 3 deleted).
     ///
     /// # Errors
@@ -562,16 +562,17 @@ impl Store {
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn for_each_change(
         &self,
-        after: i64,
-        mut each: impl FnMut(i64, u32, i64, u8),
+        after: ChangeNumber,
+        mut each: impl FnMut(ChangeNumber, u32, CertId, u8),
     ) -> Result<(), StoreError> {
         self.run(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT number, time, cert, kind FROM change WHERE number > ?1 ORDER BY number",
             )?;
-            let mut rows = statement.query([after])?;
+            let mut rows = statement.query([after.get()])?;
             while let Some(row) = rows.next()? {
-                each(row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+                let (number, cert) = (ChangeNumber::new(row.get(0)?), CertId::new(row.get(2)?));
+                each(number, row.get(1)?, cert, row.get(3)?);
             }
             Ok(())
         })

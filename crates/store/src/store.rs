@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
 
-use crate::StoreError;
 use crate::blob::{self, Blob};
 use crate::build::failed;
 use crate::derive::Failure;
@@ -20,6 +19,7 @@ use crate::migrate;
 use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
+use crate::{CertId, ChangeNumber, StoreError};
 
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -88,11 +88,19 @@ pub struct Store {
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The number of the certificate in the store.
-    pub id: i64,
+    pub id: CertId,
     /// The number of the last change of the certificate.
-    pub change: i64,
+    pub change: ChangeNumber,
     /// The summary of the certificate. It may no longer be true at the current time, see [`Store::current`].
     pub summary: Summary,
+}
+
+impl Row {
+    /// A text that changes whenever the certificate changes, and differs between the certificates of a store: for caches.
+    #[must_use]
+    pub fn tag(&self) -> String {
+        format!("{:x}-{:x}", self.id.get(), self.change.get())
+    }
 }
 
 /// A certificate with the verdicts on its signatures.
@@ -403,7 +411,7 @@ impl Store {
                 .query_row(by_fingerprint(fingerprint), |row| row.get(0))
                 .optional()
         })?;
-        found.map(|id| self.row_by_id(id)).transpose().map(Option::flatten)
+        found.map(|id| self.row_by_id(CertId::new(id))).transpose().map(Option::flatten)
     }
 
     /// The row of a certificate by its number in the store.
@@ -411,11 +419,11 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn row_by_id(&self, id: i64) -> Result<Option<Row>, StoreError> {
+    pub fn row_by_id(&self, id: CertId) -> Result<Option<Row>, StoreError> {
         let raw = self.run(|connection| {
             connection
                 .prepare_cached("SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1")?
-                .query_row([id], RawRow::read)
+                .query_row([id.get()], RawRow::read)
                 .optional()
         })?;
         raw.map(|raw| self.decode(&raw)).transpose()
@@ -423,7 +431,10 @@ impl Store {
 
     pub(crate) fn decode(&self, raw: &RawRow) -> Result<Row, StoreError> {
         match raw.summary() {
-            Some(summary) => Ok(Row { id: raw.id, change: raw.change, summary }),
+            Some(summary) => {
+                let (id, change) = (CertId::new(raw.id), ChangeNumber::new(raw.change));
+                Ok(Row { id, change, summary })
+            }
             None => Err(self.damaged(format!("summary of certificate number {}", raw.id))),
         }
     }
@@ -456,8 +467,8 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn stored(&self, id: i64) -> Result<Option<Stored>, StoreError> {
-        let blob = self.run(|connection| blob::get(connection, id))?;
+    pub fn stored(&self, id: CertId) -> Result<Option<Stored>, StoreError> {
+        let blob = self.run(|connection| blob::get(connection, id.get()))?;
         blob.map(|blob| self.decode_blob(&blob)).transpose()
     }
 
@@ -471,7 +482,7 @@ impl Store {
             Some((cert, verdicts)) => Ok(Stored { cert, verdicts }),
             None => Err(StoreError::DamagedCert {
                 path: self.path.clone(),
-                id: blob.id,
+                id: CertId::new(blob.id),
                 fingerprint: self.run(|connection| fingerprint(connection, blob.id))?,
             }),
         }
@@ -495,11 +506,11 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn last_change(&self) -> Result<i64, StoreError> {
+    pub fn last_change(&self) -> Result<ChangeNumber, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT coalesce(max(number), 0) FROM change")?
-                .query_row([], |row| row.get(0))
+                .query_row([], |row| row.get(0).map(ChangeNumber::new))
         })
     }
 

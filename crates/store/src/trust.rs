@@ -27,7 +27,7 @@ use crate::derive::Failure;
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::sorter::Sorter;
-use crate::{Store, StoreError, sums};
+use crate::{CertId, Store, StoreError, sums};
 
 /// The stored name of GnuPG's 2.2 rules in `meta`.
 const GNUPG_2_2: &str = "2.2";
@@ -56,7 +56,7 @@ pub struct Certifier {
     /// Index of the user ID in the summary.
     pub user_id: usize,
     /// Number of the introducer's certificate in the store.
-    pub cert: i64,
+    pub cert: CertId,
     /// The introducer's role in the web of trust.
     pub introducer: Introducer,
     /// Creation time of the certification, in seconds since 1970.
@@ -77,11 +77,11 @@ impl TrustView {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn standing(&self, store: &Store, id: i64) -> Result<Option<Standing>, StoreError> {
-        if let Some(standing) = self.again.get(&id) {
+    pub fn standing(&self, store: &Store, id: CertId) -> Result<Option<Standing>, StoreError> {
+        if let Some(standing) = self.again.get(&id.get()) {
             return Ok(standing.clone());
         }
-        Ok(store.run(|connection| Node::load(connection, id))?.standing)
+        Ok(store.run(|connection| Node::load(connection, id.get()))?.standing)
     }
 }
 
@@ -238,8 +238,8 @@ impl Certifiers<'_> {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn of(&mut self, id: i64) -> Result<Vec<Certifier>, StoreError> {
-        self.find(id, false)
+    pub fn of(&mut self, id: CertId) -> Result<Vec<Certifier>, StoreError> {
+        self.find(id.get(), false)
     }
 
     /// The introducers whose certifications decided the standing of a certificate. Further introducers that
@@ -248,8 +248,8 @@ impl Certifiers<'_> {
     /// # Errors
     ///
     /// As [`Self::of`].
-    pub fn that_decided(&mut self, id: i64) -> Result<Vec<Certifier>, StoreError> {
-        self.find(id, true)
+    pub fn that_decided(&mut self, id: CertId) -> Result<Vec<Certifier>, StoreError> {
+        self.find(id.get(), true)
     }
 
     fn find(&mut self, id: i64, only_known: bool) -> Result<Vec<Certifier>, StoreError> {
@@ -271,7 +271,7 @@ impl Certifiers<'_> {
                 |(user_id, issuer, certification): (_, &IntroducerCert, &Certification<'_>)| {
                     Certifier {
                         user_id,
-                        cert: issuer.cert,
+                        cert: CertId::new(issuer.cert),
                         introducer: issuer.introducer.clone(),
                         created: certification.created,
                         expires: certification.expires,
@@ -1170,7 +1170,7 @@ mod tests {
 
         let before = stored(&store);
         let id = store.row(here.fingerprint()).unwrap().unwrap().id;
-        let ledger = store.rehearse(std::iter::empty(), &[id], NOW).unwrap();
+        let ledger = store.rehearse(std::iter::empty(), &[id.get()], NOW).unwrap();
         store.delete(&[here.fingerprint()], Return::Allowed, NOW).unwrap();
         check(&before, &stored(&store), &ledger);
 

@@ -106,7 +106,7 @@ pub fn repair(
         // Another process may have repaired it.
         let Some(result) = result else { continue };
         repaired.push(Repaired {
-            number: certificate.id,
+            number: certificate.number(),
             fingerprint: certificate.fingerprint.map(|fingerprint| fingerprint.to_string()),
             result,
             error,

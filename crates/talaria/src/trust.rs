@@ -10,7 +10,8 @@ use talaria_cert::address::gnupg_name;
 use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, UserIdContent, Validity};
 use talaria_gnupg::TofuStatistics;
 use talaria_store::{
-    Binding, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError, TrustView,
+    Binding, CertId, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError,
+    TrustView,
 };
 use talaria_trust::tofu::{self, Decision, Evidence, History, Policy};
 use talaria_trust::{Level, flow};
@@ -156,9 +157,9 @@ type Rivals = (Fingerprint, Fingerprint, Addressee);
 struct Own {
     fingerprints: Vec<Fingerprint>,
     /// The certificates that the user's own ones may have certified.
-    named: HashSet<i64>,
+    named: HashSet<CertId>,
     /// The trust roots: all certificates with owner trust, and its amount.
-    roots: Vec<(i64, u8)>,
+    roots: Vec<(CertId, u8)>,
 }
 
 impl<'s> Judge<'s> {
@@ -349,7 +350,7 @@ impl<'s> Judge<'s> {
     }
 
     /// The introducers whose certifications decided the validity of a certificate.
-    fn certified(&self, id: i64) -> Result<Vec<Certifier>, StoreError> {
+    fn certified(&self, id: CertId) -> Result<Vec<Certifier>, StoreError> {
         let mut certifiers = self.certifiers.borrow_mut();
         match &mut *certifiers {
             Some(certifiers) => certifiers.that_decided(id),
@@ -413,7 +414,7 @@ impl<'s> Judge<'s> {
     /// # Errors
     ///
     /// Errors of reading the store.
-    pub fn paths(&self, row: &Row, user_id: usize) -> Result<Vec<flow::Path>, StoreError> {
+    pub fn paths(&self, row: &Row, user_id: usize) -> Result<Vec<flow::Path<CertId>>, StoreError> {
         let summary = &row.summary;
         let Some(found) = summary.user_ids.get(user_id) else { return Ok(Vec::new()) };
         let valid = Validity::Valid;
@@ -468,8 +469,8 @@ impl<'s> Judge<'s> {
     /// count. An expired user ID counts only while its certificate is valid.
     fn rival(
         &self,
-        ours: i64,
-        id: i64,
+        ours: CertId,
+        id: CertId,
         addressee: &Addressee,
     ) -> Result<Option<Fingerprint>, StoreError> {
         if id == ours {

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Folder, NOW, assert_clean, contents, corpus, part, seal};
+use crate::common::{Folder, NOW, assert_clean, cert_id, contents, corpus, part, seal};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
 use talaria_store::{
-    Access, BuildOptions, Builder, Depth, IngestOutcome, IngestRefusal, Layout, Peer, Position,
-    Query, Redaction, Return, Store, StoreError, TextIndex, Unobtainable,
+    Access, BuildOptions, Builder, ChangeNumber, Depth, IngestOutcome, IngestRefusal, Layout, Peer,
+    Position, Query, Redaction, Return, Store, StoreError, TextIndex, Unobtainable,
 };
 
 const OTHER: View = View::Hockeypuck23;
@@ -52,6 +52,13 @@ fn own(count: u64) -> Vec<Cert> {
         })
     };
     corpus(count).iter().map(good).collect()
+}
+
+/// The number of a certificate in the file.
+fn number_of(connection: &Connection, cert: &Cert) -> i64 {
+    let fingerprint = cert.fingerprint().to_stored();
+    let sql = "SELECT id FROM cert WHERE fingerprint = ?1";
+    connection.query_row(sql, [fingerprint], |row| row.get(0)).unwrap()
 }
 
 /// Checks that every digest of a store belongs to a certificate and finds it.
@@ -112,7 +119,7 @@ fn opening_migrates_format_1() {
             store.name().unwrap(),
             store.last_change().unwrap(),
             store.ownertrusts().unwrap(),
-            store.tombstones(0).unwrap(),
+            store.tombstones(ChangeNumber::START).unwrap(),
         );
         drop(store);
         make_format_1(&folder.path());
@@ -122,7 +129,7 @@ fn opening_migrates_format_1() {
             store.name().unwrap(),
             store.last_change().unwrap(),
             store.ownertrusts().unwrap(),
-            store.tombstones(0).unwrap(),
+            store.tombstones(ChangeNumber::START).unwrap(),
         );
         assert_eq!(before, after);
         assert_eq!(store.views().unwrap(), [View::Sks]);
@@ -270,8 +277,9 @@ fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
             if right.iter().map(|&v| v as u8).ne(damaged.iter().copied()) {
                 expected.insert(id);
             }
+            let number = number_of(&connection, cert);
             connection
-                .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (id, damaged))
+                .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (number, damaged))
                 .unwrap();
         }
         drop((connection, store));
@@ -352,12 +360,14 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
         };
         let connection = Connection::open(folder.path()).unwrap();
         for (cert, right) in all.iter().zip(&right) {
-            let id = store.row(cert.fingerprint()).unwrap().unwrap().id;
+            let number = number_of(&connection, cert);
             let other: Vec<u8> = right
                 .iter()
                 .map(|&v| if v == Verdict::Good { Verdict::Unsupported } else { v } as u8)
                 .collect();
-            connection.execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (id, other)).unwrap();
+            connection
+                .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (number, other))
+                .unwrap();
         }
         seal(&connection);
         connection.execute("UPDATE cert SET verifier = ?1", [verifier]).unwrap();
@@ -440,7 +450,7 @@ fn digests_of_all_views_follow_every_write() {
     store.ingest(vec![noisy], Verification::Full, NOW).unwrap();
     store.ingest(all.clone(), Verification::Full, NOW).unwrap();
     assert_digests(&store);
-    let digests = store.digests_of(1).unwrap();
+    let digests = store.digests_of(cert_id(1)).unwrap();
     assert!(digests.len() < 2 || digests[0].1 != digests[1].1);
     store.replace(part(&all[3], |_| false), NOW).unwrap();
     assert_digests(&store);
@@ -701,7 +711,7 @@ fn replace_removes_the_old_certificate_from_every_index() {
     assert!(searches.iter().all(|search| found(&store, search) == 0));
     let mut changes = Vec::new();
     store.for_each_change(token, |_, time, cert, kind| changes.push((time, cert, kind))).unwrap();
-    assert_eq!(changes, [(NOW + 1, 1, 2)]);
+    assert_eq!(changes, [(NOW + 1, cert_id(1), 2)]);
     assert_eq!(store.replace(smaller, NOW).unwrap(), IngestOutcome::Unchanged);
     assert_eq!(store.replace(own(1).remove(0), NOW).unwrap(), IngestOutcome::New);
     assert_digests(&store);
@@ -731,7 +741,7 @@ fn a_redacted_user_id_stays_out() {
             store.publish(name, &email, NOW).unwrap();
         }
         let redaction = if all { Redaction::All } else { Redaction::of(gone[0].as_bytes()) };
-        let old_digest = store.digests_of(1).unwrap()[0].1;
+        let old_digest = store.digests_of(cert_id(1)).unwrap()[0].1;
         assert!(store.redact(name, &[redaction], NOW).unwrap());
         assert!(store.is_redacted(name).unwrap());
         let assert_gone = |store: &Store| {
