@@ -111,7 +111,7 @@ pub fn measure_page_size(
         memory_bytes: 256 << 20,
         verification: Verification::Deferred,
         views: vec![View::Sks],
-        now: mix.now,
+        now: mix.now.into(),
     };
     let (done, build_cost) = in_process(|| build(&path, built, &options));
     done?;
@@ -190,9 +190,9 @@ fn build(path: &Path, certs: &[Cert], options: &BuildOptions) -> Result<(), Stor
 
 /// Commits `certs` in batches of `batch`.
 fn commit(store: &mut Store, certs: &[Cert], batch: usize, now: u32) -> Result<(), StoreError> {
-    certs
-        .chunks(batch.max(1))
-        .try_for_each(|chunk| store.ingest(chunk.to_vec(), Verification::Deferred, now).map(drop))
+    certs.chunks(batch.max(1)).try_for_each(|chunk| {
+        store.ingest(chunk.to_vec(), Verification::Deferred, now.into()).map(drop)
+    })
 }
 
 /// `count` of the certificates, in an order that has nothing to do with that of the store.

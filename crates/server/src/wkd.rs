@@ -131,7 +131,7 @@ fn find(store: &Store, address: &Address, config: &Config) -> Result<Answer, Ref
     } else {
         let query = Query::Email(address.clone());
         let rows = store.select_within(&query, LOOKS_MAX, LOOKS_MAX)?.rows;
-        rows.into_iter().map(|row| store.current(row, now)).collect::<Result<_, _>>()?
+        rows.into_iter().map(|row| store.current(row, now.into())).collect::<Result<_, _>>()?
     };
     // The best first; of equal ones the newest.
     rows.sort_by_cached_key(|row| {

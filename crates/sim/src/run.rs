@@ -397,7 +397,8 @@ impl Simulation {
                 let certs = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
                 self.connection(*by)?;
                 let mut model = self.live.0.get(MAIN).cloned().unwrap_or_else(State::new);
-                let outcomes = self.connection(*by)?.ingest(certs, Verification::Full, NOW)?;
+                let outcomes =
+                    self.connection(*by)?.ingest(certs, Verification::Full, NOW.into())?;
                 let expected: Vec<_> =
                     copies.iter().map(|&(number, copy)| model.import(number, copy)).collect();
                 if outcomes != expected {
@@ -408,7 +409,7 @@ impl Simulation {
             }
             Operation::Delete { by, certs, returning } => {
                 let names: Vec<_> = certs.iter().map(name).collect();
-                self.connection(*by)?.delete(&names, *returning, NOW)?;
+                self.connection(*by)?.delete(&names, *returning, NOW.into())?;
             }
             Operation::Unblock { by, cert } => {
                 self.connection(*by)?.unblock(&[name(cert)])?;
@@ -416,13 +417,13 @@ impl Simulation {
             Operation::Redact { by, cert, user_id } => {
                 let user_id = user_id.and_then(|at| user_id_of(*cert, at));
                 let redaction = user_id.map_or(Redaction::All, Redaction::of);
-                self.connection(*by)?.redact(name(cert), &[redaction], NOW)?;
+                self.connection(*by)?.redact(name(cert), &[redaction], NOW.into())?;
             }
             Operation::Unredact { by, cert } => {
                 self.connection(*by)?.unredact(name(cert))?;
             }
             Operation::SetTrust { by, cert, value } => {
-                self.connection(*by)?.set_ownertrust(&[(name(cert), *value)], NOW)?;
+                self.connection(*by)?.set_ownertrust(&[(name(cert), *value)], NOW.into())?;
             }
             Operation::Observe { by, cert, signature } => {
                 let event = match signature {
@@ -619,7 +620,7 @@ fn open(
         let write = || {
             let mut store = Store::open(&path.join(MAIN), Access::Write)?;
             let before = store.last_change()?;
-            store.ingest(vec![cert(CERTS).clone()], Verification::Full, NOW)?;
+            store.ingest(vec![cert(CERTS).clone()], Verification::Full, NOW.into())?;
             Ok(store.last_change()?.since(before))
         };
         let changes = write().map_err(|error: StoreError| format!("writing: {error:?}"))?;
@@ -664,7 +665,7 @@ fn build(target: &Path, copies: &[(usize, Copy)]) -> Result<(), StoreError> {
         memory_bytes: 4096,
         verification: Verification::Full,
         views: vec![View::Sks],
-        now: NOW,
+        now: NOW.into(),
     };
     let mut builder = Builder::start(target, "copies", options.clone())?;
     let certs: Vec<_> = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    Cert, Fingerprint, Handle, Reason, Summary, Terms, VERIFIER, Verification, View, verdicts,
+    Cert, Fingerprint, Handle, Reason, Summary, Terms, Timestamp, VERIFIER, Verification, View,
+    verdicts,
 };
 
 use crate::blob;
@@ -35,8 +36,8 @@ pub struct BuildOptions {
     pub verification: Verification,
     /// The views for which digests are stored. Digests for SKS are always stored.
     pub views: Vec<View>,
-    /// Current time, in seconds since 1970.
-    pub now: u32,
+    /// Current time.
+    pub now: Timestamp,
 }
 
 impl BuildOptions {
@@ -192,7 +193,7 @@ impl Builder {
         work.into_par_iter()
             .map(|work| {
                 work.map(|(cert, verdicts)| {
-                    Draft(Prepared::new(cert, verdicts, options.now, &views))
+                    Draft(Prepared::new(cert, verdicts, options.now.seconds(), &views))
                 })
             })
             .collect()
@@ -235,7 +236,7 @@ impl Builder {
                 cert.execute((id, stored, id, VERIFIER, &summary))?;
             }
             for (id, _, draft) in &fresh {
-                log(&transaction, *id, self.options.now, *id, ChangeKind::New)?;
+                log(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
                 self.derived.add(*id, &draft.terms, &draft.digests)?;
             }
             transaction
@@ -328,7 +329,7 @@ impl Builder {
         }
         step(Step::Indexes);
         derived.fill(&transaction)?;
-        revoker::renew_all(&transaction, self.options.now)?;
+        revoker::renew_all(&transaction, self.options.now.seconds())?;
         schema::mark(&transaction)?;
         transaction.commit()?;
         Ok(())

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use talaria_cert::{
-    Context, DesignatedRevocation, KeyId, PacketRef, Signature, Summary, Tag, Validity, Verdict,
-    kind,
+    Context, DesignatedRevocation, KeyId, PacketRef, Signature, Summary, Tag, Timestamp, Validity,
+    Verdict, kind,
 };
 use talaria_trust::Scope;
 use talaria_trust::flow::{Edge, FULL, Network};
@@ -144,10 +144,10 @@ fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = ThirdPartySign
 }
 
 impl<'s> Certifications<'s> {
-    /// The certifications in `store` at `now`, in seconds since 1970.
+    /// The certifications in `store` at `now`.
     #[must_use]
-    pub fn new(store: &'s Store, now: u32) -> Self {
-        Self { store, now, named: HashMap::new(), issuers: HashMap::new() }
+    pub fn new(store: &'s Store, now: Timestamp) -> Self {
+        Self { store, now: now.seconds(), named: HashMap::new(), issuers: HashMap::new() }
     }
 
     fn named(&mut self, id: KeyId) -> Result<Rc<Vec<CertId>>, StoreError> {
@@ -157,7 +157,7 @@ impl<'s> Certifications<'s> {
         let mut named = Vec::new();
         for cert in self.store.with_key(id)? {
             let Some(row) = self.store.row_by_id(cert)? else { continue };
-            let summary = self.store.current(row, self.now)?.summary;
+            let summary = self.store.current(row, self.now.into())?.summary;
             if summary.primary.bound && summary.fingerprint().key_id() == id {
                 named.push(cert);
             }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
     CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Limits, PACKETS_MAX, Summary, Terms,
-    VERIFIER, Verdict, Verification, View, carried_over, renew, renewed, verdicts,
+    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, renew, renewed, verdicts,
 };
 
 use crate::blob;
@@ -233,7 +233,7 @@ impl Texts {
 }
 
 impl Store {
-    /// Merges `certs` into the store at `now` (seconds since 1970) and returns one outcome per certificate,
+    /// Merges `certs` into the store at `now` and returns one outcome per certificate,
     /// in input order.
     ///
     /// Certificates, verdicts, indexes and log change together or not at all. Each call syncs once, so pass
@@ -248,8 +248,9 @@ impl Store {
         &mut self,
         certs: Vec<Cert>,
         verification: Verification,
-        now: u32,
+        now: Timestamp,
     ) -> Result<Vec<IngestOutcome>, StoreError> {
+        let now = now.seconds();
         let (unique, places) = join_within(certs);
         let outcomes = self.write_unique(unique, Joining::Union, verification, now)?;
         let mut seen = vec![false; outcomes.len()];
@@ -269,7 +270,8 @@ impl Store {
     /// # Errors
     ///
     /// As [`Self::ingest`].
-    pub fn replace(&mut self, cert: Cert, now: u32) -> Result<IngestOutcome, StoreError> {
+    pub fn replace(&mut self, cert: Cert, now: Timestamp) -> Result<IngestOutcome, StoreError> {
+        let now = now.seconds();
         let outcomes = self.write_unique(vec![cert], Joining::Replace, Verification::Full, now)?;
         Ok(outcomes.into_iter().next().expect("one outcome for one certificate"))
     }
@@ -536,7 +538,8 @@ impl Store {
     /// # Errors
     ///
     /// As [`Self::ingest`].
-    pub fn verify_unchecked(&mut self, batch: u32, now: u32) -> Result<u64, StoreError> {
+    pub fn verify_unchecked(&mut self, batch: u32, now: Timestamp) -> Result<u64, StoreError> {
+        let now = now.seconds();
         self.writable()?;
         let (mut after, mut completed) = (0, 0);
         loop {

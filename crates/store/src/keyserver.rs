@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
+use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Timestamp, Verification, View};
 
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
 use crate::{CertId, ChangeNumber, Store, StoreError, aside, sums};
@@ -89,8 +89,8 @@ impl Redacted {
 pub struct Unobtainable {
     /// Number of attempts.
     pub tries: u32,
-    /// Time of the last attempt, in seconds since 1970.
-    pub time: u32,
+    /// Time of the last attempt.
+    pub time: Timestamp,
 }
 
 /// Converts confirmed addresses to the form in which format 4 compares them. If two become equal, the one
@@ -198,8 +198,9 @@ impl Store {
         &mut self,
         fingerprint: Fingerprint,
         redactions: &[Redaction],
-        now: u32,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
+        let now = now.seconds();
         self.atomically(|store| {
             let stored = fingerprint.to_stored();
             store.transaction(|connection, _| {
@@ -219,7 +220,7 @@ impl Store {
                 // Ingesting the certificate again removes the redacted user IDs from the stored copy.
                 let redacted = store.redacted(&here.cert)?;
                 emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
-                store.ingest(vec![redacted], Verification::Full, now)?;
+                store.ingest(vec![redacted], Verification::Full, now.into())?;
             }
             for email in store.published(fingerprint)? {
                 if !emails.contains(&email) {
@@ -279,8 +280,9 @@ impl Store {
         &mut self,
         fingerprint: Fingerprint,
         email: &Address,
-        now: u32,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
+        let now = now.seconds();
         let (stored, email) = (fingerprint.to_stored(), email.to_string());
         let sum = sums::of_published(&stored, &email, now);
         self.transaction(|connection, _| {
@@ -347,8 +349,9 @@ impl Store {
         view: View,
         digests: &[[u8; 16]],
         tries: u32,
-        now: u32,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
+        let now = now.seconds();
         self.transaction(|connection, _| {
             let mut insert = connection.prepare_cached(
                 "INSERT INTO unobtainable VALUES (?1, ?2, ?3, ?4) \
@@ -387,7 +390,8 @@ impl Store {
                     "SELECT tries, time FROM unobtainable WHERE view = ?1 AND digest = ?2",
                 )?
                 .query_row((view.number(), digest), |row| {
-                    Ok(Unobtainable { tries: row.get(0)?, time: row.get(1)? })
+                    let time = Timestamp::new(row.get(1)?);
+                    Ok(Unobtainable { tries: row.get(0)?, time })
                 })
                 .optional()
         })
@@ -540,16 +544,16 @@ impl Store {
         })
     }
 
-    /// Time of a change, in seconds since 1970. `None` if the log no longer has the change.
+    /// Time of a change. `None` if the log no longer has the change.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn change_time(&self, number: ChangeNumber) -> Result<Option<u32>, StoreError> {
+    pub fn change_time(&self, number: ChangeNumber) -> Result<Option<Timestamp>, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT time FROM change WHERE number = ?1")?
-                .query_row([number.get()], |row| row.get(0))
+                .query_row([number.get()], |row| row.get(0).map(Timestamp::new))
                 .optional()
         })
     }
@@ -563,7 +567,7 @@ impl Store {
     pub fn for_each_change(
         &self,
         after: ChangeNumber,
-        mut each: impl FnMut(ChangeNumber, u32, CertId, u8),
+        mut each: impl FnMut(ChangeNumber, Timestamp, CertId, u8),
     ) -> Result<(), StoreError> {
         self.run(|connection| {
             let mut statement = connection.prepare_cached(
@@ -572,7 +576,7 @@ impl Store {
             let mut rows = statement.query([after.get()])?;
             while let Some(row) = rows.next()? {
                 let (number, cert) = (ChangeNumber::new(row.get(0)?), CertId::new(row.get(2)?));
-                each(number, row.get(1)?, cert, row.get(3)?);
+                each(number, Timestamp::new(row.get(1)?), cert, row.get(3)?);
             }
             Ok(())
         })

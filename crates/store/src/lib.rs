@@ -4,7 +4,7 @@
 //! The engine is SQLite; the layout of the file is described in `docs/formats/store.md`.
 //!
 //! ```
-//! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Verification};
+//! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Timestamp, Verification};
 //! use talaria_store::{Access, IngestOutcome, Query, Store};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("certs.db");
-//! let now = 1_800_000_000;
+//! let now = Timestamp::new(1_800_000_000);
 //! let mut store = Store::open(&path, Access::Create)?;
 //! // One transaction for all certificates and their indexes.
 //! let outcomes = store.ingest(certs, Verification::Full, now)?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension as _;
-use talaria_cert::Fingerprint;
+use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
 use crate::build::{failed, fill_text};
@@ -68,8 +68,9 @@ impl Store {
         &mut self,
         fingerprints: &[Fingerprint],
         returning: Return,
-        now: u32,
+        now: Timestamp,
     ) -> Result<u64, StoreError> {
+        let now = now.seconds();
         let (mut found, mut gone_ids) = (Vec::new(), Vec::new());
         for &fingerprint in fingerprints {
             if let Some(row) = self.row(fingerprint)? {
@@ -155,7 +156,7 @@ impl Store {
             Ok(())
         })?;
         if !overtaken.is_empty() {
-            deleted += self.delete(&overtaken, returning, now)?;
+            deleted += self.delete(&overtaken, returning, now.into())?;
         }
         Ok(deleted)
     }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, VERIFIER, Verification, verdicts,
+    CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Timestamp, VERIFIER, Verification, verdicts,
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
@@ -110,8 +110,9 @@ impl Store {
         id: CertId,
         copies: &[Cert],
         salvage: Salvage,
-        now: u32,
+        now: Timestamp,
     ) -> Result<Option<Repair>, StoreError> {
+        let now = now.seconds();
         let copies: Vec<Cert> =
             copies.iter().map(|copy| self.redacted(copy)).collect::<Result<_, _>>()?;
         let id = id.get();

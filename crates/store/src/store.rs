@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
+use talaria_cert::{Cert, Fingerprint, Limits, Summary, Timestamp, Verdict};
 
 use crate::blob::{self, Blob};
 use crate::build::failed;
@@ -439,13 +439,14 @@ impl Store {
         }
     }
 
-    /// The row with its summary as of `now` (seconds since 1970). The summary is recomputed from the certificate
+    /// The row with its summary as of `now`. The summary is recomputed from the certificate
     /// if the stored one is no longer true.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn current(&self, row: Row, now: u32) -> Result<Row, StoreError> {
+    pub fn current(&self, row: Row, now: Timestamp) -> Result<Row, StoreError> {
+        let now = now.seconds();
         if row.summary.holds.contains(now) {
             return Ok(row);
         }

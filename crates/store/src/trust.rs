@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
     Cert, CertificationVerifier, Fingerprint, Gnupg, Key, KeyId, KeySetup, PacketRef, Span,
-    Summary, Tag, Verdict,
+    Summary, Tag, Timestamp, Verdict,
 };
 use talaria_trust::{
     Certification, Introducer, IntroducerCert, Level, Rules, Scope, Standing, Subject, SubjectId,
@@ -59,10 +59,10 @@ pub struct Certifier {
     pub cert: CertId,
     /// The introducer's role in the web of trust.
     pub introducer: Introducer,
-    /// Creation time of the certification, in seconds since 1970.
-    pub created: u32,
-    /// Expiry time of the certification, 0 for never.
-    pub expires: u32,
+    /// Creation time of the certification.
+    pub created: Timestamp,
+    /// Expiry time of the certification, `None` for never.
+    pub expires: Option<Timestamp>,
 }
 
 /// A snapshot of the web of trust for readers. Rows that are no longer true are recomputed in memory.
@@ -95,12 +95,17 @@ impl Store {
         self.run(rules)
     }
 
-    /// Changes the rules of the web of trust and recomputes it at `now`, in seconds since 1970.
+    /// Changes the rules of the web of trust and recomputes it at `now`.
     ///
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn set_trust_rules(&mut self, rules: Rules, now: u32) -> Result<TrustReport, StoreError> {
+    pub fn set_trust_rules(
+        &mut self,
+        rules: Rules,
+        now: Timestamp,
+    ) -> Result<TrustReport, StoreError> {
+        let now = now.seconds();
         let planned = Planned { anew: Some(rules), ..Planned::default() };
         let ledger = self.rehearse_trust(planned, now)?;
         self.transaction(|connection, _| {
@@ -109,13 +114,14 @@ impl Store {
         })
     }
 
-    /// Updates the web of trust to `now`, in seconds since 1970. With `anew`, recomputes it from the
+    /// Updates the web of trust to `now`. With `anew`, recomputes it from the
     /// certificates alone.
     ///
     /// # Errors
     ///
     /// As [`Self::set_trust_rules`].
-    pub fn check_trust(&mut self, anew: bool, now: u32) -> Result<TrustReport, StoreError> {
+    pub fn check_trust(&mut self, anew: bool, now: Timestamp) -> Result<TrustReport, StoreError> {
+        let now = now.seconds();
         let planned =
             Planned { anew: if anew { self.trust_rules()? } else { None }, ..Planned::default() };
         let ledger = self.rehearse_trust(planned, now)?;
@@ -150,8 +156,9 @@ impl Store {
     pub fn set_ownertrust(
         &mut self,
         entries: &[(Fingerprint, u8)],
-        now: u32,
+        now: Timestamp,
     ) -> Result<TrustReport, StoreError> {
+        let now = now.seconds();
         let owners = entries.iter().map(|(by, value)| (by.to_stored(), *value)).collect();
         let ledger = self.rehearse_trust(Planned { owners, ..Planned::default() }, now)?;
         self.transaction(|connection, _| {
@@ -190,12 +197,13 @@ impl Store {
         Ok(ledger)
     }
 
-    /// The certifications by introducers at `now`, in seconds since 1970. The store is not modified.
+    /// The certifications by introducers at `now`. The store is not modified.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn certifiers(&self, now: u32) -> Result<Certifiers<'_>, StoreError> {
+    pub fn certifiers(&self, now: Timestamp) -> Result<Certifiers<'_>, StoreError> {
+        let now = now.seconds();
         let connection = &self.connection;
         let web = || -> rusqlite::Result<Option<Web<'_>>> {
             let Some(mut web) = Web::of(connection, now)? else { return Ok(None) };
@@ -206,12 +214,13 @@ impl Store {
         Ok(Certifiers { store: self, web, now })
     }
 
-    /// The web of trust at `now`, in seconds since 1970. The store is not modified.
+    /// The web of trust at `now`. The store is not modified.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn trust(&self, now: u32) -> Result<TrustView, StoreError> {
+    pub fn trust(&self, now: Timestamp) -> Result<TrustView, StoreError> {
+        let now = now.seconds();
         self.run(|connection| {
             let due = due(connection, now)?;
             if due.is_empty() {
@@ -273,8 +282,10 @@ impl Certifiers<'_> {
                         user_id,
                         cert: CertId::new(issuer.cert),
                         introducer: issuer.introducer.clone(),
-                        created: certification.created,
-                        expires: certification.expires,
+                        created: certification.created.into(),
+                        expires: Some(certification.expires)
+                            .filter(|&time| time != 0)
+                            .map(Timestamp::new),
                     }
                 };
             Ok(found.into_iter().map(certifier).collect())
@@ -1141,9 +1152,9 @@ mod tests {
         let here = early.iter().max_by_key(count).unwrap();
         let coming = late.iter().max_by_key(count).unwrap();
         assert!(count(&here) > 0 && count(&coming) > 0);
-        store.ingest(early.to_vec(), Verification::Full, NOW).unwrap();
+        store.ingest(early.to_vec(), Verification::Full, NOW.into()).unwrap();
         let owner = Level::Ultimate as u8;
-        store.set_ownertrust(&[(here.fingerprint(), owner)], NOW).unwrap();
+        store.set_ownertrust(&[(here.fingerprint(), owner)], NOW.into()).unwrap();
 
         let before = stored(&store);
         let planned = Planned {
@@ -1151,7 +1162,7 @@ mod tests {
             ..Planned::default()
         };
         let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_ownertrust(&[(coming.fingerprint(), owner)], NOW).unwrap();
+        store.set_ownertrust(&[(coming.fingerprint(), owner)], NOW.into()).unwrap();
         check(&before, &stored(&store), &ledger);
 
         let before = stored(&store);
@@ -1163,7 +1174,7 @@ mod tests {
             .collect();
         let planned = late.iter().zip(&summaries).map(|(cert, summary)| (None, cert, summary));
         let ledger = store.rehearse(planned, &[], NOW).unwrap();
-        store.ingest(late.to_vec(), Verification::Full, NOW).unwrap();
+        store.ingest(late.to_vec(), Verification::Full, NOW.into()).unwrap();
         let after = stored(&store);
         assert!(after.len() > before.len() + 10, "{} and {}", before.len(), after.len());
         check(&before, &after, &ledger);
@@ -1171,13 +1182,13 @@ mod tests {
         let before = stored(&store);
         let id = store.row(here.fingerprint()).unwrap().unwrap().id;
         let ledger = store.rehearse(std::iter::empty(), &[id.get()], NOW).unwrap();
-        store.delete(&[here.fingerprint()], Return::Allowed, NOW).unwrap();
+        store.delete(&[here.fingerprint()], Return::Allowed, NOW.into()).unwrap();
         check(&before, &stored(&store), &ledger);
 
         let rules = Rules { marginals: 1, ..Rules::default() };
         let planned = Planned { anew: Some(rules), ..Planned::default() };
         let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_trust_rules(rules, NOW).unwrap();
+        store.set_trust_rules(rules, NOW.into()).unwrap();
         check(&HashMap::new(), &stored(&store), &ledger);
     }
 

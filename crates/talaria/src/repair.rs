@@ -102,7 +102,7 @@ pub fn repair(
             }
             [copies] = fetched;
         }
-        let result = store.repair(certificate.id, &copies, options.salvage, options.now)?;
+        let result = store.repair(certificate.id, &copies, options.salvage, options.now.into())?;
         // Another process may have repaired it.
         let Some(result) = result else { continue };
         repaired.push(Repaired {

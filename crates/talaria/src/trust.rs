@@ -177,7 +177,7 @@ impl<'s> Judge<'s> {
         now: u32,
     ) -> Result<Self, StoreError> {
         let web = match model {
-            TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now)?,
+            TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now.into())?,
             _ => TrustView::default(),
         };
         let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
@@ -198,7 +198,7 @@ impl<'s> Judge<'s> {
             recorded,
             own: OnceCell::new(),
             mutual: RefCell::default(),
-            network: RefCell::new(Certifications::new(store, now)),
+            network: RefCell::new(Certifications::new(store, now.into())),
             certifiers: RefCell::default(),
             issuers: RefCell::default(),
         })
@@ -341,7 +341,7 @@ impl<'s> Judge<'s> {
                         by: by.summary.fingerprint(),
                         name: by.summary.primary_user_id().map(<[u8]>::to_vec),
                         trust,
-                        created: certifier.created,
+                        created: certifier.created.seconds(),
                     });
                 }
             }
@@ -354,7 +354,7 @@ impl<'s> Judge<'s> {
         let mut certifiers = self.certifiers.borrow_mut();
         match &mut *certifiers {
             Some(certifiers) => certifiers.that_decided(id),
-            none => none.insert(self.store.certifiers(self.now)?).that_decided(id),
+            none => none.insert(self.store.certifiers(self.now.into())?).that_decided(id),
         }
     }
 
@@ -477,7 +477,7 @@ impl<'s> Judge<'s> {
             return Ok(None);
         }
         let Some(row) = self.store.row_by_id(id)? else { return Ok(None) };
-        let summary = self.store.current(row, self.now)?.summary;
+        let summary = self.store.current(row, self.now.into())?.summary;
         let usable = summary.validity(self.now) == Validity::Valid;
         let has = summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         memory_bytes: args.memory as usize * (1 << 20),
         verification: if args.no_verify { Verification::Deferred } else { Verification::Full },
         views: [View::Sks].into_iter().chain(args.view.iter().copied()).collect(),
-        now: cx.now,
+        now: cx.now.into(),
     };
     let target = cx.path()?.clone();
     let report = cx.long_in_steps(|monitor| build(&target, &inputs, &options, monitor))?;

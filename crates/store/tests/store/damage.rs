@@ -75,7 +75,7 @@ fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
         }
         // A rebuild changes nothing about it, and says so.
         let last = store.last_change().unwrap();
-        let report = store.rebuild(NOW).unwrap();
+        let report = store.rebuild(NOW.into()).unwrap();
         assert_eq!((report.certs, report.count), (11, 1), "{report:?}");
         assert_eq!(report.findings[0].object, format!("certificate {name}"));
         assert_eq!(bytes_of(&damage, id), flipped);
@@ -87,18 +87,18 @@ fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
         assert_eq!(damaged.len(), 1);
         assert_eq!((damaged[0].number(), damaged[0].fingerprint), (id, Some(name)));
         assert_eq!(
-            store.repair(cert_id(id), &[], Salvage::WithCopy, NOW).unwrap(),
+            store.repair(cert_id(id), &[], Salvage::WithCopy, NOW.into()).unwrap(),
             Some(Repair::NoCopy)
         );
         assert_eq!(bytes_of(&damage, id), flipped);
         let copies = [all[0].clone(), original];
         assert_eq!(
-            store.repair(cert_id(id), &copies, Salvage::WithCopy, NOW).unwrap(),
+            store.repair(cert_id(id), &copies, Salvage::WithCopy, NOW.into()).unwrap(),
             Some(Repair::Restored)
         );
         assert_clean(&store);
         assert_eq!(contents(&store), before);
-        assert_eq!(store.repair(cert_id(id), &copies, Salvage::Always, NOW).unwrap(), None);
+        assert_eq!(store.repair(cert_id(id), &copies, Salvage::Always, NOW.into()).unwrap(), None);
     }
     assert!(store.set_aside().unwrap().is_empty());
 }
@@ -111,7 +111,7 @@ fn a_certificate_that_cannot_be_read_keeps_its_bytes_through_a_rebuild() {
     let damage = Connection::open(folder.path()).unwrap();
     let cut = bytes_of(&damage, 4)[..100].to_vec();
     set_bytes(&damage, 4, &cut);
-    let report = store.rebuild(NOW).unwrap();
+    let report = store.rebuild(NOW.into()).unwrap();
     assert_eq!((report.certs, report.count), (19, 1));
     assert_eq!(bytes_of(&damage, 4), cut);
     assert!(store.row(all[3].fingerprint()).unwrap().is_some());
@@ -132,8 +132,9 @@ fn another_copy_takes_the_place_of_a_damaged_certificate_and_the_bytes_are_set_a
     bytes[end] ^= 1;
     set_bytes(&damage, 6, &bytes);
     let last = store.last_change().unwrap();
-    let repair =
-        store.repair(cert_id(6), std::slice::from_ref(&copy), Salvage::WithCopy, NOW).unwrap();
+    let repair = store
+        .repair(cert_id(6), std::slice::from_ref(&copy), Salvage::WithCopy, NOW.into())
+        .unwrap();
     assert_eq!(repair, Some(Repair::Replaced));
     assert_eq!(store.last_change().unwrap(), last.next());
     assert_clean(&store);
@@ -156,7 +157,7 @@ fn what_is_set_aside_is_deleted_with_the_certificate() {
     for id in [4, 5, 6, 7] {
         set_bytes(&damage, id, b"nothing");
         assert_eq!(
-            store.repair(cert_id(id), &[], Salvage::Always, NOW).unwrap(),
+            store.repair(cert_id(id), &[], Salvage::Always, NOW.into()).unwrap(),
             Some(Repair::Removed)
         );
     }
@@ -165,11 +166,11 @@ fn what_is_set_aside_is_deleted_with_the_certificate() {
     };
     let name = |at: usize| Some(all[at].fingerprint());
     assert_eq!(here(&store), [name(3), name(4), name(5), name(6)]);
-    store.delete(&[all[3].fingerprint()], Return::Allowed, NOW).unwrap();
+    store.delete(&[all[3].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     assert_eq!(here(&store), [name(4), name(5), name(6)]);
-    store.delete(&[all[4].fingerprint()], Return::Blocked, NOW).unwrap();
+    store.delete(&[all[4].fingerprint()], Return::Blocked, NOW.into()).unwrap();
     assert_eq!(here(&store), [name(5), name(6)]);
-    store.redact(all[5].fingerprint(), &[Redaction::All], NOW).unwrap();
+    store.redact(all[5].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
     assert_eq!(here(&store), [name(6)]);
     let number = store.set_aside().unwrap()[0].number;
     assert_eq!(store.delete_set_aside(&[number, 99]).unwrap(), 1);
@@ -189,16 +190,19 @@ fn salvage_keeps_what_is_proven_and_removes_what_is_not() {
     set_bytes(&damage, 6, &bytes);
     set_bytes(&damage, 7, b"nothing");
     assert_eq!(
-        store.repair(cert_id(6), &[], Salvage::Always, NOW).unwrap(),
+        store.repair(cert_id(6), &[], Salvage::Always, NOW.into()).unwrap(),
         Some(Repair::Salvaged)
     );
-    assert_eq!(store.repair(cert_id(7), &[], Salvage::Always, NOW).unwrap(), Some(Repair::Removed));
+    assert_eq!(
+        store.repair(cert_id(7), &[], Salvage::Always, NOW.into()).unwrap(),
+        Some(Repair::Removed)
+    );
     assert_clean(&store);
     assert!(store.get(all[5].fingerprint()).unwrap().is_some());
     assert!(store.get(all[6].fingerprint()).unwrap().is_none());
     assert_eq!(store.set_aside().unwrap().len(), 2);
     // Nothing blocks its return.
-    let outcomes = store.ingest(vec![all[6].clone()], Verification::Full, NOW).unwrap();
+    let outcomes = store.ingest(vec![all[6].clone()], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcomes, [IngestOutcome::New]);
     assert_clean(&store);
 }
@@ -210,7 +214,7 @@ fn a_damaged_certificate_is_never_merged_and_stops_no_others() {
     let mut store = folder.filled(&all[..20]);
     let damage = Connection::open(folder.path()).unwrap();
     let flipped = flip(&damage, 3, &mut Numbers(7));
-    let outcomes = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    let outcomes = store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     for (at, outcome) in outcomes.into_iter().enumerate() {
         let expected = match at {
             2 => IngestOutcome::Refused(IngestRefusal::DamagedCopy),
@@ -221,7 +225,7 @@ fn a_damaged_certificate_is_never_merged_and_stops_no_others() {
     }
     assert_eq!(bytes_of(&damage, 3), flipped);
     // Its owner or the operator can still delete it.
-    assert_eq!(store.delete(&[all[2].fingerprint()], Return::Allowed, NOW).unwrap(), 1);
+    assert_eq!(store.delete(&[all[2].fingerprint()], Return::Allowed, NOW.into()).unwrap(), 1);
     assert_clean(&store);
 }
 
@@ -243,7 +247,7 @@ fn damaged_verdicts_are_not_used_and_a_rebuild_computes_them_again() {
     assert!(
         report.count > 0 && report.findings.iter().all(|finding| finding.remedy == Remedy::Rebuild)
     );
-    assert!(store.rebuild(NOW).unwrap().is_clean());
+    assert!(store.rebuild(NOW.into()).unwrap().is_clean());
     assert_clean(&store);
     let again: Vec<u8> =
         damage.query_row("SELECT verdicts FROM blob WHERE id = 2", [], |row| row.get(0)).unwrap();
@@ -267,7 +271,7 @@ fn a_damaged_checksum_is_written_again_by_a_rebuild() {
             report.findings.iter().all(|finding| finding.remedy == Remedy::Rebuild),
             "{report:?}"
         );
-        assert!(store.rebuild(NOW).unwrap().is_clean(), "{statement}");
+        assert!(store.rebuild(NOW.into()).unwrap().is_clean(), "{statement}");
         assert_clean(&store);
     }
 }
@@ -296,7 +300,7 @@ fn a_migration_blesses_nothing() {
     let found: Vec<i64> =
         store.damaged_certs(|_| {}).unwrap().into_iter().map(|cert| cert.number()).collect();
     assert_eq!(found, damaged);
-    let report = store.rebuild(NOW).unwrap();
+    let report = store.rebuild(NOW.into()).unwrap();
     assert_eq!((report.certs, report.count), (16, 4));
     let report = store.check(Depth::Structure, |_| {}).unwrap();
     assert!(
@@ -305,7 +309,8 @@ fn a_migration_blesses_nothing() {
     for &id in &damaged {
         let at = usize::try_from(id).unwrap() - 1;
         assert!(matches!(store.stored(cert_id(id)), Err(StoreError::DamagedCert { .. })));
-        let repair = store.repair(cert_id(id), &all[at..=at], Salvage::WithCopy, NOW).unwrap();
+        let repair =
+            store.repair(cert_id(id), &all[at..=at], Salvage::WithCopy, NOW.into()).unwrap();
         assert_eq!(repair, Some(Repair::Replaced));
     }
     assert_clean(&store);

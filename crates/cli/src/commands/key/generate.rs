@@ -118,7 +118,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let name = made.cert.fingerprint().to_hex().parse().map_err(talaria::Error::from)?;
     if let Ok(row) = one_certificate(&stores, &name, cx.now) {
         let own = (row.summary.fingerprint(), Level::Ultimate as u8);
-        stores.writable()?.set_ownertrust(&[own], cx.now).map_err(talaria::Error::from)?;
+        stores.writable()?.set_ownertrust(&[own], cx.now.into()).map_err(talaria::Error::from)?;
     }
     let revocation = match &args.revocation {
         Some(path) => path.clone(),

@@ -45,7 +45,7 @@ impl Folder {
 
     pub(crate) fn filled(&self, certs: &[Cert]) -> Store {
         let mut store = self.store();
-        store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
+        store.ingest(certs.to_vec(), Verification::Full, NOW.into()).unwrap();
         store
     }
 }
