@@ -8,10 +8,9 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use talaria_cert::{Cert, Verification, View};
+use talaria_cert::{Cert, Verification};
 use talaria_store::{
-    Access, BuildOptions, Builder, Cursor, Draft, Layout, Order, Position, Query, Store,
-    StoreError, TextIndex,
+    Access, BuildOptions, Builder, Cursor, Draft, Order, Position, Query, Store, StoreError,
 };
 
 use crate::generate::{Generate, certs};
@@ -105,14 +104,9 @@ pub fn measure_page_size(
     let (built, later) = certs.split_at(certs.len() - singles - batches * mix.batch_certs);
     let (later_singles, later_batches) = later.split_at(singles);
 
-    let layout = Layout { page_bytes, text: TextIndex::ALL.to_vec() };
-    let options = BuildOptions {
-        layout,
-        memory_bytes: 256 << 20,
-        verification: Verification::Deferred,
-        views: vec![View::Sks],
-        now: mix.now.into(),
-    };
+    let mut options = BuildOptions::new(mix.now.into());
+    options.layout.page_bytes = page_bytes;
+    options.verification = Verification::Deferred;
     let (done, build_cost) = in_process(|| build(&path, built, &options));
     done?;
     let size = std::fs::metadata(&path).map_err(BenchError::io("read the size of", &path))?.len();

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use talaria_cert::{Verification, View};
+use talaria_cert::Verification;
 use talaria_store::{
     Access, Binding, BuildOptions, Builder, Depth, Event as Observed, Layout, Observation,
-    Position, Redaction, Store, StoreError, TextIndex,
+    Position, Redaction, Store, StoreError,
 };
 use talaria_trust::tofu::Policy;
 use tempfile::TempDir;
@@ -235,7 +235,9 @@ fn temporary_folder() -> Result<(TempDir, PathBuf), String> {
 }
 
 fn layout() -> Layout {
-    Layout { page_bytes: 4096, text: TextIndex::ALL.to_vec() }
+    let mut layout = Layout::default();
+    layout.page_bytes = 4096;
+    layout
 }
 
 impl Simulation {
@@ -660,13 +662,9 @@ fn binding(number: usize, policy: Policy) -> Binding {
 
 /// Builds a store of copies of certificates, in two batches, or goes on with it.
 fn build(target: &Path, copies: &[(usize, Copy)]) -> Result<(), StoreError> {
-    let options = BuildOptions {
-        layout: layout(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: vec![View::Sks],
-        now: NOW.into(),
-    };
+    let mut options = BuildOptions::new(NOW.into());
+    options.layout = layout();
+    options.memory_bytes = 4096;
     let mut builder = Builder::start(target, "copies", options.clone())?;
     let certs: Vec<_> = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
     let middle = certs.len().div_ceil(2);

@@ -24,8 +24,9 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
 
-/// Options for building a store.
+/// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BuildOptions {
     /// The layout of the store.
     pub layout: Layout,
@@ -41,6 +42,18 @@ pub struct BuildOptions {
 }
 
 impl BuildOptions {
+    /// Everything is verified and indexed at `now`, with digests for SKS alone, in the default layout and 256 MiB of memory.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            layout: Layout::default(),
+            memory_bytes: 256 << 20,
+            verification: Verification::Full,
+            views: vec![View::Sks],
+            now,
+        }
+    }
+
     /// The views for which digests are stored, without duplicates.
     fn all_views(&self) -> Vec<View> {
         let kept = |view: &View| *view == View::Sks || self.views.contains(view);

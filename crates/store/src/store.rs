@@ -48,8 +48,9 @@ pub enum Access {
     Create,
 }
 
-/// Layout of a new store.
+/// Layout of a new store. Programs set the fields of the default one.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct Layout {
     /// Page size in bytes, a power of two from 4 to 64 KiB. 16 KiB balances bulk work and single commits; `talaria
     /// tune` measures it.

@@ -10,10 +10,10 @@ use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
 use crate::keyserver::with_packets;
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Address, Cert, Fingerprint, Tag, Verification, View, user_id};
+use talaria_cert::{Address, Cert, Fingerprint, Tag, Verification, user_id};
 use talaria_store::{
     Access, BuildOptions, Builder, ChangeNumber, Cursor, Depth, IngestOutcome, IngestRefusal,
-    Layout, Order, Position, Query, Remedy, Return, Store, StoreError, TextIndex,
+    Order, Position, Query, Remedy, Return, Store, StoreError, TextIndex,
 };
 
 /// `docs/formats/store.md` has a row for each table and names each column in it.
@@ -391,13 +391,9 @@ fn an_interrupted_build_resumes() {
 }
 
 fn build_options() -> BuildOptions {
-    BuildOptions {
-        layout: Layout::default(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: vec![View::Sks],
-        now: NOW.into(),
-    }
+    let mut options = BuildOptions::new(NOW.into());
+    options.memory_bytes = 4096;
+    options
 }
 
 #[test]

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
 use talaria_store::{
-    Access, BuildOptions, Builder, ChangeNumber, Depth, IngestOutcome, IngestRefusal, Layout, Peer,
+    Access, BuildOptions, Builder, ChangeNumber, Depth, IngestOutcome, IngestRefusal, Peer,
     Position, Query, Redaction, Return, Store, StoreError, TextIndex, Unobtainable,
 };
 
@@ -500,12 +500,11 @@ fn a_build_keeps_the_chosen_views_and_that_of_sks() {
     let all = corpus(50);
     let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
     let target = folder.folder().join("built.db");
-    let options = |views: &[View]| BuildOptions {
-        layout: Layout::default(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: views.to_vec(),
-        now: NOW.into(),
+    let options = |views: &[View]| {
+        let mut options = BuildOptions::new(NOW.into());
+        options.memory_bytes = 4096;
+        options.views = views.to_vec();
+        options
     };
     let append = |builder: &mut Builder, options: &BuildOptions, raw: &[&[u8]], offset| {
         let drafts = Builder::prepare(options, raw).into_iter().map(Result::unwrap);

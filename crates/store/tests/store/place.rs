@@ -9,17 +9,13 @@ use crate::common::{Folder, NOW, assert_clean, contents, corpus};
 use rusqlite::Connection;
 use talaria_cert::{Cert, Verification};
 use talaria_store::{
-    Access, BuildOptions, Builder, FileKind, Layout, Position, Store, StoreError, file_kind,
+    Access, BuildOptions, Builder, FileKind, Position, Store, StoreError, file_kind,
 };
 
 fn build_options() -> BuildOptions {
-    BuildOptions {
-        layout: Layout::default(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: Vec::new(),
-        now: NOW.into(),
-    }
+    let mut options = BuildOptions::new(NOW.into());
+    options.memory_bytes = 4096;
+    options
 }
 
 fn journal_mode(path: &Path) -> String {
