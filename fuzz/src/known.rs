@@ -146,10 +146,10 @@ pub fn stored(bytes: &[u8]) {
     let mut stores = Stores::open(&[path], Access::Create, now).expect("a new store");
     let store = stores.writable().expect("it is new");
     let names: Vec<_> = taken.iter().map(talaria_cert::Cert::fingerprint).collect();
-    let outcomes = store.ingest(taken.clone(), Verification::Full, now).expect("there is room");
+    let outcomes = store.ingest(taken.clone(), Verification::Full, now.into()).expect("there is room");
     // Importing a certificate again adds no row to the change log.
     let before = store.last_change().expect("it can be read");
-    let again = store.ingest(taken, Verification::Full, now).expect("there is room");
+    let again = store.ingest(taken, Verification::Full, now.into()).expect("there is room");
     assert_eq!(store.last_change().expect("it can be read"), before);
     for (first, again) in outcomes.iter().zip(again) {
         assert_ne!(again, IngestOutcome::New);

@@ -8,10 +8,9 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use talaria_cert::{Cert, Verification, View};
+use talaria_cert::{Cert, Verification};
 use talaria_store::{
-    Access, BuildOptions, Builder, Cursor, Draft, Layout, Order, Position, Query, Store,
-    StoreError, TextIndex,
+    Access, BuildOptions, Builder, Cursor, Draft, Order, Position, Query, Store, StoreError,
 };
 
 use crate::generate::{Generate, certs};
@@ -105,14 +104,9 @@ pub fn measure_page_size(
     let (built, later) = certs.split_at(certs.len() - singles - batches * mix.batch_certs);
     let (later_singles, later_batches) = later.split_at(singles);
 
-    let layout = Layout { page_bytes, text: TextIndex::ALL.to_vec() };
-    let options = BuildOptions {
-        layout,
-        memory_bytes: 256 << 20,
-        verification: Verification::Deferred,
-        views: vec![View::Sks],
-        now: mix.now,
-    };
+    let mut options = BuildOptions::new(mix.now.into());
+    options.layout.page_bytes = page_bytes;
+    options.verification = Verification::Deferred;
     let (done, build_cost) = in_process(|| build(&path, built, &options));
     done?;
     let size = std::fs::metadata(&path).map_err(BenchError::io("read the size of", &path))?.len();
@@ -190,9 +184,9 @@ fn build(path: &Path, certs: &[Cert], options: &BuildOptions) -> Result<(), Stor
 
 /// Commits `certs` in batches of `batch`.
 fn commit(store: &mut Store, certs: &[Cert], batch: usize, now: u32) -> Result<(), StoreError> {
-    certs
-        .chunks(batch.max(1))
-        .try_for_each(|chunk| store.ingest(chunk.to_vec(), Verification::Deferred, now).map(drop))
+    certs.chunks(batch.max(1)).try_for_each(|chunk| {
+        store.ingest(chunk.to_vec(), Verification::Deferred, now.into()).map(drop)
+    })
 }
 
 /// `count` of the certificates, in an order that has nothing to do with that of the store.

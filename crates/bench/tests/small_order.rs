@@ -176,11 +176,11 @@ fn small_order_verdicts_do_not_depend_on_the_batch() {
         certs(&Generate { seed: 7, first: 0, count: 300, profile: CorpusProfile::ed25519() });
     neighbours.extend(parsed.iter().cloned());
     let mut together = store();
-    together.ingest(neighbours, Verification::Full, NOW).unwrap();
+    together.ingest(neighbours, Verification::Full, NOW.into()).unwrap();
     assert_eq!(together.check(Depth::Signatures, |_| {}).unwrap().findings, vec![]);
     for (cert, (_, good, _)) in parsed.iter().zip(&hostile) {
         let mut alone = store();
-        alone.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
+        alone.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
         assert_eq!(alone.check(Depth::Signatures, |_| {}).unwrap().findings, vec![]);
         let expected = if *good { Verdict::Good } else { Verdict::Bad };
         assert_eq!(read(&alone, cert).0, [expected]);

@@ -49,6 +49,7 @@ mod split;
 mod stored;
 mod summary;
 mod terms;
+mod timestamp;
 mod unhashed;
 pub mod user_id;
 mod verify;
@@ -76,6 +77,7 @@ pub use summary::{
 };
 pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
+pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verify::{
     CertificationVerifier, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over,

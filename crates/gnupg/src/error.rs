@@ -1,5 +1,6 @@
 //! Errors of GnuPG's files, and data that do not fit into them.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -83,8 +84,8 @@ pub enum GnupgError {
     Database {
         /// The database.
         path: PathBuf,
-        /// The error of SQLite.
-        source: rusqlite::Error,
+        /// The error of SQLite, for its text. Its type is not part of the interface.
+        source: Box<dyn Error + Send + Sync>,
     },
     /// An operation on a file failed.
     #[error("cannot {action} {}", path.display())]

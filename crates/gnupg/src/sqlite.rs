@@ -94,7 +94,7 @@ pub(crate) fn failed(
     use ErrorCode::{DatabaseCorrupt, NotADatabase};
     let damaged = matches!(source.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase));
     let found = damaged.then(|| cut_off(path).or_else(|| damage(path, connection))).flatten();
-    found.unwrap_or_else(|| GnupgError::Database { path: path.to_owned(), source })
+    found.unwrap_or_else(|| GnupgError::Database { path: path.to_owned(), source: source.into() })
 }
 
 /// An error if the file has fewer bytes than its header says.

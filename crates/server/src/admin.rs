@@ -36,7 +36,7 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
     let store = state.readers.get()?;
     let mut gauges = vec![
         ("certs", "Certificates in the store.", store.count()? as f64),
-        ("last_change", "Number of the last change.", store.last_change()? as f64),
+        ("last_change", "Number of the last change.", store.last_change()?.get() as f64),
         ("writes_waiting", "Uploads waiting for the disk.", state.writer.waiting() as f64),
         ("commits", "Transactions since the start.", state.writer.commits() as f64),
         ("uptime_seconds", "Seconds since the start.", state.started.elapsed().as_secs_f64()),

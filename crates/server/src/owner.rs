@@ -134,7 +134,7 @@ fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refus
         let fingerprint = cert.fingerprint();
         let missing = || Refusal::NotFound(format!("{fingerprint} is not on this server"));
         let row = store.row(fingerprint)?.ok_or_else(missing)?;
-        let row = store.current(row, now)?;
+        let row = store.current(row, now.into())?;
         let ours = store.stored(row.id)?.ok_or_else(missing)?.cert;
         if ours.packets().next() != cert.packets().next() {
             return Err(Refusal::Malformed(format!(
@@ -280,17 +280,17 @@ fn carry_out(
         let Some(row) = store.row(fingerprint)? else {
             return Ok(Err(Obstacle::Missing(fingerprint)));
         };
-        if store.change_time(row.change)?.is_none_or(|changed| changed > time) {
+        if store.change_time(row.change)?.is_none_or(|changed| changed.seconds() > time) {
             return Ok(Err(Obstacle::Stale(fingerprint)));
         }
-        all.push((cert, store.current(row, now)?));
+        all.push((cert, store.current(row, now.into())?));
     }
     let mut report = Report::default();
     for (cert, row) in all {
         let mut name = Named::new(cert.fingerprint());
         match wish {
             Wish::Delete if row.summary.primary.revoked => {
-                store.redact(cert.fingerprint(), &[Redaction::All], now)?;
+                store.redact(cert.fingerprint(), &[Redaction::All], now.into())?;
                 name.comment =
                     Some("the key stays with its revocation; its user IDs are gone".into());
                 report.deleted.push(name);
@@ -300,7 +300,7 @@ fn carry_out(
                     for email in store.published(cert.fingerprint())? {
                         store.unpublish(cert.fingerprint(), &email)?;
                     }
-                    store.delete(&[cert.fingerprint()], Return::Blocked, now)
+                    store.delete(&[cert.fingerprint()], Return::Blocked, now.into())
                 })?;
                 report.deleted.push(name);
             }
@@ -332,9 +332,9 @@ fn replace(
     }
     let (lasting, gone) = compare(&stored, cert);
     store.atomically(|store| {
-        let outcome = store.replace(cert.union(&lasting), now)?;
+        let outcome = store.replace(cert.union(&lasting), now.into())?;
         if !matches!(outcome, IngestOutcome::Refused(_)) && !gone.is_empty() {
-            store.redact(cert.fingerprint(), &gone, now)?;
+            store.redact(cert.fingerprint(), &gone, now.into())?;
         }
         Ok(outcome)
     })

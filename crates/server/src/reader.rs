@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use talaria_store::{Access, OpenFiles, Store, StoreError};
+use talaria_store::{Access, OpenFiles, Snapshot, Store, StoreError};
 
 /// Page cache of one connection: 16 MiB.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -43,15 +43,14 @@ impl Readers {
             store.set_memory(CACHE_BYTES, 0)?;
             store
         };
-        store.begin_read()?;
-        Ok(Reader { store: Some(store), idle: Arc::clone(&self.idle) })
+        Ok(Reader { snapshot: Some(store.into_snapshot()?), idle: Arc::clone(&self.idle) })
     }
 }
 
 /// A store for reading.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    store: Option<Store>,
+    snapshot: Option<Snapshot<Store>>,
     idle: Arc<Mutex<Vec<Store>>>,
 }
 
@@ -59,15 +58,15 @@ impl Deref for Reader {
     type Target = Store;
 
     fn deref(&self) -> &Store {
-        self.store.as_ref().expect("there until it is dropped")
+        self.snapshot.as_ref().expect("there until it is dropped")
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let Some(store) = self.store.take() else { return };
+        let Some(snapshot) = self.snapshot.take() else { return };
         // One that cannot let go is closed.
-        if store.end_read().is_ok() {
+        if let Ok(store) = snapshot.end() {
             let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if idle.len() < IDLE_MAX {
                 idle.push(store);

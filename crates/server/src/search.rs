@@ -113,7 +113,7 @@ impl Search {
         let now = clock::now();
         let mut rows = Vec::with_capacity(selection.rows.len());
         for row in selection.rows {
-            rows.push(store.current(row, now)?);
+            rows.push(store.current(row, now.into())?);
         }
         Ok(rows)
     }

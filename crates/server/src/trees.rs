@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use talaria_cert::View;
 use talaria_recon::{Digest, PrefixTree};
-use talaria_store::{Store, StoreError};
+use talaria_store::{CertId, ChangeNumber, Store, StoreError};
 
 /// A tree with the digests of all certificates.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ struct Digests {
     /// By number.
     near: Vec<[u8; 16]>,
     /// Those whose number was far above the end of `near`.
-    far: HashMap<i64, [u8; 16]>,
+    far: HashMap<CertId, [u8; 16]>,
 }
 
 /// By how many places `near` grows at most: 16 MiB.
@@ -33,8 +33,8 @@ const GAP_MAX: usize = 1 << 20;
 
 impl Digests {
     /// Sets the digest of a certificate, and returns the one before.
-    fn replace(&mut self, id: i64, digest: [u8; 16]) -> [u8; 16] {
-        let at = usize::try_from(id).ok().filter(|at| at.saturating_sub(self.near.len()) < GAP_MAX);
+    fn replace(&mut self, id: CertId, digest: [u8; 16]) -> [u8; 16] {
+        let at = id.place().filter(|at| at.saturating_sub(self.near.len()) < GAP_MAX);
         // A number that was far stays there, even if `near` has grown past it.
         let is_far = at.is_none() || (!self.far.is_empty() && self.far.contains_key(&id));
         match at {
@@ -61,7 +61,7 @@ pub(crate) struct Trees {
 #[derive(Clone, Copy, Debug, Default)]
 struct Reached {
     /// The number of the last change that is in them.
-    change: i64,
+    change: ChangeNumber,
     /// The tables that they were read from.
     tables: i64,
 }
@@ -175,23 +175,33 @@ fn read(store: &Store, view: View) -> Result<Followed, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use talaria_store::Cursor;
+
     use super::*;
+
+    /// Only the store makes numbers, and reads those of cursors.
+    fn number(id: i64) -> CertId {
+        match format!("i:{id}").parse() {
+            Ok(Cursor::Insertion(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn a_damaged_number_takes_no_memory() {
         let mut digests = Digests::default();
         let ids = [1, 3, i64::MAX, -5, 1 << 40, 2 << 20, 1 << 19];
         for (id, mark) in ids.into_iter().zip(1..) {
-            assert_eq!(digests.replace(id, [mark; 16]), NONE);
+            assert_eq!(digests.replace(number(id), [mark; 16]), NONE);
         }
         // `near` grows past a number that was far.
         for id in 1..=3 {
-            digests.replace(id << 20, [0xff; 16]);
+            digests.replace(number(id << 20), [0xff; 16]);
         }
         for (id, mark) in ids.into_iter().zip(1..).filter(|(id, _)| *id != 2 << 20) {
-            assert_eq!(digests.replace(id, NONE), [mark; 16], "{id}");
+            assert_eq!(digests.replace(number(id), NONE), [mark; 16], "{id}");
         }
-        assert_eq!(digests.replace(2 << 20, NONE), [0xff; 16]);
+        assert_eq!(digests.replace(number(2 << 20), NONE), [0xff; 16]);
         assert!(digests.near.len() <= 4 << 20);
     }
 }

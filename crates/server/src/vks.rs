@@ -199,7 +199,7 @@ pub(crate) fn holder(store: &Store, email: &Address) -> Result<Option<Row>, Refu
     }
     let now = clock::now();
     let Some(row) = found else { return Ok(None) };
-    let row = store.current(row, now)?;
+    let row = store.current(row, now.into())?;
     let valid = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
         UserIdContent::Text(text) => user_id.validity(now) == Validity::Valid && email.is_of(text),
         UserIdContent::Attribute { .. } => false,
@@ -247,7 +247,7 @@ fn statuses(summary: &Summary, published: &[Address], now: u32) -> Statuses {
 fn statuses_in(store: &Store, fingerprint: Fingerprint) -> Result<Option<Statuses>, StoreError> {
     let now = clock::now();
     let Some(row) = store.row(fingerprint)? else { return Ok(None) };
-    let row = store.current(row, now)?;
+    let row = store.current(row, now.into())?;
     Ok(Some(statuses(&row.summary, &store.published(fingerprint)?, now)))
 }
 
@@ -447,7 +447,7 @@ async fn confirm(
             let statuses = statuses_in(store, fingerprint)?.unwrap_or_default();
             let status = statuses.get(&wanted).copied();
             if status == Some(Status::Unpublished) {
-                store.publish(fingerprint, &wanted, clock::now())?;
+                store.publish(fingerprint, &wanted, clock::now().into())?;
             }
             Ok(status)
         })

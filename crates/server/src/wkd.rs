@@ -12,7 +12,7 @@ use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use talaria_cert::address::{compared_domain, unicode_domain};
 use talaria_cert::{Address, Cert, Tag, UserIdContent, Validity, user_id};
-use talaria_store::{Query, Row, Store, StoreError, TextIndex};
+use talaria_store::{ChangeNumber, Query, Row, Store, StoreError, TextIndex};
 
 use crate::answer::{Answer, Refusal, media, ok, with};
 use crate::clock;
@@ -131,7 +131,7 @@ fn find(store: &Store, address: &Address, config: &Config) -> Result<Answer, Ref
     } else {
         let query = Query::Email(address.clone());
         let rows = store.select_within(&query, LOOKS_MAX, LOOKS_MAX)?.rows;
-        rows.into_iter().map(|row| store.current(row, now)).collect::<Result<_, _>>()?
+        rows.into_iter().map(|row| store.current(row, now.into())).collect::<Result<_, _>>()?
     };
     // The best first; of equal ones the newest.
     rows.sort_by_cached_key(|row| {
@@ -184,7 +184,7 @@ pub(crate) struct Directories(Mutex<HashMap<String, Directory>>);
 struct Directory {
     addresses: HashMap<String, Address>,
     /// The number of the change up to which they are complete.
-    reached: i64,
+    reached: ChangeNumber,
 }
 
 impl Directories {

@@ -153,7 +153,7 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) -
             })
             .collect();
         commits.fetch_add(1, Ordering::Relaxed);
-        match store.ingest(certs, Verification::Full, clock::now()) {
+        match store.ingest(certs, Verification::Full, clock::now().into()) {
             Ok(outcomes) => {
                 let mut outcomes = outcomes.into_iter();
                 for (count, done) in askers {

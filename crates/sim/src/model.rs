@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use talaria_cert::{Cert, Fingerprint, Tag, address, sha256};
 use talaria_store::{
-    Binding, Cursor, Event, IngestOutcome, IngestRefusal, Order, Return, Store, StoreError,
-    TextIndex,
+    Binding, ChangeNumber, Cursor, Event, IngestOutcome, IngestRefusal, Order, Return, Store,
+    StoreError, TextIndex,
 };
 use talaria_trust::tofu::Policy;
 
@@ -59,7 +59,7 @@ pub(crate) struct Content {
     trust: BTreeMap<Fingerprint, u8>,
     bindings: BTreeMap<(Vec<u8>, Fingerprint), Bound>,
     indexes: BTreeSet<&'static str>,
-    last_change: i64,
+    last_change: ChangeNumber,
 }
 
 impl Content {
@@ -170,7 +170,7 @@ impl State {
             Some(_) => IngestOutcome::Updated,
         };
         self.content.certs.insert(name, joined);
-        self.content.last_change += 1;
+        self.content.last_change = self.content.last_change.next();
         outcome
     }
 
@@ -206,7 +206,7 @@ impl State {
             && *there != left
         {
             *there = left;
-            self.content.last_change += 1;
+            self.content.last_change = self.content.last_change.next();
         }
     }
 
@@ -214,7 +214,7 @@ impl State {
         for &number in certs {
             let name = cert(number).fingerprint();
             if self.content.certs.remove(&name).is_some() {
-                self.content.last_change += 1;
+                self.content.last_change = self.content.last_change.next();
             }
             if returning == Return::Blocked {
                 self.content.blocked.insert(name);
@@ -395,7 +395,7 @@ pub(crate) fn built(copies: &[(usize, Copy)]) -> State {
         for copy in copies {
             state.import(number, copy);
         }
-        state.content.last_change = state.content.last_change.min(before + 1);
+        state.content.last_change = state.content.last_change.min(before.next());
     }
     state
 }

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use talaria_cert::{Verification, View};
+use talaria_cert::Verification;
 use talaria_store::{
     Access, Binding, BuildOptions, Builder, Depth, Event as Observed, Layout, Observation,
-    Position, Redaction, Store, StoreError, TextIndex,
+    Position, Redaction, Store, StoreError,
 };
 use talaria_trust::tofu::Policy;
 use tempfile::TempDir;
@@ -235,7 +235,9 @@ fn temporary_folder() -> Result<(TempDir, PathBuf), String> {
 }
 
 fn layout() -> Layout {
-    Layout { page_bytes: 4096, text: TextIndex::ALL.to_vec() }
+    let mut layout = Layout::default();
+    layout.page_bytes = 4096;
+    layout
 }
 
 impl Simulation {
@@ -397,7 +399,8 @@ impl Simulation {
                 let certs = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
                 self.connection(*by)?;
                 let mut model = self.live.0.get(MAIN).cloned().unwrap_or_else(State::new);
-                let outcomes = self.connection(*by)?.ingest(certs, Verification::Full, NOW)?;
+                let outcomes =
+                    self.connection(*by)?.ingest(certs, Verification::Full, NOW.into())?;
                 let expected: Vec<_> =
                     copies.iter().map(|&(number, copy)| model.import(number, copy)).collect();
                 if outcomes != expected {
@@ -408,7 +411,7 @@ impl Simulation {
             }
             Operation::Delete { by, certs, returning } => {
                 let names: Vec<_> = certs.iter().map(name).collect();
-                self.connection(*by)?.delete(&names, *returning, NOW)?;
+                self.connection(*by)?.delete(&names, *returning, NOW.into())?;
             }
             Operation::Unblock { by, cert } => {
                 self.connection(*by)?.unblock(&[name(cert)])?;
@@ -416,13 +419,13 @@ impl Simulation {
             Operation::Redact { by, cert, user_id } => {
                 let user_id = user_id.and_then(|at| user_id_of(*cert, at));
                 let redaction = user_id.map_or(Redaction::All, Redaction::of);
-                self.connection(*by)?.redact(name(cert), &[redaction], NOW)?;
+                self.connection(*by)?.redact(name(cert), &[redaction], NOW.into())?;
             }
             Operation::Unredact { by, cert } => {
                 self.connection(*by)?.unredact(name(cert))?;
             }
             Operation::SetTrust { by, cert, value } => {
-                self.connection(*by)?.set_ownertrust(&[(name(cert), *value)], NOW)?;
+                self.connection(*by)?.set_ownertrust(&[(name(cert), *value)], NOW.into())?;
             }
             Operation::Observe { by, cert, signature } => {
                 let event = match signature {
@@ -619,8 +622,8 @@ fn open(
         let write = || {
             let mut store = Store::open(&path.join(MAIN), Access::Write)?;
             let before = store.last_change()?;
-            store.ingest(vec![cert(CERTS).clone()], Verification::Full, NOW)?;
-            Ok(store.last_change()? - before)
+            store.ingest(vec![cert(CERTS).clone()], Verification::Full, NOW.into())?;
+            Ok(store.last_change()?.since(before))
         };
         let changes = write().map_err(|error: StoreError| format!("writing: {error:?}"))?;
         if changes != 1 {
@@ -659,13 +662,9 @@ fn binding(number: usize, policy: Policy) -> Binding {
 
 /// Builds a store of copies of certificates, in two batches, or goes on with it.
 fn build(target: &Path, copies: &[(usize, Copy)]) -> Result<(), StoreError> {
-    let options = BuildOptions {
-        layout: layout(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: vec![View::Sks],
-        now: NOW,
-    };
+    let mut options = BuildOptions::new(NOW.into());
+    options.layout = layout();
+    options.memory_bytes = 4096;
     let mut builder = Builder::start(target, "copies", options.clone())?;
     let certs: Vec<_> = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
     let middle = certs.len().div_ceil(2);
@@ -691,5 +690,5 @@ fn make_format_4(path: &Path) -> Result<(), StoreError> {
              PRAGMA user_version = 4; COMMIT;",
         )
     };
-    downgrade().map_err(|source| StoreError::Engine { path: path.to_owned(), source })
+    downgrade().map_err(|error| StoreError::Engine { path: path.to_owned(), source: error.into() })
 }

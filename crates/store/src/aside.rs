@@ -4,7 +4,7 @@
 //! user IDs of the certificate, so that deleting or redacting the certificate deletes them.
 
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::Fingerprint;
+use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::{Store, StoreError, sums};
 
@@ -13,8 +13,8 @@ use crate::{Store, StoreError, sums};
 pub struct SetAside {
     /// The number of the entry.
     pub number: i64,
-    /// The time of the repair, in seconds since 1970.
-    pub time: u32,
+    /// The time of the repair.
+    pub time: Timestamp,
     /// The fingerprint in the row of the certificate, if it could be read.
     pub fingerprint: Option<Fingerprint>,
     /// The number of damaged bytes.
@@ -37,7 +37,7 @@ impl Store {
                     let fingerprint: Option<Vec<u8>> = row.get(2)?;
                     Ok(SetAside {
                         number: row.get(0)?,
-                        time: row.get(1)?,
+                        time: Timestamp::new(row.get(1)?),
                         fingerprint: fingerprint
                             .and_then(|stored| Some(Fingerprint::from_stored(&stored)?.0)),
                         length: row.get::<_, u32>(3)?.into(),

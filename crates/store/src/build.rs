@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    Cert, Fingerprint, Handle, Reason, Summary, Terms, VERIFIER, Verification, View, verdicts,
+    Cert, Fingerprint, Handle, Reason, Summary, Terms, Timestamp, VERIFIER, Verification, View,
+    verdicts,
 };
 
 use crate::blob;
@@ -23,8 +24,9 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, Layout, Store, StoreError};
 
-/// Options for building a store.
+/// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BuildOptions {
     /// The layout of the store.
     pub layout: Layout,
@@ -35,11 +37,23 @@ pub struct BuildOptions {
     pub verification: Verification,
     /// The views for which digests are stored. Digests for SKS are always stored.
     pub views: Vec<View>,
-    /// Current time, in seconds since 1970.
-    pub now: u32,
+    /// Current time.
+    pub now: Timestamp,
 }
 
 impl BuildOptions {
+    /// Everything is verified and indexed at `now`, with digests for SKS alone, in the default layout and 256 MiB of memory.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            layout: Layout::default(),
+            memory_bytes: 256 << 20,
+            verification: Verification::Full,
+            views: vec![View::Sks],
+            now,
+        }
+    }
+
     /// The views for which digests are stored, without duplicates.
     fn all_views(&self) -> Vec<View> {
         let kept = |view: &View| *view == View::Sks || self.views.contains(view);
@@ -192,7 +206,7 @@ impl Builder {
         work.into_par_iter()
             .map(|work| {
                 work.map(|(cert, verdicts)| {
-                    Draft(Prepared::new(cert, verdicts, options.now, &views))
+                    Draft(Prepared::new(cert, verdicts, options.now.seconds(), &views))
                 })
             })
             .collect()
@@ -235,7 +249,7 @@ impl Builder {
                 cert.execute((id, stored, id, VERIFIER, &summary))?;
             }
             for (id, _, draft) in &fresh {
-                log(&transaction, *id, self.options.now, *id, ChangeKind::New)?;
+                log(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
                 self.derived.add(*id, &draft.terms, &draft.digests)?;
             }
             transaction
@@ -328,7 +342,7 @@ impl Builder {
         }
         step(Step::Indexes);
         derived.fill(&transaction)?;
-        revoker::renew_all(&transaction, self.options.now)?;
+        revoker::renew_all(&transaction, self.options.now.seconds())?;
         schema::mark(&transaction)?;
         transaction.commit()?;
         Ok(())

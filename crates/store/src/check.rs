@@ -7,7 +7,8 @@ use std::path::Path;
 use rayon::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{
-    Cert, Fingerprint, Summary, Terms, VERIFIER, Verdict, Verification, View, search_text, verdicts,
+    Cert, Fingerprint, Summary, Terms, Timestamp, VERIFIER, Verdict, Verification, View,
+    search_text, verdicts,
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
@@ -380,7 +381,8 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] if no certificates can be read, or any error of a write. The store
     /// stays unchanged.
-    pub fn rebuild(&mut self, now: u32) -> Result<CheckReport, StoreError> {
+    pub fn rebuild(&mut self, now: Timestamp) -> Result<CheckReport, StoreError> {
+        let now = now.seconds();
         let mut report = CheckReport::default();
         let path = self.path.clone();
         let folder = path.parent().map_or_else(|| Path::new(".").to_owned(), Path::to_owned);

@@ -5,7 +5,7 @@ use talaria_cert::View;
 
 use crate::blob::{self, Part};
 use crate::ingest::digests;
-use crate::{Store, StoreError, schema};
+use crate::{CertId, Store, StoreError, schema};
 
 /// Number of certificates that are read at a time when a view is added, and their size, above which none is added.
 const BATCH: usize = 1000;
@@ -91,7 +91,7 @@ impl Store {
     pub fn for_each_digest(
         &self,
         view: View,
-        mut each: impl FnMut([u8; 16], i64),
+        mut each: impl FnMut([u8; 16], CertId),
     ) -> Result<(), StoreError> {
         self.run(|connection| {
             let mut statement = connection.prepare_cached(
@@ -99,7 +99,7 @@ impl Store {
             )?;
             let mut rows = statement.query([view.number()])?;
             while let Some(row) = rows.next()? {
-                each(row.get(0)?, row.get(1)?);
+                each(row.get(0)?, CertId::new(row.get(1)?));
             }
             Ok(())
         })
@@ -110,7 +110,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, i64)>, StoreError> {
+    pub fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, CertId)>, StoreError> {
         for view in self.views()? {
             let found = self.run(|connection| {
                 connection
@@ -121,7 +121,7 @@ impl Store {
                     .optional()
             })?;
             if let Some(id) = found {
-                return Ok(Some((view, id)));
+                return Ok(Some((view, CertId::new(id))));
             }
         }
         Ok(None)
@@ -132,7 +132,7 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn digests_of(&self, id: i64) -> Result<Vec<(View, [u8; 16])>, StoreError> {
+    pub fn digests_of(&self, id: CertId) -> Result<Vec<(View, [u8; 16])>, StoreError> {
         let views = self.views()?;
         Ok(match self.stored(id)? {
             Some(stored) => digests(&stored.cert, &stored.verdicts, &views),

@@ -1,11 +1,13 @@
 //! Errors of a store.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 use talaria_cert::Fingerprint;
 
+use crate::CertId;
 use crate::place::file_kind;
 
 /// Why an operation on the store failed.
@@ -101,13 +103,13 @@ pub enum StoreError {
     /// A certificate or its verdicts are not those that were written. The rest of the store may be good.
     #[error(
         "{} is damaged: certificate {} does not match its checksum", path.display(),
-        fingerprint.map_or_else(|| format!("number {id}"), |fingerprint| fingerprint.to_string())
+        fingerprint.map_or_else(|| format!("number {}", id.get()), |fingerprint| fingerprint.to_string())
     )]
     DamagedCert {
         /// The store.
         path: PathBuf,
         /// The number of the certificate in the store.
-        id: i64,
+        id: CertId,
         /// The fingerprint in the row of the certificate, if it can be read.
         fingerprint: Option<Fingerprint>,
     },
@@ -129,8 +131,8 @@ pub enum StoreError {
     Engine {
         /// The store.
         path: PathBuf,
-        /// The error of SQLite.
-        source: rusqlite::Error,
+        /// The error of SQLite, for its text. Its type is not part of the interface.
+        source: Box<dyn Error + Send + Sync>,
     },
 }
 
@@ -151,10 +153,10 @@ impl StoreError {
                 // SQLite does not give the reason; the operating system does.
                 match file_kind(&path).err() {
                     Some(source) => Self::Io { action: "open", path, source },
-                    None => Self::Engine { path, source },
+                    None => Self::Engine { path, source: source.into() },
                 }
             }
-            _ => Self::Engine { path, source },
+            _ => Self::Engine { path, source: source.into() },
         }
     }
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use talaria_cert::{
-    Context, DesignatedRevocation, KeyId, PacketRef, Signature, Summary, Tag, Validity, Verdict,
-    kind,
+    Context, DesignatedRevocation, KeyId, PacketRef, Signature, Summary, Tag, Timestamp, Validity,
+    Verdict, kind,
 };
 use talaria_trust::Scope;
 use talaria_trust::flow::{Edge, FULL, Network};
 
-use crate::{CertIssuer, Store, StoreError, Stored};
+use crate::{CertId, CertIssuer, Store, StoreError, Stored};
 
 /// From this time on (2013-02-01), third-party signatures with SHA-1 or RIPEMD-160 do not count, as in
 /// Sequoia's policy: an attacker who chooses the signed data could forge them. Self-signatures with RIPEMD-160
@@ -24,8 +24,8 @@ pub struct Certifications<'s> {
     store: &'s Store,
     now: u32,
     /// Certificates by the key ID of their primary key, only those with a bound primary key.
-    named: HashMap<KeyId, Rc<Vec<i64>>>,
-    issuers: HashMap<i64, Option<Rc<Participant>>>,
+    named: HashMap<KeyId, Rc<Vec<CertId>>>,
+    issuers: HashMap<CertId, Option<Rc<Participant>>>,
 }
 
 /// The issuer or the subject of a certification.
@@ -144,20 +144,20 @@ fn said<'a>(stored: &'a Stored, now: u32) -> impl Iterator<Item = ThirdPartySign
 }
 
 impl<'s> Certifications<'s> {
-    /// The certifications in `store` at `now`, in seconds since 1970.
+    /// The certifications in `store` at `now`.
     #[must_use]
-    pub fn new(store: &'s Store, now: u32) -> Self {
-        Self { store, now, named: HashMap::new(), issuers: HashMap::new() }
+    pub fn new(store: &'s Store, now: Timestamp) -> Self {
+        Self { store, now: now.seconds(), named: HashMap::new(), issuers: HashMap::new() }
     }
 
-    fn named(&mut self, id: KeyId) -> Result<Rc<Vec<i64>>, StoreError> {
+    fn named(&mut self, id: KeyId) -> Result<Rc<Vec<CertId>>, StoreError> {
         if let Some(named) = self.named.get(&id) {
             return Ok(Rc::clone(named));
         }
         let mut named = Vec::new();
         for cert in self.store.with_key(id)? {
             let Some(row) = self.store.row_by_id(cert)? else { continue };
-            let summary = self.store.current(row, self.now)?.summary;
+            let summary = self.store.current(row, self.now.into())?.summary;
             if summary.primary.bound && summary.fingerprint().key_id() == id {
                 named.push(cert);
             }
@@ -167,7 +167,7 @@ impl<'s> Certifications<'s> {
         Ok(named)
     }
 
-    fn issuer(&mut self, cert: i64) -> Result<Option<Rc<Participant>>, StoreError> {
+    fn issuer(&mut self, cert: CertId) -> Result<Option<Rc<Participant>>, StoreError> {
         if let Some(issuer) = self.issuers.get(&cert) {
             return Ok(issuer.clone());
         }
@@ -185,9 +185,10 @@ impl<'s> Certifications<'s> {
 }
 
 impl Network for Certifications<'_> {
+    type Cert = CertId;
     type Error = StoreError;
 
-    fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, StoreError> {
+    fn edges_to(&mut self, cert: CertId) -> Result<Vec<Edge<CertId>>, StoreError> {
         let Some(to) = self.issuer(cert)?.filter(|to| to.bound) else { return Ok(Vec::new()) };
         let mut edges = Vec::new();
         for said in said(&to.stored, self.now) {
@@ -214,12 +215,12 @@ impl Network for Certifications<'_> {
         Ok(edges)
     }
 
-    fn is_own(&mut self, cert: i64, user_id: usize) -> Result<bool, StoreError> {
+    fn is_own(&mut self, cert: CertId, user_id: usize) -> Result<bool, StoreError> {
         let of = self.issuer(cert)?;
         Ok(of.is_some_and(|of| of.own.get(user_id) == Some(&true)))
     }
 
-    fn is_made(&mut self, edge: &Edge) -> Result<bool, StoreError> {
+    fn is_made(&mut self, edge: &Edge<CertId>) -> Result<bool, StoreError> {
         let (Some(from), Some(to)) = (self.issuer(edge.from)?, self.issuer(edge.to)?) else {
             return Ok(false);
         };

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
     CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Limits, PACKETS_MAX, Summary, Terms,
-    VERIFIER, Verdict, Verification, View, carried_over, renew, renewed, verdicts,
+    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, renew, renewed, verdicts,
 };
 
 use crate::blob;
@@ -15,7 +15,7 @@ use crate::keyserver::redaction;
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
-use crate::{Store, StoreError, Stored, sums, trust};
+use crate::{CertId, Store, StoreError, Stored, sums, trust};
 
 /// The result for one certificate given to [`Store::ingest`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -233,7 +233,7 @@ impl Texts {
 }
 
 impl Store {
-    /// Merges `certs` into the store at `now` (seconds since 1970) and returns one outcome per certificate,
+    /// Merges `certs` into the store at `now` and returns one outcome per certificate,
     /// in input order.
     ///
     /// Certificates, verdicts, indexes and log change together or not at all. Each call syncs once, so pass
@@ -248,8 +248,9 @@ impl Store {
         &mut self,
         certs: Vec<Cert>,
         verification: Verification,
-        now: u32,
+        now: Timestamp,
     ) -> Result<Vec<IngestOutcome>, StoreError> {
+        let now = now.seconds();
         let (unique, places) = join_within(certs);
         let outcomes = self.write_unique(unique, Joining::Union, verification, now)?;
         let mut seen = vec![false; outcomes.len()];
@@ -269,7 +270,8 @@ impl Store {
     /// # Errors
     ///
     /// As [`Self::ingest`].
-    pub fn replace(&mut self, cert: Cert, now: u32) -> Result<IngestOutcome, StoreError> {
+    pub fn replace(&mut self, cert: Cert, now: Timestamp) -> Result<IngestOutcome, StoreError> {
+        let now = now.seconds();
         let outcomes = self.write_unique(vec![cert], Joining::Replace, Verification::Full, now)?;
         Ok(outcomes.into_iter().next().expect("one outcome for one certificate"))
     }
@@ -365,7 +367,7 @@ impl Store {
         if same && is_current {
             return Ok(Plan::Done(IngestOutcome::Unchanged));
         }
-        let before = match self.stored(id) {
+        let before = match self.stored(CertId::new(id)) {
             Ok(Some(before)) => before,
             // A damaged copy is never merged. The other certificates of the batch are not affected.
             Err(StoreError::DamagedCert { .. }) | Ok(None) => {
@@ -540,7 +542,8 @@ impl Store {
     /// # Errors
     ///
     /// As [`Self::ingest`].
-    pub fn verify_unchecked(&mut self, batch: u32, now: u32) -> Result<u64, StoreError> {
+    pub fn verify_unchecked(&mut self, batch: u32, now: Timestamp) -> Result<u64, StoreError> {
+        let now = now.seconds();
         self.writable()?;
         let (mut after, mut completed) = (0, 0);
         loop {
@@ -560,7 +563,7 @@ impl Store {
             after = last;
             let mut found = Vec::with_capacity(ids.len());
             for (id, change, verifier) in ids {
-                match self.stored(id) {
+                match self.stored(CertId::new(id)) {
                     Ok(stored) => found.extend(stored.map(|stored| (id, change, verifier, stored))),
                     // A check reports it.
                     Err(StoreError::DamagedCert { .. }) => {}

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Verification, View};
+use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Timestamp, Verification, View};
 
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
-use crate::{Store, StoreError, aside, sums};
+use crate::{CertId, ChangeNumber, Store, StoreError, aside, sums};
 
 /// Number of pages that a backup copies between two progress calls.
 const BACKUP_PAGES: i32 = 1024;
@@ -89,8 +89,8 @@ impl Redacted {
 pub struct Unobtainable {
     /// Number of attempts.
     pub tries: u32,
-    /// Time of the last attempt, in seconds since 1970.
-    pub time: u32,
+    /// Time of the last attempt.
+    pub time: Timestamp,
 }
 
 /// Converts confirmed addresses to the form in which format 4 compares them. If two become equal, the one
@@ -198,8 +198,9 @@ impl Store {
         &mut self,
         fingerprint: Fingerprint,
         redactions: &[Redaction],
-        now: u32,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
+        let now = now.seconds();
         self.atomically(|store| {
             let stored = fingerprint.to_stored();
             store.transaction(|connection, _| {
@@ -219,7 +220,7 @@ impl Store {
                 // Ingesting the certificate again removes the redacted user IDs from the stored copy.
                 let redacted = store.redacted(&here.cert)?;
                 emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
-                store.ingest(vec![redacted], Verification::Full, now)?;
+                store.ingest(vec![redacted], Verification::Full, now.into())?;
             }
             for email in store.published(fingerprint)? {
                 if !emails.contains(&email) {
@@ -279,8 +280,9 @@ impl Store {
         &mut self,
         fingerprint: Fingerprint,
         email: &Address,
-        now: u32,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
+        let now = now.seconds();
         let (stored, email) = (fingerprint.to_stored(), email.to_string());
         let sum = sums::of_published(&stored, &email, now);
         self.transaction(|connection, _| {
@@ -347,8 +349,9 @@ impl Store {
         view: View,
         digests: &[[u8; 16]],
         tries: u32,
-        now: u32,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
+        let now = now.seconds();
         self.transaction(|connection, _| {
             let mut insert = connection.prepare_cached(
                 "INSERT INTO unobtainable VALUES (?1, ?2, ?3, ?4) \
@@ -387,7 +390,8 @@ impl Store {
                     "SELECT tries, time FROM unobtainable WHERE view = ?1 AND digest = ?2",
                 )?
                 .query_row((view.number(), digest), |row| {
-                    Ok(Unobtainable { tries: row.get(0)?, time: row.get(1)? })
+                    let time = Timestamp::new(row.get(1)?);
+                    Ok(Unobtainable { tries: row.get(0)?, time })
                 })
                 .optional()
         })
@@ -504,7 +508,7 @@ impl Store {
     /// The number of the first change at `time` or later, or one more than the last number if there is none. The
     /// log is in order of time, unless a clock was set back.
     fn first_change_at(&self, time: i64) -> Result<i64, StoreError> {
-        let (mut low, mut high) = (1, self.last_change()? + 1);
+        let (mut low, mut high) = (1, self.last_change()?.next().get());
         while low < high {
             let middle = low + (high - low) / 2;
             let found: Option<(i64, i64)> = self.run(|connection| {
@@ -540,21 +544,21 @@ impl Store {
         })
     }
 
-    /// Time of a change, in seconds since 1970. `None` if the log no longer has the change.
+    /// Time of a change. `None` if the log no longer has the change.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn change_time(&self, number: i64) -> Result<Option<u32>, StoreError> {
+    pub fn change_time(&self, number: ChangeNumber) -> Result<Option<Timestamp>, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT time FROM change WHERE number = ?1")?
-                .query_row([number], |row| row.get(0))
+                .query_row([number.get()], |row| row.get(0).map(Timestamp::new))
                 .optional()
         })
     }
 
-    /// Calls `each` with every change after number `after`, in order: number, time, certificate and kind (1 new, 2
+    /// Calls `each` with every change after the change `after`, in order: number, time, certificate and kind (1 new, 2
     /// updated, 3 deleted).
     ///
     /// # Errors
@@ -562,16 +566,17 @@ impl Store {
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn for_each_change(
         &self,
-        after: i64,
-        mut each: impl FnMut(i64, u32, i64, u8),
+        after: ChangeNumber,
+        mut each: impl FnMut(ChangeNumber, Timestamp, CertId, u8),
     ) -> Result<(), StoreError> {
         self.run(|connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT number, time, cert, kind FROM change WHERE number > ?1 ORDER BY number",
             )?;
-            let mut rows = statement.query([after])?;
+            let mut rows = statement.query([after.get()])?;
             while let Some(row) = rows.next()? {
-                each(row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+                let (number, cert) = (ChangeNumber::new(row.get(0)?), CertId::new(row.get(2)?));
+                each(number, Timestamp::new(row.get(1)?), cert, row.get(3)?);
             }
             Ok(())
         })
@@ -628,10 +633,10 @@ impl Store {
         let new = beside(target, ".partial");
         // Removes the files of an interrupted copy.
         let _ = remove_database(&new);
-        // Without a transaction, a page written by another process would start the copy again.
-        self.run(|connection| connection.execute_batch("BEGIN"))?;
-        let copied = copy(&self.connection, &new, progress);
-        let _ = self.connection.execute_batch("ROLLBACK");
+        // Without a snapshot, a page written by another process would start the copy again.
+        let snapshot = self.snapshot()?;
+        let copied = copy(&snapshot.connection, &new, progress);
+        drop(snapshot);
         let moved = copied
             .map_err(|source| StoreError::engine(target, source))
             .and_then(|()| free_name())

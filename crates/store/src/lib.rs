@@ -4,7 +4,7 @@
 //! The engine is SQLite; the layout of the file is described in `docs/formats/store.md`.
 //!
 //! ```
-//! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Verification};
+//! use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter, Timestamp, Verification};
 //! use talaria_store::{Access, IngestOutcome, Query, Store};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("certs.db");
-//! let now = 1_800_000_000;
+//! let now = Timestamp::new(1_800_000_000);
 //! let mut store = Store::open(&path, Access::Create)?;
 //! // One transaction for all certificates and their indexes.
 //! let outcomes = store.ingest(certs, Verification::Full, now)?;
@@ -49,6 +49,7 @@ mod keyserver;
 mod ledger;
 mod maintain;
 mod migrate;
+mod number;
 mod place;
 mod query;
 mod remake;
@@ -56,6 +57,7 @@ mod repair;
 mod revoker;
 mod schema;
 mod select;
+mod snapshot;
 mod sorter;
 mod store;
 mod sums;
@@ -72,11 +74,13 @@ pub use flow::Certifications;
 pub use ingest::{ChangeKind, IngestOutcome, IngestRefusal};
 pub use keyserver::{Peer, Redaction, Unobtainable};
 pub use maintain::{Compacted, Pages, Return, Tombstone};
+pub use number::{CertId, ChangeNumber};
 pub use place::{FileKind, OpenFiles, file_kind};
 pub use query::{Query, QueryError};
 pub use repair::{DamagedCert, Repair, Salvage};
 pub use schema::{FORMAT, TextIndex};
 pub use select::{Cursor, CursorError, Order, Selection};
+pub use snapshot::Snapshot;
 pub use store::{Access, Layout, Row, Store, Stored};
 pub use tofu::{Binding, CertIssuer, Event, Observation};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};

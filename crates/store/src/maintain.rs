@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension as _;
-use talaria_cert::Fingerprint;
+use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
-use crate::{Store, StoreError, aside, repair, revoker, sums, trust};
+use crate::{CertId, ChangeNumber, Store, StoreError, aside, repair, revoker, sums, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Tombstone {
     /// The fingerprint of the certificate.
     pub fingerprint: Fingerprint,
     /// The number of the change that deleted it.
-    pub change: i64,
+    pub change: ChangeNumber,
     /// Whether the certificate can be imported again.
     pub returning: Return,
 }
@@ -68,8 +68,9 @@ impl Store {
         &mut self,
         fingerprints: &[Fingerprint],
         returning: Return,
-        now: u32,
+        now: Timestamp,
     ) -> Result<u64, StoreError> {
+        let now = now.seconds();
         let (mut found, mut gone_ids) = (Vec::new(), Vec::new());
         for &fingerprint in fingerprints {
             if let Some(row) = self.row(fingerprint)? {
@@ -78,8 +79,8 @@ impl Store {
                     Err(StoreError::DamagedCert { .. }) => None,
                     stored => stored?,
                 };
-                gone_ids.push(row.id);
-                found.push((fingerprint, row.change, stored));
+                gone_ids.push(row.id.get());
+                found.push((fingerprint, row.change.get(), stored));
             }
         }
         let ledger = self.rehearse(std::iter::empty(), &gone_ids, now)?;
@@ -155,7 +156,7 @@ impl Store {
             Ok(())
         })?;
         if !overtaken.is_empty() {
-            deleted += self.delete(&overtaken, returning, now)?;
+            deleted += self.delete(&overtaken, returning, now.into())?;
         }
         Ok(deleted)
     }
@@ -201,19 +202,19 @@ impl Store {
         })
     }
 
-    /// The certificates deleted after change number `after` that were not added again, oldest first.
+    /// The certificates deleted after the change `after` that were not added again, oldest first.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn tombstones(&self, after: i64) -> Result<Vec<Tombstone>, StoreError> {
+    pub fn tombstones(&self, after: ChangeNumber) -> Result<Vec<Tombstone>, StoreError> {
         let rows: Vec<(Vec<u8>, i64, bool)> = self.run(|connection| {
             connection
                 .prepare_cached(
                     "SELECT fingerprint, change, blocked FROM tombstone WHERE change > ?1 \
                      ORDER BY change",
                 )?
-                .query_map([after], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+                .query_map([after.get()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
                 .collect()
         })?;
         rows.into_iter()
@@ -221,9 +222,19 @@ impl Store {
                 let (fingerprint, _) = Fingerprint::from_stored(&stored)
                     .ok_or_else(|| self.damaged("a row of table tombstone"))?;
                 let returning = if blocked { Return::Blocked } else { Return::Allowed };
-                Ok(Tombstone { fingerprint, change, returning })
+                Ok(Tombstone { fingerprint, change: ChangeNumber::new(change), returning })
             })
             .collect()
+    }
+
+    /// All certificates that were deleted or blocked and not added again, oldest first. Among them are those that were never in
+    /// the store.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::tombstones`].
+    pub fn all_tombstones(&self) -> Result<Vec<Tombstone>, StoreError> {
+        self.tombstones(ChangeNumber::new(-1))
     }
 
     /// Adds a full-text index, filled from the certificates, in one transaction.
@@ -396,8 +407,8 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn cert_length(&self, id: i64) -> Result<u64, StoreError> {
-        self.run(|connection| blob::length(connection, id)).map(i64::cast_unsigned)
+    pub fn cert_length(&self, id: CertId) -> Result<u64, StoreError> {
+        self.run(|connection| blob::length(connection, id.get())).map(i64::cast_unsigned)
     }
 
     /// Total length of all certificates in bytes.

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, VERIFIER, Verification, verdicts,
+    CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Timestamp, VERIFIER, Verification, verdicts,
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
@@ -10,7 +10,7 @@ use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
 use crate::ledger::Ledger;
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
-use crate::{Store, StoreError, aside, revoker, trust};
+use crate::{CertId, Store, StoreError, aside, revoker, trust};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -20,7 +20,7 @@ const BATCH_BYTES: usize = 64 << 20;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DamagedCert {
     /// The number of the certificate in the store.
-    pub id: i64,
+    pub id: CertId,
     /// The fingerprint in its row, if it can be read.
     pub fingerprint: Option<Fingerprint>,
     /// The digest of the certificate that was written, see [`Self::digest_of`].
@@ -28,6 +28,12 @@ pub struct DamagedCert {
 }
 
 impl DamagedCert {
+    /// The number as reports of damage show it: a damaged row may have no other name.
+    #[must_use]
+    pub fn number(&self) -> i64 {
+        self.id.get()
+    }
+
     /// The first 16 octets of the SHA-256 of a certificate in canonical form.
     #[must_use]
     pub fn digest_of(cert: &Cert) -> [u8; 16] {
@@ -84,7 +90,8 @@ impl Store {
                     let fingerprint =
                         self.run(|connection| store::fingerprint(connection, blob.id))?;
                     let digest = blob.written_digest();
-                    found.push(DamagedCert { id: blob.id, fingerprint, digest });
+                    let id = CertId::new(blob.id);
+                    found.push(DamagedCert { id, fingerprint, digest });
                 }
             }
             progress(read);
@@ -100,13 +107,15 @@ impl Store {
     /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn repair(
         &mut self,
-        id: i64,
+        id: CertId,
         copies: &[Cert],
         salvage: Salvage,
-        now: u32,
+        now: Timestamp,
     ) -> Result<Option<Repair>, StoreError> {
+        let now = now.seconds();
         let copies: Vec<Cert> =
             copies.iter().map(|copy| self.redacted(copy)).collect::<Result<_, _>>()?;
+        let id = id.get();
         self.transaction(|connection, last| {
             let Some(blob) = blob::get(connection, id)? else { return Ok(None) };
             if is_good(connection, &blob)? {

@@ -13,7 +13,7 @@ use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 use crate::blob;
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, by_fingerprint, log};
 use crate::ledger::Ledger;
-use crate::{Store, StoreError, Stored};
+use crate::{CertId, Store, StoreError, Stored};
 
 impl Store {
     /// Candidates for certificates that name the key with this fingerprint as a revoker, by their numbers.
@@ -21,8 +21,9 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Engine`].
-    pub fn naming(&self, revoker: Fingerprint) -> Result<Vec<i64>, StoreError> {
-        self.run(|connection| naming(connection, [revoker])).map(|ids| ids.into_iter().collect())
+    pub fn naming(&self, revoker: Fingerprint) -> Result<Vec<CertId>, StoreError> {
+        let ids = self.run(|connection| naming(connection, [revoker]))?;
+        Ok(ids.into_iter().map(CertId::new).collect())
     }
 
     /// The designated revocations of a certificate by revokers in the store, of any date.

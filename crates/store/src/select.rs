@@ -12,7 +12,7 @@ use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, Summary, user_id};
 
 use crate::schema::TextIndex;
 use crate::store::RawRow;
-use crate::{Query, Row, Store, StoreError};
+use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError};
 
 /// Number of rows that a cursor reads within one transaction.
 const PAGE_ROWS: i64 = 1000;
@@ -51,11 +51,11 @@ pub enum Order {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Cursor {
     /// After the certificate with this number.
-    Insertion(i64),
+    Insertion(CertId),
     /// After this handle of a fingerprint; among equal handles, after the certificate with this number.
-    Key(i64, i64),
+    Key(i64, CertId),
     /// After this change.
-    Change(i64),
+    Change(ChangeNumber),
 }
 
 impl Cursor {
@@ -63,9 +63,9 @@ impl Cursor {
     #[must_use]
     pub fn start(order: Order) -> Self {
         match order {
-            Order::Insertion => Self::Insertion(0),
-            Order::Key => Self::Key(-1, 0),
-            Order::Change => Self::Change(0),
+            Order::Insertion => Self::Insertion(CertId::new(0)),
+            Order::Key => Self::Key(-1, CertId::new(0)),
+            Order::Change => Self::Change(ChangeNumber::START),
         }
     }
 
@@ -96,8 +96,8 @@ impl Cursor {
     #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Insertion(ours), Self::Insertion(theirs))
-            | (Self::Change(ours), Self::Change(theirs)) => ours < theirs,
+            (Self::Insertion(ours), Self::Insertion(theirs)) => ours < theirs,
+            (Self::Change(ours), Self::Change(theirs)) => ours < theirs,
             (Self::Key(ours, id), Self::Key(theirs, other)) => (ours, id) < (theirs, other),
             _ => false,
         }
@@ -107,9 +107,9 @@ impl Cursor {
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Insertion(number) => write!(f, "i:{number}"),
+            Self::Insertion(id) => write!(f, "i:{}", id.get()),
             Self::Change(number) => write!(f, "c:{number}"),
-            Self::Key(handle, number) => write!(f, "k:{handle}:{number}"),
+            Self::Key(handle, id) => write!(f, "k:{handle}:{}", id.get()),
         }
     }
 }
@@ -119,14 +119,14 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self, CursorError> {
         let error = || CursorError(text.to_owned());
+        let number = |text: &str| text.parse::<i64>().map_err(|_| error());
         let (order, rest) = text.split_once(':').ok_or_else(error)?;
         match order {
-            "i" => rest.parse().map(Self::Insertion).map_err(|_| error()),
+            "i" => number(rest).map(CertId::new).map(Self::Insertion),
             "c" => rest.parse().map(Self::Change).map_err(|_| error()),
             "k" => {
                 let (handle, id) = rest.split_once(':').ok_or_else(error)?;
-                let number = |text: &str| text.parse().map_err(|_| error());
-                Ok(Self::Key(number(handle)?, number(id)?))
+                Ok(Self::Key(number(handle)?, CertId::new(number(id)?)))
             }
             _ => Err(error()),
         }
@@ -203,7 +203,7 @@ impl Store {
                 return Ok(ControlFlow::Break(()));
             }
             left -= 1;
-            match self.row_by_id(id)? {
+            match self.row_by_id(CertId::new(id))? {
                 Some(row) if self.matches(query, &row)? => Ok(found(row)),
                 _ => Ok(ControlFlow::Continue(())),
             }
@@ -429,8 +429,9 @@ impl Store {
             };
             let mut statement = self.connection.prepare_cached(sql).map_err(engine)?;
             let mut rows = match cursor {
-                Cursor::Insertion(n) | Cursor::Change(n) => statement.query((*n, PAGE_ROWS)),
-                Cursor::Key(handle, id) => statement.query((*handle, PAGE_ROWS, *id)),
+                Cursor::Insertion(id) => statement.query((id.get(), PAGE_ROWS)),
+                Cursor::Change(number) => statement.query((number.get(), PAGE_ROWS)),
+                Cursor::Key(handle, id) => statement.query((*handle, PAGE_ROWS, id.get())),
             }
             .map_err(engine)?;
             let mut read = 0;
@@ -438,11 +439,11 @@ impl Store {
                 let raw = RawRow::read(row).map_err(engine)?;
                 read += 1;
                 match cursor {
-                    Cursor::Insertion(n) => *n = raw.id,
+                    Cursor::Insertion(id) => *id = CertId::new(raw.id),
                     Cursor::Key(handle, id) => {
-                        (*handle, *id) = (row.get(4).map_err(engine)?, raw.id);
+                        (*handle, *id) = (row.get(4).map_err(engine)?, CertId::new(raw.id));
                     }
-                    Cursor::Change(n) => *n = raw.change,
+                    Cursor::Change(number) => *number = ChangeNumber::new(raw.change),
                 }
                 if visit(self.decode(&raw)?).is_break() {
                     return Ok(());

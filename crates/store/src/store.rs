@@ -1,5 +1,6 @@
 //! Opening a store, reading single certificates, and reading the change log.
 
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, Limits, Summary, Verdict};
+use talaria_cert::{Cert, Fingerprint, Limits, Summary, Timestamp, Verdict};
 
-use crate::StoreError;
 use crate::blob::{self, Blob};
 use crate::build::failed;
 use crate::derive::Failure;
@@ -19,6 +19,7 @@ use crate::migrate;
 use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
+use crate::{CertId, ChangeNumber, StoreError};
 use crate::witness::{self, FileStep};
 
 /// Maximum time that a writer waits for another writer: 60 s.
@@ -48,8 +49,9 @@ pub enum Access {
     Create,
 }
 
-/// Layout of a new store.
+/// Layout of a new store. Programs set the fields of the default one.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct Layout {
     /// Page size in bytes, a power of two from 4 to 64 KiB. 16 KiB balances bulk work and single commits; `talaria
     /// tune` measures it.
@@ -81,6 +83,8 @@ pub struct Store {
     pub(crate) is_in_transaction: bool,
     /// This connection has changed the store.
     has_changed: bool,
+    /// Number of open snapshots.
+    pub(crate) snapshots: Cell<usize>,
     upgraded_from: Option<i64>,
 }
 
@@ -88,11 +92,19 @@ pub struct Store {
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The number of the certificate in the store.
-    pub id: i64,
+    pub id: CertId,
     /// The number of the last change of the certificate.
-    pub change: i64,
+    pub change: ChangeNumber,
     /// The summary of the certificate. It may no longer be true at the current time, see [`Store::current`].
     pub summary: Summary,
+}
+
+impl Row {
+    /// A text that changes whenever the certificate changes, and differs between the certificates of a store: for caches.
+    #[must_use]
+    pub fn tag(&self) -> String {
+        format!("{:x}-{:x}", self.id.get(), self.change.get())
+    }
 }
 
 /// A certificate with the verdicts on its signatures.
@@ -155,6 +167,7 @@ impl Store {
             stop_waiting: Arc::default(),
             is_in_transaction: false,
             has_changed: false,
+            snapshots: Cell::new(0),
             upgraded_from: None,
         };
         store.wait_for_locks()?;
@@ -213,6 +226,7 @@ impl Store {
             stop_waiting: Arc::default(),
             is_in_transaction: false,
             has_changed: false,
+            snapshots: Cell::new(0),
             upgraded_from: None,
         };
         store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
@@ -400,7 +414,7 @@ impl Store {
                 .query_row(by_fingerprint(fingerprint), |row| row.get(0))
                 .optional()
         })?;
-        found.map(|id| self.row_by_id(id)).transpose().map(Option::flatten)
+        found.map(|id| self.row_by_id(CertId::new(id))).transpose().map(Option::flatten)
     }
 
     /// The row of a certificate by its number in the store.
@@ -408,11 +422,11 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn row_by_id(&self, id: i64) -> Result<Option<Row>, StoreError> {
+    pub fn row_by_id(&self, id: CertId) -> Result<Option<Row>, StoreError> {
         let raw = self.run(|connection| {
             connection
                 .prepare_cached("SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1")?
-                .query_row([id], RawRow::read)
+                .query_row([id.get()], RawRow::read)
                 .optional()
         })?;
         raw.map(|raw| self.decode(&raw)).transpose()
@@ -420,18 +434,22 @@ impl Store {
 
     pub(crate) fn decode(&self, raw: &RawRow) -> Result<Row, StoreError> {
         match raw.summary() {
-            Some(summary) => Ok(Row { id: raw.id, change: raw.change, summary }),
+            Some(summary) => {
+                let (id, change) = (CertId::new(raw.id), ChangeNumber::new(raw.change));
+                Ok(Row { id, change, summary })
+            }
             None => Err(self.damaged(format!("summary of certificate number {}", raw.id))),
         }
     }
 
-    /// The row with its summary as of `now` (seconds since 1970). The summary is recomputed from the certificate
+    /// The row with its summary as of `now`. The summary is recomputed from the certificate
     /// if the stored one is no longer true.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn current(&self, row: Row, now: u32) -> Result<Row, StoreError> {
+    pub fn current(&self, row: Row, now: Timestamp) -> Result<Row, StoreError> {
+        let now = now.seconds();
         if row.summary.holds.contains(now) {
             return Ok(row);
         }
@@ -453,8 +471,8 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn stored(&self, id: i64) -> Result<Option<Stored>, StoreError> {
-        let blob = self.run(|connection| blob::get(connection, id))?;
+    pub fn stored(&self, id: CertId) -> Result<Option<Stored>, StoreError> {
+        let blob = self.run(|connection| blob::get(connection, id.get()))?;
         blob.map(|blob| self.decode_blob(&blob)).transpose()
     }
 
@@ -468,7 +486,7 @@ impl Store {
             Some((cert, verdicts)) => Ok(Stored { cert, verdicts }),
             None => Err(StoreError::DamagedCert {
                 path: self.path.clone(),
-                id: blob.id,
+                id: CertId::new(blob.id),
                 fingerprint: self.run(|connection| fingerprint(connection, blob.id))?,
             }),
         }
@@ -492,11 +510,11 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn last_change(&self) -> Result<i64, StoreError> {
+    pub fn last_change(&self) -> Result<ChangeNumber, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT coalesce(max(number), 0) FROM change")?
-                .query_row([], |row| row.get(0))
+                .query_row([], |row| row.get(0).map(ChangeNumber::new))
         })
     }
 
@@ -546,25 +564,6 @@ impl Store {
                 None => Err(self.damaged("a row of table ownertrust")),
             })
             .collect()
-    }
-
-    /// Starts a snapshot: until [`Self::end_read`], all reads see the same state, and cost less. A snapshot blocks
-    /// no writer. It should be short, because the write-ahead log cannot be emptied meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Engine`].
-    pub fn begin_read(&self) -> Result<(), StoreError> {
-        self.run(|connection| connection.prepare_cached("BEGIN")?.execute([]).map(drop))
-    }
-
-    /// Ends the snapshot of [`Self::begin_read`].
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Engine`].
-    pub fn end_read(&self) -> Result<(), StoreError> {
-        self.run(|connection| connection.prepare_cached("COMMIT")?.execute([]).map(drop))
     }
 
     /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.

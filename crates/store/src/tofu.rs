@@ -9,7 +9,7 @@ use talaria_cert::{
 };
 use talaria_trust::tofu::{History, Policy, strictest};
 
-use crate::{Store, StoreError, sums};
+use crate::{CertId, Store, StoreError, sums};
 
 /// A binding of an address to a certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -275,11 +275,13 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn with_addressee(&self, addressee: &Addressee) -> Result<Vec<i64>, StoreError> {
+    pub fn with_addressee(&self, addressee: &Addressee) -> Result<Vec<CertId>, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT cert FROM address WHERE handle = ?1")?
-                .query_map([Handle::of_addressee(addressee).0.cast_signed()], |row| row.get(0))?
+                .query_map([Handle::of_addressee(addressee).0.cast_signed()], |row| {
+                    row.get(0).map(CertId::new)
+                })?
                 .collect()
         })
     }
@@ -289,11 +291,11 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn with_key(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
+    pub fn with_key(&self, id: KeyId) -> Result<Vec<CertId>, StoreError> {
         self.run(|connection| {
             connection
                 .prepare_cached("SELECT cert FROM key WHERE handle = ?1")?
-                .query_map([id.rotated().cast_signed()], |row| row.get(0))?
+                .query_map([id.rotated().cast_signed()], |row| row.get(0).map(CertId::new))?
                 .collect()
         })
     }
@@ -323,14 +325,14 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn named_by(&self, issuers: &[KeyId]) -> Result<HashSet<i64>, StoreError> {
+    pub fn named_by(&self, issuers: &[KeyId]) -> Result<HashSet<CertId>, StoreError> {
         self.run(|connection| {
             let mut found = HashSet::new();
             for issuer in issuers {
                 let certs = connection
                     .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
-                    .query_map([issuer.0.cast_signed()], |row| row.get(0))?
-                    .collect::<rusqlite::Result<Vec<i64>>>()?;
+                    .query_map([issuer.0.cast_signed()], |row| row.get(0).map(CertId::new))?
+                    .collect::<rusqlite::Result<Vec<_>>>()?;
                 found.extend(certs);
             }
             Ok(found)

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
     Cert, CertificationVerifier, Fingerprint, Gnupg, Key, KeyId, KeySetup, PacketRef, Span,
-    Summary, Tag, Verdict,
+    Summary, Tag, Timestamp, Verdict,
 };
 use talaria_trust::{
     Certification, Introducer, IntroducerCert, Level, Rules, Scope, Standing, Subject, SubjectId,
@@ -27,7 +27,7 @@ use crate::derive::Failure;
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::sorter::Sorter;
-use crate::{Store, StoreError, sums};
+use crate::{CertId, Store, StoreError, sums};
 
 /// The stored name of GnuPG's 2.2 rules in `meta`.
 const GNUPG_2_2: &str = "2.2";
@@ -56,13 +56,13 @@ pub struct Certifier {
     /// Index of the user ID in the summary.
     pub user_id: usize,
     /// Number of the introducer's certificate in the store.
-    pub cert: i64,
+    pub cert: CertId,
     /// The introducer's role in the web of trust.
     pub introducer: Introducer,
-    /// Creation time of the certification, in seconds since 1970.
-    pub created: u32,
-    /// Expiry time of the certification, 0 for never.
-    pub expires: u32,
+    /// Creation time of the certification.
+    pub created: Timestamp,
+    /// Expiry time of the certification, `None` for never.
+    pub expires: Option<Timestamp>,
 }
 
 /// A snapshot of the web of trust for readers. Rows that are no longer true are recomputed in memory.
@@ -77,11 +77,11 @@ impl TrustView {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn standing(&self, store: &Store, id: i64) -> Result<Option<Standing>, StoreError> {
-        if let Some(standing) = self.again.get(&id) {
+    pub fn standing(&self, store: &Store, id: CertId) -> Result<Option<Standing>, StoreError> {
+        if let Some(standing) = self.again.get(&id.get()) {
             return Ok(standing.clone());
         }
-        Ok(store.run(|connection| Node::load(connection, id))?.standing)
+        Ok(store.run(|connection| Node::load(connection, id.get()))?.standing)
     }
 }
 
@@ -95,12 +95,17 @@ impl Store {
         self.run(rules)
     }
 
-    /// Changes the rules of the web of trust and recomputes it at `now`, in seconds since 1970.
+    /// Changes the rules of the web of trust and recomputes it at `now`.
     ///
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn set_trust_rules(&mut self, rules: Rules, now: u32) -> Result<TrustReport, StoreError> {
+    pub fn set_trust_rules(
+        &mut self,
+        rules: Rules,
+        now: Timestamp,
+    ) -> Result<TrustReport, StoreError> {
+        let now = now.seconds();
         let planned = Planned { anew: Some(rules), ..Planned::default() };
         let ledger = self.rehearse_trust(planned, now)?;
         self.transaction(|connection, _| {
@@ -109,13 +114,14 @@ impl Store {
         })
     }
 
-    /// Updates the web of trust to `now`, in seconds since 1970. With `anew`, recomputes it from the
+    /// Updates the web of trust to `now`. With `anew`, recomputes it from the
     /// certificates alone.
     ///
     /// # Errors
     ///
     /// As [`Self::set_trust_rules`].
-    pub fn check_trust(&mut self, anew: bool, now: u32) -> Result<TrustReport, StoreError> {
+    pub fn check_trust(&mut self, anew: bool, now: Timestamp) -> Result<TrustReport, StoreError> {
+        let now = now.seconds();
         let planned =
             Planned { anew: if anew { self.trust_rules()? } else { None }, ..Planned::default() };
         let ledger = self.rehearse_trust(planned, now)?;
@@ -150,8 +156,9 @@ impl Store {
     pub fn set_ownertrust(
         &mut self,
         entries: &[(Fingerprint, u8)],
-        now: u32,
+        now: Timestamp,
     ) -> Result<TrustReport, StoreError> {
+        let now = now.seconds();
         let owners = entries.iter().map(|(by, value)| (by.to_stored(), *value)).collect();
         let ledger = self.rehearse_trust(Planned { owners, ..Planned::default() }, now)?;
         self.transaction(|connection, _| {
@@ -193,12 +200,13 @@ impl Store {
         Ok(ledger)
     }
 
-    /// The certifications by introducers at `now`, in seconds since 1970. The store is not modified.
+    /// The certifications by introducers at `now`. The store is not modified.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn certifiers(&self, now: u32) -> Result<Certifiers<'_>, StoreError> {
+    pub fn certifiers(&self, now: Timestamp) -> Result<Certifiers<'_>, StoreError> {
+        let now = now.seconds();
         let connection = &self.connection;
         let web = || -> rusqlite::Result<Option<Web<'_>>> {
             let Some(mut web) = Web::of(connection, now)? else { return Ok(None) };
@@ -209,12 +217,13 @@ impl Store {
         Ok(Certifiers { store: self, web, now })
     }
 
-    /// The web of trust at `now`, in seconds since 1970. The store is not modified.
+    /// The web of trust at `now`. The store is not modified.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn trust(&self, now: u32) -> Result<TrustView, StoreError> {
+    pub fn trust(&self, now: Timestamp) -> Result<TrustView, StoreError> {
+        let now = now.seconds();
         self.run(|connection| {
             let due = due(connection, now)?;
             if due.is_empty() {
@@ -241,8 +250,8 @@ impl Certifiers<'_> {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn of(&mut self, id: i64) -> Result<Vec<Certifier>, StoreError> {
-        self.find(id, false)
+    pub fn of(&mut self, id: CertId) -> Result<Vec<Certifier>, StoreError> {
+        self.find(id.get(), false)
     }
 
     /// The introducers whose certifications decided the standing of a certificate. Further introducers that
@@ -251,8 +260,8 @@ impl Certifiers<'_> {
     /// # Errors
     ///
     /// As [`Self::of`].
-    pub fn that_decided(&mut self, id: i64) -> Result<Vec<Certifier>, StoreError> {
-        self.find(id, true)
+    pub fn that_decided(&mut self, id: CertId) -> Result<Vec<Certifier>, StoreError> {
+        self.find(id.get(), true)
     }
 
     fn find(&mut self, id: i64, only_known: bool) -> Result<Vec<Certifier>, StoreError> {
@@ -274,10 +283,12 @@ impl Certifiers<'_> {
                 |(user_id, issuer, certification): (_, &IntroducerCert, &Certification<'_>)| {
                     Certifier {
                         user_id,
-                        cert: issuer.cert,
+                        cert: CertId::new(issuer.cert),
                         introducer: issuer.introducer.clone(),
-                        created: certification.created,
-                        expires: certification.expires,
+                        created: certification.created.into(),
+                        expires: Some(certification.expires)
+                            .filter(|&time| time != 0)
+                            .map(Timestamp::new),
                     }
                 };
             Ok(found.into_iter().map(certifier).collect())
@@ -1200,7 +1211,7 @@ mod tests {
         let here = early.iter().max_by_key(count).unwrap();
         let coming = late.iter().max_by_key(count).unwrap();
         assert!(count(&here) > 0 && count(&coming) > 0);
-        store.ingest(early.to_vec(), Verification::Full, NOW).unwrap();
+        store.ingest(early.to_vec(), Verification::Full, NOW.into()).unwrap();
         let owner = Level::Ultimate as u8;
         // The first owner begins the web.
         let planned = Planned {
@@ -1208,7 +1219,7 @@ mod tests {
             ..Planned::default()
         };
         let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_ownertrust(&[(here.fingerprint(), owner)], NOW).unwrap();
+        store.set_ownertrust(&[(here.fingerprint(), owner)], NOW.into()).unwrap();
         assert!(!stored(&store).is_empty());
         check(&HashMap::new(), &stored(&store), &ledger);
 
@@ -1218,7 +1229,7 @@ mod tests {
             ..Planned::default()
         };
         let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_ownertrust(&[(coming.fingerprint(), owner)], NOW).unwrap();
+        store.set_ownertrust(&[(coming.fingerprint(), owner)], NOW.into()).unwrap();
         check(&before, &stored(&store), &ledger);
 
         let before = stored(&store);
@@ -1230,21 +1241,21 @@ mod tests {
             .collect();
         let planned = late.iter().zip(&summaries).map(|(cert, summary)| (None, cert, summary));
         let ledger = store.rehearse(planned, &[], NOW).unwrap();
-        store.ingest(late.to_vec(), Verification::Full, NOW).unwrap();
+        store.ingest(late.to_vec(), Verification::Full, NOW.into()).unwrap();
         let after = stored(&store);
         assert!(after.len() > before.len() + 10, "{} and {}", before.len(), after.len());
         check(&before, &after, &ledger);
 
         let before = stored(&store);
         let id = store.row(here.fingerprint()).unwrap().unwrap().id;
-        let ledger = store.rehearse(std::iter::empty(), &[id], NOW).unwrap();
-        store.delete(&[here.fingerprint()], Return::Allowed, NOW).unwrap();
+        let ledger = store.rehearse(std::iter::empty(), &[id.get()], NOW).unwrap();
+        store.delete(&[here.fingerprint()], Return::Allowed, NOW.into()).unwrap();
         check(&before, &stored(&store), &ledger);
 
         let rules = Rules { marginals: 1, ..Rules::default() };
         let planned = Planned { anew: Some(rules), ..Planned::default() };
         let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_trust_rules(rules, NOW).unwrap();
+        store.set_trust_rules(rules, NOW.into()).unwrap();
         check(&HashMap::new(), &stored(&store), &ledger);
     }
 

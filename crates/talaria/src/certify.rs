@@ -194,7 +194,7 @@ impl Stores {
         let bytes = cert.to_vec().map_err(refused)?;
         let stored = talaria_cert::Cert::parse(&bytes);
         let stored = stored.map_err(|reason| refused(openpgp::anyhow::Error::new(reason)))?;
-        let outcome = self.writable()?.ingest(vec![stored], Verification::Full, now)?;
+        let outcome = self.writable()?.ingest(vec![stored], Verification::Full, now.into())?;
         if let IngestOutcome::Refused(why) = outcome[0] {
             return Err(refused(openpgp::anyhow::Error::msg(why.to_string())));
         }

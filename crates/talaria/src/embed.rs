@@ -20,7 +20,7 @@ use talaria_message::{
     Profile, Recipients, Recognised, Sealer, SignatureReport, SigningKey, Unsigned,
     decryption_keys, read_certs, signing_key, unarmored,
 };
-use talaria_store::{Access, Order, Query, StoreError};
+use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
 use crate::{Error, Stores};
 
@@ -250,8 +250,9 @@ impl Certificates {
         Ok(cert.as_bytes().to_vec())
     }
 
-    fn last_change(&self) -> Result<i64, StoreError> {
-        lock(&self.0).iter().map(|opened| opened.store.last_change()).sum()
+    /// The sum of the numbers of the last changes, which grows with each change of one of the stores.
+    fn last_changes(&self) -> Result<i64, StoreError> {
+        lock(&self.0).iter().map(|opened| opened.store.last_change().map(ChangeNumber::get)).sum()
     }
 }
 
@@ -287,7 +288,7 @@ struct Current {
 #[derive(Clone, Copy, Eq, PartialEq)]
 struct Moment {
     now: u32,
-    /// The number of the latest change of the store.
+    /// The sum of the numbers of the last changes.
     change: i64,
 }
 
@@ -398,7 +399,7 @@ impl Source {
     fn moment(&self) -> Result<Moment, StoreError> {
         let change = match self {
             Self::Given(_) => 0,
-            Self::Store(store) => store.last_change()?,
+            Self::Store(store) => store.last_changes()?,
         };
         Ok(Moment { now: now(), change })
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use talaria_cert::{Cert, Fingerprint, Verdict, Verification, enarmor};
 use talaria_gnupg::{self as gnupg, LeftOut};
-use talaria_store::{Cursor, Order, Query, Store};
+use talaria_store::{CertId, ChangeNumber, Cursor, Order, Query, Store};
 
 use crate::{Error, Monitor, Progress, Stores};
 
@@ -40,8 +40,8 @@ pub enum Format {
 pub struct ExportOptions {
     /// The certificates to export; all if there is no query.
     pub queries: Vec<Query>,
-    /// If set, only certificates that were added or changed after this change number.
-    pub changed_since: Option<i64>,
+    /// If set, only certificates that were added or changed after this change.
+    pub changed_since: Option<ChangeNumber>,
     /// The signatures to export.
     pub signatures: Signatures,
     /// The target format.
@@ -91,7 +91,7 @@ pub fn export(
 pub(crate) struct Chosen<'a> {
     /// The queries; all certificates if there is none.
     pub(crate) queries: &'a [Query],
-    pub(crate) changed_since: Option<i64>,
+    pub(crate) changed_since: Option<ChangeNumber>,
     pub(crate) signatures: Signatures,
     pub(crate) now: u32,
 }
@@ -153,7 +153,7 @@ pub(crate) fn each(
 
 fn whole(
     store: &Store,
-    id: i64,
+    id: CertId,
     one: &mut impl FnMut(Cert, &[Verdict]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     match store.stored(id)? {

@@ -212,7 +212,7 @@ impl Import<'_> {
             }
         }
         if !ownertrusts.is_empty() {
-            self.store.set_ownertrust(&ownertrusts, self.options.now)?;
+            self.store.set_ownertrust(&ownertrusts, self.options.now.into())?;
             self.reports[at].ownertrusts += ownertrusts.len() as u64;
         }
         let parsed: Vec<(Place, Result<Cert, Reason>)> =
@@ -255,7 +255,7 @@ impl Import<'_> {
             if revoked != stored.cert && good(&verdicts[1]) == good(&verdicts[0]) {
                 continue;
             }
-            let outcome = self.store.ingest(vec![revoked], Verification::Full, now)?;
+            let outcome = self.store.ingest(vec![revoked], Verification::Full, now.into())?;
             match outcome[0] {
                 IngestOutcome::Unchanged => self.reports[at].unchanged += 1,
                 _ => self.reports[at].updated += 1,
@@ -288,7 +288,7 @@ impl Import<'_> {
             if revoked != stored.cert && made(&revoked) == made(&stored.cert) {
                 continue;
             }
-            let outcome = self.store.ingest(vec![revoked], Verification::Full, now)?;
+            let outcome = self.store.ingest(vec![revoked], Verification::Full, now.into())?;
             match outcome[0] {
                 IngestOutcome::Unchanged => self.reports[at].unchanged += 1,
                 _ => self.reports[at].updated += 1,
@@ -311,7 +311,7 @@ impl Import<'_> {
             return Ok(());
         }
         let ImportOptions { verification, now } = self.options;
-        let outcomes = self.store.ingest(certs, verification, now)?;
+        let outcomes = self.store.ingest(certs, verification, now.into())?;
         for ((at, place, fingerprint), outcome) in places.into_iter().zip(outcomes) {
             let report = &mut self.reports[at];
             match outcome {

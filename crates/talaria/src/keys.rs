@@ -360,7 +360,8 @@ impl Stores {
     ///
     /// [`Error::Keyring`], or errors of writing the store.
     pub fn add_public(&mut self, cert: &openpgp::Cert, now: u32) -> Result<IngestOutcome, Error> {
-        let outcomes = self.writable()?.ingest(vec![public(cert)?], Verification::Full, now)?;
+        let outcomes =
+            self.writable()?.ingest(vec![public(cert)?], Verification::Full, now.into())?;
         Ok(outcomes[0])
     }
 }

@@ -102,11 +102,11 @@ pub fn repair(
             }
             [copies] = fetched;
         }
-        let result = store.repair(certificate.id, &copies, options.salvage, options.now)?;
+        let result = store.repair(certificate.id, &copies, options.salvage, options.now.into())?;
         // Another process may have repaired it.
         let Some(result) = result else { continue };
         repaired.push(Repaired {
-            number: certificate.id,
+            number: certificate.number(),
             fingerprint: certificate.fingerprint.map(|fingerprint| fingerprint.to_string()),
             result,
             error,

@@ -168,7 +168,7 @@ impl Stores {
             if is_repeated || !is_behind {
                 return ControlFlow::Continue(());
             }
-            let result = opened.store.current(row, now).map_err(Error::from);
+            let result = opened.store.current(row, now.into()).map_err(Error::from);
             match result.and_then(|row| visit(opened, row)) {
                 Ok(ControlFlow::Continue(())) => {
                     last = Some(Bookmark { query, store, name: String::new(), cursor });

@@ -65,7 +65,7 @@ pub fn observe(
     let mut observations = Vec::new();
     for Sight { fingerprint, addressee, event } in seen {
         let Some(row) = store.row(fingerprint)? else { continue };
-        let row = store.current(row, now)?;
+        let row = store.current(row, now.into())?;
         let bindings = bindings_of(&row, now).into_iter();
         let bindings = bindings.filter(|binding| {
             let is_of =

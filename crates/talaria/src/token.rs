@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use talaria_store::Store;
+use talaria_store::{ChangeNumber, Store};
 
 use crate::Error;
 
@@ -11,7 +11,7 @@ use crate::Error;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Token {
     store: String,
-    number: i64,
+    number: ChangeNumber,
 }
 
 impl Token {
@@ -29,7 +29,7 @@ impl Token {
     /// # Errors
     ///
     /// [`Error::Token`] if the token belongs to another store.
-    pub fn number_in(&self, store: &Store) -> Result<i64, Error> {
+    pub fn number_in(&self, store: &Store) -> Result<ChangeNumber, Error> {
         if store.name()? == self.store {
             return Ok(self.number);
         }

@@ -10,7 +10,8 @@ use talaria_cert::address::gnupg_name;
 use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, UserIdContent, Validity};
 use talaria_gnupg::TofuStatistics;
 use talaria_store::{
-    Binding, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError, TrustView,
+    Binding, CertId, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError,
+    TrustView,
 };
 use talaria_trust::tofu::{self, Decision, Evidence, History, Policy};
 use talaria_trust::{Level, flow};
@@ -156,9 +157,9 @@ type Rivals = (Fingerprint, Fingerprint, Addressee);
 struct Own {
     fingerprints: Vec<Fingerprint>,
     /// The certificates that the user's own ones may have certified.
-    named: HashSet<i64>,
+    named: HashSet<CertId>,
     /// The trust roots: all certificates with owner trust, and its amount.
-    roots: Vec<(i64, u8)>,
+    roots: Vec<(CertId, u8)>,
 }
 
 impl<'s> Judge<'s> {
@@ -176,7 +177,7 @@ impl<'s> Judge<'s> {
         now: u32,
     ) -> Result<Self, StoreError> {
         let web = match model {
-            TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now)?,
+            TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now.into())?,
             _ => TrustView::default(),
         };
         let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
@@ -197,7 +198,7 @@ impl<'s> Judge<'s> {
             recorded,
             own: OnceCell::new(),
             mutual: RefCell::default(),
-            network: RefCell::new(Certifications::new(store, now)),
+            network: RefCell::new(Certifications::new(store, now.into())),
             certifiers: RefCell::default(),
             issuers: RefCell::default(),
         })
@@ -340,7 +341,7 @@ impl<'s> Judge<'s> {
                         by: by.summary.fingerprint(),
                         name: by.summary.primary_user_id().map(<[u8]>::to_vec),
                         trust,
-                        created: certifier.created,
+                        created: certifier.created.seconds(),
                     });
                 }
             }
@@ -349,11 +350,11 @@ impl<'s> Judge<'s> {
     }
 
     /// The introducers whose certifications decided the validity of a certificate.
-    fn certified(&self, id: i64) -> Result<Vec<Certifier>, StoreError> {
+    fn certified(&self, id: CertId) -> Result<Vec<Certifier>, StoreError> {
         let mut certifiers = self.certifiers.borrow_mut();
         match &mut *certifiers {
             Some(certifiers) => certifiers.that_decided(id),
-            none => none.insert(self.store.certifiers(self.now)?).that_decided(id),
+            none => none.insert(self.store.certifiers(self.now.into())?).that_decided(id),
         }
     }
 
@@ -413,7 +414,7 @@ impl<'s> Judge<'s> {
     /// # Errors
     ///
     /// Errors of reading the store.
-    pub fn paths(&self, row: &Row, user_id: usize) -> Result<Vec<flow::Path>, StoreError> {
+    pub fn paths(&self, row: &Row, user_id: usize) -> Result<Vec<flow::Path<CertId>>, StoreError> {
         let summary = &row.summary;
         let Some(found) = summary.user_ids.get(user_id) else { return Ok(Vec::new()) };
         let valid = Validity::Valid;
@@ -468,15 +469,15 @@ impl<'s> Judge<'s> {
     /// count. An expired user ID counts only while its certificate is valid.
     fn rival(
         &self,
-        ours: i64,
-        id: i64,
+        ours: CertId,
+        id: CertId,
         addressee: &Addressee,
     ) -> Result<Option<Fingerprint>, StoreError> {
         if id == ours {
             return Ok(None);
         }
         let Some(row) = self.store.row_by_id(id)? else { return Ok(None) };
-        let summary = self.store.current(row, self.now)?.summary;
+        let summary = self.store.current(row, self.now.into())?.summary;
         let usable = summary.validity(self.now) == Validity::Valid;
         let has = summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {

@@ -14,6 +14,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::rc::Rc;
 
 use crate::{Level, Scope};
@@ -25,13 +26,13 @@ pub const PARTIAL: u8 = 40;
 /// The depth of a trust signature that delegates without limit.
 const ENDLESS: u8 = 255;
 
-/// A certification, possibly with a delegation.
+/// A certification, possibly with a delegation. `C` is the name of a certificate in the network.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Edge {
-    /// Number of the issuer's certificate.
-    pub from: i64,
-    /// Number of the certified certificate.
-    pub to: i64,
+pub struct Edge<C> {
+    /// The issuer's certificate.
+    pub from: C,
+    /// The certified certificate.
+    pub to: C,
     /// Index of the certified user ID.
     pub user_id: usize,
     /// Index of the signature packet in the certified certificate.
@@ -48,6 +49,8 @@ pub struct Edge {
 
 /// Source of certifications.
 pub trait Network {
+    /// The name of a certificate, for example its number in a store. Their order decides between equally good paths.
+    type Cert: Copy + Eq + Hash + Ord;
     /// Error of reading certifications.
     type Error;
 
@@ -57,14 +60,14 @@ pub trait Network {
     /// # Errors
     ///
     /// Errors of reading the store.
-    fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, Self::Error>;
+    fn edges_to(&mut self, cert: Self::Cert) -> Result<Vec<Edge<Self::Cert>>, Self::Error>;
 
     /// Whether a certificate has an acceptable self-signature on a user ID.
     ///
     /// # Errors
     ///
     /// Errors of reading the store.
-    fn is_own(&mut self, cert: i64, user_id: usize) -> Result<bool, Self::Error>;
+    fn is_own(&mut self, cert: Self::Cert, user_id: usize) -> Result<bool, Self::Error>;
 
     /// Whether the issuer made the certification, was able to certify at that time, and has not revoked the
     /// certification.
@@ -72,15 +75,15 @@ pub trait Network {
     /// # Errors
     ///
     /// Errors of reading the store.
-    fn is_made(&mut self, edge: &Edge) -> Result<bool, Self::Error>;
+    fn is_made(&mut self, edge: &Edge<Self::Cert>) -> Result<bool, Self::Error>;
 }
 
 /// A path from a trust root to the user ID, with its trust amount.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Path {
+pub struct Path<C> {
     /// The certifications of the path, starting at the root. Empty if the user ID belongs to a root. The last
     /// certification is on the user ID, or it delegates to the certificate, which vouches for its own user ID.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<Edge<C>>,
     /// The trust amount that the path carries.
     pub amount: u8,
 }
@@ -105,9 +108,9 @@ pub fn level(amount: u32) -> Level {
 /// Those of `network`.
 pub fn paths<N: Network>(
     network: &mut N,
-    roots: &[(i64, u8)],
-    (cert, user_id, text): (i64, usize, &[u8]),
-) -> Result<Vec<Path>, N::Error> {
+    roots: &[(N::Cert, u8)],
+    (cert, user_id, text): (N::Cert, usize, &[u8]),
+) -> Result<Vec<Path<N::Cert>>, N::Error> {
     let target = Target { cert, user_id, text };
     let mut search = Search {
         network,
@@ -136,8 +139,8 @@ pub fn paths<N: Network>(
     Ok(found)
 }
 
-struct Target<'a> {
-    cert: i64,
+struct Target<'a, C> {
+    cert: C,
     user_id: usize,
     text: &'a [u8],
 }
@@ -152,34 +155,41 @@ enum Speaker {
 }
 
 /// The certifications by one certificate on one user ID, the newest first.
-type Group = Vec<Edge>;
+type Group<C> = Vec<Edge<C>>;
+
+/// All certifications on a certificate.
+type Groups<C> = Rc<Vec<Group<C>>>;
 
 struct Search<'n, N: Network> {
     network: &'n mut N,
-    roots: &'n [(i64, u8)],
+    roots: &'n [(N::Cert, u8)],
     /// The trust amounts that the certifications of a certificate may carry.
-    caps: HashMap<i64, u8>,
-    edges: HashMap<i64, Rc<Vec<Group>>>,
-    made: HashMap<(i64, i64, usize), bool>,
+    caps: HashMap<N::Cert, u8>,
+    edges: HashMap<N::Cert, Groups<N::Cert>>,
+    made: HashMap<(N::Cert, N::Cert, usize), bool>,
     /// Certifications that failed verification.
-    refuted: HashSet<(i64, i64, usize)>,
+    refuted: HashSet<(N::Cert, N::Cert, usize)>,
     /// The trust amount that earlier paths carry from one certificate to another.
-    used: HashMap<(i64, i64), u8>,
+    used: HashMap<(N::Cert, N::Cert), u8>,
     /// The trust amounts that roots have given to their own user IDs.
-    given: HashMap<i64, u8>,
+    given: HashMap<N::Cert, u8>,
 }
 
 /// The best known way from a certificate to the user ID.
-struct Reach {
+struct Reach<C> {
     /// The next certification on the way to the user ID.
-    next: Option<Edge>,
+    next: Option<Edge<C>>,
     amount: u8,
     steps: usize,
 }
 
 impl<N: Network> Search<'_, N> {
     /// The path of the root from which most arrives; among equals, the shortest.
-    fn best(&mut self, target: &Target<'_>, speaker: Speaker) -> Result<Option<Path>, N::Error> {
+    fn best(
+        &mut self,
+        target: &Target<'_, N::Cert>,
+        speaker: Speaker,
+    ) -> Result<Option<Path<N::Cert>>, N::Error> {
         // Only certifications on the paths of roots are verified. A refuted certification is left out of the next
         // search, since it may have displaced a good one.
         'again: loop {
@@ -197,13 +207,17 @@ impl<N: Network> Search<'_, N> {
     }
 
     /// The path of each root. A certification that is alone in its group is assumed to be good.
-    fn likely(&mut self, target: &Target<'_>, speaker: Speaker) -> Result<Vec<Path>, N::Error> {
+    fn likely(
+        &mut self,
+        target: &Target<'_, N::Cert>,
+        speaker: Speaker,
+    ) -> Result<Vec<Path<N::Cert>>, N::Error> {
         let mut reached =
             HashMap::from([(target.cert, Reach { next: None, amount: FULL, steps: 0 })]);
         let mut front = vec![target.cert];
         let mut steps = usize::from(speaker == Speaker::Itself);
         while !front.is_empty() {
-            let mut next: Vec<i64> = Vec::new();
+            let mut next: Vec<N::Cert> = Vec::new();
             for to in front {
                 // A root with full trust needs no authority above it.
                 if self.caps.get(&to) == Some(&FULL) {
@@ -241,8 +255,12 @@ impl<N: Network> Search<'_, N> {
         Ok(self.of_roots(&reached, speaker))
     }
 
-    fn of_roots(&self, reached: &HashMap<i64, Reach>, speaker: Speaker) -> Vec<Path> {
-        let path = |&(root, _): &(i64, u8)| {
+    fn of_roots(
+        &self,
+        reached: &HashMap<N::Cert, Reach<N::Cert>>,
+        speaker: Speaker,
+    ) -> Vec<Path<N::Cert>> {
+        let path = |&(root, _): &(N::Cert, u8)| {
             let mut at = reached.get(&root)?;
             let mut path = Path { edges: Vec::new(), amount: at.amount };
             while let Some(edge) = &at.next {
@@ -258,7 +276,7 @@ impl<N: Network> Search<'_, N> {
     }
 
     /// Subtracts the trust amount of a path from the network.
-    fn use_up(&mut self, path: &Path, target: &Target<'_>) {
+    fn use_up(&mut self, path: &Path<N::Cert>, target: &Target<'_, N::Cert>) {
         let mut use_up = |from, to| {
             let used = self.used.entry((from, to)).or_default();
             *used = used.saturating_add(path.amount);
@@ -275,7 +293,7 @@ impl<N: Network> Search<'_, N> {
     }
 
     /// The trust amount that a certification can still carry.
-    fn left(&self, edge: &Edge) -> u8 {
+    fn left(&self, edge: &Edge<N::Cert>) -> u8 {
         let cap = self.caps.get(&edge.from).filter(|&&cap| cap < FULL);
         let amount = cap.map_or(edge.amount, |&cap| cap.min(edge.amount));
         amount
@@ -284,13 +302,13 @@ impl<N: Network> Search<'_, N> {
     }
 
     /// The trust amount that a root can still give to its own user IDs.
-    fn own(&self, root: i64) -> u8 {
+    fn own(&self, root: N::Cert) -> u8 {
         let cap = self.caps.get(&root).copied().unwrap_or(0);
         cap.saturating_sub(self.used.get(&(root, root)).copied().unwrap_or(0))
             .saturating_sub(self.given.get(&root).copied().unwrap_or(0))
     }
 
-    fn edges_to(&mut self, cert: i64) -> Result<Rc<Vec<Group>>, N::Error> {
+    fn edges_to(&mut self, cert: N::Cert) -> Result<Groups<N::Cert>, N::Error> {
         if let Some(groups) = self.edges.get(&cert) {
             return Ok(Rc::clone(groups));
         }
@@ -298,7 +316,7 @@ impl<N: Network> Search<'_, N> {
         edges.sort_by_key(|edge| (edge.from, edge.user_id, Reverse(edge.created)));
         let groups = edges
             .chunk_by(|one, other| (one.from, one.user_id) == (other.from, other.user_id))
-            .map(<[Edge]>::to_vec);
+            .map(<[_]>::to_vec);
         let groups = Rc::new(groups.collect::<Vec<_>>());
         self.edges.insert(cert, Rc::clone(&groups));
         Ok(groups)
@@ -306,7 +324,7 @@ impl<N: Network> Search<'_, N> {
 
     /// The certifications of a group that count: the newest good one, and those with the same creation time. A
     /// certification that is alone in its group is assumed to be good until a path uses it.
-    fn current<'g>(&mut self, group: &'g Group) -> Result<&'g [Edge], N::Error> {
+    fn current<'g>(&mut self, group: &'g Group<N::Cert>) -> Result<&'g [Edge<N::Cert>], N::Error> {
         if let [edge] = &group[..] {
             return Ok(if self.refuted.contains(&name(edge)) { &[] } else { group });
         }
@@ -319,7 +337,7 @@ impl<N: Network> Search<'_, N> {
         Ok(&[])
     }
 
-    fn is_made(&mut self, edge: &Edge) -> Result<bool, N::Error> {
+    fn is_made(&mut self, edge: &Edge<N::Cert>) -> Result<bool, N::Error> {
         if let Some(&made) = self.made.get(&name(edge)) {
             return Ok(made);
         }
@@ -329,16 +347,16 @@ impl<N: Network> Search<'_, N> {
     }
 }
 
-fn name(edge: &Edge) -> (i64, i64, usize) {
+fn name<C: Copy>(edge: &Edge<C>) -> (C, C, usize) {
     (edge.from, edge.to, edge.signature)
 }
 
 /// Whether the certificate vouches for its own user ID at the end of a path.
-fn speaks_for_itself(path: &Path, target: &Target<'_>) -> bool {
+fn speaks_for_itself<C>(path: &Path<C>, target: &Target<'_, C>) -> bool {
     path.edges.last().is_none_or(|last| last.user_id != target.user_id)
 }
 
-fn steps(path: &Path, target: &Target<'_>) -> usize {
+fn steps<C>(path: &Path<C>, target: &Target<'_, C>) -> usize {
     path.edges.len() + usize::from(!path.edges.is_empty() && speaks_for_itself(path, target))
 }
 
@@ -348,12 +366,13 @@ mod tests {
 
     use super::*;
 
-    struct Drawn(Vec<Edge>);
+    struct Drawn(Vec<Edge<i64>>);
 
     impl Network for Drawn {
+        type Cert = i64;
         type Error = Infallible;
 
-        fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge>, Infallible> {
+        fn edges_to(&mut self, cert: i64) -> Result<Vec<Edge<i64>>, Infallible> {
             Ok(self.0.iter().filter(|edge| edge.to == cert).cloned().collect())
         }
 
@@ -361,17 +380,17 @@ mod tests {
             Ok(true)
         }
 
-        fn is_made(&mut self, _: &Edge) -> Result<bool, Infallible> {
+        fn is_made(&mut self, _: &Edge<i64>) -> Result<bool, Infallible> {
             Ok(true)
         }
     }
 
-    fn edge(from: i64, to: i64, amount: u8, depth: u8) -> Edge {
+    fn edge(from: i64, to: i64, amount: u8, depth: u8) -> Edge<i64> {
         let signature = usize::try_from(from).unwrap();
         Edge { from, to, user_id: 0, signature, created: 0, amount, depth, scope: None }
     }
 
-    fn flow(edges: &[Edge], roots: &[(i64, u8)], target: i64) -> u32 {
+    fn flow(edges: &[Edge<i64>], roots: &[(i64, u8)], target: i64) -> u32 {
         let Ok(paths) =
             paths(&mut Drawn(edges.to_vec()), roots, (target, 0, b"Alice <alice@example.org>"));
         paths.iter().map(|path| u32::from(path.amount)).sum()

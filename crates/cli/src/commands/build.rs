@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria::cert::{Verification, View};
-use talaria::store::{BuildOptions, Layout, TextIndex};
+use talaria::store::{BuildOptions, TextIndex};
 use talaria::{Input, build};
 
 use crate::context::Context;
@@ -53,13 +53,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         text.push(TextIndex::Trigrams);
     }
     let kib: u32 = args.page_size.parse().unwrap_or(16);
-    let options = BuildOptions {
-        layout: Layout { page_bytes: kib << 10, text },
-        memory_bytes: args.memory as usize * (1 << 20),
-        verification: if args.no_verify { Verification::Deferred } else { Verification::Full },
-        views: [View::Sks].into_iter().chain(args.view.iter().copied()).collect(),
-        now: cx.now,
-    };
+    let mut options = BuildOptions::new(cx.now.into());
+    options.layout.page_bytes = kib << 10;
+    options.layout.text = text;
+    options.memory_bytes = args.memory as usize * (1 << 20);
+    options.verification = if args.no_verify { Verification::Deferred } else { Verification::Full };
+    options.views.extend(&args.view);
     let target = cx.path()?.clone();
     let report = cx.long_in_steps(|monitor| build(&target, &inputs, &options, monitor))?;
     let rejected = report.rejected_count + report.built.refused_count;

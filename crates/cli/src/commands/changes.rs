@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             let fingerprint = summary.fingerprint();
             let written = if cx.json {
                 let json = serde_json::json!({
-                    "change": row.change, "fingerprint": fingerprint.to_string(),
+                    "change": row.change.get(), "fingerprint": fingerprint.to_string(),
                     "kind": "changed", "user_id": user_id,
                 });
                 writeln!(out, "{json}")
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         for gone in store.tombstones(since)? {
             if cx.json {
                 let json = serde_json::json!({
-                    "change": gone.change, "fingerprint": gone.fingerprint.to_string(),
+                    "change": gone.change.get(), "fingerprint": gone.fingerprint.to_string(),
                     "kind": "deleted",
                 });
                 writeln!(out, "{json}")?;

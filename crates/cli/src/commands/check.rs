@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(if writes { Access::Write } else { Access::Read })?;
     if args.verify {
         let (store, now) = (stores.writable()?, cx.now);
-        let verify = || store.verify_unchecked(VERIFY_BATCH, now);
+        let verify = || store.verify_unchecked(VERIFY_BATCH, now.into());
         let verified = cx.step("verifying self-signatures", verify)?;
         let certificates = counted(verified, "certificate");
         cx.status(format_args!("Verified the self-signatures of {certificates}."));
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut damaged = false;
     if args.rebuild {
         let (store, now) = (stores.writable()?, cx.now);
-        let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
+        let report = cx.step("rebuilding indexes", || store.rebuild(now.into()))?;
         let path = stores.writable()?.path().display().to_string();
         damaged |= print(cx, ("rebuilt", Depth::Signatures, part), &path, &report)?;
     }

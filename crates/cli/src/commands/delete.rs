@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         (stores.writable()?.unblock(&fingerprints)?, "allowed back")
     } else {
         let returning = if args.block { Return::Blocked } else { Return::Allowed };
-        let deleted = stores.writable()?.delete(&fingerprints, returning, cx.now)?;
+        let deleted = stores.writable()?.delete(&fingerprints, returning, cx.now.into())?;
         (deleted, if args.block { "deleted and blocked" } else { "deleted" })
     };
     let mut out = cx.report_stdout();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use talaria::store::{Access, Query};
+use talaria::store::{Access, ChangeNumber, Query};
 use talaria::{ExportOptions, Format, Monitor, Signatures, Token, export};
 
 use super::parse_query;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let changed_since = match &args.changed_since {
         Some(token) => {
             let first = stores.iter().next().map(|opened| &opened.store);
-            Some(first.map_or(Ok(0), |store| token.number_in(store))?)
+            Some(first.map_or(Ok(ChangeNumber::START), |store| token.number_in(store))?)
         }
         None => None,
     };

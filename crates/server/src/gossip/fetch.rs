@@ -75,7 +75,8 @@ fn promising(state: &State, view: View, wanted: Vec<Digest>) -> Result<Vec<Diges
     let mut promising = Vec::with_capacity(wanted.len());
     for digest in wanted {
         let in_vain = store.unobtainable(view, digest.0)?.is_some_and(|before| {
-            before.tries >= TRIES || now.saturating_sub(before.time) < before.tries * PAUSE_S
+            before.tries >= TRIES
+                || now.saturating_sub(before.time.seconds()) < before.tries * PAUSE_S
         });
         if !in_vain {
             promising.push(digest);
@@ -114,7 +115,7 @@ async fn some(
         let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
         let marked = state
             .writer
-            .run(move |store| store.mark_unobtainable(view, &missing, tries, clock::now()));
+            .run(move |store| store.mark_unobtainable(view, &missing, tries, clock::now().into()));
         marked.await.map_err(Refusal::from)?;
         return Ok(fetched);
     }

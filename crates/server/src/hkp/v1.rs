@@ -177,7 +177,7 @@ pub(crate) fn tagged(answer: Answer, found: &[Found]) -> Answer {
     let answer = with(answer, header::CACHE_CONTROL, "no-cache");
     match found {
         [one] => {
-            let tag = format!("\"{:x}-{:x}\"", one.row.id, one.row.change);
+            let tag = format!("\"{}\"", one.row.tag());
             with(answer, header::ETAG, &tag)
         }
         _ => answer,
@@ -329,7 +329,7 @@ async fn stats(state: &Arc<State>) -> Result<Answer, Refusal> {
             "contact": config.server.contact,
             "operator": config.server.operator,
             "numkeys": store.count()?,
-            "last_change": store.last_change()?,
+            "last_change": store.last_change()?.get(),
             "uptime_s": state.started.elapsed().as_secs(),
             "days": changes,
             "requests": crate::metrics::RequestKind::ALL.iter().zip(state.metrics.requests())

@@ -168,7 +168,7 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Vec<Row
     let now = clock::now();
     let mut rows = Vec::with_capacity(selection.rows.len());
     for row in selection.rows {
-        let row = store.current(row, now)?;
+        let row = store.current(row, now.into())?;
         // What is shown must be what was asked for: bound by its owner.
         let bound = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {

@@ -141,7 +141,7 @@ pub(crate) fn page(
     cert: Option<&Cert>,
 ) -> Result<Option<Answer>, Refusal> {
     let (texts, now) = (visit.texts, clock::now());
-    let row = store.current(row.clone(), now)?;
+    let row = store.current(row.clone(), now.into())?;
     let known = match cert {
         Some(_) => None,
         None => served(store, &row, &visit.config)?,

@@ -18,7 +18,7 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
     let uptime = state.started.elapsed().as_secs();
     let health = [
         (texts.certificates, number(state.figures.count(state)?)),
-        (texts.last_change, number(store.last_change()?.unsigned_abs())),
+        (texts.last_change, number(store.last_change()?.get().unsigned_abs())),
         (texts.uptime, (texts.days_hours)(uptime / 86400, uptime / 3600 % 24, uptime / 60 % 60)),
         (texts.memory, format!("{} MiB", number(admin::resident_bytes() >> 20))),
         (texts.commits, number(state.writer.commits())),

@@ -70,7 +70,7 @@ fn suggestions(visit: &Visit<'_>, typed: &str) -> Result<Vec<Suggestion>, Refusa
     rows.sort_by_key(|row| std::cmp::Reverse(row.summary.validity(now)));
     let mut found = Vec::new();
     for row in rows {
-        let summary = store.current(row, now)?.summary;
+        let summary = store.current(row, now.into())?.summary;
         let shown = names(visit, &store, &summary)?;
         // What only a user ID says that is not its owner's makes no suggestion.
         let Some(user_id) =

@@ -244,7 +244,7 @@ fn a_blocked_certificate_does_not_return_by_gossip() {
     let gone = [certs[0].fingerprint(), certs[1].fingerprint()];
     let peer = Peer::start(&tree(&sks_digests(&certs)).iter().collect::<Vec<_>>(), certs.clone());
     let server = Running::start(&certs[..200], gossiping());
-    server.store().delete(&gone, Return::Blocked, NOW).unwrap();
+    server.store().delete(&gone, Return::Blocked, NOW.into()).unwrap();
     server.add_peer(peer.gossip, View::Sks);
     wait_for("some exchanges", || peer.exchanges() >= 6 && server.metric("certs") == 201);
     let store: Store = server.store();

@@ -10,10 +10,10 @@ use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
 use crate::keyserver::with_packets;
 use proptest::prelude::*;
 use rusqlite::Connection;
-use talaria_cert::{Address, Cert, Fingerprint, Tag, Verification, View, user_id};
+use talaria_cert::{Address, Cert, Fingerprint, Tag, Verification, user_id};
 use talaria_store::{
-    Access, BuildOptions, Builder, Cursor, Depth, IngestOutcome, IngestRefusal, Layout, Order,
-    Position, Query, Remedy, Return, Store, StoreError, TextIndex,
+    Access, BuildOptions, Builder, ChangeNumber, Cursor, Depth, IngestOutcome, IngestRefusal,
+    Order, Position, Query, Remedy, Return, Store, StoreError, TextIndex,
 };
 
 /// `docs/formats/store.md` has a row for each table and names each column in it.
@@ -52,12 +52,12 @@ fn ingest_merges_and_reports_new() {
     let mut store = folder.store();
     let all = corpus(40);
     let halves: Vec<Cert> = all.iter().map(|cert| part(cert, |at| at % 2 == 0)).collect();
-    let first = store.ingest(halves, Verification::Full, NOW).unwrap();
+    let first = store.ingest(halves, Verification::Full, NOW.into()).unwrap();
     assert!(first.iter().all(|outcome| *outcome == IngestOutcome::New));
-    let again = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    let again = store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     assert!(again.iter().all(|o| matches!(o, IngestOutcome::Updated | IngestOutcome::Unchanged)));
     assert!(again.contains(&IngestOutcome::Updated));
-    let third = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    let third = store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     assert!(third.iter().all(|outcome| *outcome == IngestOutcome::Unchanged));
     let expected: BTreeMap<_, _> =
         all.iter().map(|cert| (cert.fingerprint(), cert.as_bytes().to_vec())).collect();
@@ -197,13 +197,15 @@ fn the_change_log_has_the_changes_since_a_token() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.store();
-    store.ingest(all[..10].to_vec(), Verification::Full, NOW).unwrap();
+    store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
     let token = store.last_change().unwrap();
-    assert_eq!(token, 10);
-    store.ingest(all[..10].to_vec(), Verification::Full, NOW).unwrap();
+    assert_eq!(token.get(), 10);
+    store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
     assert_eq!(store.last_change().unwrap(), token, "nothing new is no change");
-    store.ingest(all[8..12].to_vec(), Verification::Full, NOW).unwrap();
-    store.delete(&[all[0].fingerprint(), all[11].fingerprint()], Return::Allowed, NOW).unwrap();
+    store.ingest(all[8..12].to_vec(), Verification::Full, NOW.into()).unwrap();
+    store
+        .delete(&[all[0].fingerprint(), all[11].fingerprint()], Return::Allowed, NOW.into())
+        .unwrap();
     let mut changed = Vec::new();
     store
         .walk(&mut Cursor::Change(token), |row| {
@@ -215,11 +217,15 @@ fn the_change_log_has_the_changes_since_a_token() {
     let gone: Vec<_> =
         store.tombstones(token).unwrap().into_iter().map(|t| t.fingerprint).collect();
     assert_eq!(gone, [all[0].fingerprint(), all[11].fingerprint()]);
-    store.ingest(all[..1].to_vec(), Verification::Full, NOW).unwrap();
+    store.ingest(all[..1].to_vec(), Verification::Full, NOW.into()).unwrap();
     assert_eq!(store.tombstones(token).unwrap().len(), 1, "what came back is not deleted");
     assert!(store.compact(None, Duration::ZERO).unwrap().is_log_empty);
     assert_clean(&store);
-    assert_eq!(store.tombstones(0).unwrap().len(), 1, "compacting forgets no deletion");
+    assert_eq!(
+        store.tombstones(ChangeNumber::START).unwrap().len(),
+        1,
+        "compacting forgets no deletion"
+    );
 }
 
 #[test]
@@ -228,12 +234,12 @@ fn a_blocked_certificate_stays_out_until_it_is_unblocked() {
     let all = corpus(3);
     let mut store = folder.filled(&all[..2]);
     let names: Vec<_> = all.iter().map(Cert::fingerprint).collect();
-    assert_eq!(store.delete(&names[1..], Return::Blocked, NOW).unwrap(), 1);
-    let outcomes = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    assert_eq!(store.delete(&names[1..], Return::Blocked, NOW.into()).unwrap(), 1);
+    let outcomes = store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     let refused = IngestOutcome::Refused(IngestRefusal::Blocked);
     assert_eq!(outcomes, [IngestOutcome::Unchanged, refused, refused]);
     assert_eq!(store.unblock(&names[1..2]).unwrap(), 1);
-    let outcomes = store.ingest(all, Verification::Full, NOW).unwrap();
+    let outcomes = store.ingest(all, Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcomes, [IngestOutcome::Unchanged, IngestOutcome::New, refused]);
     assert_clean(&store);
 }
@@ -242,7 +248,7 @@ fn a_blocked_certificate_stays_out_until_it_is_unblocked() {
 fn derived_tables_can_be_rebuilt_from_the_certificates() {
     let folder = Folder::new();
     let mut store = folder.filled(&corpus(200));
-    store.delete(&[corpus(3)[2].fingerprint()], Return::Allowed, NOW).unwrap();
+    store.delete(&[corpus(3)[2].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     let damage = Connection::open(folder.path()).unwrap();
     for (table, statement) in [
         ("cert", "UPDATE cert SET summary = zeroblob(length(summary)) WHERE id = 7"),
@@ -264,7 +270,7 @@ fn derived_tables_can_be_rebuilt_from_the_certificates() {
             report.findings.iter().all(|finding| finding.remedy == Remedy::Rebuild),
             "{report:?}"
         );
-        store.rebuild(NOW).unwrap();
+        store.rebuild(NOW.into()).unwrap();
         assert_clean(&store);
     }
 }
@@ -385,13 +391,9 @@ fn an_interrupted_build_resumes() {
 }
 
 fn build_options() -> BuildOptions {
-    BuildOptions {
-        layout: Layout::default(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: vec![View::Sks],
-        now: NOW,
-    }
+    let mut options = BuildOptions::new(NOW.into());
+    options.memory_bytes = 4096;
+    options
 }
 
 #[test]
@@ -399,11 +401,11 @@ fn deferred_signatures_can_be_verified_later() {
     let folder = Folder::new();
     let all = corpus(50);
     let mut store = folder.store();
-    store.ingest(all.clone(), Verification::Deferred, NOW).unwrap();
+    store.ingest(all.clone(), Verification::Deferred, NOW.into()).unwrap();
     let row = store.row(all[0].fingerprint()).unwrap().unwrap();
     assert!(!row.summary.checked);
-    assert_eq!(store.verify_unchecked(7, NOW).unwrap(), 50);
-    assert_eq!(store.verify_unchecked(7, NOW).unwrap(), 0);
+    assert_eq!(store.verify_unchecked(7, NOW.into()).unwrap(), 50);
+    assert_eq!(store.verify_unchecked(7, NOW.into()).unwrap(), 0);
     let other = Folder::new();
     let full = other.filled(&all);
     for cert in &all {
@@ -428,7 +430,7 @@ fn concurrent_importers_and_readers_lose_nothing() {
                 for batch in all.chunks(13) {
                     let parts =
                         batch.iter().map(|cert| part(cert, |at| at % 2 == offset)).collect();
-                    store.ingest(parts, Verification::Full, NOW).unwrap();
+                    store.ingest(parts, Verification::Full, NOW.into()).unwrap();
                 }
             });
         }
@@ -458,14 +460,53 @@ fn a_read_only_store_can_be_read() {
     let all = corpus(5);
     drop(folder.filled(&all));
     let mut store = Store::open(&folder.path(), Access::Read).unwrap();
-    let refused = store.ingest(all.clone(), Verification::Full, NOW);
+    let refused = store.ingest(all.clone(), Verification::Full, NOW.into());
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })));
-    let refused = store.delete(&[all[0].fingerprint()], Return::Allowed, NOW);
+    let refused = store.delete(&[all[0].fingerprint()], Return::Allowed, NOW.into());
     assert!(matches!(refused, Err(StoreError::ReadOnly { .. })));
     assert_eq!(store.count().unwrap(), 5);
 }
 
 /// A reader of an older state keeps text in the log. Writers do not wait for it, and the result says so.
+#[test]
+fn a_snapshot_sees_one_state_until_the_last_guard_is_dropped() {
+    let folder = Folder::new();
+    let all = corpus(4);
+    let mut writer = folder.filled(&all[..1]);
+    let mut add = |at: usize| {
+        writer.ingest(vec![all[at].clone()], Verification::Full, NOW.into()).unwrap();
+    };
+    let reader = Store::open(&folder.path(), Access::Read).unwrap();
+    let outer = reader.snapshot().unwrap();
+    assert_eq!(outer.count().unwrap(), 1);
+    add(1);
+    // One within another one is a part of it, in whatever order the two end.
+    let inner = outer.snapshot().unwrap();
+    assert_eq!(inner.count().unwrap(), 1);
+    let second = reader.snapshot().unwrap();
+    drop(inner);
+    drop(outer);
+    assert_eq!(second.count().unwrap(), 1);
+    drop(second);
+    assert_eq!(reader.count().unwrap(), 2);
+
+    let owned = reader.into_snapshot().unwrap();
+    assert_eq!(owned.count().unwrap(), 2);
+    add(2);
+    assert_eq!(owned.count().unwrap(), 2);
+    assert_eq!(owned.end().unwrap().count().unwrap(), 3);
+
+    // Within a change, a snapshot sees the change and does not end it.
+    let seen = writer.atomically(|store| {
+        store.ingest(vec![all[3].clone()], Verification::Full, NOW.into())?;
+        let count = store.snapshot()?.count()?;
+        store.delete(&[all[0].fingerprint()], Return::Allowed, NOW.into())?;
+        Ok((count, store.snapshot()?.count()?))
+    });
+    assert_eq!(seen.unwrap(), (4, 3));
+    assert_eq!(writer.count().unwrap(), 3);
+}
+
 #[test]
 fn a_compaction_that_waits_for_a_reader_stops_nobody() {
     let folder = Folder::new();
@@ -480,29 +521,29 @@ fn a_compaction_that_waits_for_a_reader_stops_nobody() {
         })
     };
     let reader = Store::open(&folder.path(), Access::Read).unwrap();
-    reader.begin_read().unwrap();
-    assert_eq!(reader.count().unwrap(), 20);
-    store.delete(&[all[0].fingerprint()], Return::Allowed, NOW).unwrap();
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(snapshot.count().unwrap(), 20);
+    store.delete(&[all[0].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
     let (compacted, written) = thread::scope(|scope| {
         let compaction = scope.spawn(|| store.compact(None, Duration::from_secs(2)).unwrap());
         let mut written = 0;
         while !compaction.is_finished() {
             let cert = all[20 + written % 40].clone();
-            writer.ingest(vec![cert], Verification::Full, NOW).unwrap();
+            writer.ingest(vec![cert], Verification::Full, NOW.into()).unwrap();
             written += 1;
         }
         (compaction.join().unwrap(), written)
     });
     assert!(!compacted.is_log_empty && has_text());
     assert!(written > 20, "{written} changes while the compaction waited");
-    reader.end_read().unwrap();
+    drop(snapshot);
     let compacted = store.compact(None, Duration::from_secs(60)).unwrap();
     assert!(compacted.is_log_empty && !has_text());
     // A change of the page size makes the log again.
     drop((reader, writer));
     assert!(store.compact(Some(8192), Duration::ZERO).unwrap().is_log_empty);
-    store.ingest(all[..1].to_vec(), Verification::Full, NOW).unwrap();
+    store.ingest(all[..1].to_vec(), Verification::Full, NOW.into()).unwrap();
     assert_clean(&store);
 }
 
@@ -513,8 +554,8 @@ fn check_finds_every_flipped_byte_that_matters() {
     let folder = Folder::new();
     let all = corpus(12);
     let mut store = folder.filled(&all);
-    store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW).unwrap();
-    store.delete(&[all[1].fingerprint()], Return::Blocked, NOW).unwrap();
+    store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
+    store.delete(&[all[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
     assert!(store.compact(Some(4096), Duration::ZERO).unwrap().is_log_empty);
     drop(store);
     let good = std::fs::read(folder.path()).unwrap();
@@ -546,7 +587,7 @@ fn image(path: &Path) -> Result<String, StoreError> {
         store.name()?,
         store.last_change()?,
         store.ownertrusts()?,
-        store.tombstones(0)?
+        store.tombstones(ChangeNumber::START)?
     );
     for order in [Order::Insertion, Order::Key, Order::Change] {
         let mut rows = Vec::new();
@@ -613,7 +654,7 @@ proptest! {
                         .iter()
                         .map(|cert| part(cert, |at| (at % 2 == 1) == odd))
                         .collect();
-                    store.ingest(parts.clone(), Verification::Full, NOW).unwrap();
+                    store.ingest(parts.clone(), Verification::Full, NOW.into()).unwrap();
                     for cert in parts {
                         model
                             .entry(cert.fingerprint())
@@ -624,7 +665,7 @@ proptest! {
                 Action::Delete { at } => {
                     let name = all[at].fingerprint();
                     let there = model.remove(&name).is_some();
-                    let deleted = store.delete(&[name], Return::Allowed, NOW).unwrap();
+                    let deleted = store.delete(&[name], Return::Allowed, NOW.into()).unwrap();
                     prop_assert_eq!(deleted, u64::from(there));
                 }
                 Action::Compact => assert!(store.compact(None, Duration::ZERO).unwrap().is_log_empty),

@@ -7,7 +7,7 @@ use talaria_store::{
     Store, StoreError, TextIndex,
 };
 
-use crate::common::{Folder, NOW, assert_clean, contents, corpus};
+use crate::common::{Folder, NOW, assert_clean, cert_id, contents, corpus};
 
 /// Pseudo-random numbers, the same in every run.
 struct Numbers(u64);
@@ -61,9 +61,9 @@ fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
         let name = original.fingerprint();
         let flipped = flip(&damage, id, &mut numbers);
         // Nothing gives it out.
-        match store.stored(id) {
+        match store.stored(cert_id(id)) {
             Err(StoreError::DamagedCert { id: found, fingerprint, .. }) => {
-                assert_eq!((found, fingerprint), (id, Some(name)));
+                assert_eq!((found, fingerprint), (cert_id(id), Some(name)));
             }
             other => panic!("{other:?}"),
         }
@@ -75,27 +75,30 @@ fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
         }
         // A rebuild changes nothing about it, and says so.
         let last = store.last_change().unwrap();
-        let report = store.rebuild(NOW).unwrap();
+        let report = store.rebuild(NOW.into()).unwrap();
         assert_eq!((report.certs, report.count), (11, 1), "{report:?}");
         assert_eq!(report.findings[0].object, format!("certificate {name}"));
         assert_eq!(bytes_of(&damage, id), flipped);
         assert_eq!(store.last_change().unwrap(), last);
         assert_eq!(store.check(Depth::Signatures, |_| {}).unwrap().count, 1);
         // It still has its row, so that a copy finds it.
-        assert_eq!(store.row(name).unwrap().unwrap().id, id);
+        assert_eq!(store.row(name).unwrap().unwrap().id, cert_id(id));
         let damaged = store.damaged_certs(|_| {}).unwrap();
         assert_eq!(damaged.len(), 1);
-        assert_eq!((damaged[0].id, damaged[0].fingerprint), (id, Some(name)));
-        assert_eq!(store.repair(id, &[], Salvage::WithCopy, NOW).unwrap(), Some(Repair::NoCopy));
+        assert_eq!((damaged[0].number(), damaged[0].fingerprint), (id, Some(name)));
+        assert_eq!(
+            store.repair(cert_id(id), &[], Salvage::WithCopy, NOW.into()).unwrap(),
+            Some(Repair::NoCopy)
+        );
         assert_eq!(bytes_of(&damage, id), flipped);
         let copies = [all[0].clone(), original];
         assert_eq!(
-            store.repair(id, &copies, Salvage::WithCopy, NOW).unwrap(),
+            store.repair(cert_id(id), &copies, Salvage::WithCopy, NOW.into()).unwrap(),
             Some(Repair::Restored)
         );
         assert_clean(&store);
         assert_eq!(contents(&store), before);
-        assert_eq!(store.repair(id, &copies, Salvage::Always, NOW).unwrap(), None);
+        assert_eq!(store.repair(cert_id(id), &copies, Salvage::Always, NOW.into()).unwrap(), None);
     }
     assert!(store.set_aside().unwrap().is_empty());
 }
@@ -108,7 +111,7 @@ fn a_certificate_that_cannot_be_read_keeps_its_bytes_through_a_rebuild() {
     let damage = Connection::open(folder.path()).unwrap();
     let cut = bytes_of(&damage, 4)[..100].to_vec();
     set_bytes(&damage, 4, &cut);
-    let report = store.rebuild(NOW).unwrap();
+    let report = store.rebuild(NOW.into()).unwrap();
     assert_eq!((report.certs, report.count), (19, 1));
     assert_eq!(bytes_of(&damage, 4), cut);
     assert!(store.row(all[3].fingerprint()).unwrap().is_some());
@@ -129,9 +132,11 @@ fn another_copy_takes_the_place_of_a_damaged_certificate_and_the_bytes_are_set_a
     bytes[end] ^= 1;
     set_bytes(&damage, 6, &bytes);
     let last = store.last_change().unwrap();
-    let repair = store.repair(6, std::slice::from_ref(&copy), Salvage::WithCopy, NOW).unwrap();
+    let repair = store
+        .repair(cert_id(6), std::slice::from_ref(&copy), Salvage::WithCopy, NOW.into())
+        .unwrap();
     assert_eq!(repair, Some(Repair::Replaced));
-    assert_eq!(store.last_change().unwrap(), last + 1);
+    assert_eq!(store.last_change().unwrap(), last.next());
     assert_clean(&store);
     let stored = store.get(all[5].fingerprint()).unwrap().unwrap().cert;
     // What is proven stays, together with the copy, and nothing else comes in.
@@ -151,18 +156,21 @@ fn what_is_set_aside_is_deleted_with_the_certificate() {
     let damage = Connection::open(folder.path()).unwrap();
     for id in [4, 5, 6, 7] {
         set_bytes(&damage, id, b"nothing");
-        assert_eq!(store.repair(id, &[], Salvage::Always, NOW).unwrap(), Some(Repair::Removed));
+        assert_eq!(
+            store.repair(cert_id(id), &[], Salvage::Always, NOW.into()).unwrap(),
+            Some(Repair::Removed)
+        );
     }
     let here = |store: &Store| -> Vec<Option<Fingerprint>> {
         store.set_aside().unwrap().into_iter().map(|aside| aside.fingerprint).collect()
     };
     let name = |at: usize| Some(all[at].fingerprint());
     assert_eq!(here(&store), [name(3), name(4), name(5), name(6)]);
-    store.delete(&[all[3].fingerprint()], Return::Allowed, NOW).unwrap();
+    store.delete(&[all[3].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     assert_eq!(here(&store), [name(4), name(5), name(6)]);
-    store.delete(&[all[4].fingerprint()], Return::Blocked, NOW).unwrap();
+    store.delete(&[all[4].fingerprint()], Return::Blocked, NOW.into()).unwrap();
     assert_eq!(here(&store), [name(5), name(6)]);
-    store.redact(all[5].fingerprint(), &[Redaction::All], NOW).unwrap();
+    store.redact(all[5].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
     assert_eq!(here(&store), [name(6)]);
     let number = store.set_aside().unwrap()[0].number;
     assert_eq!(store.delete_set_aside(&[number, 99]).unwrap(), 1);
@@ -181,14 +189,20 @@ fn salvage_keeps_what_is_proven_and_removes_what_is_not() {
     bytes[end] ^= 1;
     set_bytes(&damage, 6, &bytes);
     set_bytes(&damage, 7, b"nothing");
-    assert_eq!(store.repair(6, &[], Salvage::Always, NOW).unwrap(), Some(Repair::Salvaged));
-    assert_eq!(store.repair(7, &[], Salvage::Always, NOW).unwrap(), Some(Repair::Removed));
+    assert_eq!(
+        store.repair(cert_id(6), &[], Salvage::Always, NOW.into()).unwrap(),
+        Some(Repair::Salvaged)
+    );
+    assert_eq!(
+        store.repair(cert_id(7), &[], Salvage::Always, NOW.into()).unwrap(),
+        Some(Repair::Removed)
+    );
     assert_clean(&store);
     assert!(store.get(all[5].fingerprint()).unwrap().is_some());
     assert!(store.get(all[6].fingerprint()).unwrap().is_none());
     assert_eq!(store.set_aside().unwrap().len(), 2);
     // Nothing blocks its return.
-    let outcomes = store.ingest(vec![all[6].clone()], Verification::Full, NOW).unwrap();
+    let outcomes = store.ingest(vec![all[6].clone()], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcomes, [IngestOutcome::New]);
     assert_clean(&store);
 }
@@ -200,7 +214,7 @@ fn a_damaged_certificate_is_never_merged_and_stops_no_others() {
     let mut store = folder.filled(&all[..20]);
     let damage = Connection::open(folder.path()).unwrap();
     let flipped = flip(&damage, 3, &mut Numbers(7));
-    let outcomes = store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    let outcomes = store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     for (at, outcome) in outcomes.into_iter().enumerate() {
         let expected = match at {
             2 => IngestOutcome::Refused(IngestRefusal::DamagedCopy),
@@ -211,7 +225,7 @@ fn a_damaged_certificate_is_never_merged_and_stops_no_others() {
     }
     assert_eq!(bytes_of(&damage, 3), flipped);
     // Its owner or the operator can still delete it.
-    assert_eq!(store.delete(&[all[2].fingerprint()], Return::Allowed, NOW).unwrap(), 1);
+    assert_eq!(store.delete(&[all[2].fingerprint()], Return::Allowed, NOW.into()).unwrap(), 1);
     assert_clean(&store);
 }
 
@@ -226,13 +240,14 @@ fn damaged_verdicts_are_not_used_and_a_rebuild_computes_them_again() {
     let mut flipped = verdicts.clone();
     flipped[0] = if flipped[0] == 1 { 2 } else { 1 };
     damage.execute("UPDATE blob SET verdicts = ?1 WHERE id = 2", [&flipped]).unwrap();
-    assert!(matches!(store.stored(2), Err(StoreError::DamagedCert { id: 2, .. })));
+    let found = store.stored(cert_id(2));
+    assert!(matches!(found, Err(StoreError::DamagedCert { id, .. }) if id == cert_id(2)));
     // Without computing signatures, too.
     let report = store.check(Depth::Structure, |_| {}).unwrap();
     assert!(
         report.count > 0 && report.findings.iter().all(|finding| finding.remedy == Remedy::Rebuild)
     );
-    assert!(store.rebuild(NOW).unwrap().is_clean());
+    assert!(store.rebuild(NOW.into()).unwrap().is_clean());
     assert_clean(&store);
     let again: Vec<u8> =
         damage.query_row("SELECT verdicts FROM blob WHERE id = 2", [], |row| row.get(0)).unwrap();
@@ -256,7 +271,7 @@ fn a_damaged_checksum_is_written_again_by_a_rebuild() {
             report.findings.iter().all(|finding| finding.remedy == Remedy::Rebuild),
             "{report:?}"
         );
-        assert!(store.rebuild(NOW).unwrap().is_clean(), "{statement}");
+        assert!(store.rebuild(NOW.into()).unwrap().is_clean(), "{statement}");
         assert_clean(&store);
     }
 }
@@ -283,9 +298,9 @@ fn a_migration_blesses_nothing() {
     let mut store = folder.store();
     assert_eq!(store.upgraded_from(), Some(4));
     let found: Vec<i64> =
-        store.damaged_certs(|_| {}).unwrap().into_iter().map(|cert| cert.id).collect();
+        store.damaged_certs(|_| {}).unwrap().into_iter().map(|cert| cert.number()).collect();
     assert_eq!(found, damaged);
-    let report = store.rebuild(NOW).unwrap();
+    let report = store.rebuild(NOW.into()).unwrap();
     assert_eq!((report.certs, report.count), (16, 4));
     let report = store.check(Depth::Structure, |_| {}).unwrap();
     assert!(
@@ -293,8 +308,9 @@ fn a_migration_blesses_nothing() {
     );
     for &id in &damaged {
         let at = usize::try_from(id).unwrap() - 1;
-        assert!(matches!(store.stored(id), Err(StoreError::DamagedCert { .. })));
-        let repair = store.repair(id, &all[at..=at], Salvage::WithCopy, NOW).unwrap();
+        assert!(matches!(store.stored(cert_id(id)), Err(StoreError::DamagedCert { .. })));
+        let repair =
+            store.repair(cert_id(id), &all[at..=at], Salvage::WithCopy, NOW.into()).unwrap();
         assert_eq!(repair, Some(Repair::Replaced));
     }
     assert_clean(&store);

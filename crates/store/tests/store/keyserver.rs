@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Folder, NOW, assert_clean, contents, corpus, part, seal};
+use crate::common::{Folder, NOW, assert_clean, cert_id, contents, corpus, part, seal};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
 use talaria_store::{
-    Access, BuildOptions, Builder, Depth, IngestOutcome, IngestRefusal, Layout, Peer, Position,
-    Query, Redaction, Return, Store, StoreError, TextIndex, Unobtainable,
+    Access, BuildOptions, Builder, ChangeNumber, Depth, IngestOutcome, IngestRefusal, Peer,
+    Position, Query, Redaction, Return, Store, StoreError, TextIndex, Unobtainable,
 };
 
 const OTHER: View = View::Hockeypuck23;
@@ -52,6 +52,13 @@ fn own(count: u64) -> Vec<Cert> {
         })
     };
     corpus(count).iter().map(good).collect()
+}
+
+/// The number of a certificate in the file.
+fn number_of(connection: &Connection, cert: &Cert) -> i64 {
+    let fingerprint = cert.fingerprint().to_stored();
+    let sql = "SELECT id FROM cert WHERE fingerprint = ?1";
+    connection.query_row(sql, [fingerprint], |row| row.get(0)).unwrap()
 }
 
 /// Checks that every digest of a store belongs to a certificate and finds it.
@@ -105,14 +112,14 @@ fn opening_migrates_format_1() {
     for access in [Access::Write, Access::Create] {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
-        store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW).unwrap();
-        store.delete(&[all[1].fingerprint()], Return::Blocked, NOW).unwrap();
+        store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
+        store.delete(&[all[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
         let before = (
             contents(&store),
             store.name().unwrap(),
             store.last_change().unwrap(),
             store.ownertrusts().unwrap(),
-            store.tombstones(0).unwrap(),
+            store.tombstones(ChangeNumber::START).unwrap(),
         );
         drop(store);
         make_format_1(&folder.path());
@@ -122,7 +129,7 @@ fn opening_migrates_format_1() {
             store.name().unwrap(),
             store.last_change().unwrap(),
             store.ownertrusts().unwrap(),
-            store.tombstones(0).unwrap(),
+            store.tombstones(ChangeNumber::START).unwrap(),
         );
         assert_eq!(before, after);
         assert_eq!(store.views().unwrap(), [View::Sks]);
@@ -132,7 +139,7 @@ fn opening_migrates_format_1() {
         // The migration is permanent.
         let mut store = Store::open(&folder.path(), Access::Write).unwrap();
         store.add_view(OTHER).unwrap();
-        store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+        store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
         assert_digests(&store);
         assert_clean(&store);
     }
@@ -162,10 +169,10 @@ fn opening_migrates_format_2() {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
         store.add_view(OTHER).unwrap();
-        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW).unwrap();
+        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
         let standing = |store: &Store| {
             let row = store.row(all[0].fingerprint()).unwrap().unwrap();
-            store.trust(NOW).unwrap().standing(store, row.id).unwrap().map(|s| s.levels)
+            store.trust(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels)
         };
         let before = (
             contents(&store),
@@ -212,12 +219,12 @@ fn opening_migrates_format_3() {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
         store.add_view(OTHER).unwrap();
-        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW).unwrap();
+        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
         store.drop_index(TextIndex::Trigrams).unwrap();
         let state = |store: &Store| {
             let row = store.row(all[0].fingerprint()).unwrap().unwrap();
             let levels =
-                store.trust(NOW).unwrap().standing(store, row.id).unwrap().map(|s| s.levels);
+                store.trust(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels);
             (
                 contents(store),
                 store.name().unwrap(),
@@ -270,8 +277,9 @@ fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
             if right.iter().map(|&v| v as u8).ne(damaged.iter().copied()) {
                 expected.insert(id);
             }
+            let number = number_of(&connection, cert);
             connection
-                .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (id, damaged))
+                .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (number, damaged))
                 .unwrap();
         }
         drop((connection, store));
@@ -296,7 +304,7 @@ fn a_migration_leaves_deferred_signatures_deferred() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.store();
-    store.ingest(all.clone(), Verification::Deferred, NOW).unwrap();
+    store.ingest(all.clone(), Verification::Deferred, NOW.into()).unwrap();
     let verdicts = |store: &Store| -> Vec<Vec<Verdict>> {
         all.iter().map(|cert| store.get(cert.fingerprint()).unwrap().unwrap().verdicts).collect()
     };
@@ -307,7 +315,7 @@ fn a_migration_leaves_deferred_signatures_deferred() {
     let mut store = Store::open(&folder.path(), Access::Write).unwrap();
     assert_eq!(verdicts(&store), before);
     assert_clean(&store);
-    store.verify_unchecked(7, NOW).unwrap();
+    store.verify_unchecked(7, NOW.into()).unwrap();
     assert_eq!(verdicts(&store), verdicts(&Folder::new().filled(&all)));
     assert_clean(&store);
 }
@@ -352,12 +360,14 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
         };
         let connection = Connection::open(folder.path()).unwrap();
         for (cert, right) in all.iter().zip(&right) {
-            let id = store.row(cert.fingerprint()).unwrap().unwrap().id;
+            let number = number_of(&connection, cert);
             let other: Vec<u8> = right
                 .iter()
                 .map(|&v| if v == Verdict::Good { Verdict::Unsupported } else { v } as u8)
                 .collect();
-            connection.execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (id, other)).unwrap();
+            connection
+                .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (number, other))
+                .unwrap();
         }
         seal(&connection);
         connection.execute("UPDATE cert SET verifier = ?1", [verifier]).unwrap();
@@ -366,17 +376,17 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
         assert!(!damaged, "{report:?}");
         // The same certificate once more.
         let last = store.last_change().unwrap();
-        let outcomes = store.ingest(all[..10].to_vec(), Verification::Full, NOW).unwrap();
+        let outcomes = store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
         assert!(outcomes.iter().all(|outcome| *outcome == IngestOutcome::Unchanged));
         assert_eq!(read(&store)[..10] == right[..10], !stays);
         assert_eq!(store.last_change().unwrap() == last, stays);
         // All of them.
-        let completed = store.verify_unchecked(7, NOW).unwrap();
+        let completed = store.verify_unchecked(7, NOW.into()).unwrap();
         assert_eq!(completed, if stays { 0 } else { 30 });
         assert_eq!(read(&store) == right, !stays);
         if !stays {
             assert_digests(&store);
-            store.rebuild(NOW).unwrap();
+            store.rebuild(NOW.into()).unwrap();
             assert_clean(&store);
         }
     }
@@ -435,23 +445,23 @@ fn digests_of_all_views_follow_every_write() {
     // Forged signatures are in one view only.
     let id = all[0].fingerprint().key_id().0;
     let noisy = with_packets(&all[0], &[forged(0x18, 9, id, 1)]);
-    store.ingest(halves, Verification::Full, NOW).unwrap();
+    store.ingest(halves, Verification::Full, NOW.into()).unwrap();
     assert_digests(&store);
-    store.ingest(vec![noisy], Verification::Full, NOW).unwrap();
-    store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    store.ingest(vec![noisy], Verification::Full, NOW.into()).unwrap();
+    store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     assert_digests(&store);
-    let digests = store.digests_of(1).unwrap();
+    let digests = store.digests_of(cert_id(1)).unwrap();
     assert!(digests.len() < 2 || digests[0].1 != digests[1].1);
-    store.replace(part(&all[3], |_| false), NOW).unwrap();
+    store.replace(part(&all[3], |_| false), NOW.into()).unwrap();
     assert_digests(&store);
-    store.delete(&[all[4].fingerprint()], Return::Allowed, NOW).unwrap();
+    store.delete(&[all[4].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     assert_digests(&store);
     let first = all[5].user_ids().next().unwrap().to_vec();
-    store.redact(all[5].fingerprint(), &[Redaction::of(&first)], NOW).unwrap();
+    store.redact(all[5].fingerprint(), &[Redaction::of(&first)], NOW.into()).unwrap();
     assert_digests(&store);
     assert_clean(&store);
     assert_eq!(store.by_digest([7; 16]).unwrap(), None);
-    store.rebuild(NOW).unwrap();
+    store.rebuild(NOW.into()).unwrap();
     assert_digests(&store);
     assert_clean(&store);
 }
@@ -462,7 +472,7 @@ fn a_view_added_later_has_the_same_digests() {
     let (early, late) = (Folder::new(), Folder::new());
     let mut with = early.store();
     with.add_view(OTHER).unwrap();
-    with.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    with.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     let mut without = late.filled(&all);
     let digests = |store: &Store, view| {
         let mut all = Vec::new();
@@ -490,12 +500,11 @@ fn a_build_keeps_the_chosen_views_and_that_of_sks() {
     let all = corpus(50);
     let raw: Vec<&[u8]> = all.iter().map(Cert::as_bytes).collect();
     let target = folder.folder().join("built.db");
-    let options = |views: &[View]| BuildOptions {
-        layout: Layout::default(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: views.to_vec(),
-        now: NOW,
+    let options = |views: &[View]| {
+        let mut options = BuildOptions::new(NOW.into());
+        options.memory_bytes = 4096;
+        options.views = views.to_vec();
+        options
     };
     let append = |builder: &mut Builder, options: &BuildOptions, raw: &[&[u8]], offset| {
         let drafts = Builder::prepare(options, raw).into_iter().map(Result::unwrap);
@@ -535,9 +544,9 @@ fn digests_follow_signatures_that_are_verified_later() {
             with_packets(cert, &[user_id("~"), forged(0x13, 9, id, 1)])
         })
         .collect();
-    store.ingest(noisy, Verification::Deferred, NOW).unwrap();
+    store.ingest(noisy, Verification::Deferred, NOW.into()).unwrap();
     assert_digests(&store);
-    assert_eq!(store.verify_unchecked(7, NOW).unwrap(), 20);
+    assert_eq!(store.verify_unchecked(7, NOW.into()).unwrap(), 20);
     assert_digests(&store);
     assert_clean(&store);
 }
@@ -552,8 +561,8 @@ fn running_writers_maintain_a_view_that_another_process_adds() {
         let writer = scope.spawn(move || {
             let mut store = Store::open(&path, Access::Write).unwrap();
             for batch in all.chunks(5) {
-                store.ingest(batch.to_vec(), Verification::Full, NOW).unwrap();
-                store.delete(&[batch[0].fingerprint()], Return::Allowed, NOW).unwrap();
+                store.ingest(batch.to_vec(), Verification::Full, NOW.into()).unwrap();
+                store.delete(&[batch[0].fingerprint()], Return::Allowed, NOW.into()).unwrap();
             }
         });
         while !writer.is_finished() {
@@ -598,12 +607,12 @@ fn a_flood_of_signatures_displaces_no_good_ones() {
     let all = own(3);
     let mut store = folder.store();
     store.set_limits(limits());
-    store.ingest(all.clone(), Verification::Full, NOW).unwrap();
+    store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     for (cert, by_owner) in [(&all[0], true), (&all[1], false)] {
         let id = cert.fingerprint().key_id().0;
         let flood = flood(cert, |n| if by_owner { id } else { u64::from(n) });
         let started = std::time::Instant::now();
-        let outcome = store.ingest(vec![flood.clone()], Verification::Full, NOW).unwrap();
+        let outcome = store.ingest(vec![flood.clone()], Verification::Full, NOW.into()).unwrap();
         let first = started.elapsed();
         assert_eq!(outcome, [IngestOutcome::Updated]);
         let stored = store.get(cert.fingerprint()).unwrap().unwrap();
@@ -611,16 +620,16 @@ fn a_flood_of_signatures_displaces_no_good_ones() {
         let more = stored.cert.signature_count() - cert.signature_count();
         assert_eq!(more, if by_owner { 10 } else { 50 });
         let started = std::time::Instant::now();
-        let outcome = store.ingest(vec![flood.clone()], Verification::Full, NOW).unwrap();
+        let outcome = store.ingest(vec![flood.clone()], Verification::Full, NOW.into()).unwrap();
         println!("a flood (by its owner: {by_owner}): {first:?}, again: {:?}", started.elapsed());
         assert_eq!(outcome, [IngestOutcome::Unchanged]);
     }
     // An earlier flood does not keep later certificates out.
     let cert = &all[2];
-    store.delete(&[cert.fingerprint()], Return::Allowed, NOW).unwrap();
+    store.delete(&[cert.fingerprint()], Return::Allowed, NOW.into()).unwrap();
     let id = cert.fingerprint().key_id().0;
-    store.ingest(vec![flood(cert, |_| id).union(cert)], Verification::Full, NOW).unwrap();
-    store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
+    store.ingest(vec![flood(cert, |_| id).union(cert)], Verification::Full, NOW.into()).unwrap();
+    store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
     let stored = store.get(cert.fingerprint()).unwrap().unwrap();
     assert_eq!(stored.cert.union(cert), stored.cert);
     assert_clean(&store);
@@ -635,12 +644,12 @@ fn unsigned_user_ids_displace_none_of_the_owner() {
     let junk: Vec<_> = (0..10_000).map(|n| user_id(&format!("{n:0200}"))).collect();
     let mut store = folder.store();
     store.set_limits(limits());
-    store.ingest(vec![before.clone()], Verification::Full, NOW).unwrap();
+    store.ingest(vec![before.clone()], Verification::Full, NOW.into()).unwrap();
     let junk = with_packets(&before, &junk);
-    store.ingest(vec![junk.clone()], Verification::Full, NOW).unwrap();
-    let outcome = store.ingest(vec![junk], Verification::Full, NOW).unwrap();
+    store.ingest(vec![junk.clone()], Verification::Full, NOW.into()).unwrap();
+    let outcome = store.ingest(vec![junk], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcome, [IngestOutcome::Unchanged]);
-    store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
+    store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
     let stored = store.get(cert.fingerprint()).unwrap().unwrap().cert;
     assert_eq!(stored.union(&cert), stored);
     assert_eq!(stored.user_ids().count(), cert.user_ids().count() + 10);
@@ -661,21 +670,21 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     assert_ne!(before, revoked);
     let mut store = folder.store();
     store.set_limits(Limits { cert_bytes: before.as_bytes().len(), ..limits() });
-    store.ingest(vec![before.clone()], Verification::Full, NOW).unwrap();
+    store.ingest(vec![before.clone()], Verification::Full, NOW.into()).unwrap();
     // Forged signatures arrive first, more than the limit allows.
     let id = before.fingerprint().key_id().0;
     let forged: Vec<_> = (0..100_000).map(|n| forged(0x20, u32::MAX, id, n)).collect();
     let forged = with_packets(&before.retain(|at, _| at == 0), &forged);
-    store.ingest(vec![forged.clone()], Verification::Full, NOW).unwrap();
-    let outcome = store.ingest(vec![forged], Verification::Full, NOW).unwrap();
+    store.ingest(vec![forged.clone()], Verification::Full, NOW.into()).unwrap();
+    let outcome = store.ingest(vec![forged], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcome, [IngestOutcome::Unchanged]);
-    store.ingest(vec![revoked.clone()], Verification::Full, NOW).unwrap();
+    store.ingest(vec![revoked.clone()], Verification::Full, NOW.into()).unwrap();
     let stored = store.get(revoked.fingerprint()).unwrap().unwrap();
     assert_eq!(stored.cert.union(&revoked), stored.cert);
     assert!(stored.verdicts.iter().filter(|&&v| v == Verdict::Bad).count() <= 10);
     // Other signatures than revocations exceed the limit.
     let more = with_packets(&before, &[user_id("one more"), forged_by(id)]);
-    let outcome = store.ingest(vec![more], Verification::Full, NOW).unwrap();
+    let outcome = store.ingest(vec![more], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcome, [IngestOutcome::Refused(IngestRefusal::TooLarge)]);
     assert_clean(&store);
 }
@@ -696,14 +705,14 @@ fn replace_removes_the_old_certificate_from_every_index() {
     let searches = [format!("={gone}"), format!("<{email}>"), format!("*{gone}"), email.clone()];
     assert!(searches.iter().all(|search| found(&store, search) == 1));
     let token = store.last_change().unwrap();
-    assert_eq!(store.replace(smaller.clone(), NOW + 1).unwrap(), IngestOutcome::Updated);
+    assert_eq!(store.replace(smaller.clone(), (NOW + 1).into()).unwrap(), IngestOutcome::Updated);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert, smaller);
     assert!(searches.iter().all(|search| found(&store, search) == 0));
     let mut changes = Vec::new();
     store.for_each_change(token, |_, time, cert, kind| changes.push((time, cert, kind))).unwrap();
-    assert_eq!(changes, [(NOW + 1, 1, 2)]);
-    assert_eq!(store.replace(smaller, NOW).unwrap(), IngestOutcome::Unchanged);
-    assert_eq!(store.replace(own(1).remove(0), NOW).unwrap(), IngestOutcome::New);
+    assert_eq!(changes, [((NOW + 1).into(), cert_id(1), 2)]);
+    assert_eq!(store.replace(smaller, NOW.into()).unwrap(), IngestOutcome::Unchanged);
+    assert_eq!(store.replace(own(1).remove(0), NOW.into()).unwrap(), IngestOutcome::New);
     assert_digests(&store);
     assert_clean(&store);
 }
@@ -728,11 +737,11 @@ fn a_redacted_user_id_stays_out() {
             .collect();
         for user_id in before.user_ids() {
             let email = Address::of_user_id(user_id).unwrap();
-            store.publish(name, &email, NOW).unwrap();
+            store.publish(name, &email, NOW.into()).unwrap();
         }
         let redaction = if all { Redaction::All } else { Redaction::of(gone[0].as_bytes()) };
-        let old_digest = store.digests_of(1).unwrap()[0].1;
-        assert!(store.redact(name, &[redaction], NOW).unwrap());
+        let old_digest = store.digests_of(cert_id(1)).unwrap()[0].1;
+        assert!(store.redact(name, &[redaction], NOW.into()).unwrap());
         assert!(store.is_redacted(name).unwrap());
         let assert_gone = |store: &Store| {
             let stored = store.get(name).unwrap().unwrap();
@@ -751,11 +760,11 @@ fn a_redacted_user_id_stays_out() {
             assert_eq!(stored.cert.keys().count(), cert.keys().count());
         };
         assert_gone(&store);
-        let outcome = store.ingest(vec![before.clone()], Verification::Full, NOW).unwrap();
+        let outcome = store.ingest(vec![before.clone()], Verification::Full, NOW.into()).unwrap();
         assert_eq!(outcome, [IngestOutcome::Unchanged]);
         assert_gone(&store);
         if revocation.signature_count() > 0 {
-            let outcome = store.ingest(vec![revocation], Verification::Full, NOW).unwrap();
+            let outcome = store.ingest(vec![revocation], Verification::Full, NOW.into()).unwrap();
             assert_eq!(outcome, [IngestOutcome::Updated]);
             assert_gone(&store);
         }
@@ -768,7 +777,7 @@ fn a_redacted_user_id_stays_out() {
         }
         assert_eq!(store.unredact(name).unwrap(), 1);
         assert!(!store.is_redacted(name).unwrap());
-        let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
+        let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
         assert_eq!(outcome, [IngestOutcome::Updated]);
         assert_eq!(store.get(name).unwrap().unwrap().cert, *cert);
         assert_clean(&store);
@@ -783,7 +792,7 @@ fn a_redaction_is_made_as_a_whole_or_not_at_all() {
     let name = cert.fingerprint();
     let mut store = folder.filled(std::slice::from_ref(&cert));
     let user_ids: Vec<Vec<u8>> = cert.user_ids().map(<[u8]>::to_vec).collect();
-    store.publish(name, &Address::of_user_id(&user_ids[0]).unwrap(), NOW).unwrap();
+    store.publish(name, &Address::of_user_id(&user_ids[0]).unwrap(), NOW.into()).unwrap();
     let faults = rusqlite::Connection::open(folder.path()).unwrap();
     faults
         .execute_batch(
@@ -791,12 +800,12 @@ fn a_redaction_is_made_as_a_whole_or_not_at_all() {
         )
         .unwrap();
     let redactions: Vec<_> = user_ids.iter().map(|user_id| Redaction::of(user_id)).collect();
-    assert!(store.redact(name, &redactions, NOW).is_err());
+    assert!(store.redact(name, &redactions, NOW.into()).is_err());
     assert!(!store.is_redacted(name).unwrap());
     assert_eq!(store.get(name).unwrap().unwrap().cert, cert);
     assert_eq!(store.published(name).unwrap().len(), 1);
     faults.execute_batch("DROP TRIGGER fault").unwrap();
-    assert!(store.redact(name, &redactions, NOW).unwrap());
+    assert!(store.redact(name, &redactions, NOW.into()).unwrap());
     assert_eq!(store.get(name).unwrap().unwrap().cert.user_ids().count(), 0);
     assert!(store.published(name).unwrap().is_empty());
     assert_clean(&store);
@@ -813,12 +822,12 @@ fn running_writers_obey_new_redactions_and_blocks() {
         scope.spawn(move || {
             let mut store = Store::open(&path, Access::Write).unwrap();
             for batch in all.chunks(3) {
-                store.ingest(batch.to_vec(), Verification::Full, NOW).unwrap();
+                store.ingest(batch.to_vec(), Verification::Full, NOW.into()).unwrap();
             }
         });
         for pair in all.chunks(2) {
-            store.redact(pair[0].fingerprint(), &[Redaction::All], NOW).unwrap();
-            store.delete(&[pair[1].fingerprint()], Return::Blocked, NOW).unwrap();
+            store.redact(pair[0].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
+            store.delete(&[pair[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
         }
     });
     for pair in all.chunks(2) {
@@ -835,7 +844,7 @@ fn a_certificate_above_its_limit_can_be_redacted() {
     let cert = own(1).remove(0);
     let mut store = folder.filled(std::slice::from_ref(&cert));
     store.set_limits(Limits { cert_bytes: 100, ..limits() });
-    assert!(store.redact(cert.fingerprint(), &[Redaction::All], NOW).unwrap());
+    assert!(store.redact(cert.fingerprint(), &[Redaction::All], NOW.into()).unwrap());
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
     assert_clean(&store);
 }
@@ -845,11 +854,11 @@ fn a_redaction_holds_for_certificates_that_arrive_later() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
     let mut store = folder.store();
-    assert!(!store.redact(cert.fingerprint(), &[Redaction::All], NOW).unwrap());
-    let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
+    assert!(!store.redact(cert.fingerprint(), &[Redaction::All], NOW.into()).unwrap());
+    let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcome, [IngestOutcome::New]);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
-    store.replace(cert.clone(), NOW).unwrap();
+    store.replace(cert.clone(), NOW.into()).unwrap();
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
     assert_clean(&store);
 }
@@ -873,16 +882,16 @@ fn the_records_of_a_keyserver_read_back() {
 
     let (a, b) = (all[0].fingerprint(), all[1].fingerprint());
     let address: Address = "x@example.org".parse().unwrap();
-    store.publish(a, &address, NOW).unwrap();
-    store.publish(b, &address, NOW).unwrap();
+    store.publish(a, &address, NOW.into()).unwrap();
+    store.publish(b, &address, NOW.into()).unwrap();
     assert_eq!(store.published(a).unwrap(), []);
     assert_eq!(store.published(b).unwrap(), std::slice::from_ref(&address));
     assert!(store.unpublish(b, &address).unwrap());
     assert!(!store.unpublish(b, &address).unwrap());
 
-    store.mark_unobtainable(View::Sks, &[[1; 16], [2; 16]], 1, NOW).unwrap();
-    store.mark_unobtainable(View::Sks, &[[1; 16]], 1, NOW + 1).unwrap();
-    let expected = Unobtainable { tries: 2, time: NOW + 1 };
+    store.mark_unobtainable(View::Sks, &[[1; 16], [2; 16]], 1, NOW.into()).unwrap();
+    store.mark_unobtainable(View::Sks, &[[1; 16]], 1, (NOW + 1).into()).unwrap();
+    let expected = Unobtainable { tries: 2, time: (NOW + 1).into() };
     assert_eq!(store.unobtainable(View::Sks, [1; 16]).unwrap(), Some(expected));
     assert_eq!(store.unobtainable(OTHER, [1; 16]).unwrap(), None);
     assert_eq!(store.forget_unobtainable().unwrap(), 2);
@@ -916,8 +925,8 @@ fn a_backup_during_writes_is_consistent() {
                 if done.load(Ordering::Relaxed) {
                     break;
                 }
-                store.ingest(vec![cert.clone()], Verification::Full, NOW).unwrap();
-                store.delete(&[cert.fingerprint()], Return::Allowed, NOW).unwrap();
+                store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
+                store.delete(&[cert.fingerprint()], Return::Allowed, NOW.into()).unwrap();
             }
         });
         let store = Store::open(&folder.path(), Access::Read).unwrap();
@@ -972,10 +981,10 @@ fn a_backup_is_an_independent_store_and_replaces_no_file() {
     let mut copy = Store::open(&target, Access::Write).unwrap();
     assert_eq!(contents(&copy), contents(&store));
     assert_eq!(copy.peers().unwrap(), peers());
-    copy.delete(&[all[0].fingerprint()], Return::Allowed, NOW).unwrap();
+    copy.delete(&[all[0].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     assert_eq!(store.count().unwrap(), 30);
     // The original store can still be written.
-    store.delete(&[all[1].fingerprint()], Return::Allowed, NOW).unwrap();
+    store.delete(&[all[1].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     assert_clean(&store);
     assert_clean(&copy);
     let nowhere = folder.folder().join("missing").join("backup.db");
@@ -990,9 +999,9 @@ fn check_finds_a_flipped_byte_in_operator_decisions() {
     let mut store = folder.filled(&all);
     store.add_view(OTHER).unwrap();
     peers().iter().for_each(|peer| store.add_peer(peer).unwrap());
-    store.publish(all[0].fingerprint(), &"owner@example.org".parse().unwrap(), NOW).unwrap();
-    store.redact(all[1].fingerprint(), &[Redaction::All], NOW).unwrap();
-    store.redact(all[2].fingerprint(), &[Redaction::of(b"somebody")], NOW).unwrap();
+    store.publish(all[0].fingerprint(), &"owner@example.org".parse().unwrap(), NOW.into()).unwrap();
+    store.redact(all[1].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
+    store.redact(all[2].fingerprint(), &[Redaction::of(b"somebody")], NOW.into()).unwrap();
     assert!(store.compact(Some(4096), Duration::ZERO).unwrap().is_log_empty);
     drop(store);
     let good = std::fs::read(folder.path()).unwrap();
@@ -1073,20 +1082,20 @@ proptest! {
         for action in actions {
             match action {
                 Action::Ingest { at, odd } => {
-                    store.ingest(vec![half(at, odd)], Verification::Full, NOW).unwrap();
+                    store.ingest(vec![half(at, odd)], Verification::Full, NOW.into()).unwrap();
                 }
                 Action::Replace { at, odd } => {
-                    store.replace(half(at, odd), NOW).unwrap();
+                    store.replace(half(at, odd), NOW.into()).unwrap();
                 }
                 Action::Delete { at } => {
-                    store.delete(&[all[at].fingerprint()], Return::Allowed, NOW).unwrap();
+                    store.delete(&[all[at].fingerprint()], Return::Allowed, NOW.into()).unwrap();
                 }
                 Action::Redact { at } => {
-                    store.redact(all[at].fingerprint(), &[Redaction::All], NOW).unwrap();
+                    store.redact(all[at].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
                 }
                 Action::AddView => store.add_view(OTHER).unwrap(),
                 Action::DropView => store.drop_view(OTHER).unwrap(),
-                Action::Rebuild => drop(store.rebuild(NOW).unwrap()),
+                Action::Rebuild => drop(store.rebuild(NOW.into()).unwrap()),
             }
         }
         assert_digests(&store);

@@ -9,17 +9,13 @@ use crate::common::{Folder, NOW, assert_clean, contents, corpus};
 use rusqlite::Connection;
 use talaria_cert::{Cert, Verification};
 use talaria_store::{
-    Access, BuildOptions, Builder, FileKind, Layout, Position, Store, StoreError, file_kind,
+    Access, BuildOptions, Builder, FileKind, Position, Store, StoreError, file_kind,
 };
 
 fn build_options() -> BuildOptions {
-    BuildOptions {
-        layout: Layout::default(),
-        memory_bytes: 4096,
-        verification: Verification::Full,
-        views: Vec::new(),
-        now: NOW,
-    }
+    let mut options = BuildOptions::new(NOW.into());
+    options.memory_bytes = 4096;
+    options
 }
 
 fn journal_mode(path: &Path) -> String {
@@ -75,7 +71,7 @@ fn a_leftover_log_prevents_a_new_store_of_that_name() {
 }
 
 fn add(store: &mut Store, certs: &[Cert]) -> Result<usize, StoreError> {
-    store.ingest(certs.to_vec(), Verification::Full, NOW).map(|outcomes| outcomes.len())
+    store.ingest(certs.to_vec(), Verification::Full, NOW.into()).map(|outcomes| outcomes.len())
 }
 
 /// A change that went to a file without a name would be gone with the process.
@@ -108,7 +104,7 @@ fn a_store_that_is_moved_under_a_writer_acknowledges_nothing() {
             let refused = add(&mut store, &all[8..]);
             assert!(matches!(refused, Err(StoreError::Moved { .. })), "{name}: {refused:?}");
         }
-        let refused = store.rebuild(NOW);
+        let refused = store.rebuild(NOW.into());
         assert!(matches!(refused, Err(StoreError::Moved { .. })), "{name}: {refused:?}");
         assert_eq!(store.count().unwrap(), 8, "{name}: the change was rolled back");
     }
@@ -149,7 +145,7 @@ fn a_store_that_was_upgraded_under_a_writer_is_left_alone() {
     newer.execute_batch("PRAGMA user_version = 77").unwrap();
     let refused = add(&mut store, &all[5..]);
     assert!(matches!(refused, Err(StoreError::Format { found: 77, .. })), "{refused:?}");
-    assert!(matches!(store.rebuild(NOW), Err(StoreError::Format { found: 77, .. })));
+    assert!(matches!(store.rebuild(NOW.into()), Err(StoreError::Format { found: 77, .. })));
     assert_eq!(store.count().unwrap(), 5);
 }
 

@@ -42,7 +42,7 @@ impl Stores {
 
     fn add(&mut self, certs: &[Cert]) {
         for store in &mut self.0 {
-            store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
+            store.ingest(certs.to_vec(), Verification::Full, NOW.into()).unwrap();
         }
     }
 
@@ -174,7 +174,7 @@ proptest! {
         }
         // Changes and deletions find the same postings.
         stores.add(&[cert(0, &others)]);
-        stores.0[0].delete(&[all[all.len() - 1].fingerprint()], Return::Allowed, NOW).unwrap();
+        stores.0[0].delete(&[all[all.len() - 1].fingerprint()], Return::Allowed, NOW.into()).unwrap();
         assert_clean(&stores.0[0]);
     }
 }

@@ -45,11 +45,11 @@ impl World {
 
     fn trusts(&mut self, who: usize, level: Level) {
         let entry = (self.people[who].fingerprint(), level as u8);
-        self.store.set_ownertrust(&[entry], NOW).unwrap();
+        self.store.set_ownertrust(&[entry], NOW.into()).unwrap();
     }
 
     fn learns(&mut self, piece: Cert) {
-        self.store.ingest(vec![piece], Verification::Full, NOW).unwrap();
+        self.store.ingest(vec![piece], Verification::Full, NOW.into()).unwrap();
     }
 
     /// `by` certifies the first user ID of `of`.
@@ -64,7 +64,7 @@ impl World {
 
     fn levels_at(&self, who: usize, now: u32) -> Vec<Level> {
         let row = self.store.row(self.people[who].fingerprint()).unwrap().unwrap();
-        let standing = self.store.trust(now).unwrap().standing(&self.store, row.id).unwrap();
+        let standing = self.store.trust(now.into()).unwrap().standing(&self.store, row.id).unwrap();
         standing.map_or(vec![Level::Unknown; row.summary.user_ids.len()], |s| s.levels)
     }
 
@@ -97,9 +97,9 @@ fn one_full_or_three_marginal_introducers_are_enough() {
     world.trusts(4, Level::Never);
     assert_eq!(world.level(6), Level::Undefined);
     assert_eq!(world.level(7), Level::Unknown);
-    world.store.set_trust_rules(Rules { marginals: 4, ..Rules::default() }, NOW).unwrap();
+    world.store.set_trust_rules(Rules { marginals: 4, ..Rules::default() }, NOW.into()).unwrap();
     assert_eq!(world.level(5), Level::Marginal);
-    world.store.set_trust_rules(Rules { marginals: 2, ..Rules::default() }, NOW).unwrap();
+    world.store.set_trust_rules(Rules { marginals: 2, ..Rules::default() }, NOW.into()).unwrap();
     assert_eq!(world.level(5), Level::Full);
     assert_clean(&world.store);
 }
@@ -114,7 +114,7 @@ fn introducers_count_up_to_the_maximum_depth() {
     assert_eq!(reached(&world), 5);
     for depth in [1, 2, 5, 32] {
         let rules = Rules { depth, ..Rules::default() };
-        world.store.set_trust_rules(rules, NOW).unwrap();
+        world.store.set_trust_rules(rules, NOW.into()).unwrap();
         assert_eq!(reached(&world), usize::from(depth).min(7));
     }
     assert_clean(&world.store);
@@ -200,7 +200,7 @@ fn a_certification_expires_without_a_write() {
     // An expired newer certification replaces an older one that has not expired.
     world.certifies(0, 1, &Says { created: CREATED, ..Says::default() });
     assert_eq!(world.level_at(1, NOW + 50), Level::Unknown);
-    let report = world.store.check_trust(false, NOW + 50).unwrap();
+    let report = world.store.check_trust(false, (NOW + 50).into()).unwrap();
     assert_eq!((report.changed, report.computed), (2, 0));
     assert_eq!(at(&world, NOW + 50), (Level::Unknown, Level::Unknown));
     assert_eq!(at(&world, NOW), (Level::Full, Level::Full));
@@ -254,7 +254,7 @@ fn weak_and_unverified_certifications_do_not_count() {
         world.certifies(0, 1, &says);
         assert_eq!(world.level(1), expected[1], "{says:?}");
         for (gnupg, expected) in [Gnupg::V2_2, Gnupg::V2_4].into_iter().zip(expected) {
-            world.store.set_trust_rules(Rules { gnupg, ..Rules::default() }, NOW).unwrap();
+            world.store.set_trust_rules(Rules { gnupg, ..Rules::default() }, NOW.into()).unwrap();
             assert_eq!(world.level(1), expected, "{gnupg:?}: {says:?}");
             assert_clean(&world.store);
         }
@@ -332,7 +332,7 @@ fn a_deleted_introducer_counts_again_when_imported_again() {
     world.trusts(1, Level::Full);
     let whole = world.store.get(world.people[1].fingerprint()).unwrap().unwrap().cert;
     let fingerprints = [world.people[1].fingerprint()];
-    world.store.delete(&fingerprints, Return::Allowed, NOW).unwrap();
+    world.store.delete(&fingerprints, Return::Allowed, NOW.into()).unwrap();
     assert_eq!(world.level(2), Level::Unknown);
     assert_clean(&world.store);
     world.learns(whole);
@@ -361,11 +361,11 @@ fn a_listing_leaves_the_store_unchanged() {
     for access in [Access::Read, Access::Write] {
         let store = Store::open(&path, access).unwrap();
         for now in [NOW, NOW + 25, NOW + 1000, CREATED] {
-            let web = store.trust(now).unwrap();
+            let web = store.trust(now.into()).unwrap();
             for person in &world.people {
                 let row = store.row(person.fingerprint()).unwrap().unwrap();
                 web.standing(&store, row.id).unwrap();
-                store.certifiers(now).unwrap().of(row.id).unwrap();
+                store.certifiers(now.into()).unwrap().of(row.id).unwrap();
                 store.bindings_with(person.fingerprint()).unwrap();
             }
         }
@@ -432,7 +432,7 @@ fn concurrent_writers_lose_no_tofu_records() {
 type Web = BTreeMap<Fingerprint, (Vec<Level>, Option<Introducer>)>;
 
 fn web(store: &Store, now: u32) -> Web {
-    let view = store.trust(now).unwrap();
+    let view = store.trust(now.into()).unwrap();
     let mut web = Web::new();
     for fingerprint in contents(store).into_keys() {
         let row = store.row(fingerprint).unwrap().unwrap();
@@ -451,13 +451,13 @@ fn web_from_nothing(store: &Store, now: u32) -> Web {
     let folder = Folder::new();
     let mut other = folder.store();
     let certs = contents(store).into_values().map(|bytes| Cert::from_canonical(bytes).unwrap());
-    other.ingest(certs.collect(), Verification::Full, now).unwrap();
+    other.ingest(certs.collect(), Verification::Full, now.into()).unwrap();
     if let Some(rules) = store.trust_rules().unwrap() {
-        other.set_trust_rules(rules, now).unwrap();
+        other.set_trust_rules(rules, now.into()).unwrap();
     }
-    other.set_ownertrust(&store.ownertrusts().unwrap(), now).unwrap();
+    other.set_ownertrust(&store.ownertrusts().unwrap(), now.into()).unwrap();
     // It was computed from scratch already, so the result is the same.
-    assert_eq!(other.check_trust(true, now).unwrap().changed, 0);
+    assert_eq!(other.check_trust(true, now.into()).unwrap().changed, 0);
     web(&other, now)
 }
 
@@ -533,7 +533,7 @@ fn check_finds_a_changed_byte_in_the_trust_tables_and_rebuild_repairs() {
     {
         raw.execute_batch(what).unwrap();
         finds(&store, what);
-        store.rebuild(NOW).unwrap();
+        store.rebuild(NOW.into()).unwrap();
         assert_eq!(web(&store, NOW), good);
         assert_clean(&store);
     }
@@ -665,7 +665,7 @@ struct History {
 
 impl History {
     fn learn(&mut self, pieces: Vec<Cert>) {
-        self.store.ingest(pieces, Verification::Full, self.now).unwrap();
+        self.store.ingest(pieces, Verification::Full, self.now.into()).unwrap();
     }
 
     fn said(&mut self, of: usize, piece: Cert, now: bool) {
@@ -694,15 +694,17 @@ impl History {
             }
             Step::Trust { of, value } => {
                 let entry = (self.people[*of].fingerprint(), *value);
-                self.store.set_ownertrust(&[entry], self.now).unwrap();
+                self.store.set_ownertrust(&[entry], self.now.into()).unwrap();
             }
             Step::Delete { of } => {
                 let gone = [self.people[*of].fingerprint()];
-                self.store.delete(&gone, Return::Allowed, self.now).unwrap();
+                self.store.delete(&gone, Return::Allowed, self.now.into()).unwrap();
             }
-            Step::Rules(rules) => drop(self.store.set_trust_rules(*rules, self.now).unwrap()),
+            Step::Rules(rules) => {
+                self.store.set_trust_rules(*rules, self.now.into()).unwrap();
+            }
             Step::Clock(now) => self.now = *now,
-            Step::Check => drop(self.store.check_trust(false, self.now).unwrap()),
+            Step::Check => drop(self.store.check_trust(false, self.now.into()).unwrap()),
         }
     }
 }
@@ -740,10 +742,10 @@ proptest! {
         prop_assert_eq!(web(&store, now), web_from_nothing(&store, now));
         prop_assert_eq!(web(&store, later), web_from_nothing(&store, later));
         assert_clean(&store);
-        store.check_trust(false, now).unwrap();
+        store.check_trust(false, now.into()).unwrap();
         assert_clean(&store);
         let (before, known) = (web(&store, now), tables(&folder.path()));
-        store.rebuild(now).unwrap();
+        store.rebuild(now.into()).unwrap();
         prop_assert_eq!(web(&store, now), before);
         prop_assert_eq!(tables(&folder.path()), known);
     }

@@ -138,12 +138,12 @@ fn trust_amounts_equal_those_of_sequoia() {
         let store = folder.filled(&certs);
         let id = |person: &Person| store.row(person.fingerprint()).unwrap().unwrap().id;
         let roots: Vec<_> = roots.iter().map(|&(at, amount)| (id(&people[at]), amount)).collect();
-        let mut certifications = Certifications::new(&store, NOW);
+        let mut certifications = Certifications::new(&store, NOW.into());
         let expected = lines.next().expect("a line for each network");
         let mut expected = expected.split(' ').map(|amount| amount.parse::<u32>().unwrap());
         for (at, person) in people.iter().enumerate() {
             let row = store.row(person.fingerprint()).unwrap().unwrap();
-            let row = store.current(row, NOW).unwrap();
+            let row = store.current(row, NOW.into()).unwrap();
             for text in names(at) {
                 let amount = expected.next().expect("an amount for each user ID");
                 let mut texts = row.summary.texts();

@@ -166,13 +166,13 @@ impl NewKey<'_> {
         let cert = public(&self.made.cert)?;
         let own = (cert.fingerprint(), Level::Ultimate as u8);
         let stored = stores.writable()?.atomically(|store| {
-            let outcomes = store.ingest(vec![cert], Verification::Full, now)?;
+            let outcomes = store.ingest(vec![cert], Verification::Full, now.into())?;
             if let [IngestOutcome::Refused(why)] = outcomes[..] {
                 let name = self.made.cert.fingerprint().to_hex();
                 let refused = Error::KeyRefused { action: "store", name, source: why.into() };
                 return Err(Failed::Other(refused.into()));
             }
-            store.set_ownertrust(&[own], now)?;
+            store.set_ownertrust(&[own], now.into())?;
             deliver().map_err(Failed::Other)
         });
         match stored {

@@ -35,6 +35,6 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let all: Vec<_> = outcomes.iter().map(|(fingerprint, ..)| *fingerprint).collect();
     let what = announced(store, &all, "deletes and blocks")?;
     confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
-    store.delete(&all, Return::Blocked, cx.now)?;
+    store.delete(&all, Return::Blocked, cx.now.into())?;
     Outcomes(outcomes).print(cx, "block")
 }

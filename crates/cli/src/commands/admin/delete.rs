@@ -33,6 +33,6 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     let here: Vec<_> = outcomes.iter().filter(|(_, here, _)| *here).map(|(f, ..)| *f).collect();
     confirm(cx, args.yes, &announced(store, &here, "deletes")?, "Continue?", Unasked::Proceed)?;
-    store.delete(&here, Return::Allowed, cx.now)?;
+    store.delete(&here, Return::Allowed, cx.now.into())?;
     Outcomes(outcomes).print(cx, "delete")
 }

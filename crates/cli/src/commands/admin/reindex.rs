@@ -19,7 +19,7 @@ pub(super) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
     let now = cx.now;
-    let report = cx.step("rebuilding indexes", || store.rebuild(now))?;
+    let report = cx.step("rebuilding indexes", || store.rebuild(now.into()))?;
     let mut out = cx.report_stdout();
     if cx.json {
         let findings: Vec<_> = report

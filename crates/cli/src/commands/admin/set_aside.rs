@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     for entry in &entries {
         if cx.json {
             let json = serde_json::json!({
-                "number": entry.number, "time": entry.time,
+                "number": entry.number, "time": entry.time.seconds(),
                 "fingerprint": entry.fingerprint.map(|fingerprint| fingerprint.to_string()),
                 "bytes": entry.length,
             });
@@ -80,7 +80,12 @@ fn line(entry: &SetAside) -> String {
         || "(the fingerprint could not be read)".to_owned(),
         |fingerprint| fingerprint.to_string(),
     );
-    format!("{}  {}  {name}  {}", entry.number, day(entry.time), counted(entry.length, "byte"))
+    format!(
+        "{}  {}  {name}  {}",
+        entry.number,
+        day(entry.time.seconds()),
+        counted(entry.length, "byte")
+    )
 }
 
 fn delete(

@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 
 /// For each user ID, one path through each introducer that counts for it.
 fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::store::StoreError> {
-    let web = store.trust(now)?;
+    let web = store.trust(now.into())?;
     let Some(standing) = web.standing(store, row.id)? else { return Ok(Vec::new()) };
     let texts: Vec<String> = row
         .summary
@@ -137,7 +137,7 @@ fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
         };
         return Ok(texts.iter().map(name).collect());
     }
-    let mut certifiers = store.certifiers(now)?;
+    let mut certifiers = store.certifiers(now.into())?;
     for certifier in certifiers.of(row.id)? {
         let level = standing.levels.get(certifier.user_id).copied().unwrap_or_default();
         let counts =
@@ -204,7 +204,7 @@ fn lead(
                 .map_or_else(String::new, |row| row.summary.fingerprint().to_string()),
             user_id: name.map(|name| user_id::text(name).into_owned()),
             trust: Some(certifier.introducer.level.name()),
-            created: Some(certifier.created),
+            created: Some(certifier.created.seconds()),
         });
         // Only certifiers at a lower depth come into question, so each step is nearer to an own key. The
         // highest owner trust wins, then the lowest depth.

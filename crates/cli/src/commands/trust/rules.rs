@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         gnupg: args.gnupg.map_or(rules.gnupg, Release::rules),
     };
     if changes {
-        stores.writable()?.set_trust_rules(rules, cx.now).map_err(talaria::Error::from)?;
+        stores.writable()?.set_trust_rules(rules, cx.now.into()).map_err(talaria::Error::from)?;
     }
     let Rules { completes, marginals, depth, gnupg } = rules;
     let gnupg = Release::of(gnupg).name();

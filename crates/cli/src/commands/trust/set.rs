@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // Keep the flag of a disabled key.
     let flags = store.ownertrust(fingerprint).map_err(talaria::Error::from)?.unwrap_or(0) & 0x80;
     let report = store
-        .set_ownertrust(&[(fingerprint, level as u8 | flags)], cx.now)
+        .set_ownertrust(&[(fingerprint, level as u8 | flags)], cx.now.into())
         .map_err(talaria::Error::from)?;
     cx.status(format_args!(
         "Set the owner trust of {fingerprint} to {}; {} changed.",

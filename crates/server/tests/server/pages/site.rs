@@ -52,7 +52,7 @@ impl Site {
             let certs: Vec<Cert> =
                 batch.certs().map(|(_, raw)| Cert::parse(raw).unwrap()).collect();
             fingerprints.extend(certs.iter().map(|cert| cert.fingerprint().to_string()));
-            store.ingest(certs, Verification::Full, now()).unwrap();
+            store.ingest(certs, Verification::Full, now().into()).unwrap();
         }
         drop(store);
         let server = Server::start(&path, config, None).unwrap();

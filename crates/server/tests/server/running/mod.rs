@@ -60,7 +60,7 @@ impl Running {
     pub(crate) fn start_in(folder: TempDir, certs: &[Cert], config: Config) -> Self {
         let path = folder.path().join("certs.db");
         let mut store = Store::open(&path, Access::Create).unwrap();
-        store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
+        store.ingest(certs.to_vec(), Verification::Full, NOW.into()).unwrap();
         drop(store);
         let server = Server::start(&path, config, None).unwrap();
         // A server on all addresses is reached at this one.

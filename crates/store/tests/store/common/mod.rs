@@ -7,10 +7,18 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{Cert, Fingerprint, Tag, Verification, sha256};
-use talaria_store::{Access, Cursor, Depth, Order, Store};
+use talaria_store::{Access, CertId, Cursor, Depth, Order, Store};
 
 /// A time at which the generated certificates are valid.
 pub(crate) const NOW: u32 = 1_740_000_000;
+
+/// The certificate with this number. Only the store makes numbers, and reads those of cursors.
+pub(crate) fn cert_id(number: i64) -> CertId {
+    match format!("i:{number}").parse() {
+        Ok(Cursor::Insertion(id)) => id,
+        other => panic!("{other:?}"),
+    }
+}
 
 pub(crate) fn corpus(count: u64) -> Vec<Cert> {
     certs(&Generate { seed: 1, first: 0, count, profile: CorpusProfile::small() })
@@ -37,7 +45,7 @@ impl Folder {
 
     pub(crate) fn filled(&self, certs: &[Cert]) -> Store {
         let mut store = self.store();
-        store.ingest(certs.to_vec(), Verification::Full, NOW).unwrap();
+        store.ingest(certs.to_vec(), Verification::Full, NOW.into()).unwrap();
         store
     }
 }
