@@ -13,7 +13,7 @@ const ATTEMPTS_MAX: u32 = 20;
 
 /// Why a URL is none of a repository.
 #[derive(Debug, thiserror::Error)]
-#[error("{url} is no address of a repository: {why}")]
+#[error("{url} is not a valid repository URL: {why}")]
 pub struct RepositoryUrlError {
     /// The URL, without a password.
     pub url: String,

@@ -71,7 +71,7 @@ impl FromStr for EpochProfile {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|profile| profile.name() == text).ok_or_else(|| {
             BackupError::Refused(format!(
-                "\"{text}\" is no profile: rfc9580, librepgp, rfc4880 or none"
+                "\"{text}\" is not a profile: use rfc9580, librepgp, rfc4880 or none"
             ))
         })
     }

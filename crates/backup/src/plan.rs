@@ -94,7 +94,7 @@ fn parse(
     let header = Header::read(&mut lines)?;
     let plan = match lines.one("plan")? {
         "none" => None,
-        plan => Some(plan.parse().map_err(|_| lines.damaged("its plan is none"))?),
+        plan => Some(plan.parse().map_err(|_| lines.damaged("its plan is invalid"))?),
     };
     let packs = lines.many("pack").into_iter().map(str::parse);
     let packs = packs.collect::<Result<BTreeSet<_>>>();

@@ -95,7 +95,7 @@ struct PackUse {
 /// A writer might not see the plan, and a prune not the snapshot that needs a pack.
 fn not_listed() -> BackupError {
     BackupError::Refused(
-        "the storage does not list an object as soon as it was written, so a prune could delete what somebody needs".into(),
+        "the storage does not list new objects at once, so a prune could delete content that somebody needs".into(),
     )
 }
 
@@ -504,7 +504,7 @@ impl Repository {
             }
         }
         Err(BackupError::Refused(
-            "other prunes have planned the copies of this one again and again: try later".into(),
+            "other prunes keep planning to delete the packs of this prune: try later".into(),
         ))
     }
 

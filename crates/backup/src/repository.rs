@@ -194,7 +194,7 @@ impl Repository {
     pub fn id_in(backend: &dyn Backend) -> Result<RepositoryId> {
         let mark = backend.get(MARK, 4096)?;
         let mut lines = Lines::open(MARK, &mark, MARK_DOMAIN, None)?;
-        let id = lines.one("id")?.parse().map_err(|_| lines.damaged("its id is none"))?;
+        let id = lines.one("id")?.parse().map_err(|_| lines.damaged("its id is invalid"))?;
         lines.end()?;
         Ok(id)
     }
@@ -369,7 +369,7 @@ impl Repository {
         let text = read(&name)?;
         let mut lines = Lines::open(&name, &text, GROUP_DOMAIN, None)?;
         let secret =
-            from_hex(lines.one("secret")?).ok_or_else(|| lines.damaged("its secret is none"))?;
+            from_hex(lines.one("secret")?).ok_or_else(|| lines.damaged("its secret is invalid"))?;
         lines.end()?;
         let group = GroupSecret(Zeroizing::new(secret));
         if group.hash(self.id) != self.config.group {

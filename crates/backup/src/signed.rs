@@ -39,9 +39,9 @@ impl Header {
 
     pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self> {
         let nonce = from_hex(lines.one("nonce")?);
-        let nonce = nonce.ok_or_else(|| lines.damaged("its nonce is none"))?;
+        let nonce = nonce.ok_or_else(|| lines.damaged("its nonce is invalid"))?;
         let time = parse_timestamp(lines.one("time")?);
-        Ok(Self { nonce, time: time.ok_or_else(|| lines.damaged("its time is none"))? })
+        Ok(Self { nonce, time: time.ok_or_else(|| lines.damaged("its time is invalid"))? })
     }
 }
 

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_just_now_is_not_believed() {
+    fn the_cache_does_not_trust_a_file_changed_just_now() {
         let place = tempfile::tempdir().unwrap();
         let top = place.path().canonicalize().unwrap().join("top");
         fs::create_dir(&top).unwrap();

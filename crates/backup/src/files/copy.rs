@@ -84,7 +84,7 @@ impl Repository {
         now: u32,
     ) -> Result<CopyReport> {
         if source.repository == self.id() {
-            return Err(BackupError::Refused("a repository is not copied to itself".into()));
+            return Err(BackupError::Refused("a repository cannot be copied to itself".into()));
         }
         let writer = Writer::new(self, keys, client, threads, progress, now)?;
         let mut chain = writer.begin(state)?;

@@ -246,7 +246,7 @@ fn base_of<'a>(tree: &Tree<'_>, subfolder: &'a [u8]) -> Result<&'a [u8]> {
         Some(_) => Ok(parents(subfolder).last().unwrap_or_default()),
         None => {
             let path = escaped(subfolder, Place::Last);
-            Err(BackupError::NotFound(format!("the snapshot has no path {path}")))
+            Err(BackupError::NotFound(format!("the snapshot has no path \"{path}\"")))
         }
     }
 }

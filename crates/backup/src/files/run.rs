@@ -175,7 +175,7 @@ impl Repository {
         let (id, snapshot, seen) = writer.write(&mut chain, state, |chunks| {
             let stream = stream.take().ok_or_else(|| {
                 BackupError::Refused(
-                    "a prune has deleted packs of this run, and its input cannot be read again: repeat it".into(),
+                    "a prune has deleted packs of this backup, and its input cannot be read again: repeat the backup".into(),
                 )
             })?;
             let (sink, relied, unreadable) = chunks.split();

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_remembered_and_never_goes_back() {
+    fn the_seen_state_is_remembered_and_never_goes_back() {
         let folder = tempfile::tempdir().unwrap();
         let repository = RepositoryId([1; 16]);
         let owner = Fingerprint::from_bytes(4, &[1; 20]).unwrap();

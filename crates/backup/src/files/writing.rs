@@ -241,7 +241,7 @@ impl<'a> Writer<'a> {
             return Ok((written, rest));
         }
         Err(BackupError::Refused(
-            "prunes have deleted packs of this run again and again: try later".into(),
+            "prunes keep deleting packs of this backup: try later".into(),
         ))
     }
 
@@ -276,7 +276,7 @@ impl Chain {
         let number = self.own.map_or(Some(1), |head| head.number.checked_add(1));
         let number = number.ok_or_else(|| {
             BackupError::Refused(
-                "this client has no number left for a snapshot: use another key".into(),
+                "this client has used all snapshot numbers: use another key".into(),
             )
         })?;
         Ok((number, self.own.map(|head| head.id)))

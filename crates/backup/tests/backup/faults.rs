@@ -491,7 +491,7 @@ fn a_prune_refuses_a_storage_whose_lists_are_late() {
 
 /// A storage that lists new objects late makes runs store more, and harms nothing.
 #[test]
-fn a_list_that_is_behind_loses_nothing() {
+fn outdated_lists_of_a_storage_lose_nothing() {
     let alice = person("alice");
     for seed in seeds(8) {
         let place = Place::new(&alice, seed);

@@ -133,7 +133,7 @@ fn wherever_a_prune_dies_all_tombstones_count() {
 }
 
 #[test]
-fn a_tombstone_of_somebody_without_the_role_has_no_effect() {
+fn tombstones_signed_without_the_role_have_no_effect() {
     let place = Place::new(EpochProfile::Rfc9580);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);

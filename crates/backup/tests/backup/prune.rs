@@ -386,7 +386,7 @@ fn packs_of_an_interrupted_run_are_deleted_and_foreign_objects_stay() {
 }
 
 #[test]
-fn a_plan_of_a_client_has_no_effect_and_one_of_a_former_pruner_has() {
+fn prune_plans_by_clients_have_no_effect_and_plans_by_former_pruners_do() {
     let place = Place::new(EpochProfile::Rfc9580);
     let (root, ids) = history(&place);
     let carol = person("carol");

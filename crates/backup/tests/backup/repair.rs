@@ -133,7 +133,7 @@ fn a_whole_repository_needs_no_repair() {
 }
 
 #[test]
-fn indexes_that_are_gone_or_damaged_are_made_again() {
+fn missing_and_damaged_indexes_are_rebuilt() {
     for profile in [EpochProfile::Rfc9580, EpochProfile::Rfc4880, EpochProfile::None] {
         for set_aside in [false, true] {
             for is_gone in [true, false] {
@@ -166,7 +166,7 @@ fn indexes_that_are_gone_or_damaged_are_made_again() {
 }
 
 #[test]
-fn lost_packs_come_back_from_the_files_and_what_is_gone_is_named() {
+fn lost_packs_are_stored_again_from_files_and_lost_files_are_named() {
     let place = Place::new(EpochProfile::Rfc9580);
     let (root, made) = history(&place);
     let (first, second) = (&made[0], &made[1]);

@@ -160,7 +160,7 @@ fn announce(what: &Certifiable, says: &CertifyOptions, by: &str, cx: &Context) {
     }
     if let Some(Introduction { depth, amount }) = says.introduction {
         cx.status(format_args!(
-            "Its holder may introduce others: trust amount {amount} of 120, depth {depth}."
+            "The owner may certify others: trust amount {amount} of 120, depth {depth}."
         ));
     }
     if says.local {

@@ -76,7 +76,7 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
     program.ok(&["peer", "remove", "[2001:DB8::1]:11380"]);
     assert_eq!(program.ok(&["peer", "list"]).lines().count(), 2);
     let unknown = program.fails(&["peer", "remove", "keys.example.org:1"], 1);
-    assert!(unknown.contains("keys.example.org:1 is no peer of the store"), "{unknown}");
+    assert!(unknown.contains("keys.example.org:1 is not a peer in the store"), "{unknown}");
     let bare = program.fails(&["peer", "add", "2001:db8::1"], 2);
     assert!(bare.contains("in brackets"), "{bare}");
     let view = program.fails(&["peer", "add", "a.example", "--view", "hagrid"], 2);

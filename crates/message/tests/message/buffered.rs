@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn it_is_decrypted_to_what_was_encrypted(
+    fn encrypted_buffers_decrypt_to_their_plaintext(
         bytes in prop_oneof![0..600_usize, (0..12_usize).prop_map(|chunks| chunks * 64)],
         piece in 1..200_usize,
         spare in 0..40_usize,

@@ -196,7 +196,7 @@ impl AccessArgs {
         let mut backend = open_place(place)?;
         let id = Repository::id_in(&*backend).map_err(|error| match error {
             BackupError::Missing { .. } => CliError::Missing(format!(
-                "{} is no backup repository; to make one: talaria backup --repo {} init",
+                "{} is not a backup repository; to make one: talaria backup --repo {} init",
                 place.display(),
                 shell_word(place)
             )),
