@@ -125,10 +125,13 @@ impl RepositoryConfig {
         let time = parse_timestamp(time).ok_or_else(|| lines.damaged("its time is invalid"))?;
         let previous = match lines.one("previous")? {
             "none" => None,
-            hash => Some(from_hex(hash).ok_or_else(|| lines.damaged("its previous hash is invalid"))?),
+            hash => {
+                Some(from_hex(hash).ok_or_else(|| lines.damaged("its previous hash is invalid"))?)
+            }
         };
         let group = from_hex(lines.one("group")?);
-        let group = group.ok_or_else(|| lines.damaged("its hash of the group secret is invalid"))?;
+        let group =
+            group.ok_or_else(|| lines.damaged("its hash of the group secret is invalid"))?;
         let signed = match lines.one("snapshots")? {
             "signed" => true,
             "unsigned" => false,

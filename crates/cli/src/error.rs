@@ -630,8 +630,12 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         StoreError::Moved { .. } => {
             "The last change was not stored. Other running programs may have the old file open: end them, then try again."
         }
-        StoreError::Busy { .. } => "Another program is writing to the store. Try again when that program has finished.",
-        StoreError::Full { .. } => "Free some space and try again. The data in the store is unharmed.",
+        StoreError::Busy { .. } => {
+            "Another program is writing to the store. Try again when that program has finished."
+        }
+        StoreError::Full { .. } => {
+            "Free some space and try again. The data in the store is unharmed."
+        }
         StoreError::TooLarge { .. } => LARGER_FILES,
         StoreError::ReadOnly { .. } => {
             "Check the permissions of the file and its folder, or use another --store."

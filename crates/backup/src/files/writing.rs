@@ -240,9 +240,7 @@ impl<'a> Writer<'a> {
             }
             return Ok((written, rest));
         }
-        Err(BackupError::Refused(
-            "prunes keep deleting packs of this backup: try later".into(),
-        ))
+        Err(BackupError::Refused("prunes keep deleting packs of this backup: try later".into()))
     }
 
     /// Whether a pack that a snapshot may need is gone, or will be.

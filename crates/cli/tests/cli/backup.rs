@@ -425,7 +425,10 @@ fn mistakes_with_repositories_are_named() {
     let backups = Backups::new();
     folder(&backups.0, "files", 3);
     let (_, said) = backups.exits(&["list"], 1);
-    assert!(said.contains("repository is not a backup repository") && said.contains("init"), "{said}");
+    assert!(
+        said.contains("repository is not a backup repository") && said.contains("init"),
+        "{said}"
+    );
     backups.ok(&["init"]);
     let (_, said) = backups.exits(&["init"], 1);
     assert!(said.contains("already"), "{said}");

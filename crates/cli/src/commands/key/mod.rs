@@ -83,7 +83,9 @@ fn new_protection(
     let password = match &given[..] {
         [] => ask_new(prompt)?,
         [password] => password.clone(),
-        _ => return Err(CliError::Usage("a key has one passphrase, but several were given".into())),
+        _ => {
+            return Err(CliError::Usage("a key has one passphrase, but several were given".into()));
+        }
     };
     Ok(Protection::Passphrase(password))
 }
