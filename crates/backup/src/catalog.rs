@@ -1,4 +1,4 @@
-//! What the indexes of a repository say: for readers, and for a client that deduplicates.
+//! The content of all indexes of a repository: for readers, and for a client that deduplicates.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -291,7 +291,7 @@ impl Reader {
 struct Octets<'a> {
     reader: &'a Reader,
     parts: ContentParts<'a>,
-    /// What is left of the current part.
+    /// The rest of the current part.
     part: Option<Part>,
 }
 

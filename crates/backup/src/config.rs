@@ -13,7 +13,7 @@ use crate::text::Lines;
 
 const DOMAIN: &str = "talaria backup configuration";
 
-/// What a signer may do.
+/// A permission of a signer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Role {
     /// Sign configurations.

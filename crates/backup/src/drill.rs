@@ -44,7 +44,7 @@ pub struct Drill {
     pub read: Rehearsed,
 }
 
-/// What a drill has read.
+/// The counts of a drill.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Rehearsed {
     /// Entries of the tree: all of them, whatever the sample.

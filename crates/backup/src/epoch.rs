@@ -77,7 +77,7 @@ impl FromStr for EpochProfile {
     }
 }
 
-/// What an epoch's certificate is for.
+/// The purpose of an epoch's certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Use {
     /// Packs.
@@ -198,7 +198,7 @@ impl Sealing {
     }
 }
 
-/// What a message of `bytes` octets without a signature takes at most.
+/// The maximum size of a message of `bytes` octets without a signature.
 pub(crate) fn sealed_bytes_max(bytes: u64) -> usize {
     usize::try_from(bytes + bytes / 2048 + 1024).unwrap_or_default()
 }

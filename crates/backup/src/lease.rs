@@ -90,7 +90,7 @@ impl Default for Patience {
     }
 }
 
-/// What a storage has of leases.
+/// The leases in a storage.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Leases {
     /// The newest beat of each run, and whether the run has its lease.

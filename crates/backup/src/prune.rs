@@ -50,7 +50,7 @@ impl Default for PruneOptions {
     }
 }
 
-/// What a prune has done, or would do.
+/// The result of a prune, or of a dry run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Pruned {
     /// Packs that there were.
@@ -358,7 +358,7 @@ impl Repository {
                 let epoch = view.source.epoch_of(&one.hash, one.bytes)?;
                 epoch.is_some_and(|epoch| epoch != newest)
             };
-            // What a damaged pack has is copied as far as it can be read.
+            // The readable content of a damaged pack is copied.
             if one.used == 0 || is_old || view.verified.damaged().contains(&one.hash) {
                 chosen.insert(one.hash);
             } else {

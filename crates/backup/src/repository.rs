@@ -38,7 +38,7 @@ pub(crate) const SIGNED_BYTES_MAX: u64 = 16 << 20;
 /// The maximum number of certificates in a repository.
 const CERTS_MAX: usize = 10_000;
 
-/// What a new repository is like.
+/// The options of a new repository.
 pub struct InitOptions<'a> {
     /// The certificate of the owner.
     pub owner: &'a Cert,
@@ -50,7 +50,7 @@ pub struct InitOptions<'a> {
     pub signed: bool,
 }
 
-/// What somebody who has seen a repository before knows of it.
+/// Facts about a repository from an earlier use.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Expected {
     /// The owner.
@@ -71,7 +71,7 @@ pub struct Repository {
     certs: Arc<[Cert]>,
     /// Where large tables go.
     scratch: Arc<dyn Scratch>,
-    /// Who has or had the role `prune`.
+    /// All keys that have or had the role `prune`.
     pruners: BTreeSet<Fingerprint>,
 }
 
@@ -486,7 +486,7 @@ impl Repository {
             _ => DocumentStanding::of(&signatures, may_create),
         };
         let standing = match standing {
-            // Whoever has the key can date a snapshot as he likes.
+            // A thief of the key can give a snapshot any date.
             DocumentStanding::Doubtful(signer, why) if is_revoked(&signatures) && !is_attested => {
                 DocumentStanding::Foreign(format!(
                     "{why} of its client {}, and the owner has not attested it or a later one",

@@ -57,7 +57,7 @@ pub struct Copied {
     pub was_there: bool,
 }
 
-/// What a copy has done.
+/// The result of a copy.
 #[derive(Debug, Default)]
 pub struct CopyReport {
     /// Snapshots that are there now, in the order of the source.

@@ -973,7 +973,7 @@ impl Open {
     }
 }
 
-/// What the second pass knows of further hard links.
+/// The data of the second pass about further hard links.
 struct Links<'a> {
     finder: Finder<'a>,
     /// Where a file was restored whose first path was not.

@@ -31,12 +31,12 @@ const NAMED_MAX: usize = 1000;
 /// The name of the cache in the state folder.
 const CACHE: &str = "cache";
 
-/// What to back up, and how.
+/// The paths to back up, and the options.
 #[derive(Clone, Debug, Default)]
 pub struct CreateOptions {
     /// Files and folders.
     pub paths: Vec<PathBuf>,
-    /// What to leave out.
+    /// The paths to leave out.
     pub walk: WalkOptions,
     /// The name of the machine.
     pub host: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct CreateOptions {
     pub threads: usize,
 }
 
-/// What a run has done.
+/// The result of a run.
 #[derive(Debug)]
 pub struct BackupRun {
     /// The identifier of the snapshot.
@@ -57,7 +57,7 @@ pub struct BackupRun {
     pub seen: Seen,
 }
 
-/// What a run has seen, besides what is in the snapshot.
+/// Counts and warnings of a run.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The entries of the snapshot.

@@ -73,7 +73,7 @@ fn a_client_stores_nothing_again_that_a_reader_has_verified() {
     // Only what is new is read the next time.
     let again = promote(&repository, &keys, (&bob, &bob)).unwrap();
     assert!(again.packs_read <= 1 && again.problems.is_empty(), "{again:?}");
-    // What he signed for ends with his role.
+    // His confirmations end with his role.
     set_roles(&place, &bob, BTreeSet::new());
     assert!(new_bytes(&place, &place.alice, "new") > 9_000_000);
     let (repository, keys) = place.open_as(&place.alice);
@@ -144,7 +144,7 @@ fn forged_and_foreign_confirmations_have_no_effect_and_are_named() {
     wrong("");
 }
 
-/// Whoever has the stolen key of a reader can sign that garbage is good.
+/// A thief of a reader's key can confirm garbage.
 #[test]
 fn confirmations_by_a_compromised_reader_have_no_effect_and_are_named() {
     let (place, bob, carol) = place();

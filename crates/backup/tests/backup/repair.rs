@@ -212,7 +212,7 @@ fn the_good_part_of_a_damaged_pack_stays_and_the_rest_is_stored_again() {
         assert_eq!(done.copied_bytes > 0, set_aside);
         let named = done.checked.problems.iter().filter(|one| one.object.starts_with("snapshots/"));
         assert!(named.count() >= 1, "{done:?}");
-        // What was good is good.
+        // Good content stays good.
         for (at, (id, files)) in made.iter().enumerate() {
             let now = restored(&place, *id, &root);
             for name in files.keys().filter(|name| whole(at, name)) {
@@ -286,7 +286,7 @@ fn a_damaged_pack_goes_with_the_next_prune_after_its_content_was_stored_again() 
         };
         repository.prune(&keys, by, &options, &mut |_| Ok(0), &Arc::default(), NOW).unwrap()
     };
-    // What is lost is needed: the pack stays, and is named.
+    // The lost content is needed: the pack stays and is reported.
     let pruned = prune();
     assert!(pruned.kept.iter().any(|one| one.object == *largest), "{pruned:?}");
     assert!(place.path(largest).exists());

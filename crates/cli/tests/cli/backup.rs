@@ -452,7 +452,7 @@ fn mistakes_with_repositories_are_named() {
     assert!(said.contains("newer format"), "{said}");
 }
 
-/// Who knows the newest snapshot from elsewhere notices an old state also at the first use.
+/// A user who knows the newest snapshot from elsewhere notices an old state even at the first use.
 #[test]
 fn expect_head_refuses_an_older_state() {
     let backups = Backups::new();

@@ -233,7 +233,7 @@ fn a_backup_is_restored_over_a_damaged_store_which_stays() {
     let replaced = report["replaced"].as_str().unwrap().to_owned();
     assert!(fs::read(&replaced).unwrap()[middle.clone()] == bytes[middle.clone()]);
 
-    // What is damaged or no store is not restored.
+    // A damaged backup and a file that is not a store are not restored.
     let mut bytes = fs::read(&backup).unwrap();
     bytes[middle].iter_mut().for_each(|octet| *octet ^= 0x55);
     fs::write(&backup, &bytes).unwrap();

@@ -56,7 +56,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
-    // What is expected of one repository is not expected of the other.
+    // The expectations about one repository do not apply to the other.
     let access = AccessArgs {
         owner: args.from_owner.clone(),
         expect_head: Vec::new(),

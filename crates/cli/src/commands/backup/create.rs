@@ -190,7 +190,7 @@ fn report_seen(seen: &Seen, cx: &Context) {
         cx.status(format_args!("{warning}: {error}; the chunks that it lists are stored again."));
     }
     for (path, error) in &seen.unread {
-        // Whoever wants no messages still wants to know of this.
+        // Shown with --quiet, too: the snapshot lacks this path.
         say(format_args!("{warning}: /{} is left out: {error}.", printable(path)));
     }
     for path in &seen.changed {
@@ -204,7 +204,7 @@ fn report_seen(seen: &Seen, cx: &Context) {
     }
 }
 
-/// What a run without `--dry-run` would store.
+/// Prints the size of the snapshot that a run without `--dry-run` would store.
 fn report_dry_run(
     seen: &Seen,
     progress: &BackupProgress,

@@ -230,7 +230,7 @@ fn newest(listed: &[Listed], drills: &[Drill], now: u32) -> Vec<Newest> {
             Some(client) if !is_alone => format!("{host} ({})", client.to_hex()),
             _ => host.clone(),
         };
-        // Whoever steals a client's key could silence an alarm with one snapshot from the future.
+        // Otherwise a thief of a client's key could silence an alarm with one snapshot from the future.
         let times = snapshots.iter().map(|one| one.snapshot.made());
         let is_own = |drill: &&Drill| snapshots.iter().any(|one| one.id == drill.snapshot.id);
         let own = drills.iter().filter(|drill| match original {

@@ -25,7 +25,7 @@ pub(crate) struct Person {
     access: AccessArgs,
 }
 
-/// What a command does with a person.
+/// The change that a command makes to a certificate's access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Action {
     AddReader,

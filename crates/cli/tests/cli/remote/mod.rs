@@ -57,7 +57,7 @@ impl Away {
         assert_eq!(contents(&target), contents(original), "{snapshot}");
     }
 
-    /// What everybody does with a repository.
+    /// The usual operations on a repository.
     fn live(&self) -> PathBuf {
         let root = folder(&self.program, "files", 40);
         let said = self.exits(&["list"], 1);
@@ -90,7 +90,7 @@ fn is_missing<T>(result: &Result<T, BackupError>) -> bool {
     matches!(result, Err(BackupError::Missing { .. }))
 }
 
-/// What every back end does.
+/// The operations that every back end supports.
 fn contract(place: &Remote, objects: usize) {
     assert!(place.list("packs").unwrap().is_empty());
     assert!(is_missing(&place.get("packs/ab/abcd", 9)));
