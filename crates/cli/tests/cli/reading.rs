@@ -201,7 +201,8 @@ fn verify_checks_a_detached_signature_on_the_file_beside_it() {
     fs::rename(site.program.path("doc"), site.program.path("gone")).unwrap();
     let (_, said) = site.status(&["verify", "doc.sig"], 3);
     assert!(
-        said.contains("there is no doc") && said.contains("talaria verify doc.sig FILE"),
+        said.contains("the file doc does not exist")
+            && said.contains("talaria verify doc.sig FILE"),
         "{said}"
     );
     // The signed file of a signature from a pipe is unknown.
