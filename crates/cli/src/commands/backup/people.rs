@@ -70,7 +70,7 @@ pub(crate) fn change(
     match action {
         Action::AddReader => cx.status(format_args!("{fingerprint} can read all snapshots now.")),
         Action::AddClient => {
-            cx.status(format_args!("{fingerprint} can create snapshots now, and read no files."))
+            cx.status(format_args!("{fingerprint} can create snapshots now, and read no files."));
         }
         Action::Remove => cx.status(format_args!(
             "{fingerprint} cannot read later backups (epoch {}).\n  Earlier backups stay readable \
