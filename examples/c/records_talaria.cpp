@@ -1,4 +1,4 @@
-// Keeps records under a passphrase, which is the argument.
+// Encrypts records with a passphrase. The argument is the passphrase.
 #include <talaria.h>
 
 #include <cstring>

@@ -30,7 +30,7 @@ static std::string read(const char *path) {
 }
 
 int main(int, char **argv) try {
-    // Make these where the program starts, and keep them; all threads may use them.
+    // Make these objects when the program starts, and keep them. All threads may share them.
     const std::string secret = read(argv[1]), cert = read(argv[2]);
     talaria_key *made_key;
     check(talaria_key_new(bytes(secret), {nullptr, 0}, &made_key));
@@ -48,7 +48,7 @@ int main(int, char **argv) try {
         signatures.push_back(take(signature));
     }
 
-    // Many at once are checked on all cores; talaria_verify checks one.
+    // Many signatures in one call are verified on all cores; talaria_verify verifies one.
     std::vector<talaria_signed> items;
     for (size_t at = 0; at < updates.size(); at++)
         items.push_back({bytes(signatures[at]), bytes(updates[at])});

@@ -1,4 +1,4 @@
-"""Keeps records under a passphrase, whose file is the argument: a gpg process for each call."""
+"""Encrypts records with a passphrase, one gpg process per call. The argument is the file with the passphrase."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Keeps records under a passphrase, whose file is the argument: a call for each."""
+"""Encrypts records with a passphrase, one call each. The argument is the file with the passphrase."""
 
 import pathlib
 import sys
@@ -6,7 +6,7 @@ import sys
 import talaria
 
 passphrase = pathlib.Path(sys.argv[1]).read_text().rstrip("\n")
-# The passphrase is stretched here, once. Make these where the program starts, and keep them.
+# The passphrase is stretched here, once. Make these objects when the program starts, and keep them.
 sealer = talaria.Sealer(passphrase=passphrase)
 opener = talaria.Opener(passphrases=[passphrase])
 

@@ -12,7 +12,7 @@ verifier = talaria.Verifier(certs=[pathlib.Path(sys.argv[2]).read_bytes()])
 
 def is_good(signature: bytes, data: bytes) -> bool:
     result = verifier.verify(signature, data)
-    # A result is true if the signature is good and counts; whose it is remains to be asked.
+    # A result is true if the signature is good. The certificate tells whose it is.
     return bool(result) and result.certificate == key.certificate
 
 
@@ -20,6 +20,6 @@ updates = [f"update {number}".encode() for number in range(3)]
 signatures = key.sign_many(updates)
 assert all(is_good(signature, update) for signature, update in zip(signatures, updates))
 assert not is_good(signatures[0], updates[1])
-# Many at once are checked on all cores.
+# Many signatures in one call are verified on all cores.
 assert all(verifier.verify_many(list(zip(signatures, updates))))
 print(f"{len(updates)} updates signed and checked")

@@ -15,7 +15,7 @@ const PARTS: usize = 8;
 /// The number of ends of ranges that are remembered.
 const ENDS: usize = 64;
 
-/// What was read ahead, and where reads ended.
+/// The data that was read ahead, and the ends of reads.
 #[derive(Default)]
 pub(crate) struct Ahead {
     parts: VecDeque<Part>,

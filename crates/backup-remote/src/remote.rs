@@ -201,7 +201,7 @@ impl Remote {
             Err(Failed { error, .. }) => return Err(self.failed(name, &error)),
         };
         let remove = || {
-            // What is left does no harm: nothing reads it.
+            // Leftover parts do no harm: nothing reads them.
             let _ = self.attempt(0, || self.operator.delete(&unfinished));
         };
         if self.is_there(name)? {

@@ -11,9 +11,9 @@ const ATTEMPTS: u32 = 5;
 const TIMEOUT_SECONDS_MAX: u64 = 3600;
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Why a URL is none of a repository.
+/// The reason why a URL is not that of a repository.
 #[derive(Debug, thiserror::Error)]
-#[error("{url} is no address of a repository: {why}")]
+#[error("{url} is not a valid repository URL: {why}")]
 pub struct RepositoryUrlError {
     /// The URL, without a password.
     pub url: String,

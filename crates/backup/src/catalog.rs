@@ -1,4 +1,4 @@
-//! What the indexes of a repository say: for readers, and for a client that deduplicates.
+//! The content of all indexes of a repository: for readers, and for a client that deduplicates.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Repository {
         let encrypts = |profile| profile != EpochProfile::None;
         if !keys.can_read() && self.config().epochs.iter().all(|epoch| encrypts(epoch.profile)) {
             return Err(BackupError::Refused(
-                "these keys write only: a client cannot read the content of files".into(),
+                "these keys can only write: a client cannot read the content of files".into(),
             ));
         }
         let epochs = self.config().epochs.iter().map(|epoch| EpochReader {
@@ -291,7 +291,7 @@ impl Reader {
 struct Octets<'a> {
     reader: &'a Reader,
     parts: ContentParts<'a>,
-    /// What is left of the current part.
+    /// The rest of the current part.
     part: Option<Part>,
 }
 
@@ -398,7 +398,7 @@ pub fn select<'a>(
                 .map(|client| client.as_ref().map_or("unsigned".into(), Fingerprint::to_hex))
                 .collect();
             return Err(refused(format!(
-                "\"{name}\" is not clear, since there are snapshots of several clients: choose one with --client ({})",
+                "\"{name}\" is ambiguous, because there are snapshots of several clients: choose one with --client ({})",
                 names.join(", ")
             )));
         }
@@ -407,13 +407,13 @@ pub fn select<'a>(
         return place.map(|place| newest[place]).ok_or_else(|| {
             BackupError::NotFound(match newest.len() {
                 0 if snapshots.iter().any(|listed| listed.is_unattested) => {
-                    "no snapshot counts, because their client is revoked or removed: name one by its identifier, or let the owner attest \
+                    "no snapshot counts, because the client is revoked or removed: name a snapshot by its identifier, or let the owner attest \
                      the newest one that is genuine (talaria backup attest)"
                         .into()
                 }
                 0 => "the repository has no snapshot that counts".into(),
-                1 => format!("there is no snapshot {name}: the repository has one"),
-                count => format!("there is no snapshot {name}: the repository has {count}"),
+                1 => format!("there is no snapshot {name}: the repository has 1 snapshot"),
+                count => format!("there is no snapshot {name}: the repository has {count} snapshots"),
             })
         });
     }
@@ -421,7 +421,7 @@ pub fn select<'a>(
         (4..=64).contains(&name.len()) && name.bytes().all(|octet| octet.is_ascii_hexdigit());
     if !is_start {
         return Err(BackupError::NotFound(format!(
-            "\"{name}\" names no snapshot: use \"latest\", or at least 4 digits of an identifier"
+            "\"{name}\" is not a snapshot: use \"latest\", or at least 4 digits of an identifier"
         )));
     }
     let name = name.to_lowercase();
@@ -429,6 +429,6 @@ pub fn select<'a>(
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
         (None, _) => Err(BackupError::NotFound(format!("there is no snapshot {name}"))),
-        _ => Err(refused(format!("there are several snapshots {name}…: use more digits"))),
+        _ => Err(refused(format!("several snapshots start with {name}: use more digits"))),
     }
 }

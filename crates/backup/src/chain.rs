@@ -159,7 +159,7 @@ mod tests {
         let branched = [listed(1, 1, 11, None), listed(1, 1, 12, None)];
         let found = irregularities(&branched, &Forgotten::default(), &Heads::new());
         assert_eq!(found, [Irregularity::Branched { client: Some(key(1)), number: 1 }]);
-        // What nobody here has signed cannot make a client look bad.
+        // A snapshot that the client has not signed must not discredit it.
         let mut foreign = branched.clone();
         foreign[1].standing = DocumentStanding::Foreign("no signature".into());
         assert!(irregularities(&foreign, &Forgotten::default(), &Heads::new()).is_empty());

@@ -109,7 +109,7 @@ impl Checked {
     }
 }
 
-/// What one index says of a pack.
+/// The lines of one index about a pack.
 pub(crate) struct Described {
     pack: ObjectHash,
     /// The length of the pack.
@@ -132,7 +132,7 @@ pub(crate) enum Found<'a> {
     Damaged(ObjectHash),
 }
 
-/// What is done with the packs on the way.
+/// The action on each pack that is read.
 pub(crate) struct Examine<'a> {
     pub(crate) read: ReadData,
     pub(crate) seen: &'a Heads,
@@ -489,7 +489,7 @@ impl Trees<'_> {
         Ok(())
     }
 
-    /// What is wrong with a chunk that a file needs.
+    /// The problem of a chunk that a file needs.
     fn wrong(&mut self, id: &Id) -> Result<Option<String>> {
         if self.lost.contains(id)? {
             self.hit.insert(id)?;

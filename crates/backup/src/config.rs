@@ -13,7 +13,7 @@ use crate::text::Lines;
 
 const DOMAIN: &str = "talaria backup configuration";
 
-/// What a signer may do.
+/// A permission of a signer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Role {
     /// Sign configurations.
@@ -120,15 +120,18 @@ impl RepositoryConfig {
         let id = repository.to_string();
         let mut lines = Lines::open(name, text, DOMAIN, Some(&id))?;
         let number = lines.one("number")?;
-        let number = number.parse().map_err(|_| lines.damaged("its number is none"))?;
+        let number = number.parse().map_err(|_| lines.damaged("its number is invalid"))?;
         let time = lines.one("time")?;
-        let time = parse_timestamp(time).ok_or_else(|| lines.damaged("its time is none"))?;
+        let time = parse_timestamp(time).ok_or_else(|| lines.damaged("its time is invalid"))?;
         let previous = match lines.one("previous")? {
             "none" => None,
-            hash => Some(from_hex(hash).ok_or_else(|| lines.damaged("its previous hash is none"))?),
+            hash => {
+                Some(from_hex(hash).ok_or_else(|| lines.damaged("its previous hash is invalid"))?)
+            }
         };
         let group = from_hex(lines.one("group")?);
-        let group = group.ok_or_else(|| lines.damaged("its hash of the group secret is none"))?;
+        let group =
+            group.ok_or_else(|| lines.damaged("its hash of the group secret is invalid"))?;
         let signed = match lines.one("snapshots")? {
             "signed" => true,
             "unsigned" => false,

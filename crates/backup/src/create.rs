@@ -49,7 +49,7 @@ pub(crate) trait Listener<T> {
     fn unread(&mut self, path: &[u8], error: io::Error);
 }
 
-/// What a run has seen.
+/// Counts of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) entries: u64,

@@ -44,7 +44,7 @@ pub struct Drill {
     pub read: Rehearsed,
 }
 
-/// What a drill has read.
+/// The counts of a drill.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Rehearsed {
     /// Entries of the tree: all of them, whatever the sample.
@@ -238,7 +238,7 @@ impl Repository {
     pub fn record_drill(&self, keys: &Keys, drill: &Drill, signer: &mut SigningKey) -> Result<()> {
         if !self.may_drill(&drill.reader) {
             return Err(BackupError::Refused(format!(
-                "{} is no reader of this repository: its drill would not count",
+                "{} is not a reader of this repository: its drill would not count",
                 drill.reader.to_hex()
             )));
         }

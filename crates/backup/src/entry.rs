@@ -2,7 +2,7 @@
 
 use crate::id::Id;
 
-/// What a snapshot has at a path.
+/// The entry of a snapshot at a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
     /// The path without a leading slash.

@@ -71,13 +71,13 @@ impl FromStr for EpochProfile {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|profile| profile.name() == text).ok_or_else(|| {
             BackupError::Refused(format!(
-                "\"{text}\" is no profile: rfc9580, librepgp, rfc4880 or none"
+                "\"{text}\" is not a profile: use rfc9580, librepgp, rfc4880 or none"
             ))
         })
     }
 }
 
-/// What an epoch's certificate is for.
+/// The purpose of an epoch's certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Use {
     /// Packs.
@@ -198,7 +198,7 @@ impl Sealing {
     }
 }
 
-/// What a message of `bytes` octets without a signature takes at most.
+/// The maximum size of a message of `bytes` octets without a signature.
 pub(crate) fn sealed_bytes_max(bytes: u64) -> usize {
     usize::try_from(bytes + bytes / 2048 + 1024).unwrap_or_default()
 }

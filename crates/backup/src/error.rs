@@ -43,7 +43,7 @@ pub enum BackupError {
     #[error("{0}")]
     Refused(String),
     /// There is a repository already where one would be made.
-    #[error("there is a backup repository already")]
+    #[error("a backup repository exists here already")]
     Occupied,
     /// The repository has no snapshot, or the snapshot no path, of the name that the caller gave.
     #[error("{0}")]

@@ -243,7 +243,7 @@ impl Repository {
         let (known, _) = self.forgotten(keys, now)?;
         if let Some(one) = snapshots.iter().find(|one| known.is_protected(&one.id)) {
             return Err(BackupError::Refused(format!(
-                "snapshot {} is protected: talaria backup protect --remove ends that",
+                "snapshot {} is protected; to end the protection: talaria backup protect --remove",
                 one.id
             )));
         }

@@ -12,7 +12,7 @@ const GROUP_DOMAIN: &str = "talaria backup 1 group";
 /// The domain of the key of identifiers.
 const DOMAIN: &str = "talaria backup 1 identifiers";
 
-/// What an identifier names. The kind is part of the hash, so a file with the text of a tree is no tree.
+/// The kind of object that an identifier names. The kind is part of the hash, so a file with the text of a tree is not a tree.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
     /// A part of a file, or several small files one after the other.

@@ -53,10 +53,10 @@ fn parse(name: &str, bytes: &[u8], repository: RepositoryId) -> Result<(RunOf, B
             Some(fingerprint(client).ok_or_else(|| lines.damaged("its client is no fingerprint"))?)
         }
     };
-    let run = from_hex(lines.one("run")?).ok_or_else(|| lines.damaged("its run is none"))?;
+    let run = from_hex(lines.one("run")?).ok_or_else(|| lines.damaged("its run is invalid"))?;
     let beat = match lines.one("beat")? {
         "end" => Beat::End,
-        number => Beat::Number(number.parse().map_err(|_| lines.damaged("its beat is none"))?),
+        number => Beat::Number(number.parse().map_err(|_| lines.damaged("its beat is invalid"))?),
     };
     lines.end()?;
     let run = (client, run);
@@ -90,7 +90,7 @@ impl Default for Patience {
     }
 }
 
-/// What a storage has of leases.
+/// The leases in a storage.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Leases {
     /// The newest beat of each run, and whether the run has its lease.
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_says_its_end_is_not_waited_for() {
+    fn a_prune_does_not_wait_for_a_finished_run() {
         let mut waiting = Waiting::new(&runs(&[(1, 0)]), Patience::default(), 0);
         assert_eq!(waiting.observe(&[(run(1), Beat::End)].into(), 0), [run(1)].into());
         // A clock that goes back changes nothing.

@@ -35,7 +35,7 @@ const DOMAIN: &str = "talaria backup pack";
 /// A chunk in a pack, as a line of an index describes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PackedChunk {
-    /// What the chunk has.
+    /// The kind of its content.
     pub kind: Kind,
     /// The identifier.
     pub id: Id,
@@ -200,7 +200,7 @@ impl Read for PackContent {
     }
 }
 
-/// What is read next is the rest of a piece, or zeros.
+/// A read returns the rest of a piece, or zeros.
 impl BufRead for PackContent {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.at == self.piece.len() && self.zeros == 0 && self.left > 0 {
@@ -326,7 +326,7 @@ pub(crate) fn pack_name(hash: &ObjectHash) -> String {
     format!("packs/{}/{hash}", &hash[..2])
 }
 
-/// The pack with this object name; `None` if the name is none of a pack.
+/// The pack with this object name; `None` if it is not the name of a pack.
 pub(crate) fn pack_of_name(name: &str) -> Option<ObjectHash> {
     let (folder, hash) = name.strip_prefix("packs/")?.split_once('/')?;
     let hash: ObjectHash =

@@ -94,7 +94,7 @@ fn parse(
     let header = Header::read(&mut lines)?;
     let plan = match lines.one("plan")? {
         "none" => None,
-        plan => Some(plan.parse().map_err(|_| lines.damaged("its plan is none"))?),
+        plan => Some(plan.parse().map_err(|_| lines.damaged("its plan is invalid"))?),
     };
     let packs = lines.many("pack").into_iter().map(str::parse);
     let packs = packs.collect::<Result<BTreeSet<_>>>();
@@ -137,7 +137,7 @@ impl Repository {
 
     fn read_plans(&self, keys: &Keys, folder: &str, domain: &str, now: u32) -> Result<Vec<Plan>> {
         let mut found = Vec::new();
-        // A document that nobody with the role has signed is none.
+        // A document that nobody with the role has signed has no effect.
         self.read_signed(keys, folder, now, &mut |signed| {
             let Some(signer) = signed.signer(|signer| self.has_been_pruner(signer)) else {
                 return Ok(());

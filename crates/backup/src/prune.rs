@@ -50,7 +50,7 @@ impl Default for PruneOptions {
     }
 }
 
-/// What a prune has done, or would do.
+/// The result of a prune, or of a dry run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Pruned {
     /// Packs that there were.
@@ -95,7 +95,7 @@ struct PackUse {
 /// A writer might not see the plan, and a prune not the snapshot that needs a pack.
 fn not_listed() -> BackupError {
     BackupError::Refused(
-        "the storage does not list an object as soon as it was written, so a prune could delete what somebody needs".into(),
+        "the storage does not list new objects at once, so a prune could delete content that somebody needs".into(),
     )
 }
 
@@ -358,7 +358,7 @@ impl Repository {
                 let epoch = view.source.epoch_of(&one.hash, one.bytes)?;
                 epoch.is_some_and(|epoch| epoch != newest)
             };
-            // What a damaged pack has is copied as far as it can be read.
+            // The readable content of a damaged pack is copied.
             if one.used == 0 || is_old || view.verified.damaged().contains(&one.hash) {
                 chosen.insert(one.hash);
             } else {
@@ -504,7 +504,7 @@ impl Repository {
             }
         }
         Err(BackupError::Refused(
-            "other prunes have planned the copies of this one again and again: try later".into(),
+            "other prunes keep planning to delete the packs of this prune: try later".into(),
         ))
     }
 

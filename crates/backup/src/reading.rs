@@ -53,7 +53,7 @@ pub(crate) enum Content {
     Parts(Vec<Part>, u64),
 }
 
-/// What workers have done.
+/// The result of a job.
 pub(crate) enum Done<I> {
     /// Files that were read, with their tickets. The inner error is one of the file.
     Files(Vec<(u64, I, io::Result<Content>)>),
@@ -63,7 +63,7 @@ pub(crate) enum Done<I> {
     Failed,
 }
 
-/// What workers do.
+/// A job for a worker.
 enum Job<I> {
     Files(Vec<(u64, I)>),
     Chunk(u64, Kind, Vec<u8>),

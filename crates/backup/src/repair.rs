@@ -32,10 +32,10 @@ pub struct RepairOptions {
     pub set_aside: bool,
 }
 
-/// What a repair has found and done, or would do.
+/// The findings and actions of a repair, or of a dry run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Repaired {
-    /// What is wrong, with the new indexes: above all the files that are lost in part.
+    /// Problems that remain with the new indexes: above all files that lost content.
     pub checked: Checked,
     /// Packs that no index described, and that one describes now.
     pub indexed: u64,
@@ -47,7 +47,7 @@ pub struct Repaired {
     pub set_aside: BTreeSet<String>,
 }
 
-/// What was found, until it is written.
+/// The findings before they are written.
 struct Waiting<'a> {
     /// `None` for a dry run.
     signer: Option<&'a mut SigningKey>,
@@ -243,7 +243,7 @@ impl Repository {
         self.each_chunk(keys, packs, now, &mut |_, kind, id| {
             progress.go_on()?;
             match copy(kind, id, &good, &all, &mut sink) {
-                // What cannot be read is lost, and was named.
+                // Unreadable content is lost, and was reported.
                 Ok(_) | Err(BackupError::Damaged { .. } | BackupError::Missing { .. }) => Ok(()),
                 Err(error) => Err(error),
             }

@@ -38,7 +38,7 @@ pub(crate) const SIGNED_BYTES_MAX: u64 = 16 << 20;
 /// The maximum number of certificates in a repository.
 const CERTS_MAX: usize = 10_000;
 
-/// What a new repository is like.
+/// The options of a new repository.
 pub struct InitOptions<'a> {
     /// The certificate of the owner.
     pub owner: &'a Cert,
@@ -50,7 +50,7 @@ pub struct InitOptions<'a> {
     pub signed: bool,
 }
 
-/// What somebody who has seen a repository before knows of it.
+/// Facts about a repository from an earlier use.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Expected {
     /// The owner.
@@ -71,7 +71,7 @@ pub struct Repository {
     certs: Arc<[Cert]>,
     /// Where large tables go.
     scratch: Arc<dyn Scratch>,
-    /// Who has or had the role `prune`.
+    /// All keys that have or had the role `prune`.
     pruners: BTreeSet<Fingerprint>,
 }
 
@@ -194,7 +194,7 @@ impl Repository {
     pub fn id_in(backend: &dyn Backend) -> Result<RepositoryId> {
         let mark = backend.get(MARK, 4096)?;
         let mut lines = Lines::open(MARK, &mark, MARK_DOMAIN, None)?;
-        let id = lines.one("id")?.parse().map_err(|_| lines.damaged("its id is none"))?;
+        let id = lines.one("id")?.parse().map_err(|_| lines.damaged("its id is invalid"))?;
         lines.end()?;
         Ok(id)
     }
@@ -369,7 +369,7 @@ impl Repository {
         let text = read(&name)?;
         let mut lines = Lines::open(&name, &text, GROUP_DOMAIN, None)?;
         let secret =
-            from_hex(lines.one("secret")?).ok_or_else(|| lines.damaged("its secret is none"))?;
+            from_hex(lines.one("secret")?).ok_or_else(|| lines.damaged("its secret is invalid"))?;
         lines.end()?;
         let group = GroupSecret(Zeroizing::new(secret));
         if group.hash(self.id) != self.config.group {
@@ -486,7 +486,7 @@ impl Repository {
             _ => DocumentStanding::of(&signatures, may_create),
         };
         let standing = match standing {
-            // Whoever has the key can date a snapshot as he likes.
+            // A thief of the key can give a snapshot any date.
             DocumentStanding::Doubtful(signer, why) if is_revoked(&signatures) && !is_attested => {
                 DocumentStanding::Foreign(format!(
                     "{why} of its client {}, and the owner has not attested it or a later one",

@@ -65,7 +65,7 @@ impl Default for Grouping {
     }
 }
 
-/// What becomes of a snapshot.
+/// The fate of a snapshot under the rules.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// It stays, for these reasons.
@@ -77,7 +77,7 @@ pub enum Fate {
 type Group<'a> =
     (Lineage, Option<&'a [u8]>, Option<&'a BTreeSet<Vec<u8>>>, Option<&'a BTreeSet<Vec<u8>>>);
 
-/// What becomes of each snapshot at `now`, in seconds since 1970. The newest of each group stays in any case.
+/// The fate of each snapshot at `now`, in seconds since 1970. The newest of each group always stays.
 ///
 /// # Errors
 ///

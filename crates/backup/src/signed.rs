@@ -14,7 +14,7 @@ use crate::id::{Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
 use crate::repository::{Keys, Repository, SIGNED_BYTES_MAX, random};
 use crate::text::Lines;
 
-/// What every such document begins with after its repository.
+/// The lines of every such document after its repository.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Header {
     /// Without it, somebody else could sign the same text before and take its name.
@@ -39,9 +39,9 @@ impl Header {
 
     pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self> {
         let nonce = from_hex(lines.one("nonce")?);
-        let nonce = nonce.ok_or_else(|| lines.damaged("its nonce is none"))?;
+        let nonce = nonce.ok_or_else(|| lines.damaged("its nonce is invalid"))?;
         let time = parse_timestamp(lines.one("time")?);
-        Ok(Self { nonce, time: time.ok_or_else(|| lines.damaged("its time is none"))? })
+        Ok(Self { nonce, time: time.ok_or_else(|| lines.damaged("its time is invalid"))? })
     }
 }
 

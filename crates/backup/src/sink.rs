@@ -29,7 +29,7 @@ const SEALERS_MAX: usize = 3;
 /// Turns the text of an index into its object: signed and encrypted to the index key.
 pub(crate) type SealIndex = Box<dyn FnMut(&str) -> Result<Vec<u8>> + Send>;
 
-/// What a run writes to, and with which keys.
+/// The destination of a run, and its keys.
 pub(crate) struct SinkOptions {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) repository: RepositoryId,

@@ -190,7 +190,7 @@ impl Snapshot {
             text => Some(text.parse().map_err(|_| lines.damaged("\"previous\" is no identifier"))?),
         };
         let time = lines.one("time")?;
-        let time = parse_timestamp(time).ok_or_else(|| lines.damaged("its time is none"))?;
+        let time = parse_timestamp(time).ok_or_else(|| lines.damaged("its time is invalid"))?;
         let epoch = number(lines, "epoch")?;
         let host = lines.one("host")?;
         let host = unescaped(host, Place::Last)

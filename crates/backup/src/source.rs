@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_gives_back_what_was_stored() {
+    fn chunks_read_back_equal_in_every_profile() {
         for profile in EpochProfile::ALL {
             let (place, known) = filled(profile);
             let source = place.source();

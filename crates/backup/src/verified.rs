@@ -1,4 +1,4 @@
-//! What readers have found packs to be: whole, with the chunks that an index names, or damaged.
+//! Verdicts of readers on packs: whole, with the chunks that an index names, or damaged.
 //!
 //! A client cannot read packs. It may rely on a pack of somebody else only if a reader has computed the identifiers of all chunks in
 //! it and has signed for the result.
@@ -28,7 +28,7 @@ const DOMAIN: &str = "talaria backup verified";
 /// Packs after which a reader begins the next document: an interruption forgets no more.
 pub(crate) const VERDICTS: usize = 1024;
 
-/// What a reader says of packs.
+/// The verdicts of one reader on packs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Verdicts {
     /// Whole packs, with the hashes of the lines that an index has for them.
@@ -125,7 +125,7 @@ impl Row for LinesHash {
     }
 }
 
-/// What readers with the role `prune` say of packs.
+/// The verdicts of all readers with the role `prune` on packs.
 pub(crate) struct Verified {
     good: Table<LinesHash>,
     damaged: BTreeSet<ObjectHash>,
@@ -175,7 +175,7 @@ impl Verified {
 }
 
 impl Repository {
-    /// What readers say of packs, and the documents that cannot be read, that nobody signed who ever had the role, or whose signer
+    /// The verdicts of readers on packs, and the documents that cannot be read, that nobody signed who ever had the role, or whose signer
     /// has it and may be a thief.
     ///
     /// # Errors

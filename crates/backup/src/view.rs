@@ -221,7 +221,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
-        fn every_range_is_what_the_file_has_there(
+        fn every_range_equals_that_part_of_the_file(
             lengths in proptest::collection::vec((0..3_u8, 1..900_usize), 1..700),
             ranges in proptest::collection::vec((0..400_000_u64, 0..3000_u64), 8),
         ) {

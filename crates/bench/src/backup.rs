@@ -149,7 +149,7 @@ fn measure(
     let mut all = vec![Costs::default(); tools.len()];
     for turn in 0..runs {
         for at in 0..tools.len() {
-            // Whoever comes first has no advantage of it.
+            // The order gives no program an advantage.
             let at = (at + turn) % tools.len();
             let (tool, costs) = (tools[at], &mut all[at]);
             let work = work.join(format!("{turn}-{at}"));

@@ -49,7 +49,7 @@ pub enum BenchError {
     /// Something that a measurement needs could not be made.
     #[error("cannot make {what}: {why}")]
     Prepare {
-        /// What was to be made.
+        /// The object that could not be made.
         what: String,
         /// The reason.
         why: String,

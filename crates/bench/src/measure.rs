@@ -116,7 +116,7 @@ impl ProgramRun {
         let handle = i32::try_from(id).ok().and_then(Pid::from_raw);
         let handle = handle.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         let (used, (peak, anonymous, stopped), wall) = thread::scope(|scope| {
-            // What the kernel keeps of a child's peak begins with the memory of its parent, so it
+            // The kernel's peak of a child begins with the memory of its parent, so it
             // is looked at while the child runs.
             let watch = scope.spawn(|| {
                 let (mut peak, mut anonymous, mut stopped) = (0, 0, false);

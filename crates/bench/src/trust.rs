@@ -240,7 +240,7 @@ fn shortened(cert: &Cert) -> Option<Cert> {
 fn check(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Table, BenchError> {
     let owners = owners(certs);
     let trusted: Vec<Fingerprint> = owners.iter().take(OWNERS.iter().sum()).copied().collect();
-    // What is imported in a longer form later is in the ring in a shorter one.
+    // The ring has a shorter form of the certificates that are imported later.
     let mut ring: Vec<Cert> = certs.to_vec();
     let mut changed = Vec::new();
     for (at, cert) in certs.iter().enumerate().rev() {

@@ -136,7 +136,7 @@ pub fn words_of_folded(folded: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a character is in a word.
+/// The role of a character in a word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Part {
     /// It separates words.

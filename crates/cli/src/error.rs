@@ -51,22 +51,22 @@ pub(crate) enum CliError {
     #[error("{0}")]
     Missing(String),
     /// The reader of the output ended before talaria had checked the whole message.
-    #[error("the reader of the output went away before the message was checked to its end")]
+    #[error("the program that reads the output ended before the whole message was checked")]
     ReaderGone,
     /// A detached signature was given without its signed file.
-    #[error("the input is a detached signature, and there is no {}", file.as_deref().unwrap_or("file to verify it on"))]
+    #[error("the input is a detached signature, and {}", file.as_deref().map_or_else(|| "no signed file is named".into(), |file| format!("the file {file} does not exist")))]
     Detached { file: Option<String> },
     /// The user answered no to a question.
     #[error("stopped: you answered no")]
     Declined,
     /// An action that cannot be undone needs a confirmation, and there is no terminal to ask on.
-    #[error("confirmation needed, and there is no terminal to ask on. {what}")]
+    #[error("confirmation needed, but there is no terminal to ask on. {what}")]
     Unconfirmed { what: String },
     /// The user named no path, and there is no default path.
     #[error("the environment variable HOME is not set, so there is no default place for {what}")]
     NoHome { what: &'static str },
     /// An output would overwrite its own input.
-    #[error("{} is input and output at the same time", path.display())]
+    #[error("{} is both the input and the output", path.display())]
     SameFile { path: std::path::PathBuf },
     /// There is a file where an output goes, and the user has not said to replace it.
     #[error("{} exists already", path.display())]
@@ -316,11 +316,11 @@ impl CliError {
             Self::SameFile { .. } => "Write to another file.",
             Self::Exists { .. } => "Write to another file, or replace it: add --overwrite.",
             Self::SecondKey { .. } => {
-                "Others could not tell which one to use. To change the expiry date: talaria key expire. To generate \
+                "Your correspondents could not tell which key to use. To change the expiry date: talaria key expire. To generate \
                  a second key anyway: add --yes."
             }
             Self::Detached { .. } => "Name the signed file: talaria verify SIGNATURE FILE.",
-            Self::Stopped => "No file was written. What went to standard output is not complete.",
+            Self::Stopped => "No file was written. The content on standard output is not complete.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {
                     "Another program listens on this address: `ss -ltnp` shows which. (An address of [::] also \
@@ -422,7 +422,7 @@ fn kind_of_status(status: u8) -> &'static str {
 fn import_hint(query: &str) -> String {
     let name = query.trim_start_matches('*');
     format!(
-        "List what there is: talaria list. Import it from a file: talaria import FILE, or from a keyserver: talaria \
+        "List all certificates: talaria list. Import this one from a file: talaria import FILE, or from a keyserver: talaria \
          import --keyserver hkps://keys.openpgp.org {}",
         shell_word(name)
     )
@@ -438,7 +438,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
              --gpg-agent."
         }
         E::NoSecret { .. } => {
-            "Import the secret key: talaria key import FILE, or use that of GnuPG: --gpg-agent."
+            "Import the secret key: talaria key import FILE. Or use the keys of GnuPG: --gpg-agent."
         }
         E::Exposed { path, .. } => {
             return Some(format!(
@@ -477,7 +477,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Bookmark => "Start again without --after, or name the same store and certificates.",
         E::Dump { .. } => "Dump all certificates, without --incremental, to start anew.",
         E::Interrupted => {
-            "What was reported as done is saved. Run the same command again to do the rest."
+            "All work reported as done is saved. Run the same command again to do the rest."
         }
         E::Keyring { .. } => {
             "Choose a store with --store, and import the keyring: talaria import FILE."
@@ -611,7 +611,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
                 shell_word(path)
             ));
         }
-        StoreError::Format { .. } => "Use a newer talaria. The file is untouched.",
+        StoreError::Format { .. } => "Use a newer version of talaria. The file was not changed.",
         StoreError::DamagedCert { .. } => {
             "Repair it with a copy: talaria check --repair-from FILE, or talaria check --keyserver URL."
         }
@@ -619,7 +619,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
             "Make a copy of the file, then upgrade it: talaria check --verify. Older versions cannot read it afterwards."
         }
         StoreError::Damaged { .. } => {
-            "List what is damaged: talaria check. Rebuild the indexes: talaria check --rebuild."
+            "List the damage: talaria check. Rebuild the indexes: talaria check --rebuild."
         }
         StoreError::Orphan { log, .. } => {
             return Some(format!(
@@ -628,10 +628,14 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
             ));
         }
         StoreError::Moved { .. } => {
-            "The last change was not stored. Other programs that run still have the old file open: end them, then start again."
+            "The last change was not stored. Other running programs may have the old file open: end them, then try again."
         }
-        StoreError::Busy { .. } => "Another program is writing to it. Try again when it is done.",
-        StoreError::Full { .. } => "Free some space and try again. What was there is unharmed.",
+        StoreError::Busy { .. } => {
+            "Another program is writing to the store. Try again when that program has finished."
+        }
+        StoreError::Full { .. } => {
+            "Free some space and try again. The data in the store is unharmed."
+        }
         StoreError::TooLarge { .. } => LARGER_FILES,
         StoreError::ReadOnly { .. } => {
             "Check the permissions of the file and its folder, or use another --store."
@@ -654,7 +658,7 @@ pub(crate) fn decompress(name: &str, program: &str) -> String {
         "zstd" => " --long=31",
         _ => "",
     };
-    format!("If you trust it: {program} -dc{option} {} | talaria import -", shell_word(name))
+    format!("If you trust the file: {program} -dc{option} {} | talaria import -", shell_word(name))
 }
 
 /// The remedy for a file that would be larger than files may be.

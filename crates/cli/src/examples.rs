@@ -176,7 +176,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             ("Check all content", "talaria backup --repo /mnt/backup check --read-data"),
             (
-                "Sign for whole packs, so that other clients need not store the same again",
+                "Confirm intact packs, so that other clients need not store the same content",
                 "talaria backup --repo /mnt/backup check --promote",
             ),
         ],
@@ -838,9 +838,9 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "peer sync",
         &[
-            ("Fetch what a peer has now", "talaria peer sync 127.0.0.1:11370"),
+            ("Fetch the certificates of a peer now", "talaria peer sync 127.0.0.1:11370"),
             (
-                "Fetch again what the peer has failed to deliver",
+                "Retry the certificates that the peer failed to deliver",
                 "talaria peer sync --again 127.0.0.1:11370",
             ),
         ],

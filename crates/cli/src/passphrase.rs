@@ -34,7 +34,7 @@ pub(crate) struct PassphraseArgs {
     /// Read the passphrase from the environment variable NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) passphrase_env: Option<String>,
-    /// What was read: a pipe gives a passphrase once.
+    /// The passphrase as read: a pipe gives it only once.
     #[arg(skip)]
     read: Kept,
 }

@@ -138,7 +138,7 @@ fn described(signer: &Fingerprint, cx: &Context) -> Option<String> {
 pub(crate) fn report_apart(octets: u64, cx: &Context) {
     if octets > 0 {
         cx.status(format_args!(
-            "{}: {octets} bytes of text around the message are not signed and were not written.",
+            "{}: {octets} bytes around the signed message are not signed and were not written.",
             Paint::stderr().doubtful("Warning")
         ));
     }

@@ -120,7 +120,7 @@ fn read(lock: &Path) -> io::Result<Holder> {
     fs::File::open(lock)?.take(LOCK_BYTES_MAX).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
     let (pid, host) = text.split_once('\n').unwrap_or((&text, ""));
-    // What is no number is held by somebody who is never gone.
+    // A lock file without a process number counts as held by a living process.
     let pid = pid.trim().parse().ok().filter(|&pid| pid > 0).unwrap_or(0);
     Ok(Holder { pid, host: host.trim_end_matches('\n').to_owned() })
 }

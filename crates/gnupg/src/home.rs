@@ -146,7 +146,7 @@ impl Home {
         }
         let keybox = path.join("pubring.kbx");
         let lock = Dotlock::take(&keybox)?;
-        // What counts is what is there under the lock.
+        // Only the content under the lock counts.
         let home = Self::open(path)?;
         if home.as_ref().is_some_and(|home| home.uses_keyboxd) {
             return Err(GnupgError::UsesKeyboxd { path: path.to_owned() });
@@ -262,7 +262,7 @@ impl Present {
         while let Some((offset, blob)) = reader.next_blob().map_err(failed())? {
             match blob {
                 Blob::Keyblock(blob, at) => match Cert::parse(&blob[at]) {
-                    // What finds no room in a blob of ours stays in the one it has.
+                    // A certificate without room in our blobs stays in its present one.
                     Ok(cert) if keybox::blob(&cert, 0).is_ok() => self.add(cert),
                     _ => self.others.push(blob),
                 },

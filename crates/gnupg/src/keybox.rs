@@ -158,7 +158,7 @@ impl<R: Read> Keybox<R> {
     /// The next `n` bytes, fewer at the end of the input.
     fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
         while !self.eof && self.buffer.len() - self.start < n {
-            // What is done with goes before more is read, in steps that keep this linear.
+            // Processed bytes are removed before more are read, in steps that keep this linear.
             if self.start >= READ_BYTES.min(self.buffer.len()) {
                 self.buffer.drain(..self.start);
                 self.start = 0;

@@ -63,7 +63,7 @@ pub(crate) struct Content<'a> {
     pub(crate) bytes: Option<u64>,
 }
 
-/// What is in front of `size` octets of data in a literal packet of definite length.
+/// The octets before `size` octets of data in a literal packet of definite length.
 pub(crate) fn literal_start(size: u64, literal: &Literal) -> Result<Vec<u8>> {
     let fields = literal.fields()?;
     let mut start = Vec::new();

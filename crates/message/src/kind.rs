@@ -43,7 +43,7 @@ impl fmt::Display for MessageKind {
             Self::Signed => "a signed message",
             Self::SignedText => "a text with a cleartext signature",
             Self::DetachedSignature => "a detached signature",
-            Self::Packed => "a message that is neither encrypted nor signed",
+            Self::Packed => "a packed message (neither encrypted nor signed)",
             Self::Certificate => "a certificate",
             Self::SecretKey => "a secret key",
             Self::Other => "no OpenPGP message",

@@ -242,7 +242,7 @@ impl Found {
     }
 }
 
-/// What of ours is not in `theirs`, which is in order; at most `max`.
+/// Our digests that are not in `theirs`, which is sorted; at most `max`.
 fn missing(ours: Subtree<'_>, theirs: &[Digest], max: usize) -> Vec<Digest> {
     ours.iter().filter(|digest| theirs.binary_search(digest).is_err()).take(max).collect()
 }

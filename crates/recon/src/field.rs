@@ -263,7 +263,7 @@ const fn multiply_add(carry: u64, a: u64, b: u64, c: u64) -> (u64, u64) {
 const fn montgomery([a0, a1, a2]: [u64; 3], Zp(b): Zp) -> Zp {
     let sum = round(a0, b, [0; 3]);
     let [s0, s1, s2] = round(a1, b, sum);
-    // What is left of `a` is its 129th bit.
+    // Only the 129th bit of `a` is left.
     let keep = a2.wrapping_neg();
     let (r0, carry) = multiply_add(0, s0, b[0] & keep, 1);
     let (r1, carry) = multiply_add(carry, s1, b[1] & keep, 1);

@@ -84,7 +84,7 @@ pub struct PeerConfig {
     pub bit_quantum: u32,
     /// [`M_BAR`] at all known servers.
     pub m_bar: u32,
-    /// What was done to the certificates before the digests were made, separated by commas.
+    /// The filters applied to certificates before the digests were made, separated by commas.
     pub filters: String,
 }
 

@@ -191,7 +191,7 @@ fn signing_keys(cert: &Cert, summary: &Summary, now: u32) -> Vec<openpgp::Packet
         })
         .map(|key| key.fingerprint.as_bytes())
         .collect();
-    // A subkey that cannot be read is none that may sign; Sequoia panics at some of them.
+    // A subkey that cannot be parsed must not sign; some of them make Sequoia panic.
     let keys =
         cert.retain(|_, packet| packet.tag == Tag::PUBLIC_SUBKEY && Key::parse(packet).is_ok());
     let Ok(pile) = openpgp::PacketPile::from_bytes(keys.as_bytes()) else { return Vec::new() };

@@ -53,7 +53,7 @@ impl ops::Ready for ArmorThis<'_> {
     }
 }
 
-/// What kind of data starts with `head`; `None` if it is in armor already.
+/// The kind of data that starts with `head`; `None` if it is armored already.
 fn label(head: &[u8]) -> Result<Option<Label>> {
     let bad = |why: &str| Err(error::because(Error::BadData, why));
     if head.trim_ascii_start().starts_with(b"-----BEGIN PGP ") {

@@ -1,4 +1,4 @@
-//! What changes keys and certificates without judging them: `change-key-password`, `revoke-key`,
+//! Subcommands that change keys and certificates without judging them: `change-key-password`, `revoke-key`,
 //! `extract-cert`, `merge-certs`. And `update-key`'s merging, which is the same.
 
 use sop::ops;

@@ -115,7 +115,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A position in a listing belongs to other stores or to another search.
-    #[error("the token comes from a listing of another store, or with other arguments")]
+    #[error("the token belongs to a listing of another store or with other arguments")]
     Bookmark,
     /// A dump cannot be written to a folder.
     #[error("{}: {what}", folder.display())]
@@ -137,7 +137,7 @@ pub enum Error {
         candidates: Vec<String>,
     },
     /// A name matches certificates only in part, where an exact match is required.
-    #[error("{query} is not a fingerprint, and not the whole address or text of a valid user ID")]
+    #[error("{query} is neither a fingerprint nor the whole address or text of a valid user ID")]
     Inexact {
         /// The name.
         query: String,

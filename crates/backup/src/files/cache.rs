@@ -27,7 +27,7 @@ const PARTS_MAX: usize = 1 << 20;
 /// no attributes, no parts.
 const UNKNOWN: [u8; 22] = [0; 22];
 
-/// What the cache knows about an item.
+/// The cached facts about an item.
 #[derive(Debug, Eq, PartialEq)]
 pub enum Cached {
     /// Nothing: attributes and content have to be read.
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_just_now_is_not_believed() {
+    fn the_cache_does_not_trust_a_file_changed_just_now() {
         let place = tempfile::tempdir().unwrap();
         let top = place.path().canonicalize().unwrap().join("top");
         fs::create_dir(&top).unwrap();
@@ -503,7 +503,7 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 1;
             fs::write(&path, &bad).unwrap();
-            // What is still known is right: `known` compares it.
+            // A cached entry that is left is right: `known` compares it.
             let left = known(&path, &top, |_| true).0.len();
             assert!(left < count, "octet {at}");
             fewest = fewest.min(left);

@@ -287,10 +287,10 @@ mod tests {
         read_all(&open());
         assert_eq!(storage.taken(), ["keys/1/reader"]);
 
-        // What this machine writes is not fetched.
+        // Objects that this machine writes are not fetched.
         copies.put(&index(20), &[b"index u"]).unwrap();
         read_all(&open());
-        // What others delete is gone, with its copy; an object that was not listed is asked for.
+        // If others delete an object, its copy is deleted as well; an object that was not listed is requested.
         storage.delete(&index(4)).unwrap();
         storage.taken();
         let copies = open();

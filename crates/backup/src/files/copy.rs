@@ -57,7 +57,7 @@ pub struct Copied {
     pub was_there: bool,
 }
 
-/// What a copy has done.
+/// The result of a copy.
 #[derive(Debug, Default)]
 pub struct CopyReport {
     /// Snapshots that are there now, in the order of the source.
@@ -84,7 +84,7 @@ impl Repository {
         now: u32,
     ) -> Result<CopyReport> {
         if source.repository == self.id() {
-            return Err(BackupError::Refused("a repository is not copied to itself".into()));
+            return Err(BackupError::Refused("a repository cannot be copied to itself".into()));
         }
         let writer = Writer::new(self, keys, client, threads, progress, now)?;
         let mut chain = writer.begin(state)?;

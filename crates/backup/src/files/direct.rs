@@ -52,7 +52,7 @@ mod tests {
     use crate::pages::PageBuffer;
 
     #[test]
-    fn what_is_written_past_the_cache_is_what_is_read() {
+    fn direct_writes_read_back_equal() {
         for place in [std::env::temp_dir(), "/dev/shm".into(), env!("CARGO_MANIFEST_DIR").into()] {
             for bytes in [0, 100, BYTES_MIN - 1, BYTES_MIN, BYTES_MIN + 1, 3 * BYTES_MIN + PAGE + 7]
             {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_reported_by_name() {
+    fn unreadable_paths_are_reported_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let (root, cache) = (folder.path().join("data"), folder.path().join("cache"));
         fs::create_dir(&root).unwrap();

@@ -1,4 +1,4 @@
-//! What touches the file system.
+//! All code that touches the file system.
 
 mod alive;
 mod attributes;

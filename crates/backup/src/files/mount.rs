@@ -144,7 +144,7 @@ struct Listed {
     last: Option<Vec<u8>>,
 }
 
-/// What is at a path.
+/// The entry at a path.
 enum Found<'a> {
     /// The folder with all snapshots.
     Top,

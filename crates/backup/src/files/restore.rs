@@ -246,7 +246,7 @@ fn base_of<'a>(tree: &Tree<'_>, subfolder: &'a [u8]) -> Result<&'a [u8]> {
         Some(_) => Ok(parents(subfolder).last().unwrap_or_default()),
         None => {
             let path = escaped(subfolder, Place::Last);
-            Err(BackupError::NotFound(format!("the snapshot has no path {path}")))
+            Err(BackupError::NotFound(format!("the snapshot has no path \"{path}\"")))
         }
     }
 }
@@ -973,7 +973,7 @@ impl Open {
     }
 }
 
-/// What the second pass knows of further hard links.
+/// The data of the second pass about further hard links.
 struct Links<'a> {
     finder: Finder<'a>,
     /// Where a file was restored whose first path was not.

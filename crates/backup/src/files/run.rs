@@ -31,12 +31,12 @@ const NAMED_MAX: usize = 1000;
 /// The name of the cache in the state folder.
 const CACHE: &str = "cache";
 
-/// What to back up, and how.
+/// The paths to back up, and the options.
 #[derive(Clone, Debug, Default)]
 pub struct CreateOptions {
     /// Files and folders.
     pub paths: Vec<PathBuf>,
-    /// What to leave out.
+    /// The paths to leave out.
     pub walk: WalkOptions,
     /// The name of the machine.
     pub host: Vec<u8>,
@@ -46,7 +46,7 @@ pub struct CreateOptions {
     pub threads: usize,
 }
 
-/// What a run has done.
+/// The result of a run.
 #[derive(Debug)]
 pub struct BackupRun {
     /// The identifier of the snapshot.
@@ -57,7 +57,7 @@ pub struct BackupRun {
     pub seen: Seen,
 }
 
-/// What a run has seen, besides what is in the snapshot.
+/// Counts and warnings of a run.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// The entries of the snapshot.
@@ -175,7 +175,7 @@ impl Repository {
         let (id, snapshot, seen) = writer.write(&mut chain, state, |chunks| {
             let stream = stream.take().ok_or_else(|| {
                 BackupError::Refused(
-                    "a prune has deleted packs of this run, and its input cannot be read again: repeat it".into(),
+                    "a prune has deleted packs of this backup, and its input cannot be read again: repeat the backup".into(),
                 )
             })?;
             let (sink, relied, unreadable) = chunks.split();

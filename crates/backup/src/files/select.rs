@@ -25,7 +25,7 @@ struct Patterns {
     folders: GlobSet,
 }
 
-/// What a selection says about a path.
+/// The verdict of a selection on a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
     /// The path is wanted; if it is a folder, so is everything beneath that is not excluded.

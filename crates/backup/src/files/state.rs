@@ -1,4 +1,4 @@
-//! What this machine remembers of a repository, so that it notices a rollback.
+//! This machine's record of a repository, which reveals a rollback.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
@@ -21,11 +21,11 @@ use crate::text::{Lines, Place, escaped};
 const DOMAIN: &str = "talaria backup state";
 const NAME: &str = "seen";
 
-/// What this machine remembers of one repository, in a folder of its own.
+/// This machine's record of one repository, in its own folder.
 pub struct State {
     folder: PathBuf,
     repository: RepositoryId,
-    /// What the repository must at least have.
+    /// The least that the repository must have.
     pub expected: Expected,
     /// The newest snapshots that were seen.
     pub heads: Heads,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_remembered_and_never_goes_back() {
+    fn the_seen_state_is_remembered_and_never_goes_back() {
         let folder = tempfile::tempdir().unwrap();
         let repository = RepositoryId([1; 16]);
         let owner = Fingerprint::from_bytes(4, &[1; 20]).unwrap();

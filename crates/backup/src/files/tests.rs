@@ -125,7 +125,7 @@ fn several_roots_are_one_sorted_tree_and_missing_ones_are_named() {
 }
 
 #[test]
-fn options_leave_out_what_they_say() {
+fn exclude_options_leave_out_matching_paths() {
     let place = tempfile::tempdir().unwrap();
     let top = place.path().canonicalize().unwrap();
     for name in [

@@ -72,7 +72,7 @@ pub enum Walked {
 pub struct WalkItem {
     /// The entry: a file without content, and without extended attributes until [`WalkItem::read_attributes`].
     pub entry: Entry,
-    /// What the cache compares.
+    /// The metadata that the cache compares.
     pub stamp: Stamp,
     folder: Arc<OwnedFd>,
     name: CString,

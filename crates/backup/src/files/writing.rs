@@ -1,4 +1,4 @@
-//! What every run of a client begins and ends with: its place in the chain of snapshots, its lease, and a last look whether its
+//! The start and the end of every run of a client: its place in the chain of snapshots, its lease, and a last look whether its
 //! packs are still there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -240,9 +240,7 @@ impl<'a> Writer<'a> {
             }
             return Ok((written, rest));
         }
-        Err(BackupError::Refused(
-            "prunes have deleted packs of this run again and again: try later".into(),
-        ))
+        Err(BackupError::Refused("prunes keep deleting packs of this backup: try later".into()))
     }
 
     /// Whether a pack that a snapshot may need is gone, or will be.
@@ -272,11 +270,11 @@ pub(super) struct Chain {
 impl Chain {
     /// The number of the next snapshot, and the identifier of the one before it.
     fn next(&self) -> Result<(u64, Option<Id>)> {
-        // Who stole the key of this client could have used up the numbers.
+        // A thief of the client's key could have used up the numbers.
         let number = self.own.map_or(Some(1), |head| head.number.checked_add(1));
         let number = number.ok_or_else(|| {
             BackupError::Refused(
-                "this client has no number left for a snapshot: use another key".into(),
+                "this client has used all snapshot numbers: use another key".into(),
             )
         })?;
         Ok((number, self.own.map(|head| head.id)))

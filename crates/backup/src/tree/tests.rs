@@ -526,7 +526,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_is_that_of_the_components(a in proptest::collection::vec(component(), 1..4), b in proptest::collection::vec(component(), 1..4)) {
+    fn entries_are_ordered_by_path_components(a in proptest::collection::vec(component(), 1..4), b in proptest::collection::vec(component(), 1..4)) {
         prop_assert_eq!(path_order(&a.join(&b'/'), &b.join(&b'/')), a.cmp(&b));
     }
 }

@@ -49,7 +49,7 @@ fn snapshots(place: &Place) -> Vec<Listed> {
 }
 
 #[test]
-fn snapshots_come_over_to_every_profile_and_only_once() {
+fn snapshots_are_copied_once_to_every_profile() {
     let from = Place::new(EpochProfile::Rfc9580);
     let root = files(&from);
     // So many parts that they are in a list.
@@ -111,7 +111,7 @@ fn snapshots_come_over_to_every_profile_and_only_once() {
 }
 
 #[test]
-fn a_copy_that_dies_anywhere_is_continued() {
+fn an_interrupted_copy_continues_from_any_step() {
     let from = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&from);
     for changes in 1.. {
@@ -197,7 +197,7 @@ fn a_damaged_snapshot_is_named_and_the_others_are_copied() {
 }
 
 #[test]
-fn nobody_copies_to_the_same_repository_or_without_the_role() {
+fn copying_to_the_same_repository_or_without_the_role_is_refused() {
     let from = Place::new(EpochProfile::Rfc9580);
     let (_, ids) = history(&from);
     let refused = copy(&from, &from, &ids);

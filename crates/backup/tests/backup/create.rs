@@ -166,7 +166,7 @@ fn an_unchanged_file_is_not_read_again_and_a_changed_one_is() {
 }
 
 #[test]
-fn a_chunk_whose_pack_is_gone_is_stored_again() {
+fn chunks_of_a_missing_pack_are_stored_again() {
     let place = Place::new(EpochProfile::Rfc9580);
     let root = files(&place);
     std::thread::sleep(std::time::Duration::from_millis(100));

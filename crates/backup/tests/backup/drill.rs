@@ -110,7 +110,7 @@ fn only_the_record_of_a_reader_counts() {
     fs::write(path, octets).unwrap();
     let (_, unreadable) = repository.drills(&keys, NOW + 20).unwrap();
     assert_eq!(unreadable.len(), 1);
-    // Who is no reader any more has said nothing.
+    // The record of a former reader does not count.
     let (mut repository, keys) = place.open_as(&place.alice);
     repository.change(&keys, &Change::Remove(&name(&reader)), alice, NOW + 30).unwrap();
     let (repository, keys) = place.open_as(&place.alice);

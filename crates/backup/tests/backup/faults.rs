@@ -69,13 +69,13 @@ impl Inner {
         Err(BackupError::Storage { name: name.to_owned(), source })
     }
 
-    /// What comes before every call.
+    /// The action before every call.
     fn begin(&mut self, name: &str) -> Result<(), BackupError> {
         self.is_dead |= self.happens(self.rates.dead);
         if self.is_dead || self.happens(self.rates.before) { Self::fail(name) } else { Ok(()) }
     }
 
-    /// What comes after every call with an effect.
+    /// The action after every call with an effect.
     fn end(&mut self, name: &str) -> Result<(), BackupError> {
         if self.happens(self.rates.after) { Self::fail(name) } else { Ok(()) }
     }
@@ -424,7 +424,7 @@ fn a_prune_on_a_failing_storage_loses_nothing() {
     assert!(done > 10 && failed > 10, "{done} {failed}");
 }
 
-/// What was damaged on its way to a copy on this machine is read again, and is no damage of the repository.
+/// A copy that was damaged in transit is read again, and is not damage of the repository.
 #[test]
 fn a_copy_that_was_damaged_on_its_way_is_not_kept() {
     let alice = person("alice");
@@ -491,7 +491,7 @@ fn a_prune_refuses_a_storage_whose_lists_are_late() {
 
 /// A storage that lists new objects late makes runs store more, and harms nothing.
 #[test]
-fn a_list_that_is_behind_loses_nothing() {
+fn outdated_lists_of_a_storage_lose_nothing() {
     let alice = person("alice");
     for seed in seeds(8) {
         let place = Place::new(&alice, seed);

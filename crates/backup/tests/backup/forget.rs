@@ -95,7 +95,7 @@ fn prune(place: &Place, storage: Arc<dyn Backend>) -> Result<(), BackupError> {
     repository.prune(&keys, by, &AT_ONCE, &mut |_| Ok(0), &Arc::default(), NOW).map(|_| ())
 }
 
-/// What is forgotten, and the number of documents that say so.
+/// The forgotten snapshots, and the number of documents that name them.
 fn forgotten(place: &Place) -> (BTreeSet<Id>, usize) {
     let (repository, keys) = place.open_as(&place.alice);
     let (_, forgotten, unreadable) = repository.survey(&keys, NOW).unwrap();
@@ -133,7 +133,7 @@ fn wherever_a_prune_dies_all_tombstones_count() {
 }
 
 #[test]
-fn a_tombstone_of_somebody_without_the_role_has_no_effect() {
+fn tombstones_signed_without_the_role_have_no_effect() {
     let place = Place::new(EpochProfile::Rfc9580);
     let carol = person("carol");
     let (mut repository, keys) = place.open_as(&place.alice);
@@ -154,7 +154,7 @@ fn a_tombstone_of_somebody_without_the_role_has_no_effect() {
     change(roles(&[Role::Forget])).unwrap();
     let (mut repository, keys) = place.open_as(&place.alice);
     assert_eq!(seen(&repository, &keys, &Heads::new()), (vec![], 0));
-    // Who takes the role away says again what was forgotten.
+    // Before a role is removed, the tombstones of its holder are signed again.
     let by = (&name(&place.alice), &mut signer(&place.alice));
     assert_eq!(repository.renew_tombstones(&keys, &name(&carol), by, NOW).unwrap(), 1);
     repository.change(&keys, &roles(&[]), &mut signer(&place.alice), NOW).unwrap();

@@ -73,7 +73,7 @@ fn a_client_stores_nothing_again_that_a_reader_has_verified() {
     // Only what is new is read the next time.
     let again = promote(&repository, &keys, (&bob, &bob)).unwrap();
     assert!(again.packs_read <= 1 && again.problems.is_empty(), "{again:?}");
-    // What he signed for ends with his role.
+    // His confirmations end with his role.
     set_roles(&place, &bob, BTreeSet::new());
     assert!(new_bytes(&place, &place.alice, "new") > 9_000_000);
     let (repository, keys) = place.open_as(&place.alice);
@@ -84,7 +84,7 @@ fn a_client_stores_nothing_again_that_a_reader_has_verified() {
 }
 
 #[test]
-fn a_client_needs_no_word_of_others_for_packs_of_its_own() {
+fn a_client_relies_on_its_own_packs_without_confirmation() {
     let (place, ..) = place();
     files(&place);
     assert!(new_bytes(&place, &place.alice, "one") > 9_000_000);
@@ -98,7 +98,7 @@ fn a_client_needs_no_word_of_others_for_packs_of_its_own() {
 }
 
 #[test]
-fn a_forged_or_foreign_word_has_no_effect_and_is_named() {
+fn forged_and_foreign_confirmations_have_no_effect_and_are_named() {
     let (place, bob, carol) = place();
     files(&place);
     assert!(new_bytes(&place, &carol, "of carol") > 9_000_000);
@@ -144,9 +144,9 @@ fn a_forged_or_foreign_word_has_no_effect_and_is_named() {
     wrong("");
 }
 
-/// Whoever has the stolen key of a reader can sign that garbage is good.
+/// A thief of a reader's key can confirm garbage.
 #[test]
-fn the_word_of_a_reader_whose_key_is_compromised_has_no_effect_and_is_named() {
+fn confirmations_by_a_compromised_reader_have_no_effect_and_are_named() {
     let (place, bob, carol) = place();
     files(&place);
     assert!(new_bytes(&place, &carol, "of carol") > 9_000_000);
@@ -184,7 +184,7 @@ fn the_word_of_a_reader_whose_key_is_compromised_has_no_effect_and_is_named() {
 
 /// An index of a thief that says of a good pack what it does not have.
 #[test]
-fn an_index_that_says_something_else_of_a_verified_pack_is_not_relied_on() {
+fn an_index_that_contradicts_a_verified_pack_is_not_relied_on() {
     let (place, bob, carol) = place();
     let root = files(&place);
     new_bytes(&place, &carol, "of carol");
@@ -221,7 +221,7 @@ fn an_index_that_says_something_else_of_a_verified_pack_is_not_relied_on() {
 }
 
 #[test]
-fn a_verified_pack_that_is_gone_counts_as_absent() {
+fn a_missing_verified_pack_counts_as_absent() {
     let (place, bob, carol) = place();
     files(&place);
     new_bytes(&place, &carol, "of carol");

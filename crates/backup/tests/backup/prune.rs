@@ -386,7 +386,7 @@ fn packs_of_an_interrupted_run_are_deleted_and_foreign_objects_stay() {
 }
 
 #[test]
-fn a_plan_of_a_client_has_no_effect_and_one_of_a_former_pruner_has() {
+fn prune_plans_by_clients_have_no_effect_and_plans_by_former_pruners_do() {
     let place = Place::new(EpochProfile::Rfc9580);
     let (root, ids) = history(&place);
     let carol = person("carol");
@@ -534,7 +534,7 @@ fn rekeying_leaves_no_pack_for_the_old_keys() {
         let before = objects(&place, "packs");
         let nothing = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
         assert_eq!(nothing.deleted_packs, 0);
-        // Who was removed and kept the keys reads everything still.
+        // A removed reader who kept the keys can still read everything.
         let readable = |keys: &Keys| {
             let checked = repository
                 .check(keys, ReadData::All, &Heads::new(), &BackupProgress::default(), NOW)
@@ -574,7 +574,7 @@ fn two_clients_back_up_while_a_third_prunes() {
                     let root = place.path(&format!("../{who}"));
                     fs::create_dir_all(&root).unwrap();
                     for turn in 0..12_u64 {
-                        // What comes back was forgotten, and may be planned.
+                        // The content of forgotten snapshots returns, and its packs may be planned.
                         fs::write(root.join("file"), noise(turn % 3, 300_000)).unwrap();
                         let (repository, keys) = place.open_as(&cert);
                         let state = place.path(&format!("../state of {who}"));

@@ -133,7 +133,7 @@ fn a_whole_repository_needs_no_repair() {
 }
 
 #[test]
-fn indexes_that_are_gone_or_damaged_are_made_again() {
+fn missing_and_damaged_indexes_are_rebuilt() {
     for profile in [EpochProfile::Rfc9580, EpochProfile::Rfc4880, EpochProfile::None] {
         for set_aside in [false, true] {
             for is_gone in [true, false] {
@@ -166,7 +166,7 @@ fn indexes_that_are_gone_or_damaged_are_made_again() {
 }
 
 #[test]
-fn lost_packs_come_back_from_the_files_and_what_is_gone_is_named() {
+fn lost_packs_are_stored_again_from_files_and_lost_files_are_named() {
     let place = Place::new(EpochProfile::Rfc9580);
     let (root, made) = history(&place);
     let (first, second) = (&made[0], &made[1]);
@@ -212,7 +212,7 @@ fn the_good_part_of_a_damaged_pack_stays_and_the_rest_is_stored_again() {
         assert_eq!(done.copied_bytes > 0, set_aside);
         let named = done.checked.problems.iter().filter(|one| one.object.starts_with("snapshots/"));
         assert!(named.count() >= 1, "{done:?}");
-        // What was good is good.
+        // Good content stays good.
         for (at, (id, files)) in made.iter().enumerate() {
             let now = restored(&place, *id, &root);
             for name in files.keys().filter(|name| whole(at, name)) {
@@ -286,7 +286,7 @@ fn a_damaged_pack_goes_with_the_next_prune_after_its_content_was_stored_again() 
         };
         repository.prune(&keys, by, &options, &mut |_| Ok(0), &Arc::default(), NOW).unwrap()
     };
-    // What is lost is needed: the pack stays, and is named.
+    // The lost content is needed: the pack stays and is reported.
     let pruned = prune();
     assert!(pruned.kept.iter().any(|one| one.object == *largest), "{pruned:?}");
     assert!(place.path(largest).exists());

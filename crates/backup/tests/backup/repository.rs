@@ -1,4 +1,4 @@
-//! Who may read, write and change a repository, and what a thief of the storage can do.
+//! Permissions to read, write and change a repository, and the limits of a thief of the storage.
 
 use std::fs;
 

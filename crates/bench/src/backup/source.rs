@@ -1,4 +1,4 @@
-//! What is backed up, and whether it came back.
+//! The files to back up, and the comparison after a restore.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

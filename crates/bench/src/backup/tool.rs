@@ -103,7 +103,7 @@ impl Place<'_> {
         archive
     }
 
-    /// What makes the repository.
+    /// The command that makes the repository.
     pub(super) fn prepare(&self, tool: Tool) -> Vec<ProgramRun> {
         let repository = self.repository();
         match tool {

@@ -65,7 +65,7 @@ impl Server {
 
     /// Waits until it answers.
     pub(super) fn wait(&mut self) -> Result<(), BenchError> {
-        // What is not there is an answer, too.
+        // "Not found" is an answer, too.
         let path = "/pks/lookup?op=get&options=mr&search=0x0000000000000000";
         loop {
             let reply = Client::new(self.address).get(path);

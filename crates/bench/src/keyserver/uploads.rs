@@ -217,7 +217,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
             figures.p99_ms.push(1e3 * each[each.len() * 99 / 100]);
             figures.commits.push(commits / count);
             figures.certs = sent.taken;
-            // What was acknowledged has to be there.
+            // Acknowledged certificates must be in the store.
             let mut client = Client::new(server.address);
             for cert in &certs {
                 if !server.finds(&mut client, cert)? {

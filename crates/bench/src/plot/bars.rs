@@ -143,7 +143,7 @@ impl Bars {
                     _ => Colour::Series(at),
                 };
                 let y = top + BAR * row as f64;
-                // What was measured is seen, however small it is.
+                // Every measured bar is visible, however small.
                 let length = (figure / most(place) * room).max(1.5);
                 rect(out, &colour.class(), (left, y + 1.0), (length, BAR - 2.0));
                 let value = label(&self.series[at], place, figure);

@@ -106,8 +106,8 @@ enum What {
     /// Measure backup of many tiny files and of a large one, beside rsync, restic, borg and duplicity
     ///
     /// Repeats the report on obnam (2016): a first run, an unchanged second one, and a restore that is compared with
-    /// the source. Measures what encryption costs, and the memory of large repositories. The scratch folder needs some
-    /// 35 GB, and more for a source tree: many files that are deleted slow down the next run.
+    /// the source. Also measures the cost of encryption, and the memory for large repositories. The scratch folder needs
+    /// some 35 GB, and more for a source tree. Start with an empty disk: deleting many files slows down the next run.
     Backup {
         /// Number of files of one byte; 0 for none
         #[arg(long, value_name = "N", default_value_t = 102_400)]
@@ -118,7 +118,7 @@ enum What {
         /// Also measure a source tree
         #[arg(long, value_name = "FOLDER")]
         tree: Option<PathBuf>,
-        /// Numbers of runs with each encryption profile and without encryption, in turns; 0 for none
+        /// Number of runs with each encryption profile and without encryption, alternating; 0 for none
         #[arg(long, value_name = "N", default_value_t = 10)]
         profile_runs: usize,
         /// Also measure the memory of repositories with these numbers of chunks

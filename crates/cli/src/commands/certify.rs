@@ -151,7 +151,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 
 /// Shows the user IDs before they are certified.
 fn announce(what: &Certifiable, says: &CertifyOptions, by: &str, cx: &Context) {
-    cx.status(format_args!("Certifying with {by}, of {}:", what.cert.fingerprint().to_hex()));
+    cx.status(format_args!(
+        "Certifying user IDs of {} with the key {by}:",
+        what.cert.fingerprint().to_hex()
+    ));
     for user_id in &what.user_ids {
         cx.status(format_args!("  {}", printable(user_id.value())));
     }
@@ -160,7 +163,7 @@ fn announce(what: &Certifiable, says: &CertifyOptions, by: &str, cx: &Context) {
     }
     if let Some(Introduction { depth, amount }) = says.introduction {
         cx.status(format_args!(
-            "Its holder may introduce others: trust amount {amount} of 120, depth {depth}."
+            "The owner may certify others: trust amount {amount} of 120, depth {depth}."
         ));
     }
     if says.local {

@@ -15,12 +15,12 @@ use crate::render::counted;
 /// Verify the integrity of the store
 ///
 /// Reads every certificate, compares it with its checksum, verifies its self-signatures, and compares digests and all
-/// index entries. Lists what is damaged; the exit status is then 4.
+/// index entries. Lists all damage; if there is any, the exit status is 4.
 ///
-/// Damaged indexes are rebuilt from the certificates with --rebuild. A damaged certificate needs a copy:
-/// --repair-from takes it from a file, a backup or another store, --keyserver from a keyserver. A copy that equals the
-/// certificate that was written restores it. Any other copy takes its place, with the parts that are still proven by
-/// good self-signatures; the damaged bytes are set aside in the store (`talaria admin set-aside`).
+/// With --rebuild, damaged indexes are rebuilt from the certificates. A damaged certificate needs a copy: --repair-from
+/// takes it from a file, a backup or another store, --keyserver from a keyserver. If the copy equals the certificate as it
+/// was written, the copy restores it. Any other copy replaces it, together with the parts of the damaged certificate that good
+/// self-signatures still prove; the damaged bytes are set aside in the store (`talaria admin set-aside`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Rebuild all indexes from the certificates
@@ -38,13 +38,13 @@ pub(crate) struct Args {
     /// Check a part of the certificates, for example 1/7 on Mondays and 7/7 on Sundays
     #[arg(long, value_name = "N/M", conflicts_with_all = ["rebuild", "verify"])]
     subset: Option<Subset>,
-    /// Repair damaged certificates with copies in this file, folder, store or URL; can be given several times
+    /// Repair damaged certificates with copies in this file, folder, store or URL (can be repeated)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["verify", "subset"])]
     repair_from: Vec<String>,
     /// Repair damaged certificates with copies from this keyserver (hkps://… or hkp://…)
     #[arg(long, value_name = "URL", conflicts_with_all = ["verify", "subset"])]
     keyserver: Option<String>,
-    /// Replace damaged certificates without a copy by what their own signatures still prove, or remove them
+    /// Without a copy, keep the parts of a damaged certificate that its self-signatures still prove; if there are none, remove it
     #[arg(long, conflicts_with_all = ["verify", "subset"])]
     salvage: bool,
 }

@@ -15,8 +15,8 @@ use crate::progress::size;
 /// Removes replaced entries of the change log, merges the full-text indexes and rewrites the file. Needs free
 /// space for a second copy of the store. Other programs can read meanwhile.
 ///
-/// Then it waits up to a minute for programs that read an older state. If one still does, what was deleted or redacted can still be in
-/// the file and in its log, and the command says so.
+/// Then the command waits up to a minute for programs that read an older state. If one is left, deleted and redacted data can still
+/// be in the file and in its log; the command says so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -45,7 +45,7 @@ pub(crate) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     if !compacted.is_log_empty {
         cx.status(format_args!(
-            "Another program still reads an older state: what was deleted or redacted can still be in {0} and {0}-wal. When that program has \
+            "Another program still reads an older state: deleted and redacted data can still be in {0} and {0}-wal. When that program has \
              ended, repeat: talaria compact",
             store.path().display()
         ));

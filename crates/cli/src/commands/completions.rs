@@ -30,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let shell = args.shell.or_else(Shell::from_env).ok_or_else(|| {
         CliError::Usage(
-            "the environment variable SHELL names no known shell: add bash, zsh, fish, elvish or powershell".into(),
+            "the environment variable SHELL names no supported shell: give bash, zsh, fish, elvish or powershell as argument".into(),
         )
     })?;
     let shells = Shells::builtins();
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     cx.status(format_args!("Installed {}.", path.display()));
     match shell {
         Shell::Zsh => cx.status(format_args!(
-            "If it is not there yet, add this to ~/.zshrc before compinit: fpath=({} $fpath)",
+            "Unless it is there already, add this to ~/.zshrc before compinit: fpath=({} $fpath)",
             path.parent().unwrap_or(&path).display()
         )),
         // Without the package bash-completion, bash does not look into the folder.

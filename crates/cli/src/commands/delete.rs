@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         if args.unblock {
             return Err(CliError::Usage(format!(
-                "--unblock takes fingerprints, because blocked certificates are not in the store: \"{query}\" is none"
+                "--unblock takes fingerprints, because blocked certificates are not in the store; \"{query}\" is not a fingerprint"
             )));
         }
         let before = named.len();

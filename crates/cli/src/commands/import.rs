@@ -23,7 +23,7 @@ use crate::render::counted;
 /// does not stop the import.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, folders or URLs (http, https); - for standard input. With --keyserver: what to search for
+    /// Files, folders or URLs (http, https); - for standard input. With --keyserver: fingerprints, key IDs or addresses
     #[arg(value_name = "FILE", required_unless_present_any = ["keyserver", "wkd"])]
     files: Vec<String>,
     /// Fetch the certificates named by FILE from a keyserver (hkps://… or hkp://…)

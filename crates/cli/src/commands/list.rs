@@ -188,7 +188,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if let Some(next) = result?
         && format != Format::Json
     {
-        cx.status(format_args!("There are more. To go on, add: --after {next}"));
+        cx.status(format_args!("There are more. To continue, add: --after {next}"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -84,7 +84,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     if certs.len() < 50 {
         return Err(CliError::Usage(
-            "a sample of fewer than 50 certificates says nothing; import more first".into(),
+            "the store has fewer than 50 certificates, too few for a sample; import more first"
+                .into(),
         ));
     }
     let folder = cx.path()?.parent().filter(|f| !f.as_os_str().is_empty());

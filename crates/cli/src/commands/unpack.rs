@@ -12,7 +12,7 @@ use crate::output::OutputArgs;
 
 /// Write the content of a message that is not encrypted
 ///
-/// Unpacks what `talaria pack` or `gpg --store` wrote, or the content of a signed message. Signatures are not
+/// Unpacks the output of `talaria pack` or `gpg --store`, or the content of a signed message. Signatures are not
 /// verified: use `talaria verify --output` for that.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
         let message = Message::new(source.buffered(watch))?;
         let found = message.kind();
         if !matches!(found, MessageKind::Packed | MessageKind::Signed | MessageKind::Other) {
-            let wanted = "a message that is packed";
+            let wanted = "a packed message";
             return Err(MessageError::OtherKind { found, wanted }.into());
         }
         Ok(verify_inline(&mut message.into_packets()?, &mut target, &verifier, limits)?.1)

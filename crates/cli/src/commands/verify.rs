@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// File that the detached signature is for
     #[arg(value_name = "FILE", conflicts_with_all = ["signature", "output"])]
     file: Option<PathBuf>,
-    /// Detached signature to verify on the file that is named without option
+    /// Detached signature; the argument is then the signed file
     #[arg(long, short, value_name = "FILE")]
     signature: Option<PathBuf>,
     #[command(flatten)]

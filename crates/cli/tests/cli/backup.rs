@@ -425,7 +425,10 @@ fn mistakes_with_repositories_are_named() {
     let backups = Backups::new();
     folder(&backups.0, "files", 3);
     let (_, said) = backups.exits(&["list"], 1);
-    assert!(said.contains("repository is no backup repository") && said.contains("init"), "{said}");
+    assert!(
+        said.contains("repository is not a backup repository") && said.contains("init"),
+        "{said}"
+    );
     backups.ok(&["init"]);
     let (_, said) = backups.exits(&["init"], 1);
     assert!(said.contains("already"), "{said}");
@@ -449,9 +452,9 @@ fn mistakes_with_repositories_are_named() {
     assert!(said.contains("newer format"), "{said}");
 }
 
-/// Who knows the newest snapshot from elsewhere notices an old state also at the first use.
+/// A user who knows the newest snapshot from elsewhere notices an old state even at the first use.
 #[test]
-fn an_old_state_is_refused_by_who_expects_a_newer_head() {
+fn expect_head_refuses_an_older_state() {
     let backups = Backups::new();
     folder(&backups.0, "files", 3);
     backups.ok(&["init"]);
@@ -522,7 +525,7 @@ fn a_newest_snapshot_that_is_too_old_fails_the_listing() {
 }
 
 #[test]
-fn a_deleted_newest_snapshot_is_noticed_by_who_has_seen_it() {
+fn a_machine_notices_the_deletion_of_a_snapshot_it_has_seen() {
     let backups = Backups::new();
     folder(&backups.0, "files", 3);
     backups.ok(&["init"]);
@@ -641,7 +644,7 @@ fn files_are_found_in_all_snapshots_with_their_versions() {
 
 /// Where this user can mount, which a container often does not allow.
 #[test]
-fn a_mounted_snapshot_is_what_a_restore_gives_and_cannot_be_changed() {
+fn a_mounted_snapshot_equals_a_restore_and_is_read_only() {
     if !can_mount() {
         return;
     }

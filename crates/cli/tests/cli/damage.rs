@@ -70,7 +70,7 @@ fn a_part_of_the_certificates_can_be_checked() {
         .map(|part| program.run(&["check", "--subset", &format!("{part}/3")]).status.code())
         .collect();
     assert_eq!(statuses, [Some(0), Some(0), Some(4)]);
-    // What is said about a part is not said about the store.
+    // The result for a part is not reported as that of the store.
     let said = program.ok(&["check", "--subset", "1/3"]);
     assert!(said.contains("checked part 1/3: 4 certificates"), "{said}");
     let said = program.ok(&["check", "--subset", "1/3", "--checksums"]);

@@ -11,7 +11,7 @@ use crate::program::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The expected message, without any part of a progress display.
-const SAID: &str = "talaria: interrupted\n  No file was written. What went to standard output is not \
+const SAID: &str = "talaria: interrupted\n  No file was written. The content on standard output is not \
                     complete.\n";
 /// The size of a document in bytes: more than all buffers together.
 const DOCUMENT_BYTES: usize = 20 << 20;

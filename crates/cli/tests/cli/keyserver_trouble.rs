@@ -79,7 +79,7 @@ fn assert_stored(path: &Path, certs: &[Cert]) {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_stops_nothing() {
+fn an_unwritable_log_does_not_stop_the_server() {
     let certs = corpus(6);
     for (at, log) in ["/dev/full", "gone"].into_iter().enumerate() {
         let program = Program::new();
@@ -100,7 +100,7 @@ fn a_log_that_cannot_be_written_stops_nothing() {
 
 /// Nobody reads the log: only lines are lost.
 #[test]
-fn a_stalled_reader_of_the_log_stops_nothing() {
+fn a_stalled_log_reader_does_not_stop_the_server() {
     let certs = corpus(3);
     let program = Program::new();
     let (reader, log) = pipe();
@@ -115,7 +115,7 @@ fn a_stalled_reader_of_the_log_stops_nothing() {
 }
 
 #[test]
-fn a_reader_of_the_log_that_goes_on_sees_how_many_lines_were_lost() {
+fn a_log_reader_that_resumes_sees_the_number_of_lost_lines() {
     let program = Program::new();
     let (mut reader, log) = pipe();
     let mut serving = start(&program, log);
@@ -222,7 +222,7 @@ fn a_limit_on_the_size_of_files_refuses_uploads_and_kills_nothing() {
 
 /// Another program holds the write lock of the store: look-ups work, and SIGTERM does, too.
 #[test]
-fn a_locked_store_delays_uploads_and_not_the_end() {
+fn a_locked_store_delays_uploads_but_not_the_shutdown() {
     let program = Program::new();
     let certs = corpus(4);
     let mut serving = Serving::start(&program, &[]);

@@ -91,7 +91,7 @@ const MISTAKES: &[Mistake] = &[
         "nobody@example.net",
         "talaria import",
     ),
-    mistake("talaria encrypt -a -r bob letter.txt", 1, "bob is not", "whole address"),
+    mistake("talaria encrypt -a -r bob letter.txt", 1, "bob is neither", "whole address"),
     mistake("talaria show example", 1, "example is ambiguous", "fingerprint"),
     mistake("talaria key export alice@example.net", 1, "alice@example.net", "talaria key list"),
     mistake(
@@ -316,7 +316,7 @@ const MISTAKES: &[Mistake] = &[
     mistake(
         "talaria backup --repo backup init",
         1,
-        "backup: there is",
+        "backup: a backup repository exists",
         "--repo with another place",
     ),
     mistake("talaria backup --repo s3://bucket list", 2, "s3://bucket", "?region=NAME"),

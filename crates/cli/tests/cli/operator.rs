@@ -76,7 +76,7 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
     program.ok(&["peer", "remove", "[2001:DB8::1]:11380"]);
     assert_eq!(program.ok(&["peer", "list"]).lines().count(), 2);
     let unknown = program.fails(&["peer", "remove", "keys.example.org:1"], 1);
-    assert!(unknown.contains("keys.example.org:1 is no peer of the store"), "{unknown}");
+    assert!(unknown.contains("keys.example.org:1 is not a peer in the store"), "{unknown}");
     let bare = program.fails(&["peer", "add", "2001:db8::1"], 2);
     assert!(bare.contains("in brackets"), "{bare}");
     let view = program.fails(&["peer", "add", "a.example", "--view", "hagrid"], 2);
@@ -233,7 +233,7 @@ fn a_backup_is_restored_over_a_damaged_store_which_stays() {
     let replaced = report["replaced"].as_str().unwrap().to_owned();
     assert!(fs::read(&replaced).unwrap()[middle.clone()] == bytes[middle.clone()]);
 
-    // What is damaged or no store is not restored.
+    // A damaged backup and a file that is not a store are not restored.
     let mut bytes = fs::read(&backup).unwrap();
     bytes[middle].iter_mut().for_each(|octet| *octet ^= 0x55);
     fs::write(&backup, &bytes).unwrap();

@@ -81,7 +81,7 @@ fn run(home: &Home, line: &str, stdout: End, stderr: End) -> Output {
 }
 
 #[test]
-fn output_that_is_lost_is_an_error_and_a_reader_that_has_gone_is_none() {
+fn lost_output_is_an_error_and_a_closed_pipe_is_not() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
     for (line, gone) in WRITING {
@@ -108,7 +108,7 @@ fn output_that_is_lost_is_an_error_and_a_reader_that_has_gone_is_none() {
 }
 
 #[test]
-fn standard_error_that_is_lost_changes_no_status() {
+fn lost_standard_error_does_not_change_the_exit_status() {
     let root = tempfile::tempdir().unwrap();
     let home = prepared(root.path());
     let report = |line: &str| line.contains("--json export");
@@ -131,7 +131,7 @@ fn standard_error_that_is_lost_changes_no_status() {
 }
 
 #[test]
-fn a_damaged_store_is_reported_by_the_status_if_nobody_reads() {
+fn the_exit_status_reports_a_damaged_store_if_nobody_reads_the_output() {
     let program = Program::new();
     let ring = program.ring("ring.pgp", &corpus(5));
     program.ok(&["import", ring.to_str().unwrap()]);

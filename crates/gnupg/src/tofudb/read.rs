@@ -116,7 +116,7 @@ impl<'a> File<'a> {
         let foreign = || GnupgError::NotTofudb { path: path.to_owned() };
         let connection = sqlite::open(path)?.ok_or_else(foreign)?;
         let file = Self { path, connection };
-        // What is read is of one moment.
+        // All reads see the same moment.
         file.connection.execute_batch("BEGIN").map_err(|e| file.failed(e))?;
         sqlite::check_length(path, &file.connection)?;
         if !(file.has_table("version")? && file.has_table("bindings")?) {

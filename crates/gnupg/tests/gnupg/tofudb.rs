@@ -207,7 +207,7 @@ fn gpg_uses_written_databases_like_its_own() {
 
 /// Files from before 2.1.16 have neither encryptions nor effective policies: gpg adds these columns.
 #[test]
-fn an_old_database_becomes_one_that_gpg_uses() {
+fn an_old_tofu_database_is_converted_for_gpg() {
     let Some(used) = used() else { return };
     let old = used.gpg.home().join("old.db");
     fs::copy(used.path(), &old).unwrap();

@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn it_is_decrypted_to_what_was_encrypted(
+    fn encrypted_buffers_decrypt_to_their_plaintext(
         bytes in prop_oneof![0..600_usize, (0..12_usize).prop_map(|chunks| chunks * 64)],
         piece in 1..200_usize,
         spare in 0..40_usize,
@@ -44,7 +44,7 @@ proptest! {
         let plain: Vec<u8> = (0..=250).cycle().take(bytes).collect();
         let length = bytes as u64;
         let input = || BufReader::with_capacity(piece, &plain[..]);
-        // What the buffer had before does not matter.
+        // The former content of the buffer does not matter.
         let mut out = vec![7; 4 * bytes + 2000];
         let end = encrypt_buffered(input(), length, &mut out, Some(&recipients), &options).unwrap();
         prop_assert!(out[end..].iter().all(|octet| *octet == 7));

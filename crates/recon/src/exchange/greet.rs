@@ -12,14 +12,14 @@ use crate::tree::PrefixTree;
 /// The oldest version that speaks this protocol.
 const VERSION_MIN: [u32; 3] = [0, 1, 5];
 
-/// What we tell a peer and expect of it; peers differ, so this is per peer.
+/// The parameters that we announce to a peer and expect of it; peers differ, so this is per peer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Settings {
     /// The version we claim. Some versions of Hockeypuck insist on their own.
     pub version: String,
     /// Where we serve certificates.
     pub http_port: u16,
-    /// What we do to certificates before their digests are made, separated by commas.
+    /// The filters that we apply to certificates before their digests are made, separated by commas.
     pub filters: String,
     /// How the peer's filters are compared with ours.
     pub filter_rule: FilterRule,

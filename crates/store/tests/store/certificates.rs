@@ -147,7 +147,7 @@ fn named_by(query: &Query, cert: &Cert) -> bool {
 }
 
 #[test]
-fn a_search_says_that_it_has_more_hits() {
+fn a_limited_search_reports_that_there_are_more_hits() {
     let folder = Folder::new();
     let store = folder.filled(&corpus(50));
     let query: Query = ".".parse::<Query>().unwrap_or(Query::EmailPart("@".into()));

@@ -48,7 +48,7 @@ fn make_format_4(connection: &Connection) {
 }
 
 #[test]
-fn a_flipped_bit_is_found_never_blessed_and_repaired_by_an_equal_copy() {
+fn a_flipped_bit_is_found_never_accepted_and_repaired_by_an_equal_copy() {
     let folder = Folder::new();
     let all = corpus(12);
     let mut store = folder.filled(&all);
@@ -119,7 +119,7 @@ fn a_certificate_that_cannot_be_read_keeps_its_bytes_through_a_rebuild() {
 }
 
 #[test]
-fn another_copy_takes_the_place_of_a_damaged_certificate_and_the_bytes_are_set_aside() {
+fn a_different_copy_replaces_a_damaged_certificate_and_its_bytes_are_set_aside() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.filled(&all);
@@ -149,7 +149,7 @@ fn another_copy_takes_the_place_of_a_damaged_certificate_and_the_bytes_are_set_a
 }
 
 #[test]
-fn what_is_set_aside_is_deleted_with_the_certificate() {
+fn deleting_a_certificate_deletes_its_set_aside_bytes() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.filled(&all);
@@ -179,7 +179,7 @@ fn what_is_set_aside_is_deleted_with_the_certificate() {
 }
 
 #[test]
-fn salvage_keeps_what_is_proven_and_removes_what_is_not() {
+fn salvage_keeps_proven_parts_and_removes_the_rest() {
     let folder = Folder::new();
     let all = corpus(20);
     let mut store = folder.filled(&all);
@@ -368,7 +368,7 @@ fn an_interrupted_upgrade_continues_where_it_was() {
 }
 
 #[test]
-fn the_parts_of_a_check_find_together_what_a_whole_check_finds() {
+fn the_subsets_of_a_check_find_the_same_damage_as_a_whole_check() {
     let folder = Folder::new();
     let store = folder.filled(&corpus(40));
     let damage = Connection::open(folder.path()).unwrap();

@@ -33,7 +33,7 @@ pub(super) fn open_folder(parent: &OwnedFd, name: &CStr) -> rustix::io::Result<O
     }
 }
 
-/// What to do where a folder should be and something else is.
+/// The action if another object is in the place of a folder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Obstacle {
     /// Leave it.

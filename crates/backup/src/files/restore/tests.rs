@@ -242,7 +242,7 @@ fn everything_comes_back() {
 }
 
 #[test]
-fn the_policies_decide_about_files_that_are_there() {
+fn overwrite_policies_decide_about_existing_files() {
     let place = tempfile::tempdir().unwrap();
     let place = place.path().canonicalize().unwrap();
     let (source, target) = (place.join("source"), place.join("target"));
@@ -446,7 +446,7 @@ fn a_hostile_tree_gives_no_rights_and_leaves_the_target_alone() {
 }
 
 #[test]
-fn damage_costs_only_the_files_that_have_it() {
+fn damage_affects_only_the_files_that_contain_it() {
     let place = tempfile::tempdir().unwrap();
     let place = place.path().canonicalize().unwrap();
     let (source, target) = (place.join("source"), place.join("target"));
@@ -526,7 +526,7 @@ fn a_lost_part_of_the_tree_costs_only_its_entries() {
 }
 
 #[test]
-fn subfolders_and_selections_restore_what_they_name() {
+fn subfolders_and_selections_restore_only_the_named_paths() {
     let place = tempfile::tempdir().unwrap();
     let place = place.path().canonicalize().unwrap();
     let source = place.join("source");

@@ -255,7 +255,7 @@ impl Comparison<'_> {
         BackupProgress::add(&self.progress.entries, 1);
     }
 
-    /// What differs as far as a glance shows.
+    /// The differences that metadata alone show.
     fn difference(&self, node: &Node, found: &Stat) -> Option<&'static str> {
         let kind = match node {
             Node::File { .. } => FileType::RegularFile,

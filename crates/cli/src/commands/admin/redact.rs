@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// Fingerprint of the certificate, which need not be in the store
     #[arg(value_name = "FINGERPRINT")]
     fingerprint: Digits,
-    /// User ID to remove, exactly as it is (can be repeated)
+    /// User ID to remove: its whole text (can be repeated)
     #[arg(long, value_name = "TEXT", group = "what")]
     user_id: Vec<OsString>,
     /// Remove all user IDs and attributes, and refuse new ones

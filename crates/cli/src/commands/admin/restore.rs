@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// Store that `talaria admin backup` wrote
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// Rename an existing store
+    /// Rename an existing store and put the backup in its place
     #[arg(long)]
     overwrite: bool,
 }
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     } else {
         writeln!(out, "{}: {} certificates", target.display(), grouped(count))?;
         if let Some(replaced) = replaced {
-            cx.status(format_args!("The store that was there is now {replaced}."));
+            cx.status(format_args!("The former store is now {replaced}."));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ use crate::error::CliError;
 /// Only the owner can attest.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Snapshot: the start of its identifier, or latest [default: the newest one of each client]
+    /// Snapshot: `latest`, or the start of its identifier [default: the newest one of each client]
     #[arg(value_name = "SNAPSHOT")]
     snapshot: Option<String>,
     /// Key to sign with [default: your only key with this role]

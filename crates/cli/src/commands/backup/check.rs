@@ -14,8 +14,8 @@ use crate::render::counted;
 
 /// Check that a repository is complete and unchanged
 ///
-/// Without --read-data, talaria checks signatures, indexes and trees, and that every pack has its length. With
-/// --read-data it also decrypts every pack and computes the identifier of every chunk.
+/// Without --read-data, talaria checks signatures, indexes, trees, and the length of every pack. With --read-data it also
+/// decrypts every pack and computes the identifier of every chunk.
 ///
 /// With --promote, talaria also reads the packs whose content nobody has confirmed, and signs a confirmation for those that
 /// are intact. Other clients can then use their content instead of storing it again. The signing key must belong to a reader
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         ));
         if checked.unindexed > 0 {
             cx.status(format_args!(
-                "{} named by no index: left by a run that was interrupted, and harmless.",
+                "{} not in any index: left by an interrupted run, and harmless.",
                 counted(checked.unindexed, "pack")
             ));
         }

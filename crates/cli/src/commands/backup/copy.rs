@@ -14,14 +14,14 @@ use crate::terminal::Paint;
 /// Copy snapshots from another repository
 ///
 /// Reads snapshots of the repository FROM, and writes them to the repository named with --repo, encrypted for its
-/// readers. You need to be a reader of FROM, and to have the role `create` in the other one: you sign the copies.
+/// readers. You must be a reader of FROM. You sign the copies, so you need the role `create` in the other repository.
 /// Existing content is not stored again, and snapshots that you copied before are skipped, so an interrupted copy
 /// continues when you start it again.
 ///
-/// A damaged snapshot is named and left out; the exit status is 4 then.
+/// If a snapshot is damaged, talaria names it, copies the others, and ends with exit status 4.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Snapshot to copy, `latest` or the start of an identifier (can be repeated) [default: all that count]
+    /// Snapshot to copy: `latest` or the start of an identifier (can be repeated) [default: all that count]
     #[arg(value_name = "SNAPSHOT")]
     snapshots: Vec<String>,
     /// Repository to copy from: a folder or a URL
@@ -56,7 +56,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
-    // What is expected of one repository is not expected of the other.
+    // The expectations about one repository do not apply to the other.
     let access = AccessArgs {
         owner: args.from_owner.clone(),
         expect_head: Vec::new(),

@@ -22,10 +22,10 @@ use crate::terminal::Paint;
 
 /// Back up files and folders
 ///
-/// Writes a snapshot of each PATH and everything beneath it. Content that the repository has is not stored again, and
+/// Writes one snapshot of all PATHs with everything beneath them. Content that the repository has is not stored again, and
 /// unchanged files are not read again. The repository itself is left out.
 ///
-/// A path that cannot be read is named and left out; the exit status is 5 then, and the snapshot has everything else.
+/// If a path cannot be read, talaria names it, backs up everything else, and ends with exit status 5.
 ///
 /// With --stdin, the end of the input is the end of the file: talaria cannot know whether the program before the pipe has failed.
 #[derive(Debug, clap::Args)]
@@ -187,10 +187,10 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
 fn report_seen(seen: &Seen, cx: &Context) {
     let warning = Paint::stderr().doubtful("Warning");
     for error in &seen.unreadable {
-        cx.status(format_args!("{warning}: {error}; what it names is stored again."));
+        cx.status(format_args!("{warning}: {error}; the chunks that it lists are stored again."));
     }
     for (path, error) in &seen.unread {
-        // Whoever wants no messages still wants to know of this.
+        // Shown with --quiet, too: the snapshot lacks this path.
         say(format_args!("{warning}: /{} is left out: {error}.", printable(path)));
     }
     for path in &seen.changed {
@@ -204,7 +204,7 @@ fn report_seen(seen: &Seen, cx: &Context) {
     }
 }
 
-/// What a run without `--dry-run` would store.
+/// Prints the size of the snapshot that a run without `--dry-run` would store.
 fn report_dry_run(
     seen: &Seen,
     progress: &BackupProgress,

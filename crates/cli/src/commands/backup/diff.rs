@@ -19,10 +19,10 @@ use crate::terminal::Paint;
 /// content, and `U` for other changes: permissions, owner, time or attributes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Snapshot to compare with: the start of its identifier
+    /// Older snapshot: `latest~1` for the one before the newest, or the start of its identifier
     #[arg(value_name = "OLD")]
     old: String,
-    /// Snapshot to compare: `latest`, or the start of its identifier
+    /// Newer snapshot: `latest`, or the start of its identifier
     #[arg(value_name = "NEW", default_value = "latest")]
     new: String,
     #[command(flatten)]

@@ -50,7 +50,7 @@ fn parse_sample(text: &str) -> Result<u8, String> {
 }
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
-    // What this machine has copies of says nothing about the storage.
+    // Local copies would hide a damaged storage.
     let mut session = args.access.open_storage(place, cx)?;
     let (listed, reader) = session.read(&args.snapshot, args.client.client.as_ref(), cx)?;
     // Before hours of work.

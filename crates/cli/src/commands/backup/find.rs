@@ -14,13 +14,13 @@ use crate::terminal::{Paint, stdout_columns};
 
 /// Find files in snapshots by their names
 ///
-/// Searches all snapshots that count, oldest first. A file that has the same size, time and owner in several snapshots is
-/// listed once, with the first of them and their number. A folder that matches is listed, and not what is in it.
+/// Searches all snapshots that count, oldest first. If a file has the same size, time and owner in several snapshots, it is
+/// listed once, with the oldest snapshot and the number of snapshots. A matching folder is listed without its content.
 ///
 /// The exit status is 1 if nothing matches.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Name, or path with `/`, with `*`, `?` and `**`
+    /// Name of a file, or a path if it contains `/`; can contain `*`, `?` and `**`
     #[arg(value_name = "GLOB", required = true)]
     globs: Vec<String>,
     /// Search only this snapshot: `latest`, or the start of its identifier

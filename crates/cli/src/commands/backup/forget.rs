@@ -19,11 +19,11 @@ use crate::terminal::Paint;
 
 /// Forget snapshots that are no longer needed
 ///
-/// Forgets the snapshots that are named, or those that no --keep rule keeps. Rules count for each client alone, and for
-/// each host and set of paths unless --group-by says otherwise; the newest of each group stays. A snapshot whose time is in the
-/// future, or before that of the snapshot before it, stays until it is named.
+/// Forgets the named snapshots, or all snapshots that no --keep rule keeps. Each rule applies to each client separately, and
+/// there to each host and set of paths (see --group-by). The newest snapshot of each group always stays. A snapshot
+/// whose time is in the future, or earlier than that of its predecessor, stays until you name it.
 ///
-/// Forgotten snapshots are not listed any more. Their content stays in the repository until the next prune.
+/// Forgotten snapshots are no longer listed. Their content stays in the repository until the next prune.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Snapshot: the start of its identifier (can be repeated)
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     snapshots: Vec<String>,
     #[command(flatten)]
     keep: Keep,
-    /// Properties that snapshots share to be counted together
+    /// Group snapshots by these properties; each rule applies to each group
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,paths")]
     group_by: Vec<Property>,
     #[command(flatten)]
@@ -52,28 +52,28 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_field_names, reason = "they are the names of the options")]
 struct Keep {
-    /// Keep the newest N
+    /// Keep the newest N snapshots
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     keep_last: u32,
-    /// Keep the newest of each of N hours
+    /// Keep the newest snapshot of each of the last N hours that have one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     keep_hourly: u32,
-    /// Keep the newest of each of N days
+    /// Keep the newest snapshot of each of the last N days that have one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     keep_daily: u32,
-    /// Keep the newest of each of N weeks
+    /// Keep the newest snapshot of each of the last N weeks that have one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     keep_weekly: u32,
-    /// Keep the newest of each of N months
+    /// Keep the newest snapshot of each of the last N months that have one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     keep_monthly: u32,
-    /// Keep the newest of each of N years
+    /// Keep the newest snapshot of each of the last N years that have one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     keep_yearly: u32,
-    /// Keep all that are at most DURATION older than the newest, such as 12h, 30d or 8w
+    /// Keep all snapshots that are at most DURATION older than the newest one, such as 12h, 30d or 8w
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     keep_within: Option<u32>,
-    /// Keep all with this tag (can be repeated)
+    /// Keep all snapshots with this tag (can be repeated)
     #[arg(long, value_name = "TAG")]
     keep_tag: Vec<String>,
 }
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let policy = args.keep.policy();
     if args.snapshots.is_empty() == policy.is_empty() {
         return Err(CliError::Usage(
-            "name snapshots, or say which to keep: --keep-last, --keep-daily, …".into(),
+            "name the snapshots to forget, or rules for those to keep: --keep-last, --keep-daily, …".into(),
         ));
     }
     let mut session = args.access.open(place, cx)?;

@@ -22,14 +22,14 @@ use crate::terminal::{Paint, stdout_columns};
 /// of each client's newest snapshot, and talaria compares the repository with the records of this machine. A snapshot
 /// with a date in the future does not count as new.
 ///
-/// With --max-age, the exit status is 1 if a client has no snapshot that is new enough, and with --max-drill-age if the last
-/// restore drill of a client's snapshots is too old or has failed (see `talaria backup drill`).
+/// With --max-age, the exit status is 1 if the newest snapshot of a client is too old. With --max-drill-age, it is 1 if the last
+/// restore drill of a client is too old or has failed (see `talaria backup drill`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only snapshots of this host
+    /// List only snapshots of this host
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Only snapshots with this tag
+    /// List only snapshots with this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
     /// Fail if the newest snapshot of a client is older than DURATION, such as 26h, 7d or 2w
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Fail if the last restore drill of a client is older than DURATION, or has failed
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_drill_age: Option<u32>,
-    /// Also write a file of metrics for Prometheus, in one step; all snapshots count
+    /// Also write metrics of all snapshots to FILE (atomically), for Prometheus
     #[arg(long, value_name = "FILE")]
     metrics: Option<PathBuf>,
     #[command(flatten)]
@@ -230,7 +230,7 @@ fn newest(listed: &[Listed], drills: &[Drill], now: u32) -> Vec<Newest> {
             Some(client) if !is_alone => format!("{host} ({})", client.to_hex()),
             _ => host.clone(),
         };
-        // Whoever steals a client's key could silence an alarm with one snapshot from the future.
+        // Otherwise a thief of a client's key could silence an alarm with one snapshot from the future.
         let times = snapshots.iter().map(|one| one.snapshot.made());
         let is_own = |drill: &&Drill| snapshots.iter().any(|one| one.id == drill.snapshot.id);
         let own = drills.iter().filter(|drill| match original {

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Snapshot: `latest`, or the start of its identifier
     #[arg(value_name = "SNAPSHOT", default_value = "latest")]
     snapshot: String,
-    /// Only this file, or this folder with what is in it
+    /// List only this file, or only this folder and its content
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let tree = Tree::new(&reader, listed.snapshot.root);
     if !path.is_empty() && tree.get(&path)?.is_none() {
         let path = printable(&path);
-        return Err(BackupError::NotFound(format!("the snapshot has no path {path}")).into());
+        return Err(BackupError::NotFound(format!("the snapshot has no path \"{path}\"")).into());
     }
     let mut out = std::io::BufWriter::new(cx.stdout());
     let paint = Paint::stdout();

@@ -13,7 +13,7 @@ use crate::error::CliError;
 /// Everybody may read the file: the collector is another user.
 const MODE: u32 = 0o644;
 
-/// What the file says.
+/// The content of the metrics file.
 pub(super) struct Metrics<'a> {
     pub(super) repository: String,
     pub(super) clients: &'a [Newest],

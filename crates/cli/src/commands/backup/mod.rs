@@ -196,7 +196,7 @@ impl AccessArgs {
         let mut backend = open_place(place)?;
         let id = Repository::id_in(&*backend).map_err(|error| match error {
             BackupError::Missing { .. } => CliError::Missing(format!(
-                "{} is no backup repository; to make one: talaria backup --repo {} init",
+                "{} is not a backup repository; to make one: talaria backup --repo {} init",
                 place.display(),
                 shell_word(place)
             )),
@@ -204,7 +204,7 @@ impl AccessArgs {
         })?;
         let folder = self.state_folder()?;
         let name = place_name(place);
-        // Who gives the owner's fingerprint knows which repository it has to be.
+        // A user who gives the owner's fingerprint knows which repository to expect.
         if self.owner.is_none() {
             State::check_place(&folder, &name, id)?;
         }
@@ -283,7 +283,7 @@ impl AccessArgs {
         self.signer_who(wanted, session, &may, &what, cx)
     }
 
-    /// Who creates snapshots: nobody signs them in a repository without signatures, unless a key is `wanted`.
+    /// The signer of new snapshots; none in a repository without signatures, unless a key is `wanted`.
     fn client(
         &self,
         wanted: Option<&str>,

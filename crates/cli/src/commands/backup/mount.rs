@@ -18,8 +18,8 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// Show snapshots as a read-only folder
 ///
-/// Mounts one snapshot, or a folder for each snapshot that counts, by FUSE. Every chunk is verified before it is shown. Only you
-/// can enter the folder. Set-user-ID bits and devices have no effect in it.
+/// Mounts one snapshot, or a folder for each snapshot that counts, with FUSE. Every chunk is verified before a program sees it.
+/// Only you can enter the folder. Set-user-ID bits and devices have no effect in it.
 ///
 /// The command runs until you interrupt it with Ctrl-C, or unmount the folder with `fusermount -u FOLDER`.
 #[derive(Debug, clap::Args)]

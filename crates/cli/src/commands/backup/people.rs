@@ -25,7 +25,7 @@ pub(crate) struct Person {
     access: AccessArgs,
 }
 
-/// What a command does with a person.
+/// The change that a command makes to a certificate's access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Action {
     AddReader,
@@ -69,10 +69,12 @@ pub(crate) fn change(
     }
     match action {
         Action::AddReader => cx.status(format_args!("{fingerprint} can read all snapshots now.")),
-        Action::AddClient => cx.status(format_args!("{fingerprint} can create snapshots now, and read no files.")),
+        Action::AddClient => {
+            cx.status(format_args!("{fingerprint} can create snapshots now, and read no files."));
+        }
         Action::Remove => cx.status(format_args!(
-            "{fingerprint} cannot read what is backed up from now on (epoch {}).\n  What was backed up before stays \
-             readable with the old keys, if they kept them and can get at the repository.",
+            "{fingerprint} cannot read later backups (epoch {}).\n  Earlier backups stay readable \
+             for everybody who kept the old keys and has access to the repository.",
             config.newest_epoch().number
         )),
     }
@@ -97,7 +99,7 @@ pub(super) fn member(
     let mut found = found.into_iter().map(|cert| cert.fingerprint()).filter(is_member);
     found.next().filter(|_| found.next().is_none()).ok_or_else(|| {
         CliError::Missing(format!(
-            "{query} names no reader or client of the repository: use a fingerprint"
+            "{query} is not one reader or client of the repository: use a fingerprint from talaria backup key list"
         ))
     })
 }

@@ -15,7 +15,7 @@ use crate::error::CliError;
 /// whatever rules say, until its protection is removed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Snapshot: the start of its identifier, or latest
+    /// Snapshot: `latest`, or the start of its identifier
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
     /// Remove the protection

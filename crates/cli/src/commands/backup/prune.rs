@@ -20,15 +20,15 @@ use crate::terminal::Paint;
 /// first. Others can back up meanwhile: talaria waits for the backups that are running. The next prune continues
 /// an interrupted one.
 ///
-/// To prune, you need the key of a reader, since only the content of snapshots says what is needed, and the role "prune".
+/// You need the role "prune" and the key of a reader: only the content of snapshots shows which packs are needed.
 ///
-/// The exit status is 4 if content that is needed is damaged. It stays where it is.
+/// The exit status is 4 if needed content is damaged. The damaged content stays where it is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Leave unused content up to PERCENT of the repository in packs that are used in part
+    /// Tolerate unused content in partly used packs, up to PERCENT of the repository
     #[arg(long, value_name = "PERCENT", default_value_t = 5)]
     max_unused: u32,
-    /// Also encrypt content again that former readers could read
+    /// Also encrypt again the content that former readers could read
     #[arg(long)]
     rekey: bool,
     /// Do not wait for a backup that has shown no activity for SECONDS

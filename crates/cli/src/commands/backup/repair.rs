@@ -15,14 +15,13 @@ use crate::render::counted;
 
 /// Repair a damaged repository, without deleting anything
 ///
-/// Missing or damaged indexes are rebuilt from the packs. Packs that are damaged are named in a signed document,
-/// so that every client stores what was in them again if it still has it. The files that are lost in part are
-/// listed, with their snapshots.
+/// Rebuilds missing and damaged indexes from the packs. A signed document lists the damaged packs: each client that still
+/// has their content then stores it again. talaria also lists the files that lost content, with their snapshots.
 ///
 /// With --yes, damaged packs and indexes are moved to the folder "set-aside" of the repository. Their readable
 /// content is copied first. Nothing is ever deleted.
 ///
-/// To repair, you need the key of a reader, and the role "prune". Afterwards back up again on every machine.
+/// You need the key of a reader, and the role "prune". Afterwards, run a backup on every machine.
 ///
 /// The exit status is 4 if anything is lost or damaged.
 #[derive(Debug, clap::Args)]
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         cx.status(format_args!("{would} indexes of {}.", counted(repaired.indexed, "pack")));
         if !repaired.damaged.is_empty() {
             cx.status(format_args!(
-                "{} damaged: the next backups {} again what they still have of it.",
+                "{} damaged: the next backups {} the content again if the files still exist.",
                 match repaired.damaged.len() {
                     1 => "1 pack is".to_owned(),
                     count => format!("{count} packs are"),

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Restore the folder OLD of the snapshot as the folder NEW of the target, and nothing else (can be repeated)
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_mapping, conflicts_with = "path")]
     map: Vec<Mapping>,
-    /// Read what was restored, and compare it with the snapshot
+    /// Read the restored files again, and compare them with the snapshot
     #[arg(long)]
     verify: bool,
     /// Only restore paths that match GLOB (can be repeated)

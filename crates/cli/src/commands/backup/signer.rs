@@ -52,7 +52,7 @@ struct RemoveArgs {
     by: By,
 }
 
-/// Who makes the change.
+/// The signer of the change.
 #[derive(Debug, clap::Args)]
 struct By {
     /// Key to sign the change with [default: your only key with this role]

@@ -16,7 +16,7 @@ use crate::render::printable;
 
 /// Import secret keys
 ///
-/// Reads what `gpg --export-secret-keys` and other programs write. Keys keep their passphrases; for keys without
+/// Reads the output of `gpg --export-secret-keys` and other OpenPGP programs. Keys keep their passphrases; for keys without
 /// one, talaria asks for a new passphrase. The certificates are added to the store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -76,14 +76,16 @@ fn new_protection(
     }
     let given = given.given().map_err(|error| match error {
         CliError::Usage(why) if why.ends_with("is empty") => {
-            CliError::Usage(format!("{why}; if none is wanted, say --no-passphrase"))
+            CliError::Usage(format!("{why}; for a key without a passphrase, use --no-passphrase"))
         }
         error => error,
     })?;
     let password = match &given[..] {
         [] => ask_new(prompt)?,
         [password] => password.clone(),
-        _ => return Err(CliError::Usage("a key has one passphrase, and several are given".into())),
+        _ => {
+            return Err(CliError::Usage("a key has one passphrase, but several were given".into()));
+        }
     };
     Ok(Protection::Passphrase(password))
 }

@@ -11,7 +11,7 @@ use crate::error::CliError;
 
 /// List the gossip peers
 ///
-/// With --config, also lists the peers of the configuration and its membership file.
+/// With --config, also lists the peers of the configuration and of its membership file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

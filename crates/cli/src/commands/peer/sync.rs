@@ -12,7 +12,7 @@ use crate::error::CliError;
 
 /// Compare the store with a peer and fetch what is missing
 ///
-/// Syncs once, also while a server uses the store. The peer fetches what it is missing by itself.
+/// Runs one exchange, also while a server uses the store. The peer fetches the certificates that it lacks by itself.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Peer; the default port is 11370

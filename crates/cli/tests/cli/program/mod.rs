@@ -124,7 +124,7 @@ pub(crate) fn half(certs: &[Cert], odd: usize) -> Vec<Cert> {
     certs.iter().map(part).collect()
 }
 
-/// What is in the store after `certs` were joined with it.
+/// The content of the store after a merge with `certs`.
 pub(crate) fn joined(mut contents: Contents, certs: &[Cert]) -> Contents {
     for cert in certs {
         let union = contents.get(&cert.fingerprint()).map(|ours| ours.union(cert));

@@ -82,7 +82,7 @@ impl Serving {
         line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }

@@ -57,11 +57,11 @@ impl Away {
         assert_eq!(contents(&target), contents(original), "{snapshot}");
     }
 
-    /// What everybody does with a repository.
+    /// The usual operations on a repository.
     fn live(&self) -> PathBuf {
         let root = folder(&self.program, "files", 40);
         let said = self.exits(&["list"], 1);
-        assert!(said.contains("is no backup repository"), "{said}");
+        assert!(said.contains("is not a backup repository"), "{said}");
         self.ok(&["init"]);
         assert!(self.exits(&["init"], 1).contains("already"));
         self.ok(&["create", "files"]);
@@ -90,7 +90,7 @@ fn is_missing<T>(result: &Result<T, BackupError>) -> bool {
     matches!(result, Err(BackupError::Missing { .. }))
 }
 
-/// What every back end does.
+/// The operations that every back end supports.
 fn contract(place: &Remote, objects: usize) {
     assert!(place.list("packs").unwrap().is_empty());
     assert!(is_missing(&place.get("packs/ab/abcd", 9)));
@@ -186,7 +186,7 @@ fn backups_live_on_s3() {
 }
 
 #[test]
-fn a_service_is_talked_to_only_if_its_certificate_is_trusted() {
+fn requests_go_only_to_services_with_a_trusted_certificate() {
     let Some(s3) = S3::start_with_tls() else { return };
     s3.bucket("bob", false);
     let stranger = Away::new(s3.url("bob/backup"), S3::env());
@@ -231,7 +231,7 @@ fn backups_live_on_sftp() {
 
 /// The connection breaks, stalls, or loses answers: the error says so, nothing is lost, and the next run continues.
 #[test]
-fn a_line_that_fails_loses_nothing() {
+fn a_failing_connection_loses_nothing() {
     let Some(s3) = S3::start() else { return };
     s3.bucket("line", false);
     let line = Line::to(s3.address());
@@ -307,7 +307,7 @@ fn a_bucket_policy_makes_a_repository_append_only() {
 
 /// Object lock: a thief can hide objects, and the owner brings them back.
 #[test]
-fn locked_objects_that_a_thief_deletes_come_back() {
+fn locked_objects_can_be_restored_after_a_thief_deleted_them() {
     let Some(s3) = S3::start() else { return };
     s3.bucket("locked", true);
     let away = Away::new(s3.url("locked/backup"), S3::env());
