@@ -19,8 +19,8 @@ use crate::migrate;
 use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_place};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
-use crate::{CertId, ChangeNumber, StoreError};
 use crate::witness::{self, FileStep};
+use crate::{CertId, ChangeNumber, StoreError};
 
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -136,10 +136,13 @@ fn parts(user: &User) -> [usize; 4] {
         names.filter(|name| name != "revocations").collect()
     };
     let files = names(&user.keys());
-    assert!(files.iter().all(|name| name.ends_with(".pgp")), "{files:?}");
+    let all_are = |names: &[String], extension: &str| {
+        names.iter().all(|name| Path::new(name).extension().is_some_and(|end| end == extension))
+    };
+    assert!(all_are(&files, "pgp"), "{files:?}");
     assert_eq!(files.len(), listed);
     let revocations = names(&user.keys().join("revocations"));
-    assert!(revocations.iter().all(|name| name.ends_with(".asc")), "{revocations:?}");
+    assert!(all_are(&revocations, "asc"), "{revocations:?}");
     let lines = |words: &str| String::from_utf8(user.run(words).stdout).unwrap();
     let certs = lines("--json list a@example.org").lines().count();
     let trust = lines("trust export-ownertrust");

@@ -497,7 +497,7 @@ fn a_snapshot_sees_one_state_until_the_last_guard_is_dropped() {
     assert_eq!(owned.end().unwrap().count().unwrap(), 3);
 
     // Within a change, a snapshot sees the change and does not end it.
-    let seen = writer.atomically(|store| {
+    let seen = writer.atomically::<_, StoreError>(|store| {
         store.ingest(vec![all[3].clone()], Verification::Full, NOW.into())?;
         let count = store.snapshot()?.count()?;
         store.delete(&[all[0].fingerprint()], Return::Allowed, NOW.into())?;
