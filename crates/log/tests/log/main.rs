@@ -1,0 +1,9 @@
+//! Tests of the signed log, from the outside.
+
+mod attacks;
+mod convergence;
+mod format;
+mod merging;
+mod owners;
+mod people;
+mod small_order;
