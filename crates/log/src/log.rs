@@ -196,9 +196,14 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// [`Refusal`] if the entry is not admissible, [`Refusal::Past`] if its past is not here.
+    /// [`Refusal`] if the entry is not admissible, [`Refusal::Past`] if its past is not here, [`Refusal::Malformed`] if
+    /// the format does not allow it.
     pub fn append(&mut self, entry: Entry) -> Result<EntryId, Refusal> {
         let octets = entry.to_octets();
+        // A caller can put more into an entry than the format allows, such as a list that is not ascending.
+        if Entry::read(&octets)? != entry {
+            return Err(Malformed::Field("value").into());
+        }
         let id = EntryId::of(&octets);
         self.admit_known(id, entry, octets.len())?;
         self.settle();

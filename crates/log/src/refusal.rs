@@ -2,6 +2,7 @@
 
 use crate::genesis::MergeRule;
 use crate::name::KeyName;
+use crate::octets::Malformed;
 use crate::signature::BadSignature;
 
 /// The reason why an entry is not admissible. Except for [`Self::Signature`] and [`Self::Batch`], which concern the proof that came with
@@ -9,6 +10,9 @@ use crate::signature::BadSignature;
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// The entry has no encoding that the format allows.
+    #[error("the format does not allow it: {0}")]
+    Malformed(#[from] Malformed),
     /// The entry belongs to another log.
     #[error("the entry belongs to another log")]
     OtherLog,
@@ -98,6 +102,7 @@ impl Refusal {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
+            Self::Malformed(_) => "malformed",
             Self::OtherLog => "other-log",
             Self::Signature(_) => "signature",
             Self::Batch => "batch",

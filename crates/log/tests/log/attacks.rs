@@ -63,7 +63,7 @@ fn replayed_entry() {
     let once = pair.alice.make(&mut pair.log, add).unwrap();
     let hash = pair.log.state_hash();
     for _ in 0..3 {
-        assert_eq!(offer(&mut pair.log, &[&once, &once]).outcomes, [Outcome::Known; 2]);
+        assert_eq!(offer(&mut pair.log, &[&once, &once]).outcomes, [Outcome::Known, Outcome::Known]);
     }
     assert_eq!(pair.log.state_hash(), hash);
     // In another log by the same owner.
@@ -363,7 +363,8 @@ fn restored_machine_and_fork_at_the_first_entry() {
 fn document_signature_offered_as_an_entry() {
     for person in [0, V6] {
         let mut alice = Person::new(person, 1);
-        let genesis = begin(&mut alice, genesis_of(&[&alice], 1));
+        let genesis = genesis_of(&[&alice], 1);
+        let genesis = begin(&mut alice, genesis);
         let mut log = Log::begin(&genesis).unwrap();
         let entry = alice.draft(&log, set("a document"));
         // Somebody has Alice sign a file that is an entry.
@@ -399,7 +400,8 @@ fn document_signature_offered_as_an_entry() {
 fn entry_signature_offered_on_a_document() {
     for person in [0, V6] {
         let mut alice = Person::new(person, 1);
-        let genesis = begin(&mut alice, genesis_of(&[&alice], 1));
+        let genesis = genesis_of(&[&alice], 1);
+        let genesis = begin(&mut alice, genesis);
         let Evidence::Alone(signature) = &genesis.evidence else { panic!() };
         let packet = signature.to_packet(&genesis.octets, alice.chain.subkey, genesis.id);
         let cert = talaria_message::read_cert(alice.certificate.as_octets()).unwrap();

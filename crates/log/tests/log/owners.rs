@@ -6,7 +6,8 @@ use crate::people::{Person, begin, genesis_of, grant, name, offer, revoke, set};
 
 fn two_owners(threshold: u8) -> (Person, Person, talaria_log::Signed) {
     let (mut alice, bob) = (Person::new(0, 1), Person::new(1, 1));
-    let genesis = begin(&mut alice, genesis_of(&[&alice, &bob], threshold));
+    let genesis = genesis_of(&[&alice, &bob], threshold);
+    let genesis = begin(&mut alice, genesis);
     (alice, bob, genesis)
 }
 

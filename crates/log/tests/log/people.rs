@@ -180,7 +180,8 @@ pub(crate) struct Pair {
 
 pub(crate) fn pair() -> Pair {
     let (mut alice, carol) = (Person::new(0, 1), Person::new(2, 1));
-    let genesis = begin(&mut alice, genesis_of(&[&alice], 1));
+    let genesis = genesis_of(&[&alice], 1);
+    let genesis = begin(&mut alice, genesis);
     let mut log = Log::begin(&genesis).unwrap();
     let grant = alice.make(&mut log, grant(&carol)).unwrap();
     Pair { alice, carol, genesis, grant, log }

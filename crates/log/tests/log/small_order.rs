@@ -9,7 +9,6 @@ use talaria_log::{
     ObjectId, Operations, Outcome, Pattern, Signed, read_record,
 };
 use talaria_message::Fingerprint;
-use talaria_message::openpgp::crypto::hash::Digest as _;
 use talaria_message::openpgp::types::HashAlgorithm;
 
 use crate::people::{NOW, NOW_MS, Person, begin, change, genesis_of};
@@ -84,7 +83,8 @@ impl Odd {
 #[test]
 fn small_order_components_have_one_verdict_in_any_order_and_batch() {
     let mut alice = Person::new(0, 1);
-    let genesis = begin(&mut alice, genesis_of(&[&alice], 1));
+    let genesis = genesis_of(&[&alice], 1);
+    let genesis = begin(&mut alice, genesis);
     let mut log = Log::begin(&genesis).unwrap();
     // A key for each point of small order, and a sound key with many entries around them.
     let mut keys: Vec<Odd> = (0..8).map(|at| Odd::new(at, EIGHT_TORSION[at as usize])).collect();
