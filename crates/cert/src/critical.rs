@@ -106,8 +106,7 @@ impl Signature<'_> {
     #[must_use]
     pub fn is_of_log(&self) -> bool {
         Subpackets(self.hashed_area).flatten().any(|subpacket| {
-            subpacket.kind == NOTATION
-                && notation(subpacket.body) == Some(LOG_NOTATION.as_bytes())
+            subpacket.kind == NOTATION && notation(subpacket.body) == Some(LOG_NOTATION.as_bytes())
         })
     }
 

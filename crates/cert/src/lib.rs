@@ -57,9 +57,7 @@ mod view;
 pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
-pub use critical::{
-    Context, Incomprehensible, KNOWN_NOTATIONS, LOG_NOTATION, is_known_subpacket,
-};
+pub use critical::{Context, Incomprehensible, KNOWN_NOTATIONS, LOG_NOTATION, is_known_subpacket};
 pub use date::{date, parse_day, parse_timestamp, timestamp};
 pub use ed25519::{Ed25519Key, Job, ed25519_verdicts};
 pub use error::{Reason, Reject};

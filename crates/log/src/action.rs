@@ -3,9 +3,7 @@
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};
-use crate::octets::{
-    Fields, Malformed, count_u8, count_u16, text, write_ids, write_part,
-};
+use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
 use crate::value::Value;
 
 /// Longest name of an object, and longest field, in octets.

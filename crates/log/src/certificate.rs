@@ -78,7 +78,8 @@ impl Certificate {
                 limit: CERTIFICATE_OCTETS_MAX as u64,
             });
         }
-        let cert = Cert::parse(octets).ok().filter(|cert| cert.as_bytes() == octets).ok_or(WRONG)?;
+        let cert =
+            Cert::parse(octets).ok().filter(|cert| cert.as_bytes() == octets).ok_or(WRONG)?;
         let name = KeyName::of(cert.fingerprint()).ok_or(WRONG)?;
         let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
         let mut verdicts = verdicts.into_iter();

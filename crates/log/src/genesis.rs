@@ -49,12 +49,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            value_octets: 65_536,
-            chain_entries: 100_000_000,
-            chain_octets: 1 << 36,
-            chains: 64,
-        }
+        Self { value_octets: 65_536, chain_entries: 100_000_000, chain_octets: 1 << 36, chains: 64 }
     }
 }
 

@@ -186,7 +186,13 @@ impl Graph {
     }
 
     /// Adds an entry with its past. Returns its number and whether it makes a fork.
-    pub(crate) fn add(&mut self, id: EntryId, entry: Entry, past: Past, octets: u64) -> (Number, bool) {
+    pub(crate) fn add(
+        &mut self,
+        id: EntryId,
+        entry: Entry,
+        past: Past,
+        octets: u64,
+    ) -> (Number, bool) {
         let number = Number::try_from(self.nodes.len()).expect("fewer than 2^32 entries");
         let chain = self.chain_number(entry.chain);
         let previous = past.previous;

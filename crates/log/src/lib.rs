@@ -8,6 +8,7 @@ mod action;
 mod certificate;
 mod clock;
 mod entry;
+mod files;
 mod genesis;
 mod graph;
 mod log;
@@ -28,6 +29,10 @@ pub use action::{
 pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
+pub use files::{
+    EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError, LogFolder, ProofFiles,
+    Recovered, SEGMENT_OCTETS, Scan, Tail, Verified, read_export, scan,
+};
 pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
 pub use log::{
     AHEAD_MS, DraftError, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome, Standing,

@@ -451,12 +451,11 @@ impl Log {
 
     /// The certificates of owners and of authors with a grant.
     pub fn certificates(&self) -> impl Iterator<Item = &crate::certificate::Certificate> {
-        let granted = self.grants.iter().filter_map(|&number| {
-            match &self.graph.node(number).entry.action {
+        let granted =
+            self.grants.iter().filter_map(|&number| match &self.graph.node(number).entry.action {
                 Action::Grant(grant) => Some(&grant.certificate),
                 _ => None,
-            }
-        });
+            });
         self.genesis.owners.iter().chain(granted)
     }
 

@@ -103,8 +103,9 @@ mod tests {
                     let fits = is_included(id, at, count, path, &root);
                     assert_eq!(fits, other == at, "{count} {at} {other}");
                 }
-                assert!((0..=count).all(|other| other == at
-                    || !is_included(&leaves[at], other, count, path, &root)));
+                assert!((0..=count).all(
+                    |other| other == at || !is_included(&leaves[at], other, count, path, &root)
+                ));
                 let mut longer = path.clone();
                 longer.push([0; 32]);
                 assert!(!is_included(&leaves[at], at, count, &longer, &root));

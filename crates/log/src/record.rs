@@ -190,9 +190,7 @@ pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
     while let Some(first) = rest.first() {
         let mut count = 1;
         if let Evidence::InBatch(batch, _) = &first.evidence {
-            let same = |signed: &&Signed| {
-                matches!(&signed.evidence, Evidence::InBatch(other, _) if Arc::ptr_eq(other, batch) || other == batch)
-            };
+            let same = |signed: &&Signed| matches!(&signed.evidence, Evidence::InBatch(other, _) if Arc::ptr_eq(other, batch) || other == batch);
             let whole = batch.statement.count as usize;
             let run = rest.iter().take(whole).take_while(same);
             let in_order = run.enumerate().all(|(at, signed)| {

@@ -3,9 +3,7 @@
 //! Everything in the packet of an Ed25519 signature except time, salt and 64 octets follows from the key and the
 //! log. So only these are stored. Other signatures are stored whole.
 
-use talaria_cert::{
-    HashValue, Hasher, Job, LOG_NOTATION, Signature, Tag, first_packet,
-};
+use talaria_cert::{HashValue, Hasher, Job, LOG_NOTATION, Signature, Tag, first_packet};
 
 use crate::certificate::MemberKey;
 use crate::name::{EntryId, KeyName};
@@ -242,11 +240,9 @@ impl StoredSignature {
                 let algorithm = if template == 1 { 22 } else { 27 };
                 Form::V4 { algorithm, created: fields.u32()?, signed: fields.array()? }
             }
-            3 => Form::V6 {
-                created: fields.u32()?,
-                salt: fields.array()?,
-                signed: fields.array()?,
-            },
+            3 => {
+                Form::V6 { created: fields.u32()?, salt: fields.array()?, signed: fields.array()? }
+            }
             _ => return Err(Malformed::Field("template")),
         }))
     }

@@ -286,12 +286,14 @@ impl Log {
         let is_insertion = |change: &FieldChange| matches!(change, FieldChange::Insert { .. });
         match change {
             FieldChange::Set(_) | FieldChange::Add(_) | FieldChange::Count(_) => Ok(()),
-            FieldChange::Replace { replaced, .. } => named(replaced, "a replaced write", |change| {
-                matches!(change, FieldChange::Replace { .. })
-            }),
-            FieldChange::Remove(additions) => {
-                named(additions, "a removed addition", |change| matches!(change, FieldChange::Add(_)))
+            FieldChange::Replace { replaced, .. } => {
+                named(replaced, "a replaced write", |change| {
+                    matches!(change, FieldChange::Replace { .. })
+                })
             }
+            FieldChange::Remove(additions) => named(additions, "a removed addition", |change| {
+                matches!(change, FieldChange::Add(_))
+            }),
             FieldChange::Insert { parent, .. } if parent.is_none() => Ok(()),
             FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
                 named(&[*element], "the element", is_insertion)

@@ -53,7 +53,12 @@ impl Maker<'_> {
     ///
     /// [`DraftError`]; the log is as it was before, except after [`DraftError::Key`] and [`DraftError::Signature`], after
     /// which it must be dropped.
-    pub fn make(&mut self, log: &mut Log, action: Action, now_ms: u64) -> Result<Signed, DraftError> {
+    pub fn make(
+        &mut self,
+        log: &mut Log,
+        action: Action,
+        now_ms: u64,
+    ) -> Result<Signed, DraftError> {
         let entry = log.draft(self.chain, action, now_ms)?;
         log.append(entry.clone())?;
         self.sign(entry, log.id(), now_ms)
@@ -87,7 +92,8 @@ impl Maker<'_> {
         log: EntryId,
         now_ms: u64,
     ) -> Result<Vec<Signed>, DraftError> {
-        let ids: Vec<EntryId> = entries.iter().map(|entry| EntryId::of(&entry.to_octets())).collect();
+        let ids: Vec<EntryId> =
+            entries.iter().map(|entry| EntryId::of(&entry.to_octets())).collect();
         let statement = Statement {
             log,
             chain: self.chain,
@@ -174,8 +180,8 @@ impl Log {
         let ms = now_ms.max(self.latest().ms());
         let theirs = self.grants.iter().copied().filter_map(|number| {
             let Action::Grant(grant) = &self.graph.node(number).entry.action else { return None };
-            let is_theirs = grant.author() == chain.author
-                && grant.certificate.key(chain.subkey).is_some();
+            let is_theirs =
+                grant.author() == chain.author && grant.certificate.key(chain.subkey).is_some();
             is_theirs.then_some((number, grant))
         });
         let mut reason = Refusal::Stranger(chain.author);

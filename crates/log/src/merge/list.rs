@@ -153,7 +153,8 @@ mod tests {
             for (number, place, letter) in typed(10, "milk").into_iter().chain(typed(11, "eggs")) {
                 put(&mut both, number, place, &letter.to_string());
             }
-            let wanted = if backwards { ["klimsgge", "sggeklim"] } else { ["milkeggs", "eggsmilk"] };
+            let wanted =
+                if backwards { ["klimsgge", "sggeklim"] } else { ["milkeggs", "eggsmilk"] };
             assert!(wanted.contains(&text(&both).as_str()), "{}", text(&both));
         }
     }

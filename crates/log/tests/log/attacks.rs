@@ -8,7 +8,7 @@ use talaria_log::{
 use talaria_message::{NotCounted, Outcome as DocumentOutcome, Verifier, policy};
 
 use crate::people::{
-    NOW, NOW_MS, Person, Pair, V6, begin, change, genesis_of, grant, grant_to, name, object, offer,
+    NOW, NOW_MS, Pair, Person, V6, begin, change, genesis_of, grant, grant_to, name, object, offer,
     pair, refusal, revoke, set,
 };
 
@@ -63,7 +63,10 @@ fn replayed_entry() {
     let once = pair.alice.make(&mut pair.log, add).unwrap();
     let hash = pair.log.state_hash();
     for _ in 0..3 {
-        assert_eq!(offer(&mut pair.log, &[&once, &once]).outcomes, [Outcome::Known, Outcome::Known]);
+        assert_eq!(
+            offer(&mut pair.log, &[&once, &once]).outcomes,
+            [Outcome::Known, Outcome::Known]
+        );
     }
     assert_eq!(pair.log.state_hash(), hash);
     // In another log by the same owner.
@@ -103,7 +106,8 @@ fn wrong_author() {
     let signed = mallory.sign(entry.clone(), pair.log.id());
     assert_eq!(refusal(&mut pair.log, &signed), Refusal::OtherGrant);
     // A member does what only owners may.
-    for action in [grant(&mallory), revoke(&pair.alice, Vec::new()), Action::Choose(pair.grant.id)] {
+    for action in [grant(&mallory), revoke(&pair.alice, Vec::new()), Action::Choose(pair.grant.id)]
+    {
         entry.chain = pair.carol.chain;
         entry.action = action;
         let signed = pair.carol.sign(entry.clone(), pair.log.id());
@@ -369,8 +373,7 @@ fn document_signature_offered_as_an_entry() {
         let entry = alice.draft(&log, set("a document"));
         // Somebody has Alice sign a file that is an entry.
         let packet = alice.key.sign(&entry.to_octets(), NOW).unwrap();
-        let signature =
-            StoredSignature::of_packet(&packet, alice.chain.subkey, log.id()).unwrap();
+        let signature = StoredSignature::of_packet(&packet, alice.chain.subkey, log.id()).unwrap();
         let offered = Signed::alone(entry.clone(), signature);
         assert_eq!(refusal(&mut log, &offered), Refusal::Signature(BadSignature::NotOfLog));
         // The numbers of that signature in a template.
@@ -378,14 +381,10 @@ fn document_signature_offered_as_an_entry() {
         let end = record.len();
         record[end - 64..].copy_from_slice(packet.last_chunk::<64>().unwrap());
         let offered = log.offer(read_record(&record).unwrap(), NOW_MS);
-        assert_eq!(
-            offered.outcomes,
-            [Outcome::Refused(Refusal::Signature(BadSignature::Forged))]
-        );
+        assert_eq!(offered.outcomes, [Outcome::Refused(Refusal::Signature(BadSignature::Forged))]);
         // The signature of an entry of another log.
         let packet = alice.key.sign_for_log(&entry.to_octets(), &[7; 32], NOW).unwrap();
-        let signature =
-            StoredSignature::of_packet(&packet, alice.chain.subkey, log.id()).unwrap();
+        let signature = StoredSignature::of_packet(&packet, alice.chain.subkey, log.id()).unwrap();
         let offered = Signed::alone(entry, signature);
         assert_eq!(refusal(&mut log, &offered), Refusal::Signature(BadSignature::NotOfLog));
         // Genesis is held to the same.

@@ -48,13 +48,8 @@ impl History {
         let mut alice = Person::new(0, 1);
         let genesis = genesis_of(&[&alice, &Person::new(1, 1)], threshold);
         let genesis = begin(&mut alice, genesis);
-        let people = [
-            alice,
-            Person::new(1, 1),
-            Person::new(2, 1),
-            Person::new(3, 1),
-            Person::new(3, 2),
-        ];
+        let people =
+            [alice, Person::new(1, 1), Person::new(2, 1), Person::new(3, 1), Person::new(3, 2)];
         let actor = |person| {
             let log = Log::begin(&genesis).unwrap();
             Actor { person, log, known: Vec::new() }
@@ -110,10 +105,14 @@ impl History {
         let target = Person::new([2, 3, 1, 0][two.index(4)], 1);
         let action = match kind {
             0 | 1 => set(&number.to_string()),
-            2 => change(1, "strict", FieldChange::Replace {
-                replaced: field("strict"),
-                value: (number % 3 != 0).then_some(value),
-            }),
+            2 => change(
+                1,
+                "strict",
+                FieldChange::Replace {
+                    replaced: field("strict"),
+                    value: (number % 3 != 0).then_some(value),
+                },
+            ),
             3 => change(1, "set", FieldChange::Add(Value::Integer(one.index(3) as i64))),
             4 => change(1, "set", FieldChange::Remove(field("set"))),
             5 => change(1, "count", FieldChange::Count(i64::MAX - one.index(9) as i64)),
@@ -147,9 +146,8 @@ impl History {
                 None => return,
             },
             12 | 18 => {
-                let is_decision = |id: &&EntryId| {
-                    log.entry(id).is_some_and(|entry| entry.action.number() >= 32)
-                };
+                let is_decision =
+                    |id: &&EntryId| log.entry(id).is_some_and(|entry| entry.action.number() >= 32);
                 let decisions: Vec<&EntryId> = ids.iter().filter(is_decision).collect();
                 match decisions.get(one.index(decisions.len().max(1))) {
                     Some(&&id) => Action::Approve(id),
@@ -223,7 +221,9 @@ fn shuffle(places: &mut [usize], mut seed: u64) {
 }
 
 /// All that nodes must agree on.
-fn seen(log: &Log) -> (Vec<(EntryId, Standing)>, Vec<EntryId>, [u8; 32], Vec<talaria_log::ForkEvidence>) {
+fn seen(
+    log: &Log,
+) -> (Vec<(EntryId, Standing)>, Vec<EntryId>, [u8; 32], Vec<talaria_log::ForkEvidence>) {
     let mut standings: Vec<(EntryId, Standing)> =
         log.entries().map(|(id, _)| (id, log.standing(&id).unwrap())).collect();
     standings.sort_by_key(|(id, _)| *id);
@@ -300,17 +300,20 @@ fn histories_have_forks_revocations_and_choices() {
         log.offer(history.made, NOW_MS);
         for (id, entry) in log.entries() {
             *found.entry(entry.action.name()).or_insert(0) += 1;
-            *found.entry(match log.standing(&id).unwrap() {
-                Standing::Counts => "counts",
-                Standing::Revoked => "revoked",
-                Standing::Forked => "forked",
-                Standing::GrantEnded => "grant ended",
-            }).or_insert(0) += 1;
+            *found
+                .entry(match log.standing(&id).unwrap() {
+                    Standing::Counts => "counts",
+                    Standing::Revoked => "revoked",
+                    Standing::Forked => "forked",
+                    Standing::GrantEnded => "grant ended",
+                })
+                .or_insert(0) += 1;
         }
     }
-    for what in ["insert", "erase", "replace", "remove", "revoke", "choose", "approve", "forked",
-        "revoked", "counts"]
-    {
+    for what in [
+        "insert", "erase", "replace", "remove", "revoke", "choose", "approve", "forked", "revoked",
+        "counts",
+    ] {
         assert!(found.get(what).is_some_and(|count| *count > 3), "{what}: {found:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use talaria_log::{
-    Action, Change, DataAction, Entry, EntryId, Evidence, FieldChange, Float, Malformed, Maker,
+    Action, Change, DataAction, Entry, EntryId, Evidence, FieldChange, Float, Maker, Malformed,
     Operations, Pattern, Revocation, Side, Signed, StoredSignature, Target, Value, is_included,
     read_record, to_records,
 };

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod convergence;
+mod files;
 mod format;
 mod merging;
 mod owners;

@@ -116,7 +116,12 @@ fn words_in_a_list_do_not_mix() {
     };
     let ones = type_word(&mut pair.alice, &mut pair.log, "milk");
     let twos = type_word(&mut pair.carol, &mut copy, "eggs");
-    exchange(&mut pair.log, &ones.iter().collect::<Vec<_>>(), &mut copy, &twos.iter().collect::<Vec<_>>());
+    exchange(
+        &mut pair.log,
+        &ones.iter().collect::<Vec<_>>(),
+        &mut copy,
+        &twos.iter().collect::<Vec<_>>(),
+    );
     let read = |log: &Log| match log.state().field(object(1), "list") {
         Some(Content::List(list)) => list.iter().map(|(_, v)| v.to_string()).collect::<String>(),
         other => panic!("{other:?}"),

@@ -83,10 +83,7 @@ fn an_approval_must_be_in_the_past() {
     entry.links = vec![given.id];
     let early = carol.sign(entry, log.id());
     for log in [&mut log, &mut approved] {
-        assert_eq!(
-            offer(log, &[&early]).outcomes,
-            [Outcome::Refused(Refusal::GrantNotInForce)]
-        );
+        assert_eq!(offer(log, &[&early]).outcomes, [Outcome::Refused(Refusal::GrantNotInForce)]);
     }
     offer(&mut log, &[&approval]);
     assert!(carol.make(&mut log, set("now")).is_ok());

@@ -65,8 +65,7 @@ impl Odd {
             &entry.log.0,
         ]
         .concat();
-        let hashed =
-            [&[4, 0, 27, 8, 0, u8::try_from(area.len()).unwrap()][..], &area[..]].concat();
+        let hashed = [&[4, 0, 27, 8, 0, u8::try_from(area.len()).unwrap()][..], &area[..]].concat();
         let trailer = [4, 0xff, 0, 0, 0, u8::try_from(hashed.len()).unwrap()];
         let digest = hash(HashAlgorithm::SHA256, &[&octets, &hashed, &trailer]);
         let nonce = scalar(seed);
