@@ -78,7 +78,7 @@ pub enum LogError {
         /// The entry.
         id: EntryId,
         /// The reason.
-        refusal: Refusal,
+        refusal: Box<Refusal>,
     },
     /// A log cannot begin with this entry.
     #[error(transparent)]

@@ -140,6 +140,23 @@ impl Pattern {
 }
 
 impl Genesis {
+    /// The content for a log with these owners, with Ed25519 keys only and the usual limits. All fields have the rule that
+    /// the last writer wins.
+    #[must_use]
+    pub fn new(mut owners: Vec<Certificate>, threshold: u8) -> Self {
+        owners.sort_by_key(Certificate::name);
+        Self {
+            owners,
+            threshold,
+            algorithms: vec![22, 27],
+            limits: Limits::default(),
+            rules: Vec::new(),
+            checkpointer: None,
+            witnesses: Vec::new(),
+            witness_threshold: 0,
+        }
+    }
+
     /// The rule of a field.
     #[must_use]
     pub fn rule(&self, field: &str) -> MergeRule {

@@ -87,6 +87,11 @@ impl Graph {
         self.by_id.get(id).copied()
     }
 
+    /// The numbers of all entries.
+    pub(crate) fn numbers(&self) -> std::ops::Range<Number> {
+        0..Number::try_from(self.nodes.len()).expect("fewer than 2^32 entries")
+    }
+
     pub(crate) fn node(&self, number: Number) -> &Node {
         &self.nodes[number as usize]
     }
@@ -204,12 +209,11 @@ impl Graph {
             let node = self.node(previous);
             (node.branch, node.entry.sequence)
         });
-        let branch = match (before, parent) {
-            (None, Some((branch, _))) => branch,
-            _ => {
-                self.branches.push(Branch { parent });
-                u32::try_from(self.branches.len() - 1).expect("fewer than 2^32 branches")
-            }
+        let branch = if let (None, Some((branch, _))) = (before, parent) {
+            branch
+        } else {
+            self.branches.push(Branch { parent });
+            u32::try_from(self.branches.len() - 1).expect("fewer than 2^32 branches")
         };
         let mut is_fork = false;
         match before {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use talaria_cert::{Verdict, ed25519_verdicts};
 
 use crate::action::{Action, Grant, Target};
-use crate::certificate::MemberKey;
+use crate::certificate::{Certificate, MemberKey};
 use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::genesis::Genesis;
@@ -158,7 +158,7 @@ impl Log {
             state: State::default(),
             unsettled: false,
         };
-        for key in log.genesis.owners.iter().flat_map(|owner| owner.keys()) {
+        for key in log.genesis.owners.iter().flat_map(Certificate::keys) {
             log.keys.insert(key.name, Arc::clone(key));
         }
         log.owner_key(&entry.chain).map_err(GenesisError::Refused)?;
@@ -240,10 +240,10 @@ impl Log {
             return;
         }
         self.state = State::default();
-        for number in 0..self.graph.nodes.len() {
-            let honoured = number == 0 || self.standing_of(number as Number) == Standing::Counts;
-            self.graph.nodes[number].honoured = honoured;
-            let node = &self.graph.nodes[number];
+        for number in self.graph.numbers() {
+            let honoured = number == 0 || self.standing_of(number) == Standing::Counts;
+            self.graph.nodes[number as usize].honoured = honoured;
+            let node = self.graph.node(number);
             if let Action::Data(data) = &node.entry.action {
                 self.state.apply(&self.genesis, node.stamp(), data, honoured);
             }
@@ -450,7 +450,7 @@ impl Log {
     }
 
     /// The certificates of owners and of authors with a grant.
-    pub fn certificates(&self) -> impl Iterator<Item = &crate::certificate::Certificate> {
+    pub fn certificates(&self) -> impl Iterator<Item = &Certificate> {
         let granted =
             self.grants.iter().filter_map(|&number| match &self.graph.node(number).entry.action {
                 Action::Grant(grant) => Some(&grant.certificate),

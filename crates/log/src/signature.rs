@@ -93,13 +93,12 @@ impl StoredSignature {
         });
         let body = self.body(signer, log, prefix.unwrap_or_default()).unwrap_or_default();
         let mut packet = vec![0xc0 | Tag::SIGNATURE.0];
-        match u8::try_from(body.len()) {
-            Ok(short @ 0..192) => packet.push(short),
-            _ => {
-                let length = u16::try_from(body.len() - 192).unwrap_or(u16::MAX);
-                let [high, low] = length.to_be_bytes();
-                packet.extend([high + 192, low]);
-            }
+        if let Ok(short @ 0..192) = u8::try_from(body.len()) {
+            packet.push(short);
+        } else {
+            let length = u16::try_from(body.len() - 192).unwrap_or(u16::MAX);
+            let [high, low] = length.to_be_bytes();
+            packet.extend([high + 192, low]);
         }
         packet.extend(body);
         packet

@@ -117,7 +117,7 @@ impl LogFolder {
                 Some(log) => log.restore(&signed).map_err(|refusal| LogError::Stored {
                     path: path.to_owned(),
                     id: signed.id,
-                    refusal,
+                    refusal: Box::new(refusal),
                 })?,
             }
             Ok(())
@@ -301,7 +301,7 @@ fn each_record(
                 // The checksum is right, so this was written by another program or version.
                 for signed in entries.map_err(|_| damaged(frame.payload.start))? {
                     if signed.log() != scan.log {
-                        let refusal = Refusal::OtherLog;
+                        let refusal = Box::new(Refusal::OtherLog);
                         return Err(LogError::Stored {
                             path: path.clone(),
                             id: signed.id,

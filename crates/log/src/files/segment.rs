@@ -169,7 +169,7 @@ mod tests {
             let group = number;
             for _ in 0..frames {
                 places.push(octets.len());
-                let payload = vec![number as u8; 90];
+                let payload = vec![u8::try_from(number).unwrap(); 90];
                 octets.extend(frame(LOG, 2, number, group, &payload));
                 number += 1;
             }

@@ -2,10 +2,12 @@
 
 use super::{Log, Standing};
 use crate::action::{Action, Change, DataAction, FieldChange};
+use crate::certificate::Certificate;
 use crate::clock::Clock;
 use crate::entry::{Entry, LINKS_MAX};
+use crate::genesis::Genesis;
 use crate::graph::{Number, View};
-use crate::name::{ChainName, EntryId};
+use crate::name::{ChainName, EntryId, KeyName};
 use crate::octets::Malformed;
 use crate::record::{Signed, SignedStatement, Statement, batch};
 use crate::refusal::Refusal;
@@ -44,7 +46,40 @@ pub struct Maker<'a> {
     pub key: &'a mut SigningKey,
 }
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
+    /// A writer of the chain of a key on a device instance. `None` if the key may not sign for the author.
+    #[must_use]
+    pub fn new(
+        certificate: &Certificate,
+        key: &'a mut SigningKey,
+        instance: [u8; 16],
+    ) -> Option<Self> {
+        let signer = key.public().fingerprint();
+        let is_signer = |name: &KeyName| name.fingerprint().as_bytes() == signer.as_bytes();
+        let subkey = certificate.key_names().find(is_signer)?;
+        let chain = ChainName { author: certificate.name(), subkey, instance };
+        Some(Self { chain, key })
+    }
+
+    /// Makes the first entry of a new log. `now_ms` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError::Key`]; [`DraftError::Signature`].
+    pub fn begin(&mut self, genesis: Genesis, now_ms: u64) -> Result<Signed, DraftError> {
+        let entry = Entry {
+            log: EntryId::NONE,
+            chain: self.chain,
+            sequence: 0,
+            previous: EntryId::NONE,
+            links: Vec::new(),
+            clock: Clock::at_ms(now_ms),
+            grant: EntryId::NONE,
+            action: Action::Genesis(Box::new(genesis)),
+        };
+        self.sign(entry, EntryId::NONE, now_ms)
+    }
+
     /// Makes one entry with a signature of its own. `now_ms` is in milliseconds since 1970.
     ///
     /// The entry is in the log when this returns. It must not leave before it is on disk.

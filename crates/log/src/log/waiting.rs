@@ -1,6 +1,6 @@
 //! Entries that wait for their past, or for the clock of this node. They are in memory only, and bounded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::admit::Trial;
 use super::{Log, Offered, Outcome};
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     known: HashMap<EntryId, usize>,
     octets: usize,
     /// Entries that were refused for good, as far as there is room. Those behind them are refused too, and do not wait.
-    refused: HashMap<EntryId, ()>,
+    refused: HashSet<EntryId>,
 }
 
 impl Waiting {
@@ -95,12 +95,12 @@ impl Waiting {
 
     pub(super) fn refuse(&mut self, id: EntryId) {
         if self.refused.len() < WAITING_MAX {
-            self.refused.insert(id, ());
+            self.refused.insert(id);
         }
     }
 
     pub(super) fn is_refused(&self, id: &EntryId) -> bool {
-        self.refused.contains_key(id)
+        self.refused.contains(id)
     }
 }
 

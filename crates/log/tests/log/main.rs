@@ -4,6 +4,7 @@ mod attacks;
 mod convergence;
 mod files;
 mod format;
+mod kills;
 mod merging;
 mod owners;
 mod people;

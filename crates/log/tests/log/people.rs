@@ -13,7 +13,7 @@ use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::{SigningKey, policy, signing_key};
 
 /// The time of the tests, in seconds since 1970.
-pub(crate) const NOW: u32 = 1_800_000_000;
+pub(crate) const NOW: u32 = 1_700_000_000;
 /// The same in milliseconds.
 pub(crate) const NOW_MS: u64 = NOW as u64 * 1000;
 
@@ -44,7 +44,16 @@ pub(crate) struct Person {
 impl Person {
     /// Person `number`, from 0 to 5, on a device.
     pub(crate) fn new(number: usize, device: u8) -> Self {
-        let cert = &KEYS[number];
+        Self::of(&KEYS[number], device)
+    }
+
+    /// The secret key of a person, for another process.
+    pub(crate) fn secret(number: usize) -> Vec<u8> {
+        KEYS[number].as_tsk().to_vec().unwrap()
+    }
+
+    /// The owner of a secret key, on a device.
+    pub(crate) fn of(cert: &openpgp::Cert, device: u8) -> Self {
         let key = signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
         let certificate = Certificate::minimal(&cert.to_vec().unwrap()).unwrap();
         let subkey: talaria_message::Fingerprint = fingerprint(&key.public().fingerprint());

@@ -86,7 +86,8 @@ fn small_order_components_have_one_verdict_in_any_order_and_batch() {
     let genesis = begin(&mut alice, genesis);
     let mut log = Log::begin(&genesis).unwrap();
     // A key for each point of small order, and a sound key with many entries around them.
-    let mut keys: Vec<Odd> = (0..8).map(|at| Odd::new(at, EIGHT_TORSION[at as usize])).collect();
+    let mut keys: Vec<Odd> =
+        (0..8).zip(EIGHT_TORSION).map(|(at, torsion)| Odd::new(at, torsion)).collect();
     keys.push(Odd::new(99, EdwardsPoint::identity()));
     let mut grants: Vec<Signed> = Vec::new();
     for key in &keys {
