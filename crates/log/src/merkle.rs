@@ -86,10 +86,10 @@ mod tests {
     /// The definition of RFC 6962 for three leaves, written out.
     #[test]
     fn three_leaves_are_hashed_as_in_the_rfc() {
-        let l = leaves(3);
-        let h = |prefix: u8, parts: &[&[u8]]| sha256(&[&[&[prefix][..]], parts].concat());
-        let [a, b, c] = [0, 1, 2].map(|at| h(0, &[&l[at].0]));
-        assert_eq!(root(&l), h(1, &[&h(1, &[&a, &b]), &c]));
+        let leaves = leaves(3);
+        let hash = |prefix: u8, parts: &[&[u8]]| sha256(&[&[&[prefix][..]], parts].concat());
+        let [one, two, three] = [0, 1, 2].map(|at| hash(0, &[&leaves[at].0]));
+        assert_eq!(root(&leaves), hash(1, &[&hash(1, &[&one, &two]), &three]));
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl History {
                 "strict",
                 FieldChange::Replace {
                     replaced: field("strict"),
-                    value: (number % 3 != 0).then_some(value),
+                    value: (!number.is_multiple_of(3)).then_some(value),
                 },
             ),
             3 => change(1, "set", FieldChange::Add(Value::Integer(small(one.index(3))))),
@@ -157,7 +157,7 @@ impl History {
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.entries[two.index(fork.entries.len())])
             }
-            14 => return self.fork(*actor, one, number),
+            14 => return self.fork(*actor, *one, number),
             15 => return self.batch(*actor, number),
             _ => return self.exchange(*actor, one.index(5), two.index(3) == 0),
         };
@@ -169,7 +169,7 @@ impl History {
     }
 
     /// Signs an entry on top of an older state of one's own chain.
-    fn fork(&mut self, actor: usize, at: &prop::sample::Index, number: usize) {
+    fn fork(&mut self, actor: usize, at: prop::sample::Index, number: usize) {
         let end = at.index(self.actors[actor].known.len() + 1);
         let mut older = Log::begin(&self.genesis).unwrap();
         for signed in &self.actors[actor].known[..end] {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use talaria_log::{DraftError, LogError, LogFolder, Maker, Recovered, Signed, read_export};
+use talaria_log::{DraftError, Log, LogError, LogFolder, Maker, Recovered, Signed, read_export};
 
 use talaria_message::openpgp;
 use talaria_message::openpgp::parse::Parse as _;
@@ -68,7 +68,7 @@ fn a_log_is_the_same_after_it_is_opened_again() {
         put(&log, &mut alice, &number.to_string());
     }
     put_batch(&log, &mut alice, 300);
-    let hash = log.read(|log| log.state_hash());
+    let hash = log.read(Log::state_hash);
     drop(log);
     let log = LogFolder::open(&folder.path().join("log")).unwrap();
     assert_eq!(log.recovered(), Recovered::Clean);
@@ -112,7 +112,7 @@ fn a_log_goes_over_to_the_next_segment() {
         .unwrap();
     }
     assert!(path.join("segments/00000002").exists());
-    let hash = log.read(|log| log.state_hash());
+    let hash = log.read(Log::state_hash);
     drop(log);
     let log = LogFolder::open(&path).unwrap();
     assert_eq!(log.read(|log| (log.len(), log.state_hash())), (601, hash));
@@ -237,7 +237,7 @@ fn an_export_makes_the_same_log_elsewhere() {
     let copy = LogFolder::create(&folder.path().join("copy"), &first(&log)).unwrap();
     let imported = copy.import(&mut &file[..], "file", NOW_MS).unwrap();
     assert_eq!((imported.added, imported.known, imported.refused.len()), (21, 1, 0));
-    assert_eq!(copy.read(|log| log.state_hash()), log.read(|log| log.state_hash()));
+    assert_eq!(copy.read(Log::state_hash), log.read(Log::state_hash));
     let again = copy.import(&mut &file[..], "file", NOW_MS).unwrap();
     assert_eq!((again.added, again.known), (0, 22));
     // A cut is noticed, and so are other files.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use talaria_log::{EntryId, LogFolder, Signed};
+use talaria_log::{EntryId, Log, LogFolder, Signed};
 use talaria_message::read_cert;
 
 use crate::people::{NOW_MS, Person, begin, genesis_of, set};
@@ -100,5 +100,5 @@ fn no_acknowledged_entry_is_lost_by_kill_9() {
     let log = LogFolder::open(&path).unwrap();
     let verified = log.verify().unwrap();
     assert_eq!(verified.failed, []);
-    assert_eq!(verified.state_hash, log.read(|log| log.state_hash()));
+    assert_eq!(verified.state_hash, log.read(Log::state_hash));
 }
