@@ -7,7 +7,7 @@
 //! two signatures with the same date, readers may follow either.
 //!
 //! ```
-//! use talaria_message::make::{self, Certification, GenerateOptions, Protection};
+//! use talaria_message::make::{self, CertifyOptions, GenerateOptions, Protection};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (policy, now) = (talaria_message::policy(), 1_800_000_000);
