@@ -44,6 +44,10 @@ pub enum Incomprehensible {
 pub const KNOWN_NOTATIONS: [&str; 2] =
     ["preferred-email-encoding@pgp.com", "pka-address@gnupg.org"];
 
+/// The notation of signatures on entries of a log (`docs/formats/log.md`). A signature with it is on no document, and
+/// a signature without it is on no entry.
+pub const LOG_NOTATION: &str = "log@talaria.example";
+
 /// Whether a critical subpacket of this type is understood, whatever its content.
 #[must_use]
 pub fn is_known_subpacket(kind: u8) -> bool {
@@ -96,6 +100,14 @@ impl Signature<'_> {
             }
         }
         if for_some && !for_us { Err(Incomprehensible::Recipient) } else { Ok(()) }
+    }
+
+    /// Whether the signature is on an entry of a log. Only the hashed area counts: anybody can add to the other.
+    #[must_use]
+    pub fn is_of_log(&self) -> bool {
+        Subpackets(self.hashed_area).flatten().any(|subpacket| {
+            subpacket.kind == NOTATION && notation(subpacket.body) == Some(LOG_NOTATION.as_bytes())
+        })
     }
 
     fn known(&self, kind: u8, body: &[u8], context: &Context<'_>) -> Result<(), Incomprehensible> {

@@ -22,8 +22,9 @@ use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::{Identity as _, IsIdentity as _, VartimeMultiscalarMul as _};
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 
-use crate::Verdict;
 use crate::hash::HashValue;
+use crate::key::Material;
+use crate::{Curve, Key, Verdict};
 
 /// Smallest batch. Fewer signatures are faster one by one, because each of the [`SUMS`] costs about as much as one
 /// signature.
@@ -65,6 +66,34 @@ impl PublicKey {
     /// Whether the equation holds, for any key. This is the check of Go, and so of Hockeypuck.
     pub(crate) fn satisfies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
         self.key.verify(message, &Signature::from_bytes(signed)).is_ok()
+    }
+}
+
+/// An Ed25519 key of a certificate, for signatures that are not in signature packets.
+#[derive(Clone)]
+pub struct Ed25519Key(Arc<PublicKey>);
+
+impl Ed25519Key {
+    /// Reads the key of a packet, in either form: algorithm 22 with this curve, or algorithm 27. `None` for other
+    /// algorithms, and for points that no signature by this rule can be good for.
+    #[must_use]
+    pub fn of(key: &Key<'_>) -> Option<Self> {
+        let point = match key.material {
+            Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }
+                if key.algorithm == 22 =>
+            {
+                point
+            }
+            Material::Native(point) if key.algorithm == 27 => point,
+            _ => return None,
+        };
+        PublicKey::read(point.try_into().ok()?).map(|key| Self(Arc::new(key)))
+    }
+
+    /// The check of the signature `signed`, R and S, on `digest`.
+    #[must_use]
+    pub fn job(&self, signed: [u8; 64], digest: HashValue) -> Job {
+        Job::new(Arc::clone(&self.0), signed, digest)
     }
 }
 

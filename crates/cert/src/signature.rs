@@ -218,6 +218,12 @@ impl<'a> Signature<'a> {
         }
     }
 
+    /// The octets of the subpackets of the hashed area.
+    #[must_use]
+    pub fn hashed_area(&self) -> &'a [u8] {
+        self.hashed_area
+    }
+
     /// All issuers that the signature names, those of the hashed area first, without duplicates and at
     /// most [`ISSUERS_MAX`]. They are hints: only verification shows which key made the signature.
     #[must_use]

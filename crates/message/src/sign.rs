@@ -12,7 +12,7 @@ use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{Curve, HashAlgorithm, PublicKeyAlgorithm};
-use talaria_cert::Hasher;
+use talaria_cert::{Hasher, LOG_NOTATION};
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
@@ -196,7 +196,17 @@ impl SigningKey {
 
     /// Signs the document that `hasher` has hashed, at `now` in seconds since 1970. Returns the body of a
     /// signature packet.
-    pub(crate) fn finish(&mut self, mut hasher: DocumentHasher, now: u32) -> Result<Vec<u8>> {
+    pub(crate) fn finish(&mut self, hasher: DocumentHasher, now: u32) -> Result<Vec<u8>> {
+        self.finish_with(hasher, &[], now)
+    }
+
+    /// Like [`Self::finish`], with `more` subpackets at the end of the hashed area.
+    fn finish_with(
+        &mut self,
+        mut hasher: DocumentHasher,
+        more: &[u8],
+        now: u32,
+    ) -> Result<Vec<u8>> {
         let version = if self.version == 6 { 6 } else { 4 };
         let mut body = Vec::with_capacity(192);
         body.extend([version, hasher.kind(), self.algorithm, self.hash]);
@@ -206,6 +216,7 @@ impl SigningKey {
         let fingerprint = self.fingerprint.as_bytes();
         hashed.extend([u8::try_from(fingerprint.len() + 2).unwrap_or(u8::MAX), 33, self.version]);
         hashed.extend_from_slice(fingerprint);
+        hashed.extend_from_slice(more);
         let wide = if version == 6 { 4 } else { 2 };
         let length = |bytes: usize| (bytes as u64).to_be_bytes()[8 - wide..].to_vec();
         body.extend(length(hashed.len()));
@@ -253,6 +264,26 @@ impl SigningKey {
         let mut hasher = self.begin(false)?;
         hasher.update(document);
         let body = self.finish(hasher, now)?;
+        let mut packet = Vec::with_capacity(body.len() + 3);
+        framing::write_packet(&mut packet, tag::SIGNATURE, &body)?;
+        Ok(packet)
+    }
+
+    /// One detached signature in memory on an entry of the log `log`, or on a statement about entries
+    /// (`docs/formats/log.md`). Verifiers of documents refuse it.
+    ///
+    /// # Errors
+    ///
+    /// [`MessageError::Secret`] if the key refuses to sign.
+    pub fn sign_for_log(&mut self, entry: &[u8], log: &[u8; 32], now: u32) -> Result<Vec<u8>> {
+        let name = LOG_NOTATION.as_bytes();
+        let lengths = [0, 0, 0, 0, 0, u8::try_from(name.len()).unwrap_or(u8::MAX), 0, 32];
+        let body = [&[20], &lengths[..], name, log].concat();
+        let mut notation = vec![u8::try_from(body.len()).unwrap_or(u8::MAX)];
+        notation.extend(body);
+        let mut hasher = self.begin(false)?;
+        hasher.update(entry);
+        let body = self.finish_with(hasher, &notation, now)?;
         let mut packet = Vec::with_capacity(body.len() + 3);
         framing::write_packet(&mut packet, tag::SIGNATURE, &body)?;
         Ok(packet)

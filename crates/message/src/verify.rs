@@ -259,6 +259,9 @@ impl<'a> Verifier<'a> {
         if !matches!(signature.kind, BINARY | TEXT) {
             return not_counted(NotCounted::Misused("the signature type is not one for documents"));
         }
+        if signature.is_of_log() {
+            return not_counted(NotCounted::Misused("the signature is on an entry of a log"));
+        }
         if let Err(why) = signature.understood(context) {
             return not_counted(NotCounted::Critical(why));
         }

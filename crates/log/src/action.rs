@@ -1,0 +1,453 @@
+//! The operations of entries, with their values.
+
+use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
+use crate::genesis::{Genesis, MergeRule, Pattern};
+use crate::name::{EntryId, KeyName, ObjectId};
+use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
+use crate::value::Value;
+
+/// Longest name of an object, and longest field, in octets.
+pub const NAME_OCTETS_MAX: usize = 256;
+/// Most writes or additions that one entry replaces or removes.
+pub const REPLACED_MAX: usize = 32;
+/// Most heads of a revocation.
+pub const HEADS_MAX: usize = 1024;
+
+/// The numbers of the operations.
+pub(crate) mod number {
+    pub(crate) const GENESIS: u8 = 0;
+    pub(crate) const CREATE: u8 = 1;
+    pub(crate) const DELETE: u8 = 2;
+    pub(crate) const SET: u8 = 3;
+    pub(crate) const UNSET: u8 = 4;
+    pub(crate) const REPLACE: u8 = 5;
+    pub(crate) const ADD: u8 = 6;
+    pub(crate) const REMOVE: u8 = 7;
+    pub(crate) const COUNT: u8 = 8;
+    pub(crate) const INSERT: u8 = 9;
+    pub(crate) const ERASE: u8 = 10;
+    pub(crate) const GRANT: u8 = 32;
+    pub(crate) const REVOKE: u8 = 33;
+    pub(crate) const APPROVE: u8 = 34;
+    pub(crate) const CHOOSE: u8 = 35;
+}
+
+/// What an entry does.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// Begins a log.
+    Genesis(Box<Genesis>),
+    /// Changes an object.
+    Data(DataAction),
+    /// Allows an author to change objects.
+    Grant(Box<Grant>),
+    /// Ends an author, a key or a grant.
+    Revoke(Revocation),
+    /// Agrees with a grant, a revocation or a choice of another owner.
+    Approve(EntryId),
+    /// Chooses the branch of an entry behind a fork.
+    Choose(EntryId),
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DataAction {
+    /// The object.
+    pub object: ObjectId,
+    /// The change.
+    pub change: Change,
+}
+
+/// The kinds of changes of an object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// Creates the object with a name.
+    Create(String),
+    /// Deletes the object. Its fields are kept.
+    Delete,
+    /// Changes a field.
+    Field(String, FieldChange),
+}
+
+/// The kinds of changes of a field.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FieldChange {
+    /// Sets the value, or unsets it.
+    Set(Option<Value>),
+    /// Sets the value in place of the values of the entries that are named.
+    Replace {
+        /// The replaced writes.
+        replaced: Vec<EntryId>,
+        /// The new value, if there is one.
+        value: Option<Value>,
+    },
+    /// Adds an element to a set.
+    Add(Value),
+    /// Removes elements of a set by their additions.
+    Remove(Vec<EntryId>),
+    /// Adds a number to a counter.
+    Count(i64),
+    /// Inserts an element into a list.
+    Insert {
+        /// The element next to which it is inserted; [`EntryId::NONE`] for the root.
+        parent: EntryId,
+        /// The side of the parent.
+        side: Side,
+        /// The element.
+        value: Value,
+    },
+    /// Erases an element of a list.
+    Erase(EntryId),
+}
+
+/// The sides of an element of a list.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Side {
+    /// Before the element.
+    Left,
+    /// Behind the element.
+    Right,
+}
+
+impl FieldChange {
+    /// The rule of the fields that this change fits.
+    #[must_use]
+    pub fn rule(&self) -> MergeRule {
+        match self {
+            Self::Set(_) => MergeRule::LastWriter,
+            Self::Replace { .. } => MergeRule::Strict,
+            Self::Add(_) | Self::Remove(_) => MergeRule::Set,
+            Self::Count(_) => MergeRule::Counter,
+            Self::Insert { .. } | Self::Erase(_) => MergeRule::List,
+        }
+    }
+}
+
+/// Permission for an author to change objects.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Grant {
+    /// The certificate of the author who gets it.
+    pub certificate: Certificate,
+    /// The object; [`ObjectId::NONE`] for all.
+    pub object: ObjectId,
+    /// The fields.
+    pub fields: Pattern,
+    /// The operations: bit n for the operation n.
+    pub operations: Operations,
+    /// The end in milliseconds since 1970, judged by the clock of entries; 0 for none.
+    pub ends_ms: u64,
+}
+
+/// A set of operations on data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Operations(u32);
+
+impl Operations {
+    /// All operations of this version, 1 to 10.
+    pub const ALL: Self = Self(0x7fe);
+    /// Creating and deleting objects.
+    pub const OBJECTS: Self = Self(0x006);
+    /// Changing fields.
+    pub const FIELDS: Self = Self(0x7f8);
+
+    /// Whether the operation with this number is in the set.
+    #[must_use]
+    pub fn has(self, number: u8) -> bool {
+        number < 32 && self.0 >> number & 1 == 1
+    }
+}
+
+impl Grant {
+    /// The author who gets it.
+    #[must_use]
+    pub fn author(&self) -> KeyName {
+        self.certificate.name()
+    }
+
+    /// Whether the grant allows a change at a time of the clock.
+    pub(crate) fn covers(&self, data: &DataAction, ms: u64) -> bool {
+        self.operations.has(data.change.number())
+            && (self.object == ObjectId::NONE || self.object == data.object)
+            && (self.ends_ms == 0 || ms < self.ends_ms)
+            && match &data.change {
+                Change::Field(field, _) => self.fields.matches(field),
+                Change::Create(_) | Change::Delete => true,
+            }
+    }
+}
+
+/// The end of an author, a key or a grant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Revocation {
+    /// What ends.
+    pub target: Target,
+    /// The reason (RFC 9580, section 5.2.3.31): 0 none, 1 superseded, 2 compromised, 3 retired.
+    pub reason: u8,
+    /// The last entry of each chain that counts. Chains without one do not count at all.
+    pub heads: Vec<EntryId>,
+}
+
+/// What a revocation ends.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Target {
+    /// All keys of an author.
+    Author(KeyName),
+    /// One key of an author.
+    Key(KeyName, KeyName),
+    /// A grant.
+    Grant(EntryId),
+}
+
+impl Change {
+    pub(crate) fn number(&self) -> u8 {
+        match self {
+            Self::Create(_) => number::CREATE,
+            Self::Delete => number::DELETE,
+            Self::Field(_, change) => match change {
+                FieldChange::Set(Some(_)) => number::SET,
+                FieldChange::Set(None) => number::UNSET,
+                FieldChange::Replace { .. } => number::REPLACE,
+                FieldChange::Add(_) => number::ADD,
+                FieldChange::Remove(_) => number::REMOVE,
+                FieldChange::Count(_) => number::COUNT,
+                FieldChange::Insert { .. } => number::INSERT,
+                FieldChange::Erase(_) => number::ERASE,
+            },
+        }
+    }
+}
+
+impl Action {
+    /// The number of the operation.
+    #[must_use]
+    pub fn number(&self) -> u8 {
+        match self {
+            Self::Genesis(_) => number::GENESIS,
+            Self::Data(data) => data.change.number(),
+            Self::Grant(_) => number::GRANT,
+            Self::Revoke(_) => number::REVOKE,
+            Self::Approve(_) => number::APPROVE,
+            Self::Choose(_) => number::CHOOSE,
+        }
+    }
+
+    /// The name of the operation, for people and JSON.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.number() {
+            number::GENESIS => "genesis",
+            number::CREATE => "create",
+            number::DELETE => "delete",
+            number::SET => "set",
+            number::UNSET => "unset",
+            number::REPLACE => "replace",
+            number::ADD => "add",
+            number::REMOVE => "remove",
+            number::COUNT => "count",
+            number::INSERT => "insert",
+            number::ERASE => "erase",
+            number::GRANT => "grant",
+            number::REVOKE => "revoke",
+            number::APPROVE => "approve",
+            _ => "choose",
+        }
+    }
+
+    /// The object; [`ObjectId::NONE`] if the operation has none.
+    #[must_use]
+    pub fn object(&self) -> ObjectId {
+        match self {
+            Self::Data(data) => data.object,
+            _ => ObjectId::NONE,
+        }
+    }
+
+    /// The field; empty if the operation has none.
+    #[must_use]
+    pub fn field(&self) -> &str {
+        match self {
+            Self::Data(DataAction { change: Change::Field(field, _), .. }) => field,
+            _ => "",
+        }
+    }
+
+    /// The octets of the value; `None` for an operation without one.
+    pub(crate) fn value(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        match self {
+            Self::Genesis(genesis) => genesis.write(&mut out),
+            Self::Grant(grant) => {
+                out.extend(grant.author().to_octets());
+                write_part(&mut out, 4, grant.certificate.as_octets());
+                out.extend(grant.object.0);
+                grant.fields.write(&mut out);
+                out.extend(grant.operations.0.to_be_bytes());
+                out.extend(grant.ends_ms.to_be_bytes());
+            }
+            Self::Revoke(revocation) => {
+                match revocation.target {
+                    Target::Author(author) => {
+                        out.push(1);
+                        out.extend(author.to_octets());
+                    }
+                    Target::Key(author, subkey) => {
+                        out.push(2);
+                        out.extend(author.to_octets());
+                        out.extend(subkey.to_octets());
+                    }
+                    Target::Grant(grant) => {
+                        out.push(3);
+                        out.extend(grant.0);
+                    }
+                }
+                out.push(revocation.reason);
+                out.extend(count_u16(revocation.heads.len()).to_be_bytes());
+                write_ids(&mut out, &revocation.heads);
+            }
+            Self::Approve(id) | Self::Choose(id) => out.extend(id.0),
+            Self::Data(data) => match &data.change {
+                Change::Delete => return None,
+                Change::Create(name) => out.extend_from_slice(name.as_bytes()),
+                Change::Field(_, change) => match change {
+                    FieldChange::Set(None) => return None,
+                    FieldChange::Set(Some(value)) | FieldChange::Add(value) => {
+                        value.write(&mut out);
+                    }
+                    FieldChange::Replace { replaced, value } => {
+                        out.push(count_u8(replaced.len()));
+                        write_ids(&mut out, replaced);
+                        out.push(u8::from(value.is_some()));
+                        value.iter().for_each(|value| value.write(&mut out));
+                    }
+                    FieldChange::Remove(additions) => {
+                        out.push(count_u8(additions.len()));
+                        write_ids(&mut out, additions);
+                    }
+                    FieldChange::Count(number) => out.extend(number.to_be_bytes()),
+                    FieldChange::Insert { parent, side, value } => {
+                        out.extend(parent.0);
+                        out.push(u8::from(*side == Side::Right));
+                        value.write(&mut out);
+                    }
+                    FieldChange::Erase(element) => out.extend(element.0),
+                },
+            },
+        }
+        Some(out)
+    }
+
+    /// Reads an operation from the parts of an entry.
+    pub(crate) fn read(
+        operation: u8,
+        object: ObjectId,
+        field: &str,
+        value: Option<&[u8]>,
+    ) -> Result<Self, Malformed> {
+        use self::number as n;
+        let has_object = matches!(operation, n::CREATE..=n::ERASE);
+        if has_object == (object == ObjectId::NONE) {
+            return Err(Malformed::Field("object"));
+        }
+        if matches!(operation, n::SET..=n::ERASE) == field.is_empty() {
+            return Err(Malformed::Field("field"));
+        }
+        if matches!(operation, n::DELETE | n::UNSET) == value.is_some() {
+            return Err(Malformed::Field("form of the value"));
+        }
+        let octets = value.unwrap_or_default();
+        let mut fields = Fields(octets);
+        let data = |change| Ok(Self::Data(DataAction { object, change }));
+        let of_field = |change| data(Change::Field(field.to_owned(), change));
+        let action = match operation {
+            n::GENESIS => Self::Genesis(Box::new(Genesis::read(&mut fields)?)),
+            n::CREATE => {
+                let named = (1..=NAME_OCTETS_MAX).contains(&octets.len());
+                let name = text(octets).filter(|_| named).ok_or(Malformed::Field("name"))?;
+                return data(Change::Create(name.to_owned()));
+            }
+            n::DELETE => return data(Change::Delete),
+            n::SET => return of_field(FieldChange::Set(Some(Value::read(octets)?))),
+            n::UNSET => return of_field(FieldChange::Set(None)),
+            n::REPLACE => {
+                let count = usize::from(fields.u8()?);
+                let replaced = fields.ids(count, REPLACED_MAX, "replaced writes")?;
+                let value = match fields.u8()? {
+                    0 => {
+                        fields.end()?;
+                        None
+                    }
+                    1 => Some(Value::read(fields.0)?),
+                    _ => return Err(Malformed::Field("whether there is a value")),
+                };
+                return of_field(FieldChange::Replace { replaced, value });
+            }
+            n::ADD => return of_field(FieldChange::Add(Value::read(octets)?)),
+            n::REMOVE => {
+                let count = usize::from(fields.u8()?);
+                let additions = fields.ids(count, REPLACED_MAX, "removed additions")?;
+                if additions.is_empty() {
+                    return Err(Malformed::Field("removed additions"));
+                }
+                of_field(FieldChange::Remove(additions))?
+            }
+            n::COUNT => of_field(FieldChange::Count(i64::from_be_bytes(fields.array()?)))?,
+            n::INSERT => {
+                let parent = fields.id()?;
+                let side = match fields.u8()? {
+                    0 if !parent.is_none() => Side::Left,
+                    1 => Side::Right,
+                    _ => return Err(Malformed::Field("side")),
+                };
+                let value = Value::read(fields.0)?;
+                return of_field(FieldChange::Insert { parent, side, value });
+            }
+            n::ERASE => of_field(FieldChange::Erase(fields.id()?))?,
+            n::GRANT => {
+                let author = fields.key("author of a grant")?;
+                let octets = fields.part(4, CERTIFICATE_OCTETS_MAX, "certificate")?;
+                let certificate = Certificate::read(octets)?;
+                if certificate.name() != author {
+                    return Err(Malformed::Field("author of a grant"));
+                }
+                let object = fields.object()?;
+                let of_fields = Pattern::read(&mut fields)?;
+                let operations = Operations(fields.u32()?);
+                if operations.0 & !Operations::ALL.0 != 0 || operations.0 == 0 {
+                    return Err(Malformed::Field("operations"));
+                }
+                let ends_ms = fields.u64()?;
+                if ends_ms >> 48 != 0 {
+                    return Err(Malformed::Field("end of a grant"));
+                }
+                Self::Grant(Box::new(Grant {
+                    certificate,
+                    object,
+                    fields: of_fields,
+                    operations,
+                    ends_ms,
+                }))
+            }
+            n::REVOKE => {
+                let target = match fields.u8()? {
+                    1 => Target::Author(fields.key("author")?),
+                    2 => Target::Key(fields.key("author")?, fields.key("key")?),
+                    3 => Target::Grant(fields.id()?),
+                    _ => return Err(Malformed::Field("kind of a revocation")),
+                };
+                let reason = fields.u8()?;
+                if reason > 3 {
+                    return Err(Malformed::Field("reason"));
+                }
+                let count = usize::from(fields.u16()?);
+                let heads = fields.ids(count, HEADS_MAX, "heads")?;
+                Self::Revoke(Revocation { target, reason, heads })
+            }
+            n::APPROVE => Self::Approve(fields.id()?),
+            n::CHOOSE => Self::Choose(fields.id()?),
+            _ => return Err(Malformed::Field("operation")),
+        };
+        // The arms whose value takes all octets have returned.
+        fields.end()?;
+        Ok(action)
+    }
+}

@@ -1,0 +1,163 @@
+//! Certificates of authors, as they stand in genesis and in grants.
+//!
+//! A certificate says which keys may sign for an author: arithmetic alone, without time and policy, so that every
+//! node comes to the same.
+
+use std::sync::Arc;
+
+use talaria_cert::{
+    Cert, Ed25519Key, Key, KeySetup, PacketRef, Signature, Tag, Verdict, Verification, kind,
+    verdicts,
+};
+
+use crate::name::KeyName;
+use crate::octets::Malformed;
+
+/// Longest certificate, in octets.
+pub const CERTIFICATE_OCTETS_MAX: usize = 16_384;
+
+/// The certificate of an author.
+#[derive(Clone)]
+pub struct Certificate {
+    octets: Vec<u8>,
+    name: KeyName,
+    keys: Vec<Arc<MemberKey>>,
+}
+
+/// A key that may sign entries.
+pub(crate) struct MemberKey {
+    pub(crate) name: KeyName,
+    /// The body of the public key packet.
+    body: Vec<u8>,
+    pub(crate) algorithm: u8,
+    pub(crate) ed25519: Option<Ed25519Key>,
+    setup: KeySetup,
+}
+
+impl MemberKey {
+    fn of(packet: PacketRef<'_>) -> Option<Self> {
+        let key = Key::parse(packet).ok()?;
+        Some(Self {
+            name: KeyName::of(key.fingerprint())?,
+            body: packet.body.to_vec(),
+            algorithm: key.algorithm,
+            ed25519: Ed25519Key::of(&key),
+            setup: KeySetup::default(),
+        })
+    }
+
+    /// Whether both are one key. Two keys may have one name: the fingerprints of version 4 are SHA-1.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name && self.body == other.body
+    }
+
+    /// Whether the key made a signature that is a whole packet.
+    pub(crate) fn made(&self, signature: &Signature<'_>, digest: &talaria_cert::HashValue) -> bool {
+        let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &self.body };
+        let Ok(key) = Key::parse(packet) else { return false };
+        let mut job = None;
+        match self.setup.verify(&key, signature, digest, |deferred| job = Some(deferred)) {
+            Verdict::Unchecked => job.is_some_and(|job| job.verdict() == Verdict::Good),
+            verdict => verdict == Verdict::Good,
+        }
+    }
+}
+
+impl Certificate {
+    /// Reads a transferable public key in canonical form.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the octets are none, or too many, or if the primary key has another version than 4 and 6.
+    pub fn read(octets: &[u8]) -> Result<Self, Malformed> {
+        const WRONG: Malformed = Malformed::Field("certificate");
+        if octets.len() > CERTIFICATE_OCTETS_MAX {
+            return Err(Malformed::Limit {
+                what: "certificate",
+                found: octets.len() as u64,
+                limit: CERTIFICATE_OCTETS_MAX as u64,
+            });
+        }
+        let cert =
+            Cert::parse(octets).ok().filter(|cert| cert.as_bytes() == octets).ok_or(WRONG)?;
+        let name = KeyName::of(cert.fingerprint()).ok_or(WRONG)?;
+        let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
+        let mut verdicts = verdicts.into_iter();
+        let mut keys = Vec::new();
+        let mut subkey: Option<MemberKey> = None;
+        for packet in cert.packets() {
+            match packet.tag {
+                Tag::PUBLIC_KEY => keys.extend(MemberKey::of(packet)),
+                Tag::PUBLIC_SUBKEY => subkey = MemberKey::of(packet),
+                Tag::SIGNATURE => {
+                    let good = verdicts.next() == Some(Verdict::Good);
+                    let binds = Signature::parse(packet.body)
+                        .is_some_and(|signature| signature.kind == kind::SUBKEY_BINDING);
+                    if good && binds {
+                        keys.extend(subkey.take());
+                    }
+                }
+                _ => subkey = None,
+            }
+        }
+        let keys = keys.into_iter().map(Arc::new).collect();
+        Ok(Self { octets: octets.to_vec(), name, keys })
+    }
+
+    /// The part of a certificate that a log needs: without certifications by others and without older signatures.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the octets are no certificate, or one that is too long.
+    pub fn minimal(octets: &[u8]) -> Result<Self, Malformed> {
+        let cert = Cert::parse(octets).map_err(|_| Malformed::Field("certificate"))?;
+        let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
+        Self::read(cert.minimal(&verdicts).exportable().as_bytes())
+    }
+
+    /// The key name of the primary key, and so of the author.
+    #[must_use]
+    pub fn name(&self) -> KeyName {
+        self.name
+    }
+
+    /// The octets of the certificate.
+    #[must_use]
+    pub fn as_octets(&self) -> &[u8] {
+        &self.octets
+    }
+
+    /// The names of the keys that may sign for the author.
+    pub fn key_names(&self) -> impl Iterator<Item = KeyName> {
+        self.keys.iter().map(|key| key.name)
+    }
+
+    /// The first user ID, for people.
+    #[must_use]
+    pub fn user_id(&self) -> Option<String> {
+        let cert = Cert::parse(&self.octets).ok()?;
+        cert.user_ids().next().map(|id| String::from_utf8_lossy(id).into_owned())
+    }
+
+    pub(crate) fn key(&self, name: KeyName) -> Option<&Arc<MemberKey>> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Arc<MemberKey>> {
+        self.keys.iter()
+    }
+}
+
+impl PartialEq for Certificate {
+    fn eq(&self, other: &Self) -> bool {
+        self.octets == other.octets
+    }
+}
+
+impl Eq for Certificate {}
+
+impl std::fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Certificate({})", self.name)
+    }
+}

@@ -1,0 +1,117 @@
+//! Entries, and their octets (`docs/formats/log.md`).
+
+use crate::action::{Action, NAME_OCTETS_MAX};
+use crate::clock::Clock;
+use crate::name::{ChainName, EntryId, KeyName};
+use crate::octets::{Fields, Malformed, count_u8, write_ids, write_part};
+
+/// Largest value of an entry, in octets.
+pub const VALUE_OCTETS_MAX: usize = 65_536;
+/// Most links of an entry.
+pub const LINKS_MAX: usize = 8;
+/// Longest entry, in octets.
+pub const ENTRY_OCTETS_MAX: usize = VALUE_OCTETS_MAX + 1024;
+
+const MAGIC: [u8; 5] = *b"TLGE\x01";
+
+/// One change, as its author signs it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// The log; [`EntryId::NONE`] in the genesis entry.
+    pub log: EntryId,
+    /// The chain: author, key and device instance.
+    pub chain: ChainName,
+    /// The place in the chain, from 0.
+    pub sequence: u64,
+    /// The entry before in the chain; [`EntryId::NONE`] at its start.
+    pub previous: EntryId,
+    /// Heads of other chains, ascending.
+    pub links: Vec<EntryId>,
+    /// The hybrid clock.
+    pub clock: Clock,
+    /// The grant that allows the entry; [`EntryId::NONE`] where genesis does.
+    pub grant: EntryId,
+    /// The operation.
+    pub action: Action,
+}
+
+impl Entry {
+    /// The author: the name of the primary key.
+    #[must_use]
+    pub fn author(&self) -> KeyName {
+        self.chain.author
+    }
+
+    /// The octets that are signed and hashed.
+    #[must_use]
+    pub fn to_octets(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512);
+        out.extend(MAGIC);
+        out.extend(self.log.0);
+        out.extend(self.chain.author.to_octets());
+        out.extend(self.chain.subkey.to_octets());
+        out.extend(self.chain.instance);
+        out.extend(self.sequence.to_be_bytes());
+        out.extend(self.previous.0);
+        out.push(count_u8(self.links.len()));
+        write_ids(&mut out, &self.links);
+        out.extend(self.clock.0.to_be_bytes());
+        out.extend(self.grant.0);
+        out.extend(self.action.object().0);
+        out.push(self.action.number());
+        write_part(&mut out, 2, self.action.field().as_bytes());
+        match self.action.value() {
+            None => out.push(0),
+            Some(value) => {
+                out.push(1);
+                write_part(&mut out, 4, &value);
+            }
+        }
+        out
+    }
+
+    /// Reads an entry that takes all of `octets`.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] for every octets that [`Self::to_octets`] does not write for an allowed entry.
+    pub fn read(octets: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(octets);
+        if fields.array()? != MAGIC {
+            return Err(Malformed::Field("start of an entry"));
+        }
+        let log = fields.id()?;
+        let chain = ChainName {
+            author: fields.key("author")?,
+            subkey: fields.key("key")?,
+            instance: fields.array()?,
+        };
+        let sequence = fields.u64()?;
+        let previous = fields.id()?;
+        if (sequence == 0) != previous.is_none() {
+            return Err(Malformed::Field("previous entry"));
+        }
+        let count = usize::from(fields.u8()?);
+        let links = fields.ids(count, LINKS_MAX, "links")?;
+        let clock = Clock(fields.u64()?);
+        let grant = fields.id()?;
+        let object = fields.object()?;
+        let number = fields.u8()?;
+        let field = fields.text(NAME_OCTETS_MAX, "field")?;
+        let value = match fields.u8()? {
+            0 => None,
+            1 => Some(fields.part(4, VALUE_OCTETS_MAX, "value")?),
+            _ => return Err(Malformed::Field("form of the value")),
+        };
+        fields.end()?;
+        let action = Action::read(number, object, &field, value)?;
+        if matches!(action, Action::Genesis(_)) {
+            if !log.is_none() || sequence != 0 || !links.is_empty() || !grant.is_none() {
+                return Err(Malformed::Field("place of genesis"));
+            }
+        } else if log.is_none() {
+            return Err(Malformed::Field("log"));
+        }
+        Ok(Self { log, chain, sequence, previous, links, clock, grant, action })
+    }
+}

@@ -1,0 +1,95 @@
+//! A log in a folder (`docs/formats/log.md`, Folder).
+//!
+//! Append-only segments are the truth. An entry is acknowledged after its group is on disk; all who wait share one sync.
+//! Opening a log reads the segments up to the last whole group, and checks no signature again.
+
+mod exchange;
+mod folder;
+mod instance;
+mod segment;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use exchange::{EXPORT_MAGIC, Exported, Imported, ProofFiles, Verified, read_export};
+pub use folder::{LogFolder, Recovered};
+pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, scan};
+
+use crate::log::{DraftError, GenesisError};
+use crate::name::EntryId;
+use crate::octets::Malformed;
+use crate::refusal::Refusal;
+
+/// The reason why a log in a folder could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// An operation on a file failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// The operation.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The folder has no log.
+    #[error("{} has no log", path.display())]
+    NotALog {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is something in the folder where a log is to be made.
+    #[error("{} is not empty", path.display())]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A segment has octets that no crash leaves behind. Nothing was changed.
+    #[error("{} is damaged at offset {offset}", path.display())]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// The place of the damage.
+        offset: u64,
+    },
+    /// A file is no export of a log, or is cut off.
+    #[error("{name} is not an export of a log: {source}")]
+    NotAnExport {
+        /// The name of the file.
+        name: String,
+        /// The reason.
+        source: Malformed,
+    },
+    /// An entry of the file belongs to another log than that of the folder.
+    #[error("{name} is an export of another log, {found}")]
+    OtherLog {
+        /// The name of the file.
+        name: String,
+        /// The log of the file.
+        found: EntryId,
+    },
+    /// An entry on disk is not one that this node can have admitted.
+    #[error("the entry {id} in {} is refused: {refusal}", path.display())]
+    Stored {
+        /// The segment or folder.
+        path: PathBuf,
+        /// The entry.
+        id: EntryId,
+        /// The reason.
+        refusal: Box<Refusal>,
+    },
+    /// A log cannot begin with this entry.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// An entry cannot be written.
+    #[error(transparent)]
+    Draft(#[from] DraftError),
+    /// An earlier write failed, so that the log in memory is ahead of that on disk. Open the log again.
+    #[error("an earlier write to the log failed")]
+    Failed,
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    Random,
+}

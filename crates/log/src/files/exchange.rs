@@ -1,0 +1,311 @@
+//! Exports, imports and full verification.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use super::{LogError, LogFolder};
+use crate::log::{Log, Outcome};
+use crate::name::EntryId;
+use crate::octets::{Malformed, write_part};
+use crate::record::{Evidence, RECORD_OCTETS_MAX, Signed, read_record, to_records};
+use crate::refusal::Refusal;
+
+/// The start of an export.
+pub const EXPORT_MAGIC: [u8; 5] = *b"TLGX\x01";
+/// The number of entries that are offered or written together.
+const CHUNK: usize = 4096;
+
+/// What an export has written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Exported {
+    /// The number of entries.
+    pub entries: u64,
+}
+
+/// What an import has done.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Imported {
+    /// Entries that are new here.
+    pub added: u64,
+    /// Entries that were here.
+    pub known: u64,
+    /// Entries whose past is not here, or whose clock is ahead. They are not kept.
+    pub waiting: u64,
+    /// Entries that are not admissible.
+    pub refused: Vec<(EntryId, Refusal)>,
+}
+
+/// The result of verifying a log again from its octets on disk.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verified {
+    /// The number of entries whose signature holds and that are admissible.
+    pub entries: u64,
+    /// Entries that fail.
+    pub failed: Vec<(EntryId, String)>,
+    /// The hash of the state that the good entries give.
+    pub state_hash: [u8; 32],
+}
+
+/// The files of [`LogFolder::export_pgp`].
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ProofFiles {
+    /// Signed files, each with its signature beside it.
+    pub signatures: u64,
+    /// Entries that are proved by the signature of a batch and an audit path.
+    pub proven: u64,
+    /// Signatures that GnuPG cannot read: version 6.
+    pub not_for_gnupg: u64,
+}
+
+impl LogFolder {
+    /// Writes all entries on disk, with what proves them.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::each`], and [`LogError::Io`] of writing to what is called `name`.
+    pub fn export(&self, out: &mut impl Write, name: &Path) -> Result<Exported, LogError> {
+        let failed = |source| LogError::Io { action: "write", path: name.to_owned(), source };
+        out.write_all(&EXPORT_MAGIC).map_err(failed)?;
+        let mut exported = Exported::default();
+        let mut chunk: Vec<Signed> = Vec::new();
+        let mut flush = |chunk: &mut Vec<Signed>| {
+            let mut records = Vec::new();
+            to_records(chunk, &mut records);
+            chunk.clear();
+            let mut octets = Vec::new();
+            records.iter().for_each(|record| write_part(&mut octets, 4, record));
+            out.write_all(&octets).map_err(failed)
+        };
+        self.each(|signed| {
+            exported.entries += 1;
+            // A batch stays in one chunk if it can.
+            let begins = match (&chunk.last().map(|last| &last.evidence), &signed.evidence) {
+                (Some(Evidence::InBatch(last, _)), Evidence::InBatch(next, _)) => last != next,
+                _ => true,
+            };
+            if chunk.len() >= CHUNK && begins {
+                flush(&mut chunk)?;
+            }
+            chunk.push(signed);
+            Ok(())
+        })?;
+        flush(&mut chunk)?;
+        Ok(exported)
+    }
+
+    /// Takes entries from an export of the same log, called `name`, at `now_ms` in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::NotAnExport`], [`LogError::OtherLog`], or [`LogError::Io`]. What was taken before stays.
+    pub fn import(
+        &self,
+        input: &mut impl Read,
+        name: &str,
+        now_ms: u64,
+    ) -> Result<Imported, LogError> {
+        let mut imported = Imported::default();
+        let mut chunk = Vec::new();
+        read_export(input, name, |entries| {
+            if let Some(other) = entries.iter().find(|signed| signed.log() != self.id()) {
+                return Err(LogError::OtherLog { name: name.to_owned(), found: other.log() });
+            }
+            chunk.extend(entries);
+            if chunk.len() >= CHUNK {
+                self.take(std::mem::take(&mut chunk), now_ms, &mut imported)?;
+            }
+            Ok(())
+        })?;
+        self.take(chunk, now_ms, &mut imported)?;
+        imported.waiting = self.read(Log::waiting) as u64;
+        Ok(imported)
+    }
+
+    fn take(
+        &self,
+        entries: Vec<Signed>,
+        now_ms: u64,
+        imported: &mut Imported,
+    ) -> Result<(), LogError> {
+        let ids: Vec<EntryId> = entries.iter().map(|signed| signed.id).collect();
+        let (outcomes, refused) = self.append(|log| {
+            let offered = log.offer(entries, now_ms);
+            imported.added += offered.added.len() as u64;
+            Ok::<_, LogError>((offered.added, (offered.outcomes, offered.refused)))
+        })?;
+        imported.refused.extend(refused);
+        for (id, outcome) in ids.into_iter().zip(outcomes) {
+            match outcome {
+                Outcome::Refused(refusal) => imported.refused.push((id, refusal)),
+                // Genesis comes with every export.
+                Outcome::Known => imported.known += 1,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies the log again from its octets on disk: signatures, batches, and every rule.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::each`].
+    pub fn verify(&self) -> Result<Verified, LogError> {
+        let mut log: Option<Log> = None;
+        let mut verified = Verified { entries: 0, failed: Vec::new(), state_hash: [0; 32] };
+        let mut chunk: Vec<Signed> = Vec::new();
+        // All clocks were near enough once.
+        let now_ms = u64::MAX;
+        let mut offer = |log: &mut Option<Log>, chunk: &mut Vec<Signed>| {
+            let Some(log) = log else { return };
+            let ids: Vec<EntryId> = chunk.iter().map(|signed| signed.id).collect();
+            let offered = log.offer(std::mem::take(chunk), now_ms);
+            for (id, outcome) in ids.into_iter().zip(offered.outcomes) {
+                match outcome {
+                    Outcome::Added => verified.entries += 1,
+                    Outcome::Refused(refusal) => verified.failed.push((id, refusal.to_string())),
+                    other => verified.failed.push((id, format!("{other:?}"))),
+                }
+            }
+        };
+        let mut genesis = None;
+        self.each(|signed| {
+            if log.is_none() {
+                match Log::begin(&signed) {
+                    Ok(begun) => log = Some(begun),
+                    Err(error) => genesis = Some((signed.id, error.to_string())),
+                }
+                return Ok(());
+            }
+            chunk.push(signed);
+            if chunk.len() >= CHUNK {
+                offer(&mut log, &mut chunk);
+            }
+            Ok(())
+        })?;
+        offer(&mut log, &mut chunk);
+        verified.failed.extend(genesis);
+        if let Some(log) = log {
+            verified.entries += 1;
+            verified.state_hash = log.state_hash();
+        }
+        Ok(verified)
+    }
+
+    /// Writes signed files and signatures that other OpenPGP programs verify, into a folder that exists and is empty.
+    ///
+    /// `NUMBER.entry` and `NUMBER.statement` are signed, `NUMBER.entry.sig` and `NUMBER.statement.sig` are the signatures. An
+    /// entry of a batch has `NUMBER.proof`, with the number of its statement, its place and its audit path. `certs.pgp` has
+    /// the certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`], and the errors of [`Self::each`].
+    pub fn export_pgp(&self, folder: &Path) -> Result<ProofFiles, LogError> {
+        let write = |name: &str, octets: &[u8]| {
+            let path = folder.join(name);
+            fs::write(&path, octets).map_err(|source| LogError::Io {
+                action: "write",
+                path,
+                source,
+            })
+        };
+        let mut files = ProofFiles::default();
+        let mut number = 0_u64;
+        let mut last = None;
+        self.each(|signed| {
+            let subkey = signed.entry.chain.subkey;
+            let entry = format!("{number:08}.entry");
+            write(&entry, &signed.octets)?;
+            let signature = match &signed.evidence {
+                Evidence::Alone(signature) => {
+                    let packet = signature.to_packet(&signed.octets, subkey, signed.log());
+                    write(&format!("{entry}.sig"), &packet)?;
+                    Some(signature.version())
+                }
+                Evidence::InBatch(batch, path) => {
+                    let (statement, is_new) = match &last {
+                        Some((at, known)) if known == batch => (*at, false),
+                        _ => (number, true),
+                    };
+                    let name = format!("{statement:08}.statement");
+                    if is_new {
+                        let octets = batch.statement.to_octets();
+                        let packet = batch.signature.to_packet(&octets, subkey, signed.log());
+                        write(&name, &octets)?;
+                        write(&format!("{name}.sig"), &packet)?;
+                        last = Some((number, batch.clone()));
+                    }
+                    let hashes = path.iter().map(|hash| format!("{}\n", EntryId(*hash)));
+                    let proof = format!(
+                        "statement {name}\nleaf {}\nplace {} of {}\n{}",
+                        signed.id,
+                        signed.entry.sequence - batch.statement.first,
+                        batch.statement.count,
+                        hashes.collect::<String>()
+                    );
+                    write(&format!("{number:08}.proof"), proof.as_bytes())?;
+                    files.proven += 1;
+                    is_new.then(|| batch.signature.version())
+                }
+            };
+            files.signatures += u64::from(signature.is_some());
+            files.not_for_gnupg += u64::from(signature == Some(6));
+            number += 1;
+            Ok(())
+        })?;
+        let mut names = Vec::new();
+        let mut certs = Vec::new();
+        self.read(|log| {
+            for certificate in log.certificates() {
+                if !names.contains(&certificate.as_octets().to_vec()) {
+                    names.push(certificate.as_octets().to_vec());
+                    certs.extend_from_slice(certificate.as_octets());
+                }
+            }
+        });
+        write("certs.pgp", &certs)?;
+        Ok(files)
+    }
+}
+
+/// Calls a function with the entries of each record of an export called `name`.
+///
+/// # Errors
+///
+/// [`LogError::NotAnExport`]; [`LogError::Io`]; the errors of `see`.
+pub fn read_export(
+    input: &mut impl Read,
+    name: &str,
+    mut see: impl FnMut(Vec<Signed>) -> Result<(), LogError>,
+) -> Result<(), LogError> {
+    let failed = |source: io::Error| LogError::Io { action: "read", path: name.into(), source };
+    let wrong = |source| LogError::NotAnExport { name: name.to_owned(), source };
+    // Octets up to a length; fewer at the end of the input.
+    let mut read = |length: usize| {
+        let mut octets = Vec::new();
+        let done = input.by_ref().take(length as u64).read_to_end(&mut octets);
+        done.map_err(failed).map(|_| octets)
+    };
+    if read(EXPORT_MAGIC.len())? != EXPORT_MAGIC {
+        return Err(wrong(Malformed::Field("start of an export")));
+    }
+    loop {
+        let length = read(4)?;
+        if length.is_empty() {
+            return Ok(());
+        }
+        let length: [u8; 4] = length.try_into().map_err(|_| wrong(Malformed::Short))?;
+        let length = u32::from_be_bytes(length) as usize;
+        if length > RECORD_OCTETS_MAX {
+            let (found, limit) = (length as u64, RECORD_OCTETS_MAX as u64);
+            return Err(wrong(Malformed::Limit { what: "record", found, limit }));
+        }
+        let record = read(length)?;
+        if record.len() < length {
+            return Err(wrong(Malformed::Short));
+        }
+        see(read_record(&record).map_err(wrong)?)?;
+    }
+}

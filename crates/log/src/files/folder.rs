@@ -1,0 +1,404 @@
+//! The folder of a log: opening, appending with one sync for all that wait, and reading records again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::segment::{
+    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header, scan,
+};
+use super::{LogError, instance};
+use crate::log::Log;
+use crate::name::EntryId;
+use crate::octets::{Fields, write_part};
+use crate::record::{RECORD_OCTETS_MAX, Signed, read_record, to_records};
+use crate::refusal::Refusal;
+
+/// A log in a folder. One process has it open at a time; its threads share it.
+pub struct LogFolder {
+    folder: PathBuf,
+    id: EntryId,
+    instance: [u8; 16],
+    memory: Mutex<Memory>,
+    disk: Mutex<Disk>,
+    recovered: Recovered,
+    _lock: File,
+}
+
+/// The log in memory, and the entries in it that are not on disk yet.
+struct Memory {
+    log: Log,
+    pending: Vec<Signed>,
+    /// The number of appends so far.
+    appended: u64,
+    failed: bool,
+}
+
+/// The end of the log on disk.
+struct Disk {
+    file: File,
+    path: PathBuf,
+    segment: u64,
+    offset: u64,
+    frame: u64,
+    /// The number of appends that are on disk.
+    done: u64,
+    syncs: u64,
+}
+
+/// What opening has found behind the last whole group.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Recovered {
+    /// Nothing.
+    Clean,
+    /// Octets of a group that a crash has cut off. They were never acknowledged, and are overwritten.
+    Torn,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
+    let path = path.to_owned();
+    move |source| LogError::Io { action, path, source }
+}
+
+fn segment_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join("segments").join(format!("{number:08}"))
+}
+
+impl LogFolder {
+    /// Makes a log that begins with a genesis entry, in a folder that is empty or does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Occupied`], [`LogError::Genesis`] or [`LogError::Io`].
+    pub fn create(folder: &Path, genesis: &Signed) -> Result<Self, LogError> {
+        Log::begin(genesis)?;
+        fs::create_dir_all(folder).map_err(io("make", folder))?;
+        let mut entries = fs::read_dir(folder).map_err(io("read", folder))?;
+        if entries.next().is_some() {
+            return Err(LogError::Occupied { path: folder.to_owned() });
+        }
+        let segments = folder.join("segments");
+        fs::create_dir(&segments).map_err(io("make", &segments))?;
+        let mut disk = Disk::begin(folder, 0, 0, genesis.id)?;
+        disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))?;
+        drop(disk);
+        Self::open(folder)
+    }
+
+    /// Opens a log, and waits until no other process has it open.
+    ///
+    /// Signatures are not checked again: they were before the entries were written.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::NotALog`], [`LogError::Damaged`], [`LogError::Stored`] or [`LogError::Io`].
+    pub fn open(folder: &Path) -> Result<Self, LogError> {
+        let not_a_log = || LogError::NotALog { path: folder.to_owned() };
+        if !segment_path(folder, 0).is_file() {
+            return Err(not_a_log());
+        }
+        let lock_path = folder.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(io("open", &lock_path))?;
+        lock.lock().map_err(io("lock", &lock_path))?;
+        let mut log: Option<Log> = None;
+        let (end, recovered) = each_record(folder, |path, signed| {
+            match &mut log {
+                None => log = Some(Log::begin_own(signed.entry.clone(), signed.octets.len())?),
+                Some(log) => log.restore(&signed).map_err(|refusal| LogError::Stored {
+                    path: path.to_owned(),
+                    id: signed.id,
+                    refusal: Box::new(refusal),
+                })?,
+            }
+            Ok(())
+        })?;
+        let mut log = log.ok_or_else(not_a_log)?;
+        log.settle();
+        let path = segment_path(folder, end.segment);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(io("open", &path))?;
+        let End { segment, offset, frame, .. } = end;
+        let disk = Disk { file, path, segment, offset, frame, done: 0, syncs: 0 };
+        if recovered == Recovered::Torn {
+            disk.overwrite_rest()?;
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            id: log.id(),
+            instance: instance::instance(folder)?,
+            memory: Mutex::new(Memory { log, pending: Vec::new(), appended: 0, failed: false }),
+            disk: Mutex::new(disk),
+            recovered,
+            _lock: lock,
+        })
+    }
+
+    /// The identity of the log.
+    #[must_use]
+    pub fn id(&self) -> EntryId {
+        self.id
+    }
+
+    /// The device instance of this folder.
+    #[must_use]
+    pub fn instance(&self) -> [u8; 16] {
+        self.instance
+    }
+
+    /// What opening has found behind the last whole group.
+    #[must_use]
+    pub fn recovered(&self) -> Recovered {
+        self.recovered
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The number of syncs since the log was opened.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        lock(&self.disk).syncs
+    }
+
+    /// The length of the log on disk in octets, without the preallocated rest.
+    #[must_use]
+    pub fn octets(&self) -> u64 {
+        let disk = lock(&self.disk);
+        disk.segment * SEGMENT_OCTETS as u64 + disk.offset
+    }
+
+    /// Reads the log in memory. It may have entries that other threads have not brought to disk yet.
+    pub fn read<T>(&self, read: impl FnOnce(&Log) -> T) -> T {
+        read(&lock(&self.memory).log)
+    }
+
+    /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
+    ///
+    /// All threads that wait share one sync.
+    ///
+    /// # Errors
+    ///
+    /// The error of `change`, after which the log in memory must be as it was; [`LogError::Io`], after which the log must
+    /// be opened again; [`LogError::Failed`] if an earlier call has failed in this way.
+    pub fn append<T, E: From<LogError>>(
+        &self,
+        change: impl FnOnce(&mut Log) -> Result<(Vec<Signed>, T), E>,
+    ) -> Result<T, E> {
+        let (ticket, result) = {
+            let mut memory = lock(&self.memory);
+            if memory.failed {
+                return Err(LogError::Failed.into());
+            }
+            let before = memory.log.len();
+            match change(&mut memory.log) {
+                Ok((entries, result)) => {
+                    memory.pending.extend(entries);
+                    memory.appended += 1;
+                    (memory.appended, result)
+                }
+                Err(error) => {
+                    // Entries that are admitted but not signed never leave.
+                    memory.failed = memory.log.len() != before;
+                    return Err(error);
+                }
+            }
+        };
+        let mut disk = lock(&self.disk);
+        // The thread that had the disk before may have written for this one.
+        if disk.done >= ticket {
+            return Ok(result);
+        }
+        let (pending, upto) = {
+            let mut memory = lock(&self.memory);
+            if memory.failed {
+                return Err(LogError::Failed.into());
+            }
+            (std::mem::take(&mut memory.pending), memory.appended)
+        };
+        if let Err(error) = disk.write(&self.folder, self.id, &pending) {
+            lock(&self.memory).failed = true;
+            return Err(error.into());
+        }
+        disk.done = upto;
+        Ok(result)
+    }
+
+    /// Reads the entries on disk again, with what proves them, in their order.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::open`], and those of `see`.
+    pub fn each(
+        &self,
+        mut see: impl FnMut(Signed) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        let _disk = lock(&self.disk);
+        each_record(&self.folder, |_, signed| see(signed)).map(|_| ())
+    }
+}
+
+/// The end of the last whole frame.
+struct End {
+    segment: u64,
+    offset: u64,
+    frame: u64,
+    log: Option<EntryId>,
+}
+
+/// Calls a function with each entry on disk.
+fn each_record(
+    folder: &Path,
+    mut see: impl FnMut(&Path, Signed) -> Result<(), LogError>,
+) -> Result<(End, Recovered), LogError> {
+    let mut end = End { segment: 0, offset: 0, frame: 0, log: None };
+    let mut recovered = Recovered::Clean;
+    for number in 0.. {
+        let path = segment_path(folder, number);
+        let octets = match fs::read(&path) {
+            Ok(octets) => octets,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && number > 0 => break,
+            Err(error) => return Err(io("read", &path)(error)),
+        };
+        let damaged =
+            |offset: usize| LogError::Damaged { path: path.clone(), offset: offset as u64 };
+        // Only the last segment has a tail, and begins after all before it were whole.
+        if recovered == Recovered::Torn {
+            let path = segment_path(folder, number - 1);
+            return Err(LogError::Damaged { path, offset: end.offset });
+        }
+        // A crash may come before the header of a new segment is on disk. Then there is nothing else.
+        if number > 0 && octets.iter().all(|&octet| octet == 0) {
+            fs::remove_file(&path).map_err(io("remove", &path))?;
+            break;
+        }
+        let scan = scan(&octets, end.frame).map_err(|_| damaged(0))?;
+        if scan.segment != number || end.log.is_some_and(|log| log != scan.log) {
+            return Err(damaged(0));
+        }
+        match scan.tail {
+            Tail::Clean => {}
+            Tail::Torn => recovered = Recovered::Torn,
+            Tail::Damaged => return Err(damaged(scan.end)),
+        }
+        for frame in &scan.frames {
+            let mut fields = Fields(&octets[frame.payload.clone()]);
+            while !fields.0.is_empty() {
+                let record = fields.part(4, RECORD_OCTETS_MAX, "record");
+                let entries = record.and_then(read_record);
+                // The checksum is right, so this was written by another program or version.
+                for signed in entries.map_err(|_| damaged(frame.payload.start))? {
+                    if signed.log() != scan.log {
+                        let refusal = Box::new(Refusal::OtherLog);
+                        return Err(LogError::Stored {
+                            path: path.clone(),
+                            id: signed.id,
+                            refusal,
+                        });
+                    }
+                    see(&path, signed)?;
+                }
+            }
+        }
+        end = End {
+            segment: number,
+            offset: scan.end as u64,
+            frame: end.frame + scan.frames.len() as u64,
+            log: Some(scan.log),
+        };
+    }
+    Ok((end, recovered))
+}
+
+impl Disk {
+    /// Begins a segment.
+    fn begin(folder: &Path, segment: u64, frame: u64, log: EntryId) -> Result<Self, LogError> {
+        let path = segment_path(folder, segment);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(io("make", &path))?;
+        // Blocks that are there already need no change of metadata with each sync.
+        if fallocate(&file, FallocateFlags::empty(), 0, SEGMENT_OCTETS as u64).is_err() {
+            file.set_len(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
+        }
+        file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
+        file.sync_all().map_err(io("write", &path))?;
+        let parent = folder.join("segments");
+        File::open(&parent).and_then(|folder| folder.sync_all()).map_err(io("write", &parent))?;
+        let offset = HEADER_OCTETS as u64;
+        Ok(Self { file, path, segment, offset, frame, done: 0, syncs: 0 })
+    }
+
+    /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
+    /// their own.
+    fn write(&mut self, folder: &Path, log: EntryId, entries: &[Signed]) -> Result<(), LogError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut records = Vec::new();
+        to_records(entries, &mut records);
+        let mut payloads: Vec<Vec<u8>> = Vec::new();
+        for record in &records {
+            match payloads.last_mut() {
+                Some(last) if last.len() + 4 + record.len() <= FRAME_OCTETS_MAX / 4 => {
+                    write_part(last, 4, record);
+                }
+                _ => {
+                    let mut payload = Vec::with_capacity(record.len() + 4);
+                    write_part(&mut payload, 4, record);
+                    payloads.push(payload);
+                }
+            }
+        }
+        let (mut group, mut at) = (self.frame, self.offset);
+        let mut octets = Vec::new();
+        for payload in payloads {
+            let length = (FRAME_HEADER_OCTETS + payload.len()) as u64;
+            if at + octets.len() as u64 + length > SEGMENT_OCTETS as u64 {
+                self.put(at, &octets)?;
+                let (done, syncs, frame) = (self.done, self.syncs, self.frame);
+                *self = Self { done, syncs, ..Self::begin(folder, self.segment + 1, frame, log)? };
+                (group, at) = (self.frame, self.offset);
+                octets.clear();
+            }
+            octets.extend(frame(log, self.segment, self.frame, group, &payload));
+            self.frame += 1;
+        }
+        self.put(at, &octets)
+    }
+
+    fn put(&mut self, at: u64, octets: &[u8]) -> Result<(), LogError> {
+        if octets.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all_at(octets, at).map_err(io("write", &self.path))?;
+        self.file.sync_data().map_err(io("write", &self.path))?;
+        self.offset = at + octets.len() as u64;
+        self.syncs += 1;
+        Ok(())
+    }
+
+    /// Overwrites what a crash has left behind the last whole group.
+    fn overwrite_rest(&self) -> Result<(), LogError> {
+        let zeros = vec![0; 1 << 16];
+        let mut at = self.offset;
+        while at < SEGMENT_OCTETS as u64 {
+            let length = (SEGMENT_OCTETS as u64 - at).min(zeros.len() as u64);
+            let zeros = &zeros[..usize::try_from(length).unwrap_or(zeros.len())];
+            self.file.write_all_at(zeros, at).map_err(io("write", &self.path))?;
+            at += length;
+        }
+        self.file.sync_data().map_err(io("write", &self.path))
+    }
+}

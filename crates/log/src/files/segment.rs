@@ -1,0 +1,215 @@
+//! Segments: frames behind a header, and zero octets behind the frames.
+
+use std::ops::Range;
+
+use talaria_cert::sha256;
+
+use crate::name::EntryId;
+use crate::octets::{Fields, Malformed};
+
+/// The length of a segment in octets.
+pub const SEGMENT_OCTETS: usize = 16 << 20;
+/// Longest payload of a frame, in octets.
+pub const FRAME_OCTETS_MAX: usize = 4 << 20;
+
+pub(super) const HEADER_OCTETS: usize = 48;
+pub(super) const FRAME_HEADER_OCTETS: usize = 40;
+const MAGIC: [u8; 8] = *b"TLGS\x01\0\0\0";
+const FRAME_MAGIC: [u8; 4] = *b"TLGF";
+
+/// The header of a segment.
+pub(super) fn header(number: u64, log: EntryId) -> Vec<u8> {
+    [&MAGIC[..], &number.to_be_bytes(), &log.0].concat()
+}
+
+/// A frame with its payload.
+pub(super) fn frame(
+    log: EntryId,
+    segment: u64,
+    number: u64,
+    group: u64,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(FRAME_HEADER_OCTETS + payload.len());
+    out.extend(FRAME_MAGIC);
+    out.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
+    out.extend(number.to_be_bytes());
+    out.extend(group.to_be_bytes());
+    let sum = checksum(log, segment, &out, payload);
+    out.extend(sum);
+    out.extend_from_slice(payload);
+    out
+}
+
+fn checksum(log: EntryId, segment: u64, head: &[u8], payload: &[u8]) -> [u8; 16] {
+    let hash = sha256(&[&log.0, &segment.to_be_bytes(), head, payload]);
+    let mut sum = [0; 16];
+    sum.copy_from_slice(&hash[..16]);
+    sum
+}
+
+/// A whole frame.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Frame {
+    /// The number of the frame in the log.
+    pub number: u64,
+    /// The number of the first frame of its group.
+    pub group: u64,
+    /// The place of the payload in the segment.
+    pub payload: Range<usize>,
+}
+
+/// What stands behind the last whole frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tail {
+    /// Zero octets.
+    Clean,
+    /// Octets of a group that a crash has cut off.
+    Torn,
+    /// A frame of a later group: the place before it was whole once.
+    Damaged,
+}
+
+/// The frames of a segment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Scan {
+    /// The number of the segment.
+    pub segment: u64,
+    /// The log that the header names.
+    pub log: EntryId,
+    /// The frames, in order.
+    pub frames: Vec<Frame>,
+    /// The place behind the last frame.
+    pub end: usize,
+    /// What stands there.
+    pub tail: Tail,
+}
+
+/// Reads a segment whose first frame has the number `first`.
+///
+/// # Errors
+///
+/// [`Malformed`] if the octets do not begin with the header of a segment.
+pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
+    let mut fields = Fields(octets);
+    if fields.array()? != MAGIC {
+        return Err(Malformed::Field("start of a segment"));
+    }
+    let (segment, log) = (fields.u64()?, fields.id()?);
+    let mut frames: Vec<Frame> = Vec::new();
+    let (mut end, mut number) = (HEADER_OCTETS, first);
+    while let Some(frame) = frame_at(octets, end, log, segment) {
+        let follows = frame.number == number
+            && match frames.last() {
+                // A frame begins a group or goes on with that of the frame before.
+                Some(before) => frame.group == before.group || frame.group == number,
+                None => frame.group == number,
+            };
+        if !follows {
+            break;
+        }
+        end = frame.payload.end;
+        number += 1;
+        frames.push(frame);
+    }
+    let rest = &octets[end..];
+    let tail = if rest.iter().all(|&octet| octet == 0) {
+        Tail::Clean
+    } else if later_group(octets, end, number, log, segment) {
+        Tail::Damaged
+    } else {
+        Tail::Torn
+    };
+    Ok(Scan { segment, log, frames, end, tail })
+}
+
+/// The whole frame at a place.
+fn frame_at(octets: &[u8], at: usize, log: EntryId, segment: u64) -> Option<Frame> {
+    let rest = octets.get(at..)?;
+    let mut fields = Fields(rest);
+    if fields.array().ok()? != FRAME_MAGIC {
+        return None;
+    }
+    let length = fields.u32().ok()? as usize;
+    let (number, group) = (fields.u64().ok()?, fields.u64().ok()?);
+    let sum: [u8; 16] = fields.array().ok()?;
+    if length == 0 || length > FRAME_OCTETS_MAX || group > number {
+        return None;
+    }
+    let payload = fields.take(length).ok()?;
+    let is_whole = checksum(log, segment, &rest[..24], payload) == sum;
+    let start = at + FRAME_HEADER_OCTETS;
+    is_whole.then(|| Frame { number, group, payload: start..start + length })
+}
+
+/// Most places that are tried as frames of a later group. Payloads can hold what looks like a frame.
+const CANDIDATES_MAX: usize = 4096;
+
+/// Whether a whole frame of a group that began behind frame `number` stands somewhere behind a place.
+fn later_group(octets: &[u8], from: usize, number: u64, log: EntryId, segment: u64) -> bool {
+    let places = octets[from..].windows(4).enumerate().filter(|(_, four)| *four == FRAME_MAGIC);
+    places
+        .take(CANDIDATES_MAX)
+        .filter_map(|(at, _)| frame_at(octets, from + at, log, segment))
+        .any(|frame| frame.group > number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: EntryId = EntryId([3; 32]);
+
+    /// A segment with groups of frames, and the places of the frames.
+    fn segment(groups: &[usize]) -> (Vec<u8>, Vec<usize>) {
+        let mut octets = header(2, LOG);
+        let mut places = Vec::new();
+        let mut number = 7;
+        for &frames in groups {
+            let group = number;
+            for _ in 0..frames {
+                places.push(octets.len());
+                let payload = vec![u8::try_from(number).unwrap(); 90];
+                octets.extend(frame(LOG, 2, number, group, &payload));
+                number += 1;
+            }
+        }
+        octets.resize(octets.len() + 500, 0);
+        (octets, places)
+    }
+
+    #[test]
+    fn whole_frames_are_read_to_the_end() {
+        let (octets, places) = segment(&[1, 3, 2]);
+        let scan = scan(&octets, 7).unwrap();
+        assert_eq!((scan.frames.len(), scan.tail, scan.segment), (6, Tail::Clean, 2));
+        assert_eq!(octets[scan.frames[2].payload.clone()], [9; 90]);
+        assert_eq!(scan.frames[2].payload.start, places[2] + FRAME_HEADER_OCTETS);
+        // Frames of another place in the log are none of this one.
+        assert_eq!(super::scan(&octets, 8).unwrap().frames, []);
+    }
+
+    /// Any cut within the last group is a torn tail. A broken frame before it is damage.
+    #[test]
+    fn only_the_last_group_can_be_torn() {
+        let (octets, places) = segment(&[1, 3, 2]);
+        for (at, &place) in places.iter().enumerate() {
+            for offset in [0, 5, 13, 30, FRAME_HEADER_OCTETS + 40] {
+                let mut broken = octets.clone();
+                broken[place + offset] ^= 1;
+                let scan = scan(&broken, 7).unwrap();
+                let wanted = if at >= 4 { Tail::Torn } else { Tail::Damaged };
+                assert_eq!((scan.frames.len(), scan.tail), (at, wanted), "{at} {offset}");
+            }
+            let mut lost = octets.clone();
+            lost[place..place + 130].fill(0);
+            let tail = scan(&lost, 7).unwrap().tail;
+            let wanted = match at {
+                0..4 => Tail::Damaged,
+                4 => Tail::Torn,
+                _ => Tail::Clean,
+            };
+            assert_eq!(tail, wanted, "{at}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The genesis entry of a log: who decides, by which rules, within which limits.
+
+use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
+use crate::entry::VALUE_OCTETS_MAX;
+use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_part};
+
+/// Most owners.
+pub const OWNERS_MAX: usize = 16;
+/// Most merge rules.
+pub const RULES_MAX: usize = 256;
+/// Most witnesses.
+pub const WITNESSES_MAX: usize = 32;
+/// Longest pattern of fields, in octets.
+pub(crate) const PATTERN_OCTETS_MAX: usize = 256;
+
+/// The content of a genesis entry. It is fixed for the life of a log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Genesis {
+    /// The certificates of the owners, ascending by key name.
+    pub owners: Vec<Certificate>,
+    /// The number of owners who must agree on a grant, a revocation or a choice.
+    pub threshold: u8,
+    /// The algorithms of keys that may sign (RFC 9580, section 9.1), ascending.
+    pub algorithms: Vec<u8>,
+    /// The limits of entries and chains.
+    pub limits: Limits,
+    /// The merge rules: the first whose pattern matches counts.
+    pub rules: Vec<(Pattern, MergeRule)>,
+    /// The Ed25519 key of the checkpointer. Nothing uses it yet.
+    pub checkpointer: Option<[u8; 32]>,
+    /// The Ed25519 keys of the witnesses, ascending. Nothing uses them yet.
+    pub witnesses: Vec<[u8; 32]>,
+    /// The number of witnesses who must cosign a checkpoint.
+    pub witness_threshold: u8,
+}
+
+/// Limits for each author. An entry beyond them is not admissible.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// Largest value of an operation on data, in octets.
+    pub value_octets: u32,
+    /// Largest number of entries of a chain.
+    pub chain_entries: u64,
+    /// Largest sum of the octets of the entries of a chain.
+    pub chain_octets: u64,
+    /// Largest number of chains of one author, as seen by the first entry of a chain.
+    pub chains: u16,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { value_octets: 65_536, chain_entries: 100_000_000, chain_octets: 1 << 36, chains: 64 }
+    }
+}
+
+/// How the values of a field that were written apart become one.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum MergeRule {
+    /// The last writer wins.
+    #[default]
+    LastWriter,
+    /// Values stay side by side until an entry replaces them.
+    Strict,
+    /// Elements are added, and removed if they have been seen.
+    Set,
+    /// Numbers are added.
+    Counter,
+    /// Elements have an order (Fugue).
+    List,
+}
+
+impl MergeRule {
+    /// The number of the rule in the format.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::LastWriter => 1,
+            Self::Strict => 2,
+            Self::Set => 3,
+            Self::Counter => 4,
+            Self::List => 5,
+        }
+    }
+
+    /// The rule with a number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        let all = [Self::LastWriter, Self::Strict, Self::Set, Self::Counter, Self::List];
+        all.into_iter().find(|rule| rule.number() == number)
+    }
+
+    /// The name of the rule in commands.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LastWriter => "last-writer",
+            Self::Strict => "strict",
+            Self::Set => "set",
+            Self::Counter => "counter",
+            Self::List => "list",
+        }
+    }
+}
+
+/// A pattern of fields: the text of one, or text and a final `*` for all that start with it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// The pattern with this text. `None` if it is empty, too long, or has a control character.
+    #[must_use]
+    pub fn new(pattern: &str) -> Option<Self> {
+        let fits = (1..=PATTERN_OCTETS_MAX).contains(&pattern.len());
+        (fits && text(pattern.as_bytes()).is_some()).then(|| Self(pattern.to_owned()))
+    }
+
+    /// Whether a field matches.
+    #[must_use]
+    pub fn matches(&self, field: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(start) => field.starts_with(start),
+            None => field == self.0,
+        }
+    }
+
+    /// The text of the pattern.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let text = fields.text(PATTERN_OCTETS_MAX, "pattern")?;
+        Self::new(&text).ok_or(Malformed::Field("pattern"))
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        write_part(out, 2, self.0.as_bytes());
+    }
+}
+
+impl Genesis {
+    /// The content for a log with these owners, with Ed25519 keys only and the usual limits. All fields have the rule that
+    /// the last writer wins.
+    #[must_use]
+    pub fn new(mut owners: Vec<Certificate>, threshold: u8) -> Self {
+        owners.sort_by_key(Certificate::name);
+        Self {
+            owners,
+            threshold,
+            algorithms: vec![22, 27],
+            limits: Limits::default(),
+            rules: Vec::new(),
+            checkpointer: None,
+            witnesses: Vec::new(),
+            witness_threshold: 0,
+        }
+    }
+
+    /// The rule of a field.
+    #[must_use]
+    pub fn rule(&self, field: &str) -> MergeRule {
+        let found = self.rules.iter().find(|(pattern, _)| pattern.matches(field));
+        found.map_or(MergeRule::LastWriter, |(_, rule)| *rule)
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(count_u8(self.owners.len()));
+        self.owners.iter().for_each(|owner| write_part(out, 4, owner.as_octets()));
+        out.push(self.threshold);
+        write_part(out, 1, &self.algorithms);
+        out.extend(self.limits.value_octets.to_be_bytes());
+        out.extend(self.limits.chain_entries.to_be_bytes());
+        out.extend(self.limits.chain_octets.to_be_bytes());
+        out.extend(self.limits.chains.to_be_bytes());
+        out.extend(count_u16(self.rules.len()).to_be_bytes());
+        for (pattern, rule) in &self.rules {
+            pattern.write(out);
+            out.push(rule.number());
+        }
+        out.push(u8::from(self.checkpointer.is_some()));
+        self.checkpointer.iter().for_each(|key| out.extend(key));
+        out.push(count_u8(self.witnesses.len()));
+        self.witnesses.iter().for_each(|key| out.extend(key));
+        out.push(self.witness_threshold);
+    }
+
+    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let count = usize::from(fields.u8()?);
+        if !(1..=OWNERS_MAX).contains(&count) {
+            return Err(Malformed::Field("number of owners"));
+        }
+        let owners = (0..count)
+            .map(|_| Certificate::read(fields.part(4, CERTIFICATE_OCTETS_MAX, "certificate")?))
+            .collect::<Result<Vec<_>, _>>()?;
+        if !owners.is_sorted_by(|a, b| a.name() < b.name()) {
+            return Err(Malformed::Order("owners"));
+        }
+        let threshold = fields.u8()?;
+        if !(1..=count).contains(&usize::from(threshold)) {
+            return Err(Malformed::Field("threshold"));
+        }
+        let algorithms = fields.part(1, 255, "algorithms")?.to_vec();
+        if algorithms.is_empty() || !algorithms.is_sorted_by(|a, b| a < b) {
+            return Err(Malformed::Order("algorithms"));
+        }
+        let limits = Limits {
+            value_octets: fields.u32()?,
+            chain_entries: fields.u64()?,
+            chain_octets: fields.u64()?,
+            chains: fields.u16()?,
+        };
+        if limits.value_octets as usize > VALUE_OCTETS_MAX {
+            return Err(Malformed::Field("largest value"));
+        }
+        let count = usize::from(fields.u16()?);
+        if count > RULES_MAX {
+            return Err(Malformed::Field("number of merge rules"));
+        }
+        let rules = (0..count)
+            .map(|_| {
+                let pattern = Pattern::read(fields)?;
+                let rule = MergeRule::from_number(fields.u8()?);
+                Ok((pattern, rule.ok_or(Malformed::Field("merge rule"))?))
+            })
+            .collect::<Result<Vec<_>, Malformed>>()?;
+        let checkpointer = match fields.u8()? {
+            0 => None,
+            1 => Some(fields.array()?),
+            _ => return Err(Malformed::Field("checkpointer")),
+        };
+        let count = usize::from(fields.u8()?);
+        if count > WITNESSES_MAX {
+            return Err(Malformed::Field("number of witnesses"));
+        }
+        let witnesses = (0..count).map(|_| fields.array()).collect::<Result<Vec<_>, _>>()?;
+        if !witnesses.is_sorted_by(|a, b| a < b) {
+            return Err(Malformed::Order("witnesses"));
+        }
+        let witness_threshold = fields.u8()?;
+        if usize::from(witness_threshold) > count {
+            return Err(Malformed::Field("witnesses of a checkpoint"));
+        }
+        Ok(Self {
+            owners,
+            threshold,
+            algorithms,
+            limits,
+            rules,
+            checkpointer,
+            witnesses,
+            witness_threshold,
+        })
+    }
+}

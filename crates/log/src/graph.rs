@@ -1,0 +1,262 @@
+//! The graph of admitted entries: chains, branches, forks, and what is in the past of what.
+//!
+//! Entries have local numbers in the order of their admission. Nothing that is computed here depends on that order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::entry::Entry;
+use crate::merge::Stamp;
+use crate::name::{ChainName, EntryId};
+
+/// The number of an admitted entry.
+pub(crate) type Number = u32;
+
+/// The last known entries of chains.
+pub(crate) type Known = BTreeMap<u32, Vec<Number>>;
+
+/// An admitted entry.
+pub(crate) struct Node {
+    pub(crate) id: EntryId,
+    pub(crate) entry: Entry,
+    pub(crate) chain: u32,
+    branch: u32,
+    /// The last entries of other chains in the past.
+    others: Arc<Known>,
+    first_child: Option<Number>,
+    /// The sum of the octets of the chain up to here.
+    pub(crate) chain_octets: u64,
+    /// Whether the entry counts, as of the last settlement.
+    pub(crate) honoured: bool,
+}
+
+impl Node {
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { clock: self.entry.clock, author: self.entry.author(), id: self.id }
+    }
+}
+
+/// A chain.
+pub(crate) struct Chain {
+    pub(crate) name: ChainName,
+    /// Entries without a successor.
+    pub(crate) tips: Vec<Number>,
+    first: Option<Number>,
+    forks: Vec<u32>,
+}
+
+/// Two or more entries at one place.
+pub(crate) struct Fork {
+    pub(crate) children: Vec<Number>,
+}
+
+/// A part of a chain without forks. It hangs on the entry with the sequence `at` of another branch.
+struct Branch {
+    parent: Option<(u32, u64)>,
+}
+
+/// The past of an entry, without the entry.
+pub(crate) struct Past {
+    pub(crate) previous: Option<Number>,
+    others: Arc<Known>,
+}
+
+/// A closed set of entries.
+#[derive(Clone, Copy)]
+pub(crate) enum View<'a> {
+    /// All admitted entries.
+    All,
+    /// The past of an entry.
+    Past(&'a Past),
+}
+
+/// The graph.
+#[derive(Default)]
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    by_id: HashMap<EntryId, Number>,
+    pub(crate) chains: Vec<Chain>,
+    by_name: HashMap<ChainName, u32>,
+    branches: Vec<Branch>,
+    forks: Vec<Fork>,
+    fork_after: HashMap<(u32, Option<Number>), u32>,
+}
+
+impl Graph {
+    pub(crate) fn number(&self, id: &EntryId) -> Option<Number> {
+        self.by_id.get(id).copied()
+    }
+
+    /// The numbers of all entries.
+    pub(crate) fn numbers(&self) -> std::ops::Range<Number> {
+        0..Number::try_from(self.nodes.len()).expect("fewer than 2^32 entries")
+    }
+
+    pub(crate) fn node(&self, number: Number) -> &Node {
+        &self.nodes[number as usize]
+    }
+
+    pub(crate) fn find(&self, id: &EntryId) -> Option<&Node> {
+        self.number(id).map(|number| self.node(number))
+    }
+
+    pub(crate) fn chain(&self, name: &ChainName) -> Option<&Chain> {
+        self.by_name.get(name).map(|&at| &self.chains[at as usize])
+    }
+
+    /// Whether `a` is `b` or before it, in one chain.
+    pub(crate) fn is_up_to(&self, a: Number, b: Number) -> bool {
+        let (a, b) = (self.node(a), self.node(b));
+        if a.chain != b.chain || a.entry.sequence > b.entry.sequence {
+            return false;
+        }
+        let (mut branch, mut end) = (b.branch, b.entry.sequence);
+        loop {
+            if branch == a.branch {
+                return a.entry.sequence <= end;
+            }
+            match self.branches[branch as usize].parent {
+                Some((parent, at)) => (branch, end) = (parent, at),
+                None => return false,
+            }
+        }
+    }
+
+    /// The past of an entry with these neighbours.
+    pub(crate) fn past(&self, previous: Option<Number>, links: &[Number]) -> Past {
+        let start = previous.map(|previous| Arc::clone(&self.node(previous).others));
+        let mut others = start.unwrap_or_default();
+        if !links.is_empty() {
+            let mut known = (*others).clone();
+            for &link in links {
+                for (&chain, tips) in &*Arc::clone(&self.node(link).others) {
+                    tips.iter().for_each(|&tip| self.add_tip(&mut known, chain, tip));
+                }
+                self.add_tip(&mut known, self.node(link).chain, link);
+            }
+            others = Arc::new(known);
+        }
+        Past { previous, others }
+    }
+
+    fn add_tip(&self, known: &mut Known, chain: u32, tip: Number) {
+        let tips = known.entry(chain).or_default();
+        if !tips.iter().any(|&other| self.is_up_to(tip, other)) {
+            tips.retain(|&other| !self.is_up_to(other, tip));
+            tips.push(tip);
+        }
+    }
+
+    pub(crate) fn contains(&self, view: View<'_>, number: Number) -> bool {
+        match view {
+            View::All => true,
+            View::Past(past) => self.is_in(past, number),
+        }
+    }
+
+    /// Whether an entry is in a past. Genesis is in every past.
+    pub(crate) fn is_in(&self, past: &Past, number: Number) -> bool {
+        number == 0
+            || past.previous.is_some_and(|previous| self.is_up_to(number, previous))
+            || past
+                .others
+                .get(&self.node(number).chain)
+                .is_some_and(|tips| tips.iter().any(|&tip| self.is_up_to(number, tip)))
+    }
+
+    /// The number of the chains of an author in a past.
+    pub(crate) fn chains_of(&self, past: &Past, name: &ChainName) -> usize {
+        let is_theirs = |chain: &u32| {
+            let other = &self.chains[*chain as usize].name;
+            other.author == name.author && other != name
+        };
+        let genesis = self.nodes.first().map(|genesis| genesis.chain);
+        let genesis = genesis.filter(|chain| !past.others.contains_key(chain));
+        past.others.keys().copied().chain(genesis).filter(is_theirs).count()
+    }
+
+    /// The forks at or before an entry, each with the child that leads to the entry.
+    pub(crate) fn forks_before(&self, number: Number) -> impl Iterator<Item = (&Fork, Number)> {
+        let chain = &self.chains[self.node(number).chain as usize];
+        chain.forks.iter().filter_map(move |&at| {
+            let fork = &self.forks[at as usize];
+            let leads = fork.children.iter().find(|&&child| self.is_up_to(child, number));
+            leads.map(|&child| (fork, child))
+        })
+    }
+
+    /// All forks.
+    pub(crate) fn forks(&self) -> &[Fork] {
+        &self.forks
+    }
+
+    /// Adds an entry with its past. Returns its number and whether it makes a fork.
+    pub(crate) fn add(
+        &mut self,
+        id: EntryId,
+        entry: Entry,
+        past: Past,
+        octets: u64,
+    ) -> (Number, bool) {
+        let number = Number::try_from(self.nodes.len()).expect("fewer than 2^32 entries");
+        let chain = self.chain_number(entry.chain);
+        let previous = past.previous;
+        let before = match previous {
+            Some(previous) => self.nodes[previous as usize].first_child,
+            None => self.chains[chain as usize].first,
+        };
+        let parent = previous.map(|previous| {
+            let node = self.node(previous);
+            (node.branch, node.entry.sequence)
+        });
+        let branch = if let (None, Some((branch, _))) = (before, parent) {
+            branch
+        } else {
+            self.branches.push(Branch { parent });
+            u32::try_from(self.branches.len() - 1).expect("fewer than 2^32 branches")
+        };
+        let mut is_fork = false;
+        match before {
+            None => match previous {
+                Some(previous) => self.nodes[previous as usize].first_child = Some(number),
+                None => self.chains[chain as usize].first = Some(number),
+            },
+            Some(first) => {
+                is_fork = true;
+                let forks = &mut self.forks;
+                let of_chain = &mut self.chains[chain as usize].forks;
+                let at = *self.fork_after.entry((chain, previous)).or_insert_with(|| {
+                    forks.push(Fork { children: vec![first] });
+                    let at = u32::try_from(forks.len() - 1).expect("fewer than 2^32 forks");
+                    of_chain.push(at);
+                    at
+                });
+                self.forks[at as usize].children.push(number);
+            }
+        }
+        let chain_octets = previous.map_or(0, |previous| self.node(previous).chain_octets) + octets;
+        let tips = &mut self.chains[chain as usize].tips;
+        tips.retain(|&tip| Some(tip) != previous);
+        tips.push(number);
+        self.by_id.insert(id, number);
+        self.nodes.push(Node {
+            id,
+            entry,
+            chain,
+            branch,
+            others: past.others,
+            first_child: None,
+            chain_octets,
+            honoured: false,
+        });
+        (number, is_fork)
+    }
+
+    fn chain_number(&mut self, name: ChainName) -> u32 {
+        let chains = &mut self.chains;
+        *self.by_name.entry(name).or_insert_with(|| {
+            chains.push(Chain { name, tips: Vec::new(), first: None, forks: Vec::new() });
+            u32::try_from(chains.len() - 1).expect("fewer than 2^32 chains")
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! The signed log: a small replicated database in which every change carries an OpenPGP signature.
+//!
+//! The core is pure: time, randomness and keys are arguments. It decides which entries are admitted and which count
+//! (`docs/decisions/0006-log-validity.md`), and merges them. `files` keeps a log in a folder. The format is in
+//! `docs/formats/log.md`.
+//!
+//! ```
+//! use talaria_log::{
+//!     Action, Certificate, Change, Content, DataAction, FieldChange, Genesis, LogError, LogFolder,
+//!     Maker, ObjectId, Value,
+//! };
+//! use talaria_message::make::{GenerateOptions, Protection, generate};
+//! use talaria_message::openpgp::serialize::MarshalInto as _;
+//! use talaria_message::{policy, signing_key};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("fleet");
+//! let now = 1_700_000_000;
+//! let now_ms = u64::from(now) * 1000;
+//! let cert = generate(&GenerateOptions::default(), &Protection::Unprotected, now)?.cert;
+//! let certificate = Certificate::minimal(&cert.to_vec()?)?;
+//! let mut key = signing_key(&cert, policy(), now, &mut |_, _| None)?;
+//!
+//! // Alice owns the log.
+//! let genesis = Genesis::new(vec![certificate.clone()], 1);
+//! let mut maker = Maker::new(&certificate, &mut key, [0; 16]).ok_or("not her key")?;
+//! let log = LogFolder::create(&path, &maker.begin(genesis, now_ms)?)?;
+//! maker.chain.instance = log.instance();
+//!
+//! // The entry is on disk when `append` returns.
+//! let object = ObjectId::of(log.id(), certificate.name(), "server-1");
+//! let color = FieldChange::Set(Some(Value::String("red".to_owned())));
+//! let change = Change::Field("color".to_owned(), color);
+//! log.append(|log| {
+//!     let entry = maker.make(log, Action::Data(DataAction { object, change }), now_ms)?;
+//!     Ok::<_, LogError>((vec![entry], ()))
+//! })?;
+//! drop(log);
+//!
+//! let log = LogFolder::open(&path)?;
+//! let red = log.read(|log| log.state().field(object, "color"));
+//! assert_eq!(red, Some(Content::LastWriter(Value::String("red".to_owned()))));
+//! assert!(log.verify()?.failed.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+
+mod action;
+mod certificate;
+mod clock;
+mod entry;
+mod files;
+mod genesis;
+mod graph;
+mod log;
+mod merge;
+mod merkle;
+mod name;
+mod octets;
+mod record;
+mod refusal;
+mod signature;
+mod state;
+mod value;
+
+pub use action::{
+    Action, Change, DataAction, FieldChange, Grant, HEADS_MAX, NAME_OCTETS_MAX, Operations,
+    REPLACED_MAX, Revocation, Side, Target,
+};
+pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
+pub use clock::Clock;
+pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
+pub use files::{
+    EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError, LogFolder, ProofFiles,
+    Recovered, SEGMENT_OCTETS, Scan, Tail, Verified, read_export, scan,
+};
+pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
+pub use log::{
+    AHEAD_MS, DraftError, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome, Standing,
+    WAITING_MAX, WAITING_OCTETS_MAX,
+};
+pub use merge::Content;
+pub use merkle::{is_included, root};
+pub use name::{ChainName, EntryId, KeyName, NotAnId, ObjectId};
+pub use octets::Malformed;
+pub use record::{
+    BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch, read_record,
+    to_records,
+};
+pub use refusal::Refusal;
+pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
+pub use state::{ObjectInfo, State};
+pub use value::{Float, Value};

@@ -1,0 +1,477 @@
+//! A log in memory: which entries are admitted, and which of them count (decision record 6).
+//!
+//! [`Log::offer`] takes entries from anywhere, in any order. Whether an entry is admitted is a function of genesis, the
+//! entry and its past; whether it counts, of the set of admitted entries. Nothing here opens a file or reads a clock.
+
+mod admit;
+mod draft;
+mod honour;
+mod waiting;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use talaria_cert::{Verdict, ed25519_verdicts};
+
+use crate::action::{Action, Grant, Target};
+use crate::certificate::{Certificate, MemberKey};
+use crate::clock::Clock;
+use crate::entry::Entry;
+use crate::genesis::Genesis;
+use crate::graph::{Graph, Number, View};
+use crate::name::{ChainName, EntryId, KeyName};
+use crate::octets::Malformed;
+use crate::record::{Evidence, Signed};
+use crate::refusal::Refusal;
+use crate::signature::Check;
+use crate::state::State;
+
+pub use draft::{DraftError, Maker};
+pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
+
+use admit::Trial;
+use waiting::Waiting;
+
+/// A log in memory.
+pub struct Log {
+    id: EntryId,
+    genesis: Genesis,
+    graph: Graph,
+    controls: Controls,
+    grants: Vec<Number>,
+    /// The keys in admitted certificates, for checking many signatures at once. The certificate of an entry decides
+    /// which key is meant.
+    keys: HashMap<KeyName, Arc<MemberKey>>,
+    waiting: Waiting,
+    state: State,
+    /// Whether what counts must be computed again.
+    unsettled: bool,
+}
+
+/// Admitted entries that end or choose other entries.
+#[derive(Default)]
+struct Controls {
+    revocations: HashMap<Target, Vec<Number>>,
+    all_revocations: Vec<Number>,
+    approvals: HashMap<EntryId, Vec<Number>>,
+    choices: Vec<Number>,
+}
+
+/// What became of an offered entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// The entry is admitted now.
+    Added,
+    /// The entry was admitted before, or waits already.
+    Known,
+    /// The entry waits for entries before it.
+    WaitsForPast,
+    /// The entry waits until the clock of this node has come near its clock.
+    WaitsForClock,
+    /// Too much waits. The sender must offer the entry again later.
+    NotKept,
+    /// The entry is not admissible.
+    Refused(Refusal),
+}
+
+/// The result of [`Log::offer`].
+#[derive(Debug, Default)]
+pub struct Offered {
+    /// What became of each offered entry, in their order.
+    pub outcomes: Vec<Outcome>,
+    /// The entries that are admitted now, each behind its past, those included that waited before.
+    pub added: Vec<Signed>,
+    /// The entries that waited before and are refused now.
+    pub refused: Vec<(EntryId, Refusal)>,
+}
+
+/// Whether an admitted entry counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// The entry counts.
+    Counts,
+    /// A revocation ends its key or its grant before it.
+    Revoked,
+    /// Its author has made two different entries at or before its place, and no owner has chosen.
+    Forked,
+    /// Its grant does not count any more.
+    GrantEnded,
+}
+
+/// Two entries at one place: evidence that convinces everybody.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ForkEvidence {
+    /// The chain.
+    pub chain: ChainName,
+    /// The place in the chain.
+    pub sequence: u64,
+    /// The entries at that place, ascending.
+    pub entries: Vec<EntryId>,
+}
+
+/// A log cannot begin with an entry.
+#[derive(Debug, thiserror::Error)]
+pub enum GenesisError {
+    /// The entry is no genesis.
+    #[error("the entry does not begin a log")]
+    NotGenesis,
+    /// The author of genesis is no owner with this key, or the signature does not hold.
+    #[error("genesis is not signed by an owner: {0}")]
+    Refused(Refusal),
+    /// The octets are no genesis.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+impl Log {
+    /// The log that begins with a genesis entry.
+    ///
+    /// # Errors
+    ///
+    /// [`GenesisError`] if the entry is no genesis that an owner has signed.
+    pub fn begin(genesis: &Signed) -> Result<Self, GenesisError> {
+        let log = Self::begin_own(genesis.entry.clone(), genesis.octets.len())?;
+        if !matches!(genesis.evidence, Evidence::Alone(_)) {
+            return Err(GenesisError::Refused(Refusal::Batch));
+        }
+        let key = log.owner_key(&genesis.entry.chain).map_err(GenesisError::Refused)?;
+        log.check(genesis, &key).map_err(GenesisError::Refused)?;
+        Ok(log)
+    }
+
+    /// The log of a genesis entry whose signature is known to hold, or that the caller signs before it leaves.
+    ///
+    /// # Errors
+    ///
+    /// [`GenesisError`] if the entry is no genesis by an owner.
+    pub fn begin_own(entry: Entry, octets: usize) -> Result<Self, GenesisError> {
+        let Action::Genesis(genesis) = &entry.action else { return Err(GenesisError::NotGenesis) };
+        let id = EntryId::of(&entry.to_octets());
+        let mut log = Self {
+            id,
+            genesis: (**genesis).clone(),
+            graph: Graph::default(),
+            controls: Controls::default(),
+            grants: Vec::new(),
+            keys: HashMap::new(),
+            waiting: Waiting::default(),
+            state: State::default(),
+            unsettled: false,
+        };
+        for key in log.genesis.owners.iter().flat_map(Certificate::keys) {
+            log.keys.insert(key.name, Arc::clone(key));
+        }
+        log.owner_key(&entry.chain).map_err(GenesisError::Refused)?;
+        let past = log.graph.past(None, &[]);
+        let (number, _) = log.graph.add(id, entry, past, octets as u64);
+        log.graph.nodes[number as usize].honoured = true;
+        Ok(log)
+    }
+
+    /// The key of an owner that signs a chain.
+    fn owner_key(&self, chain: &ChainName) -> Result<Arc<MemberKey>, Refusal> {
+        let owner = self.genesis.owners.iter().find(|owner| owner.name() == chain.author);
+        let owner = owner.ok_or(Refusal::Stranger(chain.author))?;
+        self.key_of(owner, chain)
+    }
+
+    /// Offers entries, at `now_ms` in milliseconds since 1970. They may come in any order and more than once.
+    ///
+    /// Ed25519 signatures are checked together.
+    pub fn offer(&mut self, entries: Vec<Signed>, now_ms: u64) -> Offered {
+        let mut offered = Offered::default();
+        let checked = self.check_many(&entries);
+        for (signed, checked) in entries.into_iter().zip(checked) {
+            let outcome = self.take(Trial { signed, checked }, now_ms, &mut offered);
+            offered.outcomes.push(outcome);
+        }
+        for trial in self.waiting.due(now_ms) {
+            self.retry(trial, now_ms, &mut offered);
+        }
+        self.settle();
+        offered
+    }
+
+    /// Admits an entry of one's own, which the caller signs before it leaves.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] if the entry is not admissible, [`Refusal::Past`] if its past is not here, [`Refusal::Malformed`] if
+    /// the format does not allow it.
+    pub fn append(&mut self, entry: Entry) -> Result<EntryId, Refusal> {
+        let octets = entry.to_octets();
+        // A caller can put more into an entry than the format allows, such as a list that is not ascending.
+        if Entry::read(&octets)? != entry {
+            return Err(Malformed::Field("value").into());
+        }
+        let id = EntryId::of(&octets);
+        self.admit_known(id, entry, octets.len())?;
+        self.settle();
+        Ok(id)
+    }
+
+    /// Admits an entry that this node has admitted before, without checking its signature again. The caller calls
+    /// [`Self::settle`] after the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] if the entry is not admissible.
+    pub fn restore(&mut self, signed: &Signed) -> Result<(), Refusal> {
+        if self.graph.number(&signed.id).is_some() {
+            return Ok(());
+        }
+        self.admit_known(signed.id, signed.entry.clone(), signed.octets.len())
+    }
+
+    fn admit_known(&mut self, id: EntryId, entry: Entry, octets: usize) -> Result<(), Refusal> {
+        let place = match self.place(&entry) {
+            Ok(place) => place,
+            Err(admit::NotPlaced::Missing(_)) => return Err(Refusal::Past),
+            Err(admit::NotPlaced::Refused(refusal)) => return Err(refusal),
+        };
+        self.admissible(&entry, octets, &place)?;
+        self.add(id, entry, place.past, octets);
+        Ok(())
+    }
+
+    /// Computes again which entries count, if that can have changed.
+    pub fn settle(&mut self) {
+        if !std::mem::take(&mut self.unsettled) {
+            return;
+        }
+        self.state = State::default();
+        for number in self.graph.numbers() {
+            let honoured = number == 0 || self.standing_of(number) == Standing::Counts;
+            self.graph.nodes[number as usize].honoured = honoured;
+            let node = self.graph.node(number);
+            if let Action::Data(data) = &node.entry.action {
+                self.state.apply(&self.genesis, node.stamp(), data, honoured);
+            }
+        }
+    }
+
+    /// Adds an admissible entry.
+    fn add(&mut self, id: EntryId, entry: Entry, past: crate::graph::Past, octets: usize) {
+        let (number, is_fork) = self.graph.add(id, entry, past, octets as u64);
+        // A fork ends entries that counted, and so do revocations and choices.
+        self.unsettled |= is_fork;
+        let node = self.graph.node(number);
+        match &node.entry.action {
+            Action::Revoke(revocation) => {
+                self.controls.revocations.entry(revocation.target).or_default().push(number);
+                self.controls.all_revocations.push(number);
+                self.unsettled = true;
+            }
+            Action::Choose(_) => {
+                self.controls.choices.push(number);
+                self.unsettled = true;
+            }
+            Action::Approve(target) => {
+                self.controls.approvals.entry(*target).or_default().push(number);
+                self.unsettled = true;
+            }
+            Action::Grant(grant) => {
+                self.grants.push(number);
+                for key in grant.certificate.keys() {
+                    self.keys.entry(key.name).or_insert_with(|| Arc::clone(key));
+                }
+            }
+            Action::Data(_) | Action::Genesis(_) => {}
+        }
+        if !self.unsettled {
+            let honoured = self.standing_of(number) == Standing::Counts;
+            self.graph.nodes[number as usize].honoured = honoured;
+            let node = self.graph.node(number);
+            if let Action::Data(data) = &node.entry.action {
+                self.state.apply(&self.genesis, node.stamp(), data, honoured);
+            }
+        }
+    }
+
+    /// Checks the signatures of entries whose keys are known. Gives the key of each signature that holds.
+    fn check_many(&self, entries: &[Signed]) -> Vec<Option<Arc<MemberKey>>> {
+        let mut checked = vec![None; entries.len()];
+        let mut jobs = Vec::new();
+        let mut places: Vec<Vec<usize>> = Vec::new();
+        // Entries of one batch share a signature.
+        let mut batches: HashMap<*const crate::record::SignedStatement, usize> = HashMap::new();
+        for (at, signed) in entries.iter().enumerate() {
+            let chain = &signed.entry.chain;
+            let Some(key) = self.keys.get(&chain.subkey) else { continue };
+            if self.graph.number(&signed.id).is_some()
+                || signed.log() != self.id
+                || !signed.is_covered()
+            {
+                continue;
+            }
+            let check = match &signed.evidence {
+                Evidence::Alone(signature) => signature.check(&signed.octets, key, self.id),
+                Evidence::InBatch(batch, _) => {
+                    if let Some(&job) = batches.get(&Arc::as_ptr(batch)) {
+                        places[job].push(at);
+                        continue;
+                    }
+                    batches.insert(Arc::as_ptr(batch), jobs.len());
+                    batch.signature.check(&batch.statement.to_octets(), key, self.id)
+                }
+            };
+            match check {
+                Ok(Check::Deferred(job)) => {
+                    jobs.push(*job);
+                    places.push(vec![at]);
+                }
+                // The statement of the others is checked with each of them.
+                Ok(Check::Good) => {
+                    checked[at] = Some(Arc::clone(key));
+                    forget(&mut batches, &signed.evidence);
+                }
+                Err(_) => forget(&mut batches, &signed.evidence),
+            }
+        }
+        for (places, verdict) in places.iter().zip(ed25519_verdicts(&jobs)) {
+            if verdict == Verdict::Good {
+                for &at in places {
+                    checked[at] = self.keys.get(&entries[at].entry.chain.subkey).cloned();
+                }
+            }
+        }
+        checked
+    }
+
+    /// The identity of the log.
+    #[must_use]
+    pub fn id(&self) -> EntryId {
+        self.id
+    }
+
+    /// The content of the genesis entry.
+    #[must_use]
+    pub fn genesis(&self) -> &Genesis {
+        &self.genesis
+    }
+
+    /// The objects and their fields, from the entries that count.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The hash of the state. Equal for equal sets of admitted entries.
+    #[must_use]
+    pub fn state_hash(&self) -> [u8; 32] {
+        self.state.hash(self.id)
+    }
+
+    /// The number of admitted entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.graph.nodes.len()
+    }
+
+    /// Whether there is no entry. There always is genesis.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.graph.nodes.is_empty()
+    }
+
+    /// An admitted entry.
+    #[must_use]
+    pub fn entry(&self, id: &EntryId) -> Option<&Entry> {
+        self.graph.find(id).map(|node| &node.entry)
+    }
+
+    /// The identities and entries in the order of their admission on this node: each behind its past.
+    pub fn entries(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
+        self.graph.nodes.iter().map(|node| (node.id, &node.entry))
+    }
+
+    /// The entries without a successor, of all chains, ascending.
+    #[must_use]
+    pub fn heads(&self) -> Vec<EntryId> {
+        let tips = self.graph.chains.iter().flat_map(|chain| &chain.tips);
+        let mut heads: Vec<EntryId> = tips.map(|&tip| self.graph.node(tip).id).collect();
+        heads.sort_unstable();
+        heads
+    }
+
+    /// The chains, each with the identities of its entries without a successor.
+    pub fn chains(&self) -> impl Iterator<Item = (ChainName, Vec<EntryId>)> {
+        self.graph.chains.iter().map(|chain| {
+            (chain.name, chain.tips.iter().map(|&tip| self.graph.node(tip).id).collect())
+        })
+    }
+
+    /// The number of entries that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether an admitted entry counts. `None` for other entries.
+    #[must_use]
+    pub fn standing(&self, id: &EntryId) -> Option<Standing> {
+        let number = self.graph.number(id)?;
+        Some(if number == 0 { Standing::Counts } else { self.standing_of(number) })
+    }
+
+    /// The forks, ascending by chain and place.
+    #[must_use]
+    pub fn forks(&self) -> Vec<ForkEvidence> {
+        let mut forks: Vec<ForkEvidence> = self
+            .graph
+            .forks()
+            .iter()
+            .map(|fork| {
+                let first = self.graph.node(fork.children[0]);
+                let mut entries: Vec<EntryId> =
+                    fork.children.iter().map(|&child| self.graph.node(child).id).collect();
+                entries.sort_unstable();
+                let chain = first.entry.chain;
+                ForkEvidence { chain, sequence: first.entry.sequence, entries }
+            })
+            .collect();
+        forks.sort_by_key(|fork| (fork.chain, fork.sequence, fork.entries.clone()));
+        forks
+    }
+
+    /// The grants, each with whether it is in force, in the order of their admission.
+    pub fn grants(&self) -> impl Iterator<Item = (EntryId, &Grant, bool)> {
+        self.grants.iter().filter_map(|&number| {
+            let node = self.graph.node(number);
+            let Action::Grant(grant) = &node.entry.action else { return None };
+            Some((node.id, &**grant, self.is_usable(number, View::All)))
+        })
+    }
+
+    /// Whether an author is an owner, removed or not.
+    #[must_use]
+    pub fn is_owner(&self, author: &KeyName) -> bool {
+        self.genesis.owners.iter().any(|owner| owner.name() == *author)
+    }
+
+    /// The certificates of owners and of authors with a grant.
+    pub fn certificates(&self) -> impl Iterator<Item = &Certificate> {
+        let granted =
+            self.grants.iter().filter_map(|&number| match &self.graph.node(number).entry.action {
+                Action::Grant(grant) => Some(&grant.certificate),
+                _ => None,
+            });
+        self.genesis.owners.iter().chain(granted)
+    }
+
+    /// The clock of the latest entry.
+    #[must_use]
+    pub fn latest(&self) -> Clock {
+        let tips = self.graph.chains.iter().flat_map(|chain| &chain.tips);
+        tips.map(|&tip| self.graph.node(tip).entry.clock).max().unwrap_or_default()
+    }
+}
+
+fn forget(
+    batches: &mut HashMap<*const crate::record::SignedStatement, usize>,
+    evidence: &Evidence,
+) {
+    if let Evidence::InBatch(batch, _) = evidence {
+        batches.remove(&Arc::as_ptr(batch));
+    }
+}

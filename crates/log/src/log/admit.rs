@@ -1,0 +1,317 @@
+//! Whether an entry is admissible: a function of genesis, the entry and its past.
+
+use std::sync::Arc;
+
+use talaria_cert::Verdict;
+
+use super::waiting::AHEAD_MS;
+use super::{Log, Offered, Outcome};
+use crate::action::{Action, Change, DataAction, FieldChange, Target};
+use crate::certificate::{Certificate, MemberKey};
+use crate::entry::Entry;
+use crate::graph::{Number, Past, View};
+use crate::name::{ChainName, EntryId, ObjectId};
+use crate::record::{Evidence, Signed};
+use crate::refusal::Refusal;
+use crate::signature::{BadSignature, Check};
+
+/// An entry that may be admitted, and the key that is known to have signed it.
+pub(super) struct Trial {
+    pub(super) signed: Signed,
+    pub(super) checked: Option<Arc<MemberKey>>,
+}
+
+/// The place of an entry in the graph.
+pub(super) struct Place {
+    pub(super) past: Past,
+    links: Vec<Number>,
+}
+
+/// An entry has no place in the graph, or not yet.
+pub(super) enum NotPlaced {
+    /// An entry before it is missing.
+    Missing(EntryId),
+    Refused(Refusal),
+}
+
+impl Log {
+    /// Admits an entry, refuses it, or lets it wait.
+    pub(super) fn attempt(&mut self, trial: Trial, now_ms: u64, offered: &mut Offered) -> Outcome {
+        let signed = &trial.signed;
+        let id = signed.id;
+        if self.graph.number(&id).is_some() || self.waiting.has(signed) {
+            return Outcome::Known;
+        }
+        if signed.log() != self.id {
+            return Outcome::Refused(Refusal::OtherLog);
+        }
+        if !signed.is_covered() {
+            return Outcome::Refused(Refusal::Batch);
+        }
+        let place = match self.place(&signed.entry) {
+            Ok(place) => place,
+            Err(NotPlaced::Missing(missing)) if self.waiting.is_refused(&missing) => {
+                return self.refused(id, Refusal::Past);
+            }
+            Err(NotPlaced::Missing(missing)) => return self.waiting.for_past(missing, trial),
+            Err(NotPlaced::Refused(refusal)) => return self.refused(id, refusal),
+        };
+        // The signature comes first, so that nobody learns more about what others may do.
+        let key = match self.key(&signed.entry, &place) {
+            Ok(key) => key,
+            Err(refusal) => return self.refused(id, refusal),
+        };
+        let is_checked = trial.checked.as_ref().is_some_and(|checked| checked.is_same(&key));
+        if !is_checked && let Err(refusal) = self.check(signed, &key) {
+            return self.refused(id, refusal);
+        }
+        if let Err(refusal) = self.admissible(&signed.entry, signed.octets.len(), &place) {
+            return self.refused(id, refusal);
+        }
+        if signed.entry.clock.ms() > now_ms.saturating_add(AHEAD_MS) {
+            return self.waiting.for_clock(Trial { checked: Some(key), ..trial });
+        }
+        self.add(id, signed.entry.clone(), place.past, signed.octets.len());
+        offered.added.push(trial.signed);
+        Outcome::Added
+    }
+
+    /// Checks the signature of an entry, or of its batch, alone.
+    pub(super) fn check(&self, signed: &Signed, key: &MemberKey) -> Result<(), Refusal> {
+        let check = match &signed.evidence {
+            Evidence::Alone(signature) => signature.check(&signed.octets, key, self.id),
+            Evidence::InBatch(batch, _) => {
+                batch.signature.check(&batch.statement.to_octets(), key, self.id)
+            }
+        };
+        match check? {
+            Check::Good => Ok(()),
+            Check::Deferred(job) if job.verdict() == Verdict::Good => Ok(()),
+            Check::Deferred(_) => Err(BadSignature::Forged.into()),
+        }
+    }
+
+    /// The place of an entry: its chain, its links and its clock.
+    pub(super) fn place(&self, entry: &Entry) -> Result<Place, NotPlaced> {
+        let refused = |refusal| Err(NotPlaced::Refused(refusal));
+        if matches!(entry.action, Action::Genesis(_)) || entry.log != self.id {
+            return refused(Refusal::OtherLog);
+        }
+        let number = |id: &EntryId| self.graph.number(id).ok_or(NotPlaced::Missing(*id));
+        let previous = if entry.sequence == 0 { None } else { Some(number(&entry.previous)?) };
+        let links = entry.links.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        let genesis = self.graph.node(0);
+        match previous {
+            None if entry.chain == genesis.entry.chain => return refused(Refusal::GenesisPlace),
+            None => {}
+            Some(previous) => {
+                let before = &self.graph.node(previous).entry;
+                // A sequence of 2^64 - 1 is the last one.
+                if before.chain != entry.chain
+                    || before.sequence.checked_add(1) != Some(entry.sequence)
+                {
+                    return refused(Refusal::Sequence);
+                }
+            }
+        }
+        let before = previous.iter().chain(&links).copied().chain([0]);
+        if before.into_iter().any(|before| self.graph.node(before).entry.clock >= entry.clock) {
+            return refused(Refusal::Clock);
+        }
+        if links.iter().any(|&link| self.graph.node(link).entry.chain == entry.chain) {
+            return refused(Refusal::Link);
+        }
+        let past = self.graph.past(previous, &links);
+        Ok(Place { past, links })
+    }
+
+    /// The key that must have signed an entry: that of the certificate in genesis or in the grant.
+    fn key(&self, entry: &Entry, place: &Place) -> Result<Arc<MemberKey>, Refusal> {
+        if entry.grant.is_none() {
+            return self.owner_key(&entry.chain);
+        }
+        let (_, grant) = self.grant(entry, place)?;
+        self.key_of(&grant.certificate, &entry.chain)
+    }
+
+    /// The grant that an entry names.
+    fn grant<'a>(
+        &'a self,
+        entry: &Entry,
+        place: &Place,
+    ) -> Result<(Number, &'a crate::action::Grant), Refusal> {
+        let number = self.graph.number(&entry.grant).ok_or(Refusal::UnknownGrant)?;
+        match &self.graph.node(number).entry.action {
+            Action::Grant(grant) if self.graph.is_in(&place.past, number) => {
+                if grant.author() == entry.author() {
+                    Ok((number, grant))
+                } else {
+                    Err(Refusal::OtherGrant)
+                }
+            }
+            _ => Err(Refusal::UnknownGrant),
+        }
+    }
+
+    /// The key of a certificate that signs a chain, if the log allows its algorithm.
+    pub(super) fn key_of(
+        &self,
+        certificate: &Certificate,
+        chain: &ChainName,
+    ) -> Result<Arc<MemberKey>, Refusal> {
+        let key = certificate.key(chain.subkey);
+        let key = key.ok_or(Refusal::Key { author: chain.author, key: chain.subkey })?;
+        if !self.genesis.algorithms.contains(&key.algorithm) {
+            return Err(Refusal::Algorithm(key.algorithm));
+        }
+        Ok(Arc::clone(key))
+    }
+
+    /// Everything except place, key and signature.
+    pub(super) fn admissible(
+        &self,
+        entry: &Entry,
+        octets: usize,
+        place: &Place,
+    ) -> Result<(), Refusal> {
+        debug_assert!(place.links.len() == entry.links.len(), "the place belongs to the entry");
+        self.key(entry, place)?;
+        self.within_limits(entry, octets, place)?;
+        let view = View::Past(&place.past);
+        let targets =
+            [Target::Author(entry.author()), Target::Key(entry.author(), entry.chain.subkey)];
+        // An entry with a revocation in its past is behind all of its heads.
+        if targets.into_iter().any(|target| self.working(target, view).next().is_some()) {
+            return Err(Refusal::Revoked);
+        }
+        if entry.grant.is_none() {
+            // `key` has found the author among the owners.
+        } else {
+            let (number, grant) = self.grant(entry, place)?;
+            if self.working(Target::Grant(entry.grant), view).next().is_some() {
+                return Err(Refusal::Revoked);
+            }
+            if !self.is_in_force(number, view) {
+                return Err(Refusal::GrantNotInForce);
+            }
+            let Action::Data(data) = &entry.action else { return Err(Refusal::NotOwner) };
+            if !grant.covers(data, entry.clock.ms()) {
+                return Err(Refusal::NotGranted);
+            }
+        }
+        match &entry.action {
+            Action::Genesis(_) => Err(Refusal::GenesisPlace),
+            Action::Data(data) => self.change_fits(entry, data, place),
+            Action::Grant(_) => Ok(()),
+            Action::Approve(id) => self.named(id, place, "the approved entry", |action| {
+                matches!(action, Action::Grant(_) | Action::Revoke(_) | Action::Choose(_))
+            }),
+            Action::Choose(id) => self.named(id, place, "the chosen entry", |_| true),
+            Action::Revoke(revocation) => {
+                if let Target::Grant(grant) = &revocation.target {
+                    self.named(grant, place, "the grant", |a| matches!(a, Action::Grant(_)))?;
+                }
+                for head in &revocation.heads {
+                    let by_target = |entry: &Entry| match revocation.target {
+                        Target::Author(author) => entry.author() == author,
+                        Target::Key(author, key) => {
+                            entry.author() == author && entry.chain.subkey == key
+                        }
+                        Target::Grant(grant) => self.has_grantee(grant, entry),
+                    };
+                    let node = self.graph.number(head);
+                    let is_there = node.is_some_and(|number| {
+                        self.graph.is_in(&place.past, number)
+                            && by_target(&self.graph.node(number).entry)
+                    });
+                    if !is_there {
+                        return Err(Refusal::Reference("a head"));
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn has_grantee(&self, grant: EntryId, entry: &Entry) -> bool {
+        matches!(self.entry(&grant).map(|grant| &grant.action),
+            Some(Action::Grant(grant)) if grant.author() == entry.author())
+    }
+
+    fn within_limits(&self, entry: &Entry, octets: usize, place: &Place) -> Result<(), Refusal> {
+        let limits = &self.genesis.limits;
+        let before = place.past.previous.map_or(0, |before| self.graph.node(before).chain_octets);
+        if entry.sequence >= limits.chain_entries {
+            return Err(Refusal::Limit("entries of a chain"));
+        }
+        if before.saturating_add(octets as u64) > limits.chain_octets {
+            return Err(Refusal::Limit("octets of a chain"));
+        }
+        if entry.sequence == 0
+            && self.graph.chains_of(&place.past, &entry.chain) >= usize::from(limits.chains)
+        {
+            return Err(Refusal::Limit("chains"));
+        }
+        let value = entry.action.value().map_or(0, |value| value.len() as u64);
+        let limit = u64::from(limits.value_octets);
+        if matches!(entry.action, Action::Data(_)) && value > limit {
+            return Err(Refusal::TooLarge { octets: value, limit });
+        }
+        Ok(())
+    }
+
+    /// Whether a change fits its object and field, and the entries that it names.
+    fn change_fits(&self, entry: &Entry, data: &DataAction, place: &Place) -> Result<(), Refusal> {
+        let (field, change) = match &data.change {
+            Change::Create(name) => {
+                let object = ObjectId::of(self.id, entry.author(), name);
+                return if object == data.object { Ok(()) } else { Err(Refusal::Object) };
+            }
+            Change::Delete => return Ok(()),
+            Change::Field(field, change) => (field, change),
+        };
+        let rule = self.genesis.rule(field);
+        if change.rule() != rule {
+            return Err(Refusal::Rule(rule));
+        }
+        let same_field = |wanted: fn(&FieldChange) -> bool| {
+            move |action: &Action| {
+                matches!(action, Action::Data(DataAction { object, change: Change::Field(name, change) })
+                    if *object == data.object && name == field && wanted(change))
+            }
+        };
+        let named = |ids: &[EntryId], what, wanted| {
+            ids.iter().try_for_each(|id| self.named(id, place, what, same_field(wanted)))
+        };
+        let is_insertion = |change: &FieldChange| matches!(change, FieldChange::Insert { .. });
+        match change {
+            FieldChange::Set(_) | FieldChange::Add(_) | FieldChange::Count(_) => Ok(()),
+            FieldChange::Replace { replaced, .. } => {
+                named(replaced, "a replaced write", |change| {
+                    matches!(change, FieldChange::Replace { .. })
+                })
+            }
+            FieldChange::Remove(additions) => named(additions, "a removed addition", |change| {
+                matches!(change, FieldChange::Add(_))
+            }),
+            FieldChange::Insert { parent, .. } if parent.is_none() => Ok(()),
+            FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
+                named(&[*element], "the element", is_insertion)
+            }
+        }
+    }
+
+    /// Whether an entry that another one names is in its past and of a kind.
+    fn named(
+        &self,
+        id: &EntryId,
+        place: &Place,
+        what: &'static str,
+        wanted: impl Fn(&Action) -> bool,
+    ) -> Result<(), Refusal> {
+        let is_there = self.graph.number(id).is_some_and(|number| {
+            self.graph.is_in(&place.past, number) && wanted(&self.graph.node(number).entry.action)
+        });
+        if is_there { Ok(()) } else { Err(Refusal::Reference(what)) }
+    }
+}

@@ -1,0 +1,303 @@
+//! Drafts: entries at the end of one's own chain, ready to be signed.
+
+use super::{Log, Standing};
+use crate::action::{Action, Change, DataAction, FieldChange};
+use crate::certificate::Certificate;
+use crate::clock::Clock;
+use crate::entry::{Entry, LINKS_MAX};
+use crate::genesis::Genesis;
+use crate::graph::{Number, View};
+use crate::name::{ChainName, EntryId, KeyName};
+use crate::octets::Malformed;
+use crate::record::{Signed, SignedStatement, Statement, batch};
+use crate::refusal::Refusal;
+use crate::signature::StoredSignature;
+use talaria_message::{MessageError, SigningKey};
+
+/// The reason why an entry cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DraftError {
+    /// The log would refuse the entry.
+    #[error("the log does not allow it: {0}")]
+    Refused(#[from] Refusal),
+    /// The chain has two ends, or does not count any more.
+    #[error("the chain of this key does not count any more: {0:?}")]
+    Ended(Standing),
+    /// The clock has reached its end.
+    #[error("the clock of the log has reached its end")]
+    Clock,
+    /// An operation names entries of more chains than an entry can link to.
+    #[error("the operation names entries of too many chains")]
+    Links,
+    /// The key does not sign.
+    #[error("the key does not sign")]
+    Key(#[source] MessageError),
+    /// The signature of the key has no form that the log stores.
+    #[error("the signature cannot be stored: {0}")]
+    Signature(#[source] Malformed),
+}
+
+/// Writes entries of one chain: drafts, signs and admits them.
+pub struct Maker<'a> {
+    /// The chain.
+    pub chain: ChainName,
+    /// The key of the chain.
+    pub key: &'a mut SigningKey,
+}
+
+impl<'a> Maker<'a> {
+    /// A writer of the chain of a key on a device instance. `None` if the key may not sign for the author.
+    #[must_use]
+    pub fn new(
+        certificate: &Certificate,
+        key: &'a mut SigningKey,
+        instance: [u8; 16],
+    ) -> Option<Self> {
+        let signer = key.public().fingerprint();
+        let is_signer = |name: &KeyName| name.fingerprint().as_bytes() == signer.as_bytes();
+        let subkey = certificate.key_names().find(is_signer)?;
+        let chain = ChainName { author: certificate.name(), subkey, instance };
+        Some(Self { chain, key })
+    }
+
+    /// Makes the first entry of a new log. `now_ms` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError::Key`]; [`DraftError::Signature`].
+    pub fn begin(&mut self, genesis: Genesis, now_ms: u64) -> Result<Signed, DraftError> {
+        let entry = Entry {
+            log: EntryId::NONE,
+            chain: self.chain,
+            sequence: 0,
+            previous: EntryId::NONE,
+            links: Vec::new(),
+            clock: Clock::at_ms(now_ms),
+            grant: EntryId::NONE,
+            action: Action::Genesis(Box::new(genesis)),
+        };
+        self.sign(entry, EntryId::NONE, now_ms)
+    }
+
+    /// Makes one entry with a signature of its own. `now_ms` is in milliseconds since 1970.
+    ///
+    /// The entry is in the log when this returns. It must not leave before it is on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError`]; the log is as it was before, except after [`DraftError::Key`] and [`DraftError::Signature`], after
+    /// which it must be dropped.
+    pub fn make(
+        &mut self,
+        log: &mut Log,
+        action: Action,
+        now_ms: u64,
+    ) -> Result<Signed, DraftError> {
+        let entry = log.draft(self.chain, action, now_ms)?;
+        log.append(entry.clone())?;
+        self.sign(entry, log.id(), now_ms)
+    }
+
+    /// Signs an entry of the log `log`.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError::Key`]; [`DraftError::Signature`].
+    pub fn sign(&mut self, entry: Entry, log: EntryId, now_ms: u64) -> Result<Signed, DraftError> {
+        let octets = entry.to_octets();
+        let id = EntryId::of(&octets);
+        let log = if entry.log.is_none() { id } else { log };
+        let signature = self.signature(&octets, log, now_ms)?;
+        Ok(Signed::alone(entry, signature))
+    }
+
+    /// Signs entries in a row with one signature. The log has admitted them already.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError::Key`]; [`DraftError::Signature`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no entry, more than [`crate::BATCH_MAX`], or if they are not in a row.
+    pub fn sign_batch(
+        &mut self,
+        entries: Vec<Entry>,
+        log: EntryId,
+        now_ms: u64,
+    ) -> Result<Vec<Signed>, DraftError> {
+        let ids: Vec<EntryId> =
+            entries.iter().map(|entry| EntryId::of(&entry.to_octets())).collect();
+        let statement = Statement {
+            log,
+            chain: self.chain,
+            first: entries[0].sequence,
+            count: u32::try_from(ids.len()).expect("a batch has at most 65,536 entries"),
+            previous: entries[0].previous,
+            root: crate::merkle::root(&ids),
+        };
+        let signature = self.signature(&statement.to_octets(), log, now_ms)?;
+        let signed = batch(SignedStatement { statement, signature }, entries);
+        Ok(signed.expect("the statement is about these entries"))
+    }
+
+    fn signature(
+        &mut self,
+        octets: &[u8],
+        log: EntryId,
+        now_ms: u64,
+    ) -> Result<StoredSignature, DraftError> {
+        // The templates are for SHA-256; keys that need more keep their digest.
+        if matches!(self.key.algorithm(), 22 | 27) {
+            self.key.set_hash(8).map_err(DraftError::Key)?;
+        }
+        let seconds = u32::try_from(now_ms / 1000).unwrap_or(u32::MAX);
+        let packet = self.key.sign_for_log(octets, &log.0, seconds).map_err(DraftError::Key)?;
+        StoredSignature::of_packet(&packet, self.chain.subkey, log).map_err(DraftError::Signature)
+    }
+}
+
+impl Log {
+    /// An entry at the end of a chain, with links to heads that it has not seen and with a grant that allows it.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError::Ended`], [`DraftError::Clock`], [`DraftError::Links`], or [`DraftError::Refused`] if the author has
+    /// no grant.
+    pub fn draft(
+        &self,
+        chain: ChainName,
+        action: Action,
+        now_ms: u64,
+    ) -> Result<Entry, DraftError> {
+        let tips = self.graph.chain(&chain).map(|chain| &chain.tips[..]).unwrap_or_default();
+        let previous = match tips {
+            [] => None,
+            &[tip] => Some(tip),
+            // After a fork, the chosen branch goes on.
+            tips => {
+                let counts = |&&tip: &&Number| self.standing_of(tip) == Standing::Counts;
+                Some(*tips.iter().find(counts).ok_or(DraftError::Ended(Standing::Forked))?)
+            }
+        };
+        if let Some(previous) = previous.filter(|&previous| previous != 0) {
+            match self.standing_of(previous) {
+                Standing::Counts | Standing::GrantEnded => {}
+                ended => return Err(DraftError::Ended(ended)),
+            }
+        }
+        let grant = self.grant_for(&chain, &action, now_ms)?;
+        let links = self.links(&chain, previous, &action, grant)?;
+        let before = previous.iter().chain(&links).copied().chain([0]);
+        let latest = before.map(|number| self.graph.node(number).entry.clock).max();
+        let clock = Clock::after(latest.unwrap_or_default(), now_ms).ok_or(DraftError::Clock)?;
+        let (sequence, before) = previous.map_or((0, EntryId::NONE), |previous| {
+            let node = self.graph.node(previous);
+            (node.entry.sequence + 1, node.id)
+        });
+        let mut links: Vec<EntryId> = links.iter().map(|&link| self.graph.node(link).id).collect();
+        links.sort_unstable();
+        Ok(Entry { log: self.id, chain, sequence, previous: before, links, clock, grant, action })
+    }
+
+    /// The grant for an action: none for an owner, else one that is in force and covers it.
+    fn grant_for(
+        &self,
+        chain: &ChainName,
+        action: &Action,
+        now_ms: u64,
+    ) -> Result<EntryId, Refusal> {
+        if self.is_owner(&chain.author) {
+            return Ok(EntryId::NONE);
+        }
+        let Action::Data(data) = action else { return Err(Refusal::NotOwner) };
+        let ms = now_ms.max(self.latest().ms());
+        let theirs = self.grants.iter().copied().filter_map(|number| {
+            let Action::Grant(grant) = &self.graph.node(number).entry.action else { return None };
+            let is_theirs =
+                grant.author() == chain.author && grant.certificate.key(chain.subkey).is_some();
+            is_theirs.then_some((number, grant))
+        });
+        let mut reason = Refusal::Stranger(chain.author);
+        for (number, grant) in theirs {
+            if !self.is_usable(number, View::All) {
+                reason = Refusal::GrantNotInForce;
+            } else if grant.covers(data, ms) {
+                return Ok(self.graph.node(number).id);
+            } else {
+                reason = Refusal::NotGranted;
+            }
+        }
+        Err(reason)
+    }
+
+    /// Heads of other chains that are not in the past: those that the action needs, then the latest.
+    fn links(
+        &self,
+        chain: &ChainName,
+        previous: Option<Number>,
+        action: &Action,
+        grant: EntryId,
+    ) -> Result<Vec<Number>, DraftError> {
+        let mut needed = references(action);
+        needed.push(grant);
+        if let Some(approvals) = self.controls.approvals.get(&grant) {
+            needed.extend(approvals.iter().map(|&number| self.graph.node(number).id));
+        }
+        let mut links: Vec<Number> = Vec::new();
+        let mut past = self.graph.past(previous, &links);
+        for needed in needed.iter().filter_map(|id| self.graph.number(id)) {
+            if self.graph.is_in(&past, needed) {
+                continue;
+            }
+            let of = &self.graph.chains[self.graph.node(needed).chain as usize];
+            let tip = of.tips.iter().find(|&&tip| self.graph.is_up_to(needed, tip));
+            match tip {
+                Some(&tip) if of.name != *chain => links.push(tip),
+                _ => return Err(Refusal::Reference("an entry of another branch").into()),
+            }
+            past = self.graph.past(previous, &links);
+        }
+        if links.len() > LINKS_MAX {
+            return Err(DraftError::Links);
+        }
+        let others = self.graph.chains.iter().filter(|other| other.name != *chain);
+        let mut heads: Vec<Number> = others.flat_map(|other| other.tips.iter().copied()).collect();
+        heads.sort_unstable_by_key(|&head| std::cmp::Reverse(self.graph.node(head).stamp()));
+        for head in heads {
+            if links.len() == LINKS_MAX {
+                break;
+            }
+            if !self.graph.is_in(&past, head) {
+                links.push(head);
+                past = self.graph.past(previous, &links);
+            }
+        }
+        Ok(links)
+    }
+}
+
+/// The entries that an action names.
+fn references(action: &Action) -> Vec<EntryId> {
+    match action {
+        Action::Genesis(_) | Action::Grant(_) => Vec::new(),
+        Action::Approve(id) | Action::Choose(id) => vec![*id],
+        Action::Revoke(revocation) => {
+            let grant = match revocation.target {
+                crate::action::Target::Grant(grant) => Some(grant),
+                _ => None,
+            };
+            revocation.heads.iter().copied().chain(grant).collect()
+        }
+        Action::Data(DataAction { change: Change::Field(_, change), .. }) => match change {
+            FieldChange::Replace { replaced, .. } => replaced.clone(),
+            FieldChange::Remove(additions) => additions.clone(),
+            FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
+                if element.is_none() { Vec::new() } else { vec![*element] }
+            }
+            FieldChange::Set(_) | FieldChange::Add(_) | FieldChange::Count(_) => Vec::new(),
+        },
+        Action::Data(_) => Vec::new(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Which admitted entries count. Every function here takes a closed set, and no order.
+
+use std::collections::BTreeSet;
+
+use super::{Log, Standing};
+use crate::action::{Action, Target};
+use crate::graph::{Fork, Number, View};
+use crate::merge::Stamp;
+use crate::name::KeyName;
+
+impl Log {
+    /// Whether an entry counts in the set of all admitted entries.
+    pub(super) fn standing_of(&self, number: Number) -> Standing {
+        let grant = self.graph.node(number).entry.grant;
+        if self.is_ended(number, View::All) {
+            return Standing::Revoked;
+        }
+        if self.is_forked(number, View::All) {
+            return Standing::Forked;
+        }
+        match (grant.is_none(), self.graph.number(&grant)) {
+            (true, _) => Standing::Counts,
+            (false, Some(grant)) if self.is_in_force(grant, View::All) => Standing::Counts,
+            _ => Standing::GrantEnded,
+        }
+    }
+
+    /// Whether a grant counts in a set, with as many owners as the threshold says.
+    pub(super) fn is_in_force(&self, grant: Number, view: View<'_>) -> bool {
+        let node = self.graph.node(grant);
+        let counts = |number: Number| {
+            self.graph.contains(view, number)
+                && !self.is_ended(number, view)
+                && !self.is_forked(number, view)
+        };
+        if !counts(grant) {
+            return false;
+        }
+        let approvals = self.controls.approvals.get(&node.id).into_iter().flatten();
+        let agreed = approvals.copied().filter(|&number| counts(number));
+        self.is_enough(std::iter::once(grant).chain(agreed))
+    }
+
+    /// Whether a grant is in force, and no revocation in the set ends it for new entries.
+    pub(super) fn is_usable(&self, grant: Number, view: View<'_>) -> bool {
+        let target = Target::Grant(self.graph.node(grant).id);
+        let author = match &self.graph.node(grant).entry.action {
+            Action::Grant(grant) => grant.author(),
+            _ => return false,
+        };
+        self.is_in_force(grant, view)
+            && self.working(target, view).next().is_none()
+            && self.working(Target::Author(author), view).next().is_none()
+    }
+
+    /// Whether the authors of entries are as many as the threshold says.
+    fn is_enough(&self, entries: impl Iterator<Item = Number>) -> bool {
+        let authors: BTreeSet<KeyName> =
+            entries.map(|number| self.graph.node(number).entry.author()).collect();
+        authors.len() >= usize::from(self.genesis.threshold)
+    }
+
+    /// Whether a revocation or a choice takes effect in a set: it and enough approvals are in it. Whether its authors are
+    /// still owners does not matter, since two that end each other would have no answer.
+    fn works(&self, control: Number, view: View<'_>) -> bool {
+        if !self.graph.contains(view, control) {
+            return false;
+        }
+        let approvals = self.controls.approvals.get(&self.graph.node(control).id);
+        let agreed = approvals.into_iter().flatten().copied();
+        let agreed = agreed.filter(|&number| self.graph.contains(view, number));
+        self.is_enough(std::iter::once(control).chain(agreed))
+    }
+
+    /// The revocations of a target that take effect in a set.
+    pub(super) fn working<'a>(
+        &'a self,
+        target: Target,
+        view: View<'a>,
+    ) -> impl Iterator<Item = Number> + 'a {
+        let found = self.controls.revocations.get(&target).into_iter().flatten().copied();
+        found.filter(move |&number| self.works(number, view))
+    }
+
+    /// Whether a revocation in a set ends the chain of an entry, or its grant, before the entry.
+    fn is_ended(&self, number: Number, view: View<'_>) -> bool {
+        let entry = &self.graph.node(number).entry;
+        let targets = [
+            Some(Target::Author(entry.author())),
+            Some(Target::Key(entry.author(), entry.chain.subkey)),
+            (!entry.grant.is_none()).then_some(Target::Grant(entry.grant)),
+        ];
+        let mut revocations =
+            targets.into_iter().flatten().flat_map(|target| self.working(target, view));
+        revocations.any(|revocation| !self.has_head_behind(revocation, number))
+    }
+
+    /// Whether a revocation names an entry, or one behind it in its chain.
+    fn has_head_behind(&self, revocation: Number, number: Number) -> bool {
+        let Action::Revoke(revocation) = &self.graph.node(revocation).entry.action else {
+            return false;
+        };
+        let heads = revocation.heads.iter().filter_map(|head| self.graph.number(head));
+        heads.into_iter().any(|head| self.graph.is_up_to(number, head))
+    }
+
+    /// Whether the author has made two entries in the set at or before an entry, and nobody chose its branch.
+    fn is_forked(&self, number: Number, view: View<'_>) -> bool {
+        self.graph.forks_before(number).any(|(fork, child)| {
+            let there = fork.children.iter().filter(|&&other| self.graph.contains(view, other));
+            there.count() > 1 && !self.is_chosen(fork, child, view)
+        })
+    }
+
+    /// Whether the last choice or revocation that names a branch of the fork names that of `child`.
+    fn is_chosen(&self, fork: &Fork, child: Number, view: View<'_>) -> bool {
+        let mut last: Option<(Stamp, bool)> = None;
+        let controls = self.controls.choices.iter().chain(&self.controls.all_revocations);
+        for &control in controls {
+            let node = self.graph.node(control);
+            let named = match &node.entry.action {
+                Action::Choose(id) => std::slice::from_ref(id),
+                Action::Revoke(revocation) => &revocation.heads[..],
+                _ => continue,
+            };
+            let branches: Vec<Number> = named
+                .iter()
+                .filter_map(|id| self.graph.number(id))
+                .filter_map(|named| {
+                    fork.children.iter().copied().find(|&one| self.graph.is_up_to(one, named))
+                })
+                .collect();
+            if branches.is_empty()
+                || last.is_some_and(|(stamp, _)| node.stamp() < stamp)
+                || !self.works(control, view)
+            {
+                continue;
+            }
+            last = Some((node.stamp(), branches.contains(&child)));
+        }
+        last.is_some_and(|(_, is_child)| is_child)
+    }
+}

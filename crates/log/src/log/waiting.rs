@@ -1,0 +1,163 @@
+//! Entries that wait for their past, or for the clock of this node. They are in memory only, and bounded.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::admit::Trial;
+use super::{Log, Offered, Outcome};
+use crate::clock::Clock;
+use crate::name::EntryId;
+use crate::record::Signed;
+use crate::refusal::Refusal;
+
+/// Most entries that wait.
+pub const WAITING_MAX: usize = 65_536;
+/// Most octets of entries that wait.
+pub const WAITING_OCTETS_MAX: usize = 64 << 20;
+/// The tolerated advance of the clock of an entry before that of this node, in milliseconds.
+pub const AHEAD_MS: u64 = 60_000;
+
+/// Entries that wait.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// By the identity of one entry that is missing.
+    for_past: HashMap<EntryId, Vec<Trial>>,
+    for_clock: BTreeMap<(Clock, EntryId), Trial>,
+    /// The lengths of the entries, by the hash of their records: a copy with a forged signature must not keep
+    /// away a copy with a good one.
+    known: HashMap<EntryId, usize>,
+    octets: usize,
+    /// Entries that were refused for good, as far as there is room. Those behind them are refused too, and do not wait.
+    refused: HashSet<EntryId>,
+}
+
+impl Waiting {
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether the same entry waits with the same proof.
+    pub(super) fn has(&self, signed: &Signed) -> bool {
+        !self.known.is_empty() && self.known.contains_key(&record_hash(signed))
+    }
+
+    fn keep(&mut self, trial: &Trial) -> bool {
+        let octets = trial.signed.octets.len();
+        if self.known.len() >= WAITING_MAX || self.octets + octets > WAITING_OCTETS_MAX {
+            return false;
+        }
+        self.octets += octets;
+        self.known.insert(record_hash(&trial.signed), octets);
+        true
+    }
+
+    fn drop_known(&mut self, trial: &Trial) {
+        self.octets -= self.known.remove(&record_hash(&trial.signed)).unwrap_or(0);
+    }
+
+    /// Keeps an entry until the entry `missing` is here.
+    pub(super) fn for_past(&mut self, missing: EntryId, trial: Trial) -> Outcome {
+        if !self.keep(&trial) {
+            return Outcome::NotKept;
+        }
+        self.for_past.entry(missing).or_default().push(trial);
+        Outcome::WaitsForPast
+    }
+
+    /// Keeps an entry until its time.
+    pub(super) fn for_clock(&mut self, trial: Trial) -> Outcome {
+        if !self.keep(&trial) {
+            return Outcome::NotKept;
+        }
+        // Two copies with different proofs are both good here.
+        if let Some(other) =
+            self.for_clock.insert((trial.signed.entry.clock, trial.signed.id), trial)
+        {
+            self.drop_known(&other);
+        }
+        Outcome::WaitsForClock
+    }
+
+    /// The entries whose time has come.
+    pub(super) fn due(&mut self, now_ms: u64) -> Vec<Trial> {
+        let end = Clock::at_ms(now_ms.saturating_add(AHEAD_MS).saturating_add(1));
+        let later = self.for_clock.split_off(&(end, EntryId::NONE));
+        let due: Vec<Trial> = std::mem::replace(&mut self.for_clock, later).into_values().collect();
+        due.iter().for_each(|trial| self.drop_known(trial));
+        due
+    }
+
+    /// The entries that wait for `id`.
+    pub(super) fn behind(&mut self, id: &EntryId) -> Vec<Trial> {
+        let waiting = self.for_past.remove(id).unwrap_or_default();
+        waiting.iter().for_each(|trial| self.drop_known(trial));
+        waiting
+    }
+
+    pub(super) fn refuse(&mut self, id: EntryId) {
+        if self.refused.len() < WAITING_MAX {
+            self.refused.insert(id);
+        }
+    }
+
+    pub(super) fn is_refused(&self, id: &EntryId) -> bool {
+        self.refused.contains(id)
+    }
+}
+
+fn record_hash(signed: &Signed) -> EntryId {
+    EntryId::of(&signed.to_record())
+}
+
+impl Log {
+    /// Takes one entry, and those that waited for it.
+    pub(super) fn take(&mut self, trial: Trial, now_ms: u64, offered: &mut Offered) -> Outcome {
+        let id = trial.signed.id;
+        let outcome = self.attempt(trial, now_ms, offered);
+        self.release(id, &outcome, now_ms, offered);
+        outcome
+    }
+
+    /// Takes an entry that waited.
+    pub(super) fn retry(&mut self, trial: Trial, now_ms: u64, offered: &mut Offered) {
+        let id = trial.signed.id;
+        let outcome = self.attempt(trial, now_ms, offered);
+        if let Outcome::Refused(refusal) = &outcome {
+            offered.refused.push((id, refusal.clone()));
+        }
+        self.release(id, &outcome, now_ms, offered);
+    }
+
+    /// Takes or refuses the entries that waited for `id`.
+    fn release(&mut self, id: EntryId, outcome: &Outcome, now_ms: u64, offered: &mut Offered) {
+        let is_decided = |outcome: &Outcome| match outcome {
+            Outcome::Added => true,
+            Outcome::Refused(refusal) => refusal.is_final(),
+            _ => false,
+        };
+        // Chains can be long, so this is a loop.
+        let mut decided = Vec::new();
+        if is_decided(outcome) {
+            decided.push(id);
+        }
+        while let Some(id) = decided.pop() {
+            for trial in self.waiting.behind(&id) {
+                let id = trial.signed.id;
+                let outcome = self.attempt(trial, now_ms, offered);
+                if let Outcome::Refused(refusal) = &outcome {
+                    offered.refused.push((id, refusal.clone()));
+                }
+                if is_decided(&outcome) {
+                    decided.push(id);
+                }
+            }
+        }
+    }
+
+    /// Remembers a refusal that is final, and gives its outcome.
+    pub(super) fn refused(&mut self, id: EntryId, refusal: Refusal) -> Outcome {
+        if refusal.is_final() {
+            self.waiting.refuse(id);
+        }
+        Outcome::Refused(refusal)
+    }
+}

@@ -1,0 +1,168 @@
+//! Names: of entries, keys, objects and chains.
+
+use std::fmt;
+use std::str::FromStr;
+
+use talaria_cert::{Fingerprint, sha256};
+
+/// The identity of an entry: the hash of its octets, 32 octets. The identity of the genesis entry names a log.
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct EntryId(pub [u8; 32]);
+
+impl EntryId {
+    /// All zero: no entry.
+    pub const NONE: Self = Self([0; 32]);
+
+    /// The identity of the entry with these octets.
+    #[must_use]
+    pub fn of(octets: &[u8]) -> Self {
+        Self(sha256(&[octets]))
+    }
+
+    /// Whether this is no entry.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
+/// An object, 32 octets.
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ObjectId(pub [u8; 32]);
+
+impl ObjectId {
+    /// All zero: no object, or in a grant all objects.
+    pub const NONE: Self = Self([0; 32]);
+
+    /// The object that `creator` creates in `log` under `name`.
+    #[must_use]
+    pub fn of(log: EntryId, creator: KeyName, name: &str) -> Self {
+        Self(sha256(&[b"TLGO", &log.0, &creator.to_octets(), name.as_bytes()]))
+    }
+}
+
+/// A text is not the name of an entry or an object: 64 hexadecimal digits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("expected 64 hexadecimal digits")]
+pub struct NotAnId;
+
+fn read_hex(text: &str) -> Result<[u8; 32], NotAnId> {
+    let mut octets = [0; 32];
+    if text.len() != 64 {
+        return Err(NotAnId);
+    }
+    for (octet, digits) in octets.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(NotAnId);
+        let value = digit(digits[0])? << 4 | digit(digits[1])?;
+        *octet = u8::try_from(value).map_err(|_| NotAnId)?;
+    }
+    Ok(octets)
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
+    octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+}
+
+macro_rules! hexadecimal {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(f, &self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(f, &self.0[..6])
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAnId;
+
+            fn from_str(text: &str) -> Result<Self, NotAnId> {
+                read_hex(text).map(Self)
+            }
+        }
+    };
+}
+
+hexadecimal!(EntryId);
+hexadecimal!(ObjectId);
+
+/// The name of a key: version 4 or 6, and the fingerprint. A version 4 fingerprint has 12 zero octets behind it.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct KeyName {
+    version: u8,
+    octets: [u8; 32],
+}
+
+/// The length of a key name in octets.
+pub(crate) const KEY_NAME_OCTETS: usize = 33;
+
+impl KeyName {
+    /// The name of a key with this fingerprint. `None` for versions other than 4 and 6, which may not sign entries.
+    #[must_use]
+    pub fn of(fingerprint: Fingerprint) -> Option<Self> {
+        let version = fingerprint.version();
+        if !matches!(version, 4 | 6) {
+            return None;
+        }
+        let mut octets = [0; 32];
+        octets[..fingerprint.as_bytes().len()].copy_from_slice(fingerprint.as_bytes());
+        Some(Self { version, octets })
+    }
+
+    /// The fingerprint.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        match self.octets.first_chunk::<20>() {
+            Some(short) if self.version == 4 => Fingerprint::V4(*short),
+            _ => Fingerprint::V6(self.octets),
+        }
+    }
+
+    /// The version of the key: 4 or 6.
+    #[must_use]
+    pub fn version(&self) -> u8 {
+        self.version
+    }
+
+    /// The 33 octets of the name.
+    #[must_use]
+    pub fn to_octets(self) -> [u8; KEY_NAME_OCTETS] {
+        let mut out = [0; KEY_NAME_OCTETS];
+        out[0] = self.version;
+        out[1..].copy_from_slice(&self.octets);
+        out
+    }
+
+    /// Reads the 33 octets of a name. `None` if they are not the form of one.
+    #[must_use]
+    pub fn from_octets(octets: &[u8; KEY_NAME_OCTETS]) -> Option<Self> {
+        let (&version, rest) = octets.split_first()?;
+        let is_named = match version {
+            4 => rest[20..].iter().all(|&octet| octet == 0),
+            6 => true,
+            _ => false,
+        };
+        is_named.then_some(Self { version, octets: rest.try_into().ok()? })
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fingerprint().fmt(f)
+    }
+}
+
+/// The name of a chain: the entries that one key signs on one device instance.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ChainName {
+    /// The primary key of the author.
+    pub author: KeyName,
+    /// The key that signs.
+    pub subkey: KeyName,
+    /// Random, and new after every restore of a machine.
+    pub instance: [u8; 16],
+}

@@ -1,0 +1,271 @@
+//! Records: entries with what proves them.
+
+use std::sync::Arc;
+
+use crate::entry::{ENTRY_OCTETS_MAX, Entry};
+use crate::merkle::{self, PATH_MAX};
+use crate::name::{ChainName, EntryId};
+use crate::octets::{Fields, Malformed, count_u8, write_part};
+use crate::signature::StoredSignature;
+
+/// Most entries of a batch.
+pub const BATCH_MAX: usize = 65_536;
+/// Longest record, in octets.
+pub const RECORD_OCTETS_MAX: usize = 16 << 20;
+
+const MAGIC: [u8; 5] = *b"TLGB\x01";
+
+/// What the author of a batch signs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Statement {
+    /// The log.
+    pub log: EntryId,
+    /// The chain.
+    pub chain: ChainName,
+    /// The sequence of the first entry.
+    pub first: u64,
+    /// The number of entries.
+    pub count: u32,
+    /// The entry before the first one.
+    pub previous: EntryId,
+    /// The root of the Merkle tree over the identities of the entries.
+    pub root: [u8; 32],
+}
+
+impl Statement {
+    /// The octets that are signed.
+    #[must_use]
+    pub fn to_octets(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(192);
+        out.extend(MAGIC);
+        out.extend(self.log.0);
+        out.extend(self.chain.author.to_octets());
+        out.extend(self.chain.subkey.to_octets());
+        out.extend(self.chain.instance);
+        out.extend(self.first.to_be_bytes());
+        out.extend(self.count.to_be_bytes());
+        out.extend(self.previous.0);
+        out.extend(self.root);
+        out
+    }
+
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        if fields.array()? != MAGIC {
+            return Err(Malformed::Field("start of a statement"));
+        }
+        let log = fields.id()?;
+        let chain = ChainName {
+            author: fields.key("author")?,
+            subkey: fields.key("key")?,
+            instance: fields.array()?,
+        };
+        let (first, count) = (fields.u64()?, fields.u32()?);
+        if count == 0 || count as usize > BATCH_MAX {
+            return Err(Malformed::Field("number of entries"));
+        }
+        Ok(Self { log, chain, first, count, previous: fields.id()?, root: fields.array()? })
+    }
+
+    /// Whether the statement is about `entry`, and the path proves it.
+    fn covers(&self, entry: &Entry, id: &EntryId, path: &[[u8; 32]]) -> bool {
+        let at = entry.sequence.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        self.log == entry.log
+            && self.chain == entry.chain
+            && (entry.sequence != self.first || entry.previous == self.previous)
+            && at.is_some_and(|at| {
+                merkle::is_included(id, at, self.count as usize, path, &self.root)
+            })
+    }
+}
+
+/// A statement and its signature.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SignedStatement {
+    /// The statement.
+    pub statement: Statement,
+    /// The signature on its octets.
+    pub signature: StoredSignature,
+}
+
+/// What proves that the author made an entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Evidence {
+    /// A signature of its own.
+    Alone(StoredSignature),
+    /// The signature on a batch, and the audit path of the entry.
+    InBatch(Arc<SignedStatement>, Vec<[u8; 32]>),
+}
+
+/// An entry with its octets and what proves it. Whether the proof holds is not known yet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Signed {
+    /// The entry.
+    pub entry: Entry,
+    /// Its octets.
+    pub octets: Vec<u8>,
+    /// Its identity.
+    pub id: EntryId,
+    /// The proof.
+    pub evidence: Evidence,
+}
+
+impl Signed {
+    /// An entry with a signature of its own.
+    #[must_use]
+    pub fn alone(entry: Entry, signature: StoredSignature) -> Self {
+        let octets = entry.to_octets();
+        let id = EntryId::of(&octets);
+        Self { entry, octets, id, evidence: Evidence::Alone(signature) }
+    }
+
+    fn read(octets: &[u8], evidence: Evidence) -> Result<Self, Malformed> {
+        let id = EntryId::of(octets);
+        Ok(Self { entry: Entry::read(octets)?, octets: octets.to_vec(), id, evidence })
+    }
+
+    /// The log of the entry: for genesis, its own identity.
+    #[must_use]
+    pub fn log(&self) -> EntryId {
+        if self.entry.log.is_none() { self.id } else { self.entry.log }
+    }
+
+    /// Whether the statement of the batch is about this entry. True for an entry with a signature of its own.
+    pub(crate) fn is_covered(&self) -> bool {
+        match &self.evidence {
+            Evidence::Alone(_) => true,
+            Evidence::InBatch(batch, path) => {
+                !self.entry.log.is_none() && batch.statement.covers(&self.entry, &self.id, path)
+            }
+        }
+    }
+
+    /// The record of the entry alone: with the audit path if it is from a batch.
+    #[must_use]
+    pub fn to_record(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.octets.len() + 128);
+        match &self.evidence {
+            Evidence::Alone(signature) => {
+                out.push(1);
+                write_part(&mut out, 4, &self.octets);
+                signature.write(&mut out);
+            }
+            Evidence::InBatch(batch, path) => {
+                out.push(3);
+                write_part(&mut out, 4, &self.octets);
+                out.extend(batch.statement.to_octets());
+                batch.signature.write(&mut out);
+                out.push(count_u8(path.len()));
+                path.iter().for_each(|hash| out.extend(hash));
+            }
+        }
+        out
+    }
+}
+
+/// The entries of a batch with its signature. `None` if the statement is not about these entries.
+#[must_use]
+pub fn batch(statement: SignedStatement, entries: Vec<Entry>) -> Option<Vec<Signed>> {
+    let entries = entries.into_iter().map(|entry| (entry.to_octets(), entry)).collect();
+    in_batch(statement, entries)
+}
+
+fn in_batch(statement: SignedStatement, entries: Vec<(Vec<u8>, Entry)>) -> Option<Vec<Signed>> {
+    let ids: Vec<EntryId> = entries.iter().map(|(octets, _)| EntryId::of(octets)).collect();
+    let batch = Arc::new(statement);
+    if ids.len() != batch.statement.count as usize || merkle::root(&ids) != batch.statement.root {
+        return None;
+    }
+    let paths = merkle::paths(&ids);
+    let signed = entries.into_iter().zip(ids).zip(paths).map(|(((octets, entry), id), path)| {
+        let evidence = Evidence::InBatch(Arc::clone(&batch), path);
+        Signed { entry, octets, id, evidence }
+    });
+    Some(signed.collect())
+}
+
+/// The record of whole batches, and of single entries where a batch is not whole or only one entry. Appends one
+/// record after the other to `records`.
+pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
+    let mut rest = entries;
+    while let Some(first) = rest.first() {
+        let mut count = 1;
+        if let Evidence::InBatch(batch, _) = &first.evidence {
+            let same = |signed: &&Signed| matches!(&signed.evidence, Evidence::InBatch(other, _) if Arc::ptr_eq(other, batch) || other == batch);
+            let whole = batch.statement.count as usize;
+            let run = rest.iter().take(whole).take_while(same);
+            let in_order = run.enumerate().all(|(at, signed)| {
+                signed.entry.sequence == batch.statement.first.wrapping_add(at as u64)
+            });
+            let octets: usize = rest.iter().take(whole).map(|s| s.octets.len() + 4).sum();
+            if in_order
+                && rest.iter().take(whole).take_while(same).count() == whole
+                && whole > 1
+                && octets < BATCH_OCTETS_MAX
+            {
+                let mut out = Vec::with_capacity(octets + 512);
+                out.push(2);
+                out.extend(batch.statement.to_octets());
+                batch.signature.write(&mut out);
+                out.extend(batch.statement.count.to_be_bytes());
+                rest[..whole].iter().for_each(|signed| write_part(&mut out, 4, &signed.octets));
+                records.push(out);
+                count = whole;
+            } else {
+                records.push(first.to_record());
+            }
+        } else {
+            records.push(first.to_record());
+        }
+        rest = &rest[count..];
+    }
+}
+
+/// Longest entries of a batch that become one record, in octets: a record fits into a frame.
+pub(crate) const BATCH_OCTETS_MAX: usize = 3 << 20;
+
+/// The entries of a record.
+///
+/// # Errors
+///
+/// [`Malformed`] if the octets are no record, or if a statement is not about the entries beside it.
+pub fn read_record(octets: &[u8]) -> Result<Vec<Signed>, Malformed> {
+    let mut fields = Fields(octets);
+    let kind = fields.u8()?;
+    match kind {
+        1 => {
+            let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
+            let signature = StoredSignature::read(&mut fields)?;
+            fields.end()?;
+            Ok(vec![Signed::read(entry, Evidence::Alone(signature))?])
+        }
+        2 => {
+            let statement = Statement::read(&mut fields)?;
+            let signature = StoredSignature::read(&mut fields)?;
+            if fields.u32()? != statement.count {
+                return Err(Malformed::Field("number of entries"));
+            }
+            let mut entries = Vec::new();
+            for _ in 0..statement.count {
+                let octets = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
+                entries.push((octets.to_vec(), Entry::read(octets)?));
+            }
+            fields.end()?;
+            let signed = in_batch(SignedStatement { statement, signature }, entries);
+            signed.ok_or(Malformed::Field("root of a batch"))
+        }
+        3 => {
+            let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
+            let statement = Statement::read(&mut fields)?;
+            let signature = StoredSignature::read(&mut fields)?;
+            let count = usize::from(fields.u8()?);
+            if count > PATH_MAX {
+                return Err(Malformed::Field("audit path"));
+            }
+            let path = (0..count).map(|_| fields.array()).collect::<Result<Vec<_>, _>>()?;
+            fields.end()?;
+            let batch = Arc::new(SignedStatement { statement, signature });
+            Ok(vec![Signed::read(entry, Evidence::InBatch(batch, path))?])
+        }
+        _ => Err(Malformed::Field("kind of a record")),
+    }
+}

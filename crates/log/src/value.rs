@@ -1,0 +1,127 @@
+//! Typed values of fields.
+
+use std::fmt;
+
+use crate::name::ObjectId;
+use crate::octets::{Fields, Malformed};
+
+/// The value of a field. Two values are equal if their octets are: there is one NaN, and no -0.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Value {
+    /// A text. It is not normalized.
+    String(String),
+    /// A signed integer.
+    Integer(i64),
+    /// A floating-point number.
+    Float(Float),
+    /// True or false.
+    Boolean(bool),
+    /// Octets.
+    Bytes(Vec<u8>),
+    /// Another object.
+    Object(ObjectId),
+}
+
+/// A floating-point number that compares by its octets.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Float(u64);
+
+/// The octets of the only NaN.
+const NAN: u64 = 0x7ff8_0000_0000_0000;
+
+impl Float {
+    /// The number. Every NaN is the same NaN, and -0 is 0.
+    #[must_use]
+    pub fn new(number: f64) -> Self {
+        if number.is_nan() {
+            Self(NAN)
+        } else if number == 0.0 {
+            Self(0)
+        } else {
+            Self(number.to_bits())
+        }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+impl Value {
+    /// Appends the octets of the value.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::String(text) => {
+                out.push(1);
+                out.extend_from_slice(text.as_bytes());
+            }
+            Self::Integer(number) => {
+                out.push(2);
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            Self::Float(number) => {
+                out.push(3);
+                out.extend_from_slice(&number.0.to_be_bytes());
+            }
+            Self::Boolean(value) => out.extend([4, u8::from(*value)]),
+            Self::Bytes(octets) => {
+                out.push(5);
+                out.extend_from_slice(octets);
+            }
+            Self::Object(object) => {
+                out.push(6);
+                out.extend_from_slice(&object.0);
+            }
+        }
+    }
+
+    /// Reads a value that takes all of `octets`.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if they are not the encoding of a value.
+    pub fn read(octets: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(octets);
+        let kind = fields.u8()?;
+        let value = match kind {
+            1 => {
+                let text = std::str::from_utf8(fields.0).map_err(|_| Malformed::Field("string"))?;
+                return Ok(Self::String(text.to_owned()));
+            }
+            2 => Self::Integer(i64::from_be_bytes(fields.array()?)),
+            3 => {
+                let bits = fields.u64()?;
+                let number = Float::new(f64::from_bits(bits));
+                if number.0 != bits {
+                    return Err(Malformed::Field("float"));
+                }
+                Self::Float(number)
+            }
+            4 => match fields.u8()? {
+                value @ (0 | 1) => Self::Boolean(value == 1),
+                _ => return Err(Malformed::Field("boolean")),
+            },
+            5 => return Ok(Self::Bytes(fields.0.to_vec())),
+            6 => Self::Object(fields.object()?),
+            _ => return Err(Malformed::Field("type of a value")),
+        };
+        fields.end()?;
+        Ok(value)
+    }
+}
+
+impl fmt::Display for Value {
+    /// Writes the value for people. Texts appear as they are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(text) => f.write_str(text),
+            Self::Integer(number) => number.fmt(f),
+            Self::Float(number) => number.get().fmt(f),
+            Self::Boolean(value) => value.fmt(f),
+            Self::Bytes(octets) => octets.iter().try_for_each(|octet| write!(f, "{octet:02x}")),
+            Self::Object(object) => object.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Any order, repetition and batching of delivery gives the same state and the same hash.
+//!
+//! A history is made by five chains with copies of the log that have seen different parts of it. It has forks, grants,
+//! revocations with and without heads, approvals and choices, made without seeing each other.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use talaria_log::{
+    Action, Content, EntryId, FieldChange, ForkEvidence, Log, Maker, Outcome, Revocation, Signed,
+    Standing, Target, Value, read_record, to_records,
+};
+
+use crate::people::{NOW_MS, Person, begin, change, genesis_of, grant, object, offer, revoke, set};
+
+/// A step of a history: who does what. The numbers choose among what is there.
+#[derive(Clone, Debug)]
+struct Step {
+    actor: usize,
+    kind: u8,
+    one: prop::sample::Index,
+    two: prop::sample::Index,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0usize..5, 0u8..22, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+        .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
+    prop::collection::vec(step, 10..70)
+}
+
+struct Actor {
+    person: Person,
+    log: Log,
+    /// The entries that the copy has, in their order.
+    known: Vec<Signed>,
+}
+
+struct History {
+    actors: Vec<Actor>,
+    genesis: Signed,
+    made: Vec<Signed>,
+}
+
+impl History {
+    /// Alice and Bob are owners, Carol and Mallory get grants. Mallory has two devices.
+    fn new(threshold: u8) -> Self {
+        let mut alice = Person::new(0, 1);
+        let genesis = genesis_of(&[&alice, &Person::new(1, 1)], threshold);
+        let genesis = begin(&mut alice, genesis);
+        let people =
+            [alice, Person::new(1, 1), Person::new(2, 1), Person::new(3, 1), Person::new(3, 2)];
+        let actor = |person| {
+            let log = Log::begin(&genesis).unwrap();
+            Actor { person, log, known: Vec::new() }
+        };
+        let actors = people.map(actor).into();
+        let mut history = Self { actors, genesis: genesis.clone(), made: Vec::new() };
+        history.give_grants();
+        history
+    }
+
+    /// Members need a grant before anything happens.
+    fn give_grants(&mut self) {
+        for member in [2, 3] {
+            let given = grant(&Person::new(member, 1));
+            let alice = &mut self.actors[0];
+            let signed = alice.person.make(&mut alice.log, given).unwrap();
+            alice.known.push(signed.clone());
+            self.made.push(signed.clone());
+            self.exchange(1, 0, false);
+            let approval = Action::Approve(signed.id);
+            let bob = &mut self.actors[1];
+            let approval = bob.person.make(&mut bob.log, approval).unwrap();
+            bob.known.push(approval.clone());
+            self.made.push(approval);
+            self.exchange(0, 1, false);
+        }
+        for actor in 1..5 {
+            self.exchange(actor, 0, false);
+        }
+    }
+
+    fn step(&mut self, step: &Step, number: usize) {
+        let Step { actor, kind, one, two } = step;
+        let ids: Vec<EntryId> = {
+            let known = &self.actors[*actor].known;
+            known.iter().map(|signed| signed.id).collect()
+        };
+        let pick = |index: &prop::sample::Index| ids.get(index.index(ids.len().max(1))).copied();
+        let log = &self.actors[*actor].log;
+        let value = Value::Integer(i64::try_from(number).unwrap());
+        let some = |content: Option<Content>| -> Vec<EntryId> {
+            let mut ids: Vec<EntryId> = match content {
+                Some(Content::Strict(values)) => values.into_keys().collect(),
+                Some(Content::Set(values)) => values.into_values().flatten().collect(),
+                Some(Content::List(values)) => values.into_iter().map(|(id, _)| id).collect(),
+                _ => Vec::new(),
+            };
+            ids.truncate(8);
+            ids.sort_unstable();
+            ids
+        };
+        let field = |field: &str| some(log.state().field(object(1), field));
+        let target = Person::new([2, 3, 1, 0][two.index(4)], 1);
+        let action = match kind {
+            0 | 1 => set(&number.to_string()),
+            2 => change(
+                1,
+                "strict",
+                FieldChange::Replace {
+                    replaced: field("strict"),
+                    value: (!number.is_multiple_of(3)).then_some(value),
+                },
+            ),
+            3 => change(1, "set", FieldChange::Add(Value::Integer(small(one.index(3))))),
+            4 => change(1, "set", FieldChange::Remove(field("set"))),
+            5 => change(1, "count", FieldChange::Count(i64::MAX - small(one.index(9)))),
+            6 => {
+                let elements = field("list");
+                let after = elements.get(one.index(elements.len() + 1)).copied();
+                let (parent, side) = log.state().place_in_list(object(1), "list", after);
+                change(1, "list", FieldChange::Insert { parent, side, value })
+            }
+            7 => match field("list").first() {
+                Some(&element) => change(1, "list", FieldChange::Erase(element)),
+                None => return,
+            },
+            8 | 9 => grant(&Person::new(2 + one.index(2), 1)),
+            10 => {
+                // With the heads that the owner knows, or without.
+                let chains = log.chains().filter(|(chain, _)| chain.author == target.name());
+                let mut heads: Vec<EntryId> = chains.flat_map(|(_, heads)| heads).collect();
+                heads.sort_unstable();
+                if one.index(2) == 0 {
+                    heads.truncate(1);
+                }
+                revoke(&target, heads)
+            }
+            11 => match pick(one) {
+                Some(id) => Action::Revoke(Revocation {
+                    target: Target::Grant(id),
+                    reason: 0,
+                    heads: Vec::new(),
+                }),
+                None => return,
+            },
+            12 | 18 => {
+                let is_decision =
+                    |id: &&EntryId| log.entry(id).is_some_and(|entry| entry.action.number() >= 32);
+                let decisions: Vec<&EntryId> = ids.iter().filter(is_decision).collect();
+                match decisions.get(one.index(decisions.len().max(1))) {
+                    Some(&&id) => Action::Approve(id),
+                    None => return,
+                }
+            }
+            13 | 19 => {
+                let forks = log.forks();
+                let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
+                Action::Choose(fork.entries[two.index(fork.entries.len())])
+            }
+            14 => return self.fork(*actor, *one, number),
+            15 => return self.batch(*actor, number),
+            _ => return self.exchange(*actor, one.index(5), two.index(3) == 0),
+        };
+        let actor = &mut self.actors[*actor];
+        if let Ok(signed) = actor.person.make(&mut actor.log, action) {
+            actor.known.push(signed.clone());
+            self.made.push(signed);
+        }
+    }
+
+    /// Signs an entry on top of an older state of one's own chain.
+    fn fork(&mut self, actor: usize, at: prop::sample::Index, number: usize) {
+        let end = at.index(self.actors[actor].known.len() + 1);
+        let mut older = Log::begin(&self.genesis).unwrap();
+        for signed in &self.actors[actor].known[..end] {
+            offer(&mut older, &[signed]);
+        }
+        let person = &mut self.actors[actor].person;
+        if let Ok(signed) = person.make(&mut older, set(&format!("fork {number}"))) {
+            // Its maker does not remember it.
+            self.made.push(signed);
+        }
+    }
+
+    fn batch(&mut self, actor: usize, number: usize) {
+        let Actor { person, log, known } = &mut self.actors[actor];
+        let mut entries = Vec::new();
+        for at in 0..3 {
+            let action = set(&format!("batch {number}.{at}"));
+            let Ok(entry) = log.draft(person.chain, action, NOW_MS) else { break };
+            if log.append(entry.clone()).is_err() {
+                break;
+            }
+            entries.push(entry);
+        }
+        if !entries.is_empty() {
+            let mut maker = Maker { chain: person.chain, key: &mut person.key };
+            let signed = maker.sign_batch(entries, log.id(), NOW_MS).unwrap();
+            known.extend(signed.iter().cloned());
+            self.made.extend(signed);
+        }
+    }
+
+    /// Gives everything that one copy has to another, or everything that there is, with forks.
+    fn exchange(&mut self, to: usize, from: usize, all: bool) {
+        let entries = if all { self.made.clone() } else { self.actors[from].known.clone() };
+        let actor = &mut self.actors[to];
+        let added = actor.log.offer(entries, NOW_MS).added;
+        actor.known.extend(added);
+    }
+}
+
+fn small(number: usize) -> i64 {
+    i64::try_from(number).unwrap()
+}
+
+/// Brings places into an order that a seed chooses.
+fn shuffle(places: &mut [usize], mut seed: u64) {
+    for end in (1..places.len()).rev() {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        places.swap(end, usize::try_from(seed >> 33).unwrap() % (end + 1));
+    }
+}
+
+/// All that nodes must agree on: what counts, the heads, the hash of the state, and the forks.
+type Seen = (Vec<(EntryId, Standing)>, Vec<EntryId>, [u8; 32], Vec<ForkEvidence>);
+
+fn seen(log: &Log) -> Seen {
+    let mut standings: Vec<(EntryId, Standing)> =
+        log.entries().map(|(id, _)| (id, log.standing(&id).unwrap())).collect();
+    standings.sort_by_key(|(id, _)| *id);
+    (standings, log.heads(), log.state_hash(), log.forks())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, rng_seed: RngSeed::Random, ..ProptestConfig::default() })]
+
+    #[test]
+    fn order_repetition_and_batching_of_delivery_do_not_matter(
+        threshold in 1u8..3,
+        steps in steps(),
+        order: u64,
+        sizes in prop::collection::vec(1usize..130, 40),
+    ) {
+        let mut history = History::new(threshold);
+        for (number, step) in steps.iter().enumerate() {
+            history.step(step, number);
+        }
+        let made = &history.made;
+        let mut straight = Log::begin(&history.genesis).unwrap();
+        let outcomes = straight.offer(made.clone(), NOW_MS).outcomes;
+        prop_assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Added), "{:?}", outcomes);
+        let wanted = seen(&straight);
+
+        // One by one, in another order, each twice.
+        let mut places: Vec<usize> = (0..made.len()).chain(0..made.len()).collect();
+        shuffle(&mut places, order);
+        let mut shuffled = Log::begin(&history.genesis).unwrap();
+        for &place in &places {
+            offer(&mut shuffled, &[&made[place]]);
+        }
+        prop_assert_eq!(shuffled.waiting(), 0);
+        prop_assert_eq!(&seen(&shuffled), &wanted);
+
+        // In pieces of any size, backwards.
+        let mut pieces = Log::begin(&history.genesis).unwrap();
+        let mut rest = &places[..];
+        for size in sizes.iter().cycle() {
+            if rest.is_empty() { break; }
+            let (piece, behind) = rest.split_at(rest.len() - rest.len().min(*size));
+            rest = piece;
+            pieces.offer(behind.iter().map(|&place| made[place].clone()).collect(), NOW_MS);
+        }
+        prop_assert_eq!(&seen(&pieces), &wanted);
+
+        // From disk: records, without checking signatures again.
+        let mut records = Vec::new();
+        to_records(made, &mut records);
+        let mut restored = Log::begin(&history.genesis).unwrap();
+        for signed in records.iter().flat_map(|record| read_record(record).unwrap()) {
+            restored.restore(&signed).unwrap();
+        }
+        restored.settle();
+        prop_assert_eq!(&seen(&restored), &wanted);
+    }
+}
+
+/// The histories of the property test have what they are for: otherwise it would show nothing.
+#[test]
+fn histories_have_forks_revocations_and_choices() {
+    use proptest::strategy::ValueTree as _;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let mut found = std::collections::BTreeMap::new();
+    for _ in 0..30 {
+        let mut history = History::new(1);
+        for (number, step) in steps().new_tree(&mut runner).unwrap().current().iter().enumerate() {
+            history.step(step, number);
+        }
+        let mut log = Log::begin(&history.genesis).unwrap();
+        log.offer(history.made, NOW_MS);
+        for (id, entry) in log.entries() {
+            *found.entry(entry.action.name()).or_insert(0) += 1;
+            *found
+                .entry(match log.standing(&id).unwrap() {
+                    Standing::Counts => "counts",
+                    Standing::Revoked => "revoked",
+                    Standing::Forked => "forked",
+                    Standing::GrantEnded => "grant ended",
+                })
+                .or_insert(0) += 1;
+        }
+    }
+    for what in [
+        "insert", "erase", "replace", "remove", "revoke", "choose", "approve", "forked", "revoked",
+        "counts",
+    ] {
+        assert!(found.get(what).is_some_and(|count| *count > 3), "{what}: {found:?}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of the signed log, from the outside.
+
+mod attacks;
+mod convergence;
+mod files;
+mod format;
+mod kills;
+mod merging;
+mod owners;
+mod people;
+mod small_order;
