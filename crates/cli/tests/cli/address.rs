@@ -260,7 +260,7 @@ fn encryption_to_a_part_of_a_name_is_refused_with_candidates() {
     let (text, out) = (text.to_str().unwrap(), out.to_str().unwrap());
     for part in ["alice", "lice@evil.example", "*alice", "@evil.example", ".example", "+malice"] {
         let refused = program.fails(&["encrypt", "--to", part, "-o", out, text], 1);
-        assert!(refused.contains(&format!("{part} is not a fingerprint")), "{refused}");
+        assert!(refused.contains(&format!("{part} is neither a fingerprint")), "{refused}");
         assert!(refused.contains(&format!("  {fingerprint} {user_id}")), "{refused}");
         assert!(!program.path("out").exists(), "{part}");
     }
