@@ -614,7 +614,7 @@ impl Store {
         if self.is_in_transaction {
             return work(self);
         }
-        if !std::mem::replace(&mut self.has_changed, true) && self.has_log()? {
+        if !self.has_changed && self.has_log()? {
             return self.first_change(work);
         }
         self.commit(work)
@@ -630,6 +630,8 @@ impl Store {
         self.synchronise("NORMAL")?;
         let result = self.commit(work);
         self.synchronise(SYNCHRONOUS)?;
+        // Not before: after a panic of `work`, the next change is the first one.
+        self.has_changed = true;
         let result = result?;
         let is_copied = self.run(|connection| {
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
