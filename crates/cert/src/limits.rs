@@ -1,410 +1,679 @@
 //! Limits on the certificates of a keyserver, to which anybody may add packets.
 //!
-//! Anybody can forge thousands of signatures in the name of any key. The number of kept signatures is
-//! therefore limited before any of them is verified. Signatures that are already known to be good stay
-//! first, then revocations, then the newest. After verification, a tighter limit holds for signatures
-//! that the owner did not make. These take no room from later signatures: once their limit is reached,
-//! further ones change nothing. A certificate that has reached its limit still accepts revocations.
+//! The packets that are kept are a function of the packets that were offered, in whatever order and parts:
+//! `keep(keep(A) ∪ B) = keep(A ∪ B)`, as long as the same issuers are known and the same components and revokers are
+//! bound by the owner. Limits are therefore counts of signatures, by identity and by size class, and never sums of
+//! bytes. Each signature competes only within its pool, in an order that does not depend on the other pools:
+//!
+//! 1. signatures of the owner: those that name a revoker, then the newest of each kind on each component, then the
+//!    others; hard revocations before others;
+//! 2. revocations by a revoker whom the owner named, whether the revoker is known here or not;
+//! 3. signatures of other keys on components that the owner has bound: those of keys that this owner certified, then
+//!    those of other keys in the store, then those that nobody here can verify, by their SHA-256;
+//! 4. signatures in the name of the owner that the owner did not make, or that cannot be checked here;
+//! 5. components that the owner has not bound, and the signatures on them.
+//!
+//! Dates rank only signatures that were verified; a date after tomorrow counts as the oldest.
+//! `docs/decisions/0008-signature-identity.md` has the reasons.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::{Cert, PacketRef, Signature, Tag, Verdict, kind};
+use crate::hash::sha256;
+use crate::identity::{Variant, Variants};
+use crate::verify::{CertificationVerifier, KeySetup};
+use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, Verdict, kind};
 
 /// Limits on one certificate. The default has no limits.
+///
+/// A number of signatures or components is that of packets of up to 1 KiB. Of those up to 8 KiB there may be an eighth as
+/// many more, of those up to 64 KiB a sixty-fourth, of longer ones a five-hundredth, and at least one of each.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Maximum bytes of the certificate.
-    pub cert_bytes: usize,
     /// Maximum bytes of one packet. The primary key always stays, whatever its length.
     pub packet_bytes: usize,
     /// Maximum bytes of one user ID.
     pub user_id_bytes: usize,
-    /// Maximum number of user IDs, attributes, subkeys and unknown components together. Components that
-    /// are known to have no good self-signature do not count, see `bad_signatures`.
-    pub components: usize,
     /// Whether user attributes (photos) are kept.
     pub attributes: bool,
-    /// Maximum number of signatures in the name of the primary key. Signatures that it is known not to
-    /// have made do not count, see `bad_signatures`. A few more revocations may come on top.
+    /// Maximum number of user IDs, attributes, subkeys and unknown components together that the owner has not bound.
+    pub components: usize,
+    /// Maximum number of signatures that are looked at. If a certificate has more, signatures that do not name the
+    /// primary key are left out unseen, and if it still has more, all that was offered.
+    pub signatures: usize,
+    /// Maximum number of packets of one signature.
+    pub variants: usize,
+    /// Maximum number of signatures that the primary key made.
     pub own_signatures: usize,
-    /// Maximum number of signatures in the name of the primary key that turn out not to be made by it, or
-    /// cannot be checked. The same limit holds for components without a good self-signature.
+    /// Maximum number of signatures in the name of the primary key that turn out not to be made by it, or cannot be
+    /// checked. The same limit holds for the signatures on components that the owner has not bound.
     pub bad_signatures: usize,
-    /// Maximum number of signatures of one other key on one component. As many revocations may come on
-    /// top.
+    /// Maximum number of signatures that one known key made on one component. As many revocations may come on top.
     pub signatures_per_signer: usize,
     /// Maximum number of signatures of other keys on the whole certificate.
     pub foreign_signatures: usize,
+    /// The number of signatures of other keys above which those of known keys are verified.
+    pub foreign_unranked: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            cert_bytes: crate::CERT_BYTES_MAX,
             packet_bytes: usize::MAX,
             user_id_bytes: usize::MAX,
-            components: usize::MAX,
             attributes: true,
+            components: usize::MAX,
+            signatures: usize::MAX,
+            variants: usize::MAX,
             own_signatures: usize::MAX,
             bad_signatures: usize::MAX,
             signatures_per_signer: usize::MAX,
             foreign_signatures: usize::MAX,
+            foreign_unranked: usize::MAX,
         }
     }
 }
 
-/// Bytes that revocations may add to a certificate that has reached its limit.
-const REVOCATION_BYTES: usize = 64 << 10;
-
-/// Maximum number of revocations accepted at a time beyond a limit. They are verified afterwards, so
-/// forged ones do not stay.
-const REVOCATIONS: usize = 16;
-
-/// The rank of a signature among those to keep: signatures of larger weight stay first.
-#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-struct Weight {
-    good: bool,
-    revokes: bool,
-    created: u32,
+/// A key that may have made signatures on a certificate of another key.
+#[derive(Clone, Debug)]
+pub struct Issuer {
+    /// The body of its primary key packet.
+    pub key: Vec<u8>,
+    /// Whether the owner of the other key has certified one of its user IDs.
+    pub is_certified: bool,
 }
 
-/// A signature packet that may be dropped.
-struct Candidate {
-    /// Index of the packet in the certificate.
+/// The revocations by each named revoker that are kept in any case.
+const DESIGNATED_MAX: usize = 4;
+
+/// Seconds that a date may be ahead of the clock: one day.
+const AHEAD_S: u32 = 86_400;
+
+/// Number of size classes: up to 1 KiB, up to 8 KiB, up to 64 KiB, longer.
+const CLASSES: usize = 4;
+
+fn class_of(bytes: usize) -> usize {
+    match bytes {
+        0..=0x400 => 0,
+        0x401..=0x2000 => 1,
+        0x2001..=0x1_0000 => 2,
+        _ => 3,
+    }
+}
+
+/// The number of packets of a size class that a limit admits.
+fn admitted(limit: usize, class: usize) -> usize {
+    (limit >> (3 * class)).max(usize::from(limit > 0))
+}
+
+/// Where a signature competes for its place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Pool {
+    Own,
+    Designated,
+    Foreign,
+    Bad,
+    /// On a component that the owner has not bound.
+    Stray,
+}
+
+/// The rank of a signature in its pool: the smallest stay. The parts that are not used in a pool are 0.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Rank {
+    /// The class of worth.
+    class: u8,
+    /// How many signatures of the same kind, on the same component and by the same key are better.
+    behind: usize,
+    /// Everything but hard revocations.
+    is_soft: bool,
+    /// Verified signatures only; those dated after tomorrow count as the oldest.
+    created: Reverse<u32>,
+    /// SHA-256 of the component, for strays, so that a component goes as a whole.
+    component: [u8; 32],
+    id: [u8; 32],
+}
+
+/// A signature on a component, with all its packets.
+struct Candidate<'a> {
+    variants: Variants<'a>,
+    verdict: Verdict,
+    /// The known key that made it.
+    by: Option<KeyId>,
+    pool: Pool,
+    rank: Rank,
+    size_class: usize,
+}
+
+/// A component that is not too large, with its signatures.
+struct Part<'a> {
     at: usize,
-    component: usize,
-    signer: u64,
-    weight: Weight,
-    bytes: usize,
+    packet: PacketRef<'a>,
+    /// Whether the owner has signed it. The primary key always is.
+    is_bound: bool,
+    candidates: Vec<Candidate<'a>>,
 }
 
-/// The verdicts on a copy with verified signatures, by component and signature. Components can be large
-/// and have many signatures, so each is looked up only once.
-#[derive(Default)]
-struct KnownVerdicts<'a>(HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>>);
-
-impl<'a> KnownVerdicts<'a> {
-    fn of(cert: &'a Cert, verdicts: &[Verdict]) -> Self {
-        let mut known: HashMap<PacketRef<'a>, HashMap<&'a [u8], Verdict>> = HashMap::new();
-        let mut verdicts = verdicts.iter().copied();
-        let mut packets = cert.packets().peekable();
-        while let Some(component) = packets.next() {
-            let on_it = known.entry(component).or_default();
-            while let Some(packet) = packets.next_if(|packet| packet.tag == Tag::SIGNATURE) {
-                on_it.insert(packet.body, verdicts.next().unwrap_or(Verdict::Unchecked));
-            }
-        }
-        Self(known)
-    }
-
-    /// Whether the copy has the component, but no signature that binds it or may turn out to bind it.
-    fn is_unbound(&self, component: PacketRef<'_>) -> bool {
-        self.0.get(&component).is_some_and(|on_it| !on_it.values().copied().any(binds))
-    }
+/// A known issuer, prepared for verification.
+struct Known {
+    issuer: Issuer,
+    fingerprint: Fingerprint,
+    setup: KeySetup,
 }
 
 impl Cert {
-    /// The certificate within `limits`, or `None` if the packets that must stay already have too many
-    /// bytes.
+    /// The certificate within `limits`, with its verdicts. `None` if all of it stays and no verdict changes.
     ///
-    /// `known` is an earlier copy with its verdicts. Its good self-signatures stay before others.
+    /// `verdicts` are those on all signatures, in canonical order, none of them [`Verdict::Unchecked`]. `look_up`
+    /// returns the keys with a key ID; it is called only if signatures by other keys have to be ranked. Those
+    /// that a known key made then get the verdict [`Verdict::Certified`]. `now` is in seconds since 1970.
     #[must_use]
-    pub fn within(&self, limits: &Limits, known: Option<(&Self, &[Verdict])>) -> Option<Self> {
-        if self.is_within(limits) {
-            return Some(self.clone());
-        }
-        let known =
-            known.map(|(cert, verdicts)| KnownVerdicts::of(cert, verdicts)).unwrap_or_default();
-        let mut keep = vec![true; self.packets().len()];
-        let mut noise = self.choose_components(limits, &known, &mut keep);
-        let (mut own, mut foreign) = (Vec::new(), Vec::new());
-        let id = self.fingerprint().key_id();
-        let mut component = 0;
-        let mut on_it = None;
-        let mut bad = 0;
-        for (at, packet) in self.packets().enumerate() {
-            if packet.tag != Tag::SIGNATURE {
-                (component, on_it) = (at, known.0.get(&packet));
-                continue;
-            }
-            if !keep[component] || packet.body.len() > limits.packet_bytes {
-                keep[at] = false;
-                continue;
-            }
-            let verdict = on_it.and_then(|on_it| on_it.get(packet.body)).copied();
-            let signature = Signature::parse(packet.body);
-            let candidate = Candidate {
-                at,
-                component,
-                signer: signature.and_then(|s| s.issuer).map_or(0, |id| id.0),
-                weight: Weight {
-                    good: verdict == Some(Verdict::Good),
-                    revokes: signature.is_some_and(|s| is_revocation(s.kind)),
-                    created: signature.map_or(0, |signature| signature.created),
-                },
-                bytes: written_bytes(packet.body.len()),
-            };
-            if !signature.is_some_and(|signature| signature.names(id)) {
-                foreign.push(candidate);
-            } else if verdict.is_some_and(is_noise) && bad < limits.bad_signatures {
-                bad += 1;
-                noise.push(at);
-            } else {
-                own.push(candidate);
-            }
-        }
-        choose_own(own, limits, &mut keep);
-        let foreign = choose_foreign(foreign, limits, &mut keep);
-        let mut cert = self.retain(|at, _| keep[at]);
-        if cert.as_bytes().len() > limits.cert_bytes {
-            // If there are too many bytes, the third-party signatures of least weight are dropped.
-            let mut excess = cert.as_bytes().len() - limits.cert_bytes;
-            for c in foreign.iter().rev() {
-                if excess == 0 {
-                    break;
-                }
-                keep[c.at] = false;
-                excess = excess.saturating_sub(c.bytes);
-            }
-            cert = self.retain(|at, _| keep[at]);
-        }
-        if cert.as_bytes().len() > limits.cert_bytes {
-            noise.iter().for_each(|&at| keep[at] = false);
-            cert = self.retain(|at, _| keep[at]);
-        }
-        (cert.as_bytes().len() <= limits.cert_bytes).then_some(cert)
-    }
-
-    /// Marks the components to drop. Returns the remaining components that are known to have no good
-    /// self-signature.
-    fn choose_components(
+    pub fn within(
         &self,
+        verdicts: &[Verdict],
         limits: &Limits,
-        known: &KnownVerdicts<'_>,
-        keep: &mut [bool],
-    ) -> Vec<usize> {
-        let (mut counted, mut unbound) = (Vec::new(), Vec::new());
-        for (at, packet) in self.packets().enumerate().skip(1) {
-            if packet.tag == Tag::SIGNATURE {
-                continue;
-            }
-            let too_large = packet.body.len() > limits.packet_bytes
-                || packet.tag == Tag::USER_ID && packet.body.len() > limits.user_id_bytes
-                || packet.tag == Tag::USER_ATTRIBUTE && !limits.attributes;
-            if too_large {
-                keep[at] = false;
-            } else if known.is_unbound(packet) && unbound.len() < limits.bad_signatures {
-                unbound.push(at);
-            } else {
-                counted.push((!known.0.contains_key(&packet), at));
-            }
-        }
-        // New components are dropped first, and the last of them before the others.
-        counted.sort_unstable();
-        for &(_, at) in counted.iter().skip(limits.components) {
-            keep[at] = false;
-        }
-        unbound
-    }
-
-    /// `self` with the revocations of `other` that `self` does not have, although `self` has reached its
-    /// limit. Revocations of the primary key come first, then other revocations, each the newest first,
-    /// as far as there is room. `None` if there is nothing to add.
-    #[must_use]
-    pub fn with_revocations_of(&self, other: &Self, limits: &Limits) -> Option<Self> {
-        let here = KnownVerdicts::of(self, &[]);
-        let id = self.fingerprint().key_id();
-        let mut on_it = None;
-        let mut revocations = Vec::new();
-        for (at, packet) in other.packets().enumerate() {
-            if packet.tag != Tag::SIGNATURE {
-                on_it = here.0.get(&packet);
-                continue;
-            }
-            let is_new = on_it.is_some_and(|on_it| !on_it.contains_key(packet.body));
-            let signature = Signature::parse(packet.body)
-                .filter(|signature| signature.names(id) && is_revocation(signature.kind));
-            if let Some(signature) = signature
-                && is_new
-                && packet.body.len() <= limits.packet_bytes
-            {
-                let of_primary = signature.kind == kind::KEY_REVOCATION;
-                revocations.push((Reverse((of_primary, signature.created)), at, packet.body.len()));
-            }
-        }
-        revocations.sort_unstable();
-        let bytes_max = limits.cert_bytes.saturating_add(REVOCATION_BYTES);
-        let mut bytes = self.as_bytes().len();
-        let taken: HashSet<usize> = revocations
-            .iter()
-            .filter(|&&(_, _, length)| {
-                let fits = bytes + written_bytes(length) <= bytes_max;
-                bytes += if fits { written_bytes(length) } else { 0 };
-                fits
-            })
-            .take(REVOCATIONS)
-            .map(|&(_, at, _)| at)
-            .collect();
-        if taken.is_empty() {
+        now: u32,
+        look_up: &mut dyn FnMut(KeyId) -> Vec<Issuer>,
+    ) -> Option<(Self, Vec<Verdict>)> {
+        if self.is_within(verdicts, limits) {
             return None;
         }
-        let here: HashSet<PacketRef<'_>> = here.0.into_keys().collect();
-        let revocations = other.retain(|at, packet| {
-            if packet.tag == Tag::SIGNATURE { taken.contains(&at) } else { here.contains(&packet) }
-        });
-        Some(self.union(&revocations))
-    }
-
-    /// Drops signatures above the limit of bad signatures, and components above the limit of components
-    /// without a good signature. Returns the rest with its verdicts. Packets of `known` stay first.
-    #[must_use]
-    pub fn without_noise(
-        &self,
-        limits: &Limits,
-        verdicts: Vec<Verdict>,
-        known: Option<&Self>,
-    ) -> (Self, Vec<Verdict>) {
-        let is_few =
-            verdicts.iter().filter(|&&verdict| is_noise(verdict)).count() <= limits.bad_signatures;
-        if is_few && components(self).count() - 1 <= limits.bad_signatures {
-            return (self.clone(), verdicts);
+        let mut parts = self.parts(verdicts, limits);
+        let revokers = revokers(&parts);
+        if self.must_rank(&parts, limits, &revokers) {
+            self.verify_others(&mut parts, look_up);
         }
-        let known = known.map(|cert| KnownVerdicts::of(cert, &[])).unwrap_or_default();
-        let mut keep = vec![true; self.packets().len()];
-        // Each entry begins with its sort key; the smallest entries stay.
-        let (mut unbound, mut noise) = (Vec::new(), Vec::new());
-        let mut numbered = verdicts.iter().copied();
-        let mut packets = self.packets().enumerate().peekable();
-        while let Some((at, component)) = packets.next() {
-            let on_it = known.0.get(&component);
-            let (mut bound, mut uncomputable) = (at == 0, false);
-            while let Some((on, packet)) = packets.next_if(|(_, p)| p.tag == Tag::SIGNATURE) {
-                let verdict = numbered.next().unwrap_or(Verdict::Unchecked);
-                let is_new = on_it.is_none_or(|on_it| !on_it.contains_key(packet.body));
-                bound |= binds(verdict);
-                uncomputable |= verdict == Verdict::Unsupported;
-                if is_noise(verdict) {
-                    noise.push((is_new, verdict != Verdict::Unsupported, on, at));
-                }
-            }
-            if !bound {
-                unbound.push((on_it.is_none(), !uncomputable, at));
+        self.choose_variants(&mut parts, limits);
+        let tomorrow = now.saturating_add(AHEAD_S);
+        drop_unbound(&mut parts, limits);
+        assign_pools(&mut parts, &revokers, tomorrow);
+        choose(&mut parts, limits);
+
+        let mut kept: BTreeMap<usize, Verdict> = BTreeMap::new();
+        let mut components = BTreeSet::new();
+        for part in &parts {
+            components.insert(part.at);
+            for candidate in &part.candidates {
+                kept.extend(candidate.variants.0.iter().map(|v| (v.at, candidate.verdict)));
             }
         }
-        unbound.sort_unstable();
-        unbound.iter().skip(limits.bad_signatures).for_each(|&(_, _, at)| keep[at] = false);
-        noise.retain(|&(_, _, _, component)| keep[component]);
-        noise.sort_unstable();
-        noise.iter().skip(limits.bad_signatures).for_each(|&(_, _, at, _)| keep[at] = false);
-
-        let mut kept = Vec::with_capacity(verdicts.len());
-        let mut numbered = verdicts.into_iter();
-        let mut component_kept = true;
         let cert = self.retain(|at, packet| {
             if packet.tag == Tag::SIGNATURE {
-                let verdict = numbered.next().unwrap_or(Verdict::Unchecked);
-                kept.extend((keep[at] && component_kept).then_some(verdict));
+                kept.contains_key(&at)
             } else {
-                component_kept = keep[at];
+                components.contains(&at)
             }
-            keep[at]
         });
-        (cert, kept)
+        let left: Vec<Verdict> = kept.into_values().collect();
+        (cert != *self || left != verdicts).then_some((cert, left))
     }
 
-    /// Whether the certificate is certainly within the limits. True for most certificates, and decided
-    /// without reading a signature.
-    fn is_within(&self, limits: &Limits) -> bool {
-        let (mut components, mut signatures) = (0usize, 0usize);
+    /// The certificate without signatures that do not name the primary key.
+    #[must_use]
+    pub fn without_others(&self) -> Self {
+        let id = self.fingerprint().key_id();
+        self.retain(|_, packet| {
+            packet.tag != Tag::SIGNATURE
+                || Signature::parse(packet.body).is_some_and(|signature| signature.names(id))
+        })
+    }
+
+    /// Whether the certificate is certainly within the limits. True for most certificates, and decided without reading
+    /// a signature.
+    fn is_within(&self, verdicts: &[Verdict], limits: &Limits) -> bool {
+        let mut verdicts = verdicts.iter();
+        let mut counts = [[0usize; CLASSES]; 3];
+        let mut others = 0;
+        let mut unbound = [0usize; CLASSES];
+        let (mut component, mut is_bound) = (0, true);
+        let mut hashed: &[u8] = &[];
+        let mut close = |component: usize, is_bound: bool| {
+            if !is_bound {
+                unbound[class_of(component)] += 1;
+            }
+        };
         for (at, packet) in self.packets().enumerate() {
-            let fits = packet.body.len() <= limits.packet_bytes
-                && (packet.tag != Tag::USER_ID || packet.body.len() <= limits.user_id_bytes)
+            let bytes = packet.body.len();
+            let fits = bytes <= limits.packet_bytes
+                && (packet.tag != Tag::USER_ID || bytes <= limits.user_id_bytes)
                 && (packet.tag != Tag::USER_ATTRIBUTE || limits.attributes);
             if !fits && at > 0 {
                 return false;
             }
-            if packet.tag == Tag::SIGNATURE {
-                signatures += 1;
-            } else {
-                components += 1;
+            if packet.tag != Tag::SIGNATURE {
+                close(component, is_bound);
+                (component, is_bound, others) = (if at == 0 { 0 } else { bytes }, at == 0, 0);
+                hashed = &[];
+                continue;
+            }
+            let pool = match verdicts.next().copied().unwrap_or(Verdict::Unchecked) {
+                Verdict::Good => {
+                    is_bound = true;
+                    0
+                }
+                Verdict::Foreign | Verdict::Certified => {
+                    others += 1;
+                    1
+                }
+                _ => 2,
+            };
+            counts[pool][class_of(bytes.max(component))] += 1;
+            // A signature that may have another packet is looked at.
+            if limits.variants < usize::MAX && !hashed.is_empty() && packet.body.starts_with(hashed)
+            {
+                return false;
+            }
+            hashed = hashed_part(packet.body);
+            if others > limits.signatures_per_signer {
+                return false;
             }
         }
-        self.as_bytes().len() <= limits.cert_bytes
-            && components.saturating_sub(1) <= limits.components
-            && signatures <= limits.own_signatures
-            && signatures <= limits.foreign_signatures
-            && signatures <= limits.signatures_per_signer
+        close(component, is_bound);
+        let fits = |counts: &[usize; CLASSES], limit: usize| {
+            counts.iter().enumerate().all(|(class, &count)| count <= admitted(limit, class))
+        };
+        let strays = if unbound == [0; CLASSES] { usize::MAX } else { limits.bad_signatures };
+        let foreign = limits.foreign_signatures.min(limits.foreign_unranked).min(strays);
+        fits(&counts[0], limits.own_signatures)
+            && fits(&counts[1], foreign)
+            && fits(&counts[2], limits.bad_signatures)
+            && fits(&unbound, limits.components)
+    }
+
+    /// The components that are not too large, each with its signatures.
+    fn parts(&self, verdicts: &[Verdict], limits: &Limits) -> Vec<Part<'_>> {
+        let mut verdicts = verdicts.iter().copied();
+        let mut parts: Vec<Part<'_>> = Vec::new();
+        let mut packets = self.packets().enumerate().peekable();
+        while let Some((at, packet)) = packets.next() {
+            let bytes = packet.body.len();
+            let stays = at == 0
+                || bytes <= limits.packet_bytes
+                    && (packet.tag != Tag::USER_ID || bytes <= limits.user_id_bytes)
+                    && (packet.tag != Tag::USER_ATTRIBUTE || limits.attributes);
+            let mut bodies = Vec::new();
+            let mut judged: HashMap<usize, Verdict> = HashMap::new();
+            while let Some((on, signature)) = packets.next_if(|(_, p)| p.tag == Tag::SIGNATURE) {
+                let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
+                if signature.body.len() <= limits.packet_bytes {
+                    bodies.push((on, signature.body));
+                    judged.insert(on, verdict);
+                }
+            }
+            if !stays {
+                continue;
+            }
+            let component = if at == 0 { 0 } else { bytes };
+            let groups = Variants::of(bodies.into_iter()).into_iter();
+            let candidates: Vec<_> =
+                groups.map(|variants| Candidate::new(variants, &judged, component)).collect();
+            let is_bound = at == 0 || candidates.iter().any(|c| c.verdict == Verdict::Good);
+            parts.push(Part { at, packet, is_bound, candidates });
+        }
+        parts
+    }
+
+    /// Whether it matters which of the signatures of other keys can be verified.
+    fn must_rank(&self, parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
+        let mut count = [0; CLASSES];
+        for part in parts {
+            let mut by: HashMap<Option<KeyId>, usize> = HashMap::new();
+            for candidate in part.candidates.iter().filter(|c| is_foreign(c.verdict)) {
+                count[candidate.size_class] += 1;
+                if candidate.variants.0.len() > limits.variants {
+                    return true;
+                }
+                let issuer = candidate.variants.signature().and_then(|signature| signature.issuer);
+                let of_issuer = by.entry(issuer).or_default();
+                *of_issuer += 1;
+                if *of_issuer > limits.signatures_per_signer
+                    || *of_issuer > DESIGNATED_MAX
+                        && issuer.is_some_and(|id| revokers.contains_key(&id))
+                {
+                    return true;
+                }
+            }
+        }
+        count.iter().enumerate().any(|(class, &count)| {
+            count > admitted(limits.foreign_signatures.min(limits.foreign_unranked), class)
+        })
+    }
+
+    /// Finds the signatures that known keys made.
+    fn verify_others(&self, parts: &mut [Part<'_>], look_up: &mut dyn FnMut(KeyId) -> Vec<Issuer>) {
+        let Some(mut certified) = CertificationVerifier::new(self) else { return };
+        let mut by_id: HashMap<KeyId, Vec<usize>> = HashMap::new();
+        let mut known: Vec<Known> = Vec::new();
+        for part in parts {
+            for candidate in part.candidates.iter_mut().filter(|c| is_foreign(c.verdict)) {
+                candidate.verdict = Verdict::Foreign;
+                let Some(signature) = candidate.variants.signature() else { continue };
+                let value = signature.value();
+                let signature = Signature { numbers: &value, ..signature };
+                for id in named(&candidate.variants) {
+                    let places = by_id.entry(id).or_insert_with(|| {
+                        let found = look_up(id).into_iter().filter_map(Known::new);
+                        let places = found.map(|issuer| {
+                            known.push(issuer);
+                            known.len() - 1
+                        });
+                        places.collect()
+                    });
+                    let made = places.iter().copied().find(|&place| {
+                        let issuer = &known[place];
+                        issuer.key().is_some_and(|key| {
+                            certified.made(&key, &issuer.setup, part.packet, &signature)
+                        })
+                    });
+                    if let Some(place) = made {
+                        candidate.by = Some(id);
+                        candidate.verdict = Verdict::Certified;
+                        let class = if known[place].issuer.is_certified { 1 } else { 2 };
+                        candidate.rank.class = class;
+                        candidate.rank.component = sha256(&[&known[place].fingerprint.to_stored()]);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Drops packets of signatures that have too many. The first one has all that is worth keeping: it says the
+    /// issuer, and has the newest back signature that verifies.
+    fn choose_variants(&self, parts: &mut [Part<'_>], limits: &Limits) {
+        let id = self.fingerprint().key_id();
+        let mut hints = None;
+        for part in parts {
+            for candidate in part.candidates.iter_mut().filter(|c| c.variants.0.len() > 1) {
+                let Some(signature) = candidate.variants.signature() else { continue };
+                let hints = match &mut hints {
+                    Some(hints) => hints,
+                    None => match crate::served::Hints::new(self) {
+                        Some(new) => hints.insert(new),
+                        None => return,
+                    },
+                };
+                let essential = essential_bytes(&signature);
+                let own = candidate.verdict == Verdict::Good;
+                let is_foreign = is_foreign(candidate.verdict);
+                let octets = hints.digest_octets(part.packet, &signature);
+                let mut sorted = Vec::with_capacity(candidate.variants.0.len());
+                for &variant in &candidate.variants.0 {
+                    let back = if own { hints.back_signature(part.packet, &variant) } else { None };
+                    let fields = variant.signature;
+                    let names_own = fields.is_some_and(|s| s.names(id));
+                    let names_right = match candidate.by {
+                        Some(by) => fields.is_some_and(|s| s.names(by)),
+                        None if own => names_own,
+                        // At least one packet must say that the owner need not have made it.
+                        None => !is_foreign || !names_own,
+                    };
+                    let key = (
+                        Reverse(back.map_or(0, |(created, _)| u64::from(created) + 1)),
+                        !names_right,
+                        fields.map(|s| s.digest_prefix) != octets,
+                        variant.body.len(),
+                        variant.body,
+                    );
+                    sorted.push((key, variant));
+                }
+                sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                let mut left: [usize; CLASSES] =
+                    std::array::from_fn(|class| limits.variants.saturating_sub(1) >> (3 * class));
+                let mut first = true;
+                let mut chosen: Vec<Variant<'_>> = Vec::new();
+                for (_, variant) in sorted {
+                    let room = &mut left[class_of(variant.body.len().saturating_sub(essential))];
+                    if !std::mem::take(&mut first) {
+                        if *room == 0 {
+                            continue;
+                        }
+                        *room -= 1;
+                    }
+                    chosen.push(variant);
+                }
+                chosen.sort_unstable_by_key(|variant| variant.at);
+                candidate.variants.0 = chosen;
+            }
+        }
     }
 }
 
-/// Marks the signatures in the name of the primary key that are dropped.
-fn choose_own(mut own: Vec<Candidate>, limits: &Limits, keep: &mut [bool]) {
-    heaviest_first(&mut own);
-    let mut revocations = 0;
-    for c in own.iter().skip(limits.own_signatures) {
-        keep[c.at] = c.weight.revokes && revocations < REVOCATIONS;
-        revocations += usize::from(keep[c.at]);
+impl<'a> Candidate<'a> {
+    fn new(variants: Variants<'a>, judged: &HashMap<usize, Verdict>, component: usize) -> Self {
+        let verdict = |variant: &Variant<'_>| judged.get(&variant.at).copied();
+        let verdicts = || variants.0.iter().filter_map(verdict);
+        let verdict = verdicts().find(|&verdict| verdict == Verdict::Good);
+        let verdict = verdict.or_else(|| verdicts().next()).unwrap_or(Verdict::Unchecked);
+        let signature = variants.signature();
+        let bytes = signature.map_or(variants.0[0].body.len(), |s| essential_bytes(&s));
+        let id = signature.map_or_else(|| sha256(&[variants.0[0].body]), |s| s.id());
+        let rank = Rank {
+            class: 3,
+            behind: 0,
+            is_soft: true,
+            created: Reverse(0),
+            component: [0; 32],
+            id,
+        };
+        let size_class = class_of(bytes.max(component));
+        Self { variants, verdict, by: None, pool: Pool::Bad, rank, size_class }
     }
 }
 
-/// Marks the third-party signatures that are dropped. Returns the others, the heaviest first.
-fn choose_foreign(
-    mut foreign: Vec<Candidate>,
-    limits: &Limits,
-    keep: &mut [bool],
-) -> Vec<Candidate> {
-    heaviest_first(&mut foreign);
-    let mut per_signer: HashMap<(usize, u64, bool), usize> = HashMap::new();
-    let mut kept = 0;
-    foreign.retain(|c| {
-        let count = per_signer.entry((c.component, c.signer, c.weight.revokes)).or_default();
-        *count += 1;
-        let stays = *count <= limits.signatures_per_signer && kept < limits.foreign_signatures;
-        kept += usize::from(stays);
-        keep[c.at] = stays;
-        stays
-    });
-    foreign
+impl Known {
+    fn new(issuer: Issuer) -> Option<Self> {
+        let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &issuer.key };
+        let fingerprint = Key::parse(packet).ok()?.fingerprint();
+        Some(Self { issuer, fingerprint, setup: KeySetup::default() })
+    }
+
+    fn key(&self) -> Option<Key<'_>> {
+        Key::parse(PacketRef { tag: Tag::PUBLIC_KEY, body: &self.issuer.key }).ok()
+    }
 }
 
-/// Bytes that a packet takes in a certificate: its body and the shortest header.
-fn written_bytes(body: usize) -> usize {
-    let header = match body {
-        0..=191 => 2,
-        192..=8383 => 3,
-        _ => 6,
+/// The designated revokers whom the owner named, by key ID.
+type Revokers = BTreeMap<KeyId, BTreeSet<Fingerprint>>;
+
+fn revokers(parts: &[Part<'_>]) -> Revokers {
+    let mut revokers = Revokers::new();
+    let good = parts.iter().take(1).flat_map(|part| &part.candidates);
+    let good = good.filter(|candidate| candidate.verdict == Verdict::Good);
+    for signature in good.filter_map(|candidate| candidate.variants.signature()) {
+        for fingerprint in signature.revokers().flat_map(|revoker| revoker.fingerprints()) {
+            revokers.entry(fingerprint.key_id()).or_default().insert(fingerprint);
+        }
+    }
+    revokers
+}
+
+/// Drops components that the owner has not bound, above their limit: the smallest SHA-256 stay.
+fn drop_unbound(parts: &mut Vec<Part<'_>>, limits: &Limits) {
+    let mut unbound: Vec<(usize, [u8; 32], usize)> = parts
+        .iter()
+        .filter(|part| !part.is_bound)
+        .map(|part| (class_of(part.packet.body.len()), name_of(part.packet), part.at))
+        .collect();
+    unbound.sort_unstable();
+    let mut counts = [0; CLASSES];
+    let mut gone = BTreeSet::new();
+    for (class, _, at) in unbound {
+        counts[class] += 1;
+        if counts[class] > admitted(limits.components, class) {
+            gone.insert(at);
+        }
+    }
+    parts.retain(|part| !gone.contains(&part.at));
+}
+
+fn name_of(component: PacketRef<'_>) -> [u8; 32] {
+    sha256(&[&[component.tag.0], component.body])
+}
+
+/// Decides where each signature competes, and its rank there, except for the number of better ones of its kind.
+fn assign_pools(parts: &mut [Part<'_>], revokers: &Revokers, tomorrow: u32) {
+    for part in parts {
+        let component = name_of(part.packet);
+        for candidate in &mut part.candidates {
+            let Some(signature) = candidate.variants.signature() else {
+                candidate.pool = if part.is_bound { Pool::Bad } else { Pool::Stray };
+                candidate.rank.component = if part.is_bound { [0; 32] } else { component };
+                continue;
+            };
+            let created = if signature.created > tomorrow { 0 } else { signature.created };
+            let is_hard = is_revocation(signature.kind) && signature.is_hard();
+            let rank = &mut candidate.rank;
+            match candidate.verdict {
+                Verdict::Good => {
+                    candidate.pool = Pool::Own;
+                    let names_revoker = signature.revokers().next().is_some();
+                    rank.class = u8::from(!names_revoker);
+                    (rank.is_soft, rank.created) = (!is_hard, Reverse(created));
+                }
+                _ if !part.is_bound => {
+                    candidate.pool = Pool::Stray;
+                    (rank.class, rank.component) = (0, component);
+                }
+                Verdict::Foreign | Verdict::Certified => {
+                    candidate.pool = Pool::Foreign;
+                    let named = named(&candidate.variants);
+                    let is_designated = part.at == 0
+                        && signature.kind == kind::KEY_REVOCATION
+                        && named.iter().any(|id| revokers.contains_key(id));
+                    if is_designated {
+                        candidate.pool = Pool::Designated;
+                    }
+                    if candidate.by.is_some() {
+                        (rank.is_soft, rank.created) = (!is_hard, Reverse(created));
+                    }
+                }
+                verdict => {
+                    candidate.pool = Pool::Bad;
+                    rank.class = u8::from(verdict != Verdict::Unsupported);
+                }
+            }
+        }
+    }
+}
+
+/// Chooses the signatures that stay in each pool and size class.
+fn choose(parts: &mut [Part<'_>], limits: &Limits) {
+    count_better(parts);
+    let mut ranked: [Vec<(Rank, usize, usize)>; CLASSES * CLASSES] = Default::default();
+    let mut gone = BTreeSet::new();
+    // The first revocations of each named revoker stay. The others compete with all other signatures.
+    for (at, part) in parts.iter_mut().enumerate() {
+        for (number, candidate) in part.candidates.iter_mut().enumerate() {
+            if candidate.pool == Pool::Designated && candidate.rank.behind >= DESIGNATED_MAX {
+                candidate.pool = Pool::Foreign;
+            }
+            if candidate.pool == Pool::Foreign
+                && candidate.by.is_some()
+                && candidate.rank.behind >= limits.signatures_per_signer
+            {
+                gone.insert((at, number));
+            }
+        }
+    }
+    for (pool, limit) in [
+        (Pool::Own, limits.own_signatures),
+        (Pool::Foreign, limits.foreign_signatures),
+        (Pool::Bad, limits.bad_signatures),
+        (Pool::Stray, limits.bad_signatures),
+    ] {
+        ranked.iter_mut().for_each(Vec::clear);
+        for (at, part) in parts.iter().enumerate() {
+            for (number, candidate) in part.candidates.iter().enumerate() {
+                if candidate.pool == pool && !gone.contains(&(at, number)) {
+                    // Components that the owner has not bound compete by size, too.
+                    let component = match pool {
+                        Pool::Stray => class_of(part.packet.body.len()),
+                        _ => 0,
+                    };
+                    let class = CLASSES * component + candidate.size_class;
+                    ranked[class].push((candidate.rank, at, number));
+                }
+            }
+        }
+        for (class, ranked) in ranked.iter_mut().enumerate() {
+            ranked.sort_unstable();
+            let over = ranked.iter().skip(admitted(limit, class % CLASSES));
+            gone.extend(over.map(|&(_, at, number)| (at, number)));
+        }
+    }
+    for (at, part) in parts.iter_mut().enumerate() {
+        let mut number = 0;
+        part.candidates.retain(|_| {
+            number += 1;
+            !gone.contains(&(at, number - 1))
+        });
+    }
+}
+
+/// Counts for each verified signature those that are better, of the same kind and size, on the same component and by the
+/// same key.
+fn count_better(parts: &mut [Part<'_>]) {
+    for part in parts {
+        let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (number, candidate) in part.candidates.iter().enumerate() {
+            let Some(signature) = candidate.variants.signature() else { continue };
+            let kind = match signature.kind {
+                kind if kind::CERTIFICATION.contains(&kind) => *kind::CERTIFICATION.start(),
+                kind => kind,
+            };
+            let by = match candidate.pool {
+                Pool::Own => None,
+                Pool::Designated => named(&candidate.variants).into_iter().next(),
+                Pool::Foreign if candidate.by.is_some() => None,
+                Pool::Foreign | Pool::Bad | Pool::Stray => continue,
+            };
+            let rank = &candidate.rank;
+            let group = (candidate.size_class, rank.class, rank.component, kind, by);
+            groups.entry(group).or_default().push(number);
+        }
+        for mut group in groups.into_values() {
+            group.sort_unstable_by_key(|&number| part.candidates[number].rank);
+            for (behind, number) in group.into_iter().enumerate() {
+                part.candidates[number].rank.behind = behind;
+            }
+        }
+    }
+}
+
+/// All keys that the packets of a signature name, at most [`crate::ISSUERS_MAX`] of each packet.
+fn named(variants: &Variants<'_>) -> BTreeSet<KeyId> {
+    let signatures = variants.0.iter().filter_map(|variant| variant.signature);
+    match variants.signature().and_then(|signature| signature.signed_issuer) {
+        Some(issuer) => [issuer].into(),
+        None => signatures.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer).collect(),
+    }
+}
+
+/// The bytes of a signature that are its identity.
+fn essential_bytes(signature: &Signature<'_>) -> usize {
+    signature.hashed.len() + signature.salt.len() + signature.value().len()
+}
+
+/// The hashed part of a signature from version 4 on, or the octets that variants of a version 3 signature share.
+/// Empty if the packet is too short.
+fn hashed_part(body: &[u8]) -> &[u8] {
+    let end = match *body {
+        [2 | 3, ..] => Some(7),
+        [6, _, _, _, a, b, c, d, ..] => {
+            usize::try_from(u32::from_be_bytes([a, b, c, d])).ok().map(|n| n + 8)
+        }
+        [_, _, _, _, a, b, ..] => Some(usize::from(u16::from_be_bytes([a, b])) + 6),
+        _ => None,
     };
-    header + body
+    end.and_then(|end| body.get(..end)).unwrap_or_default()
 }
 
-fn components(cert: &Cert) -> impl Iterator<Item = PacketRef<'_>> {
-    cert.packets().filter(|packet| packet.tag != Tag::SIGNATURE)
-}
-
-/// Whether a signature binds its component to the owner, or may turn out to do so.
-fn binds(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Good | Verdict::Unchecked)
-}
-
-/// Whether a signature in the name of the primary key is useless here.
-fn is_noise(verdict: Verdict) -> bool {
-    match verdict {
-        Verdict::Bad
-        | Verdict::Unsupported
-        | Verdict::Weak
-        | Verdict::Malformed
-        | Verdict::Misplaced => true,
-        Verdict::Unchecked | Verdict::Good | Verdict::Foreign => false,
-    }
+fn is_foreign(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Foreign | Verdict::Certified)
 }
 
 pub(crate) fn is_revocation(kind: u8) -> bool {
     matches!(kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION | kind::CERTIFICATION_REVOCATION)
-}
-
-fn heaviest_first(candidates: &mut [Candidate]) {
-    candidates.sort_unstable_by(|a, b| b.weight.cmp(&a.weight).then(a.at.cmp(&b.at)));
 }
 
 #[cfg(test)]
@@ -419,10 +688,12 @@ pub(crate) mod tests {
     /// The signer number of the primary key. Other numbers are other keys.
     pub(crate) const OWN: u64 = 0;
 
-    /// A component with the signatures on it.
-    pub(crate) type Part<'a> = (Tag, &'a [u8], Vec<Vec<u8>>);
+    const NOW: u32 = 1_000_000;
 
-    pub(crate) fn cert(parts: &[Part<'_>]) -> Cert {
+    /// A component with the signatures on it.
+    pub(crate) type TestPart<'a> = (Tag, &'a [u8], Vec<Vec<u8>>);
+
+    pub(crate) fn cert(parts: &[TestPart<'_>]) -> Cert {
         let mut raw = Vec::new();
         packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
         for (tag, body, signatures) in parts {
@@ -434,31 +705,30 @@ pub(crate) mod tests {
         Cert::parse(&raw).unwrap()
     }
 
-    /// A version 3 signature with `text` in place of its numbers.
+    /// A version 4 signature with a signed issuer, and with `text` as its number.
     pub(crate) fn signature(kind: u8, created: u32, signer: u64, text: &[u8]) -> Vec<u8> {
+        variant(kind, created, signer, text, &[])
+    }
+
+    /// The same with an unhashed area.
+    fn variant(kind: u8, created: u32, signer: u64, text: &[u8], unhashed: &[u8]) -> Vec<u8> {
         let signer = if signer == OWN { cert(&[]).fingerprint().key_id().0 } else { signer };
-        let mut body = vec![3, 5, kind];
+        let mut body = vec![4, kind, 1, 8, 0, 16];
+        body.extend([5, 2]);
         body.extend(created.to_be_bytes());
+        body.extend([9, 16]);
         body.extend(signer.to_be_bytes());
-        body.extend([1, 8, 0, 0]);
+        body.extend(u16::try_from(unhashed.len()).unwrap().to_be_bytes());
+        body.extend(unhashed);
+        body.extend([0, 0]);
+        body.extend(u16::try_from(8 * (text.len() + 1)).unwrap().to_be_bytes());
+        body.push(0xff);
         body.extend(text);
         body
     }
 
-    fn user_id(body: &[u8], signatures: Vec<Vec<u8>>) -> Part<'_> {
+    fn user_id(body: &[u8], signatures: Vec<Vec<u8>>) -> TestPart<'_> {
         (Tag::USER_ID, body, signatures)
-    }
-
-    /// Verdicts: good for signatures in `good`, else bad if the signature names the primary key.
-    fn judged(cert: &Cert, good: &[Vec<u8>]) -> Vec<Verdict> {
-        let id = cert.fingerprint().key_id();
-        let judge = |body: &[u8]| match Signature::parse(body) {
-            _ if good.iter().any(|good| good == body) => Verdict::Good,
-            None => Verdict::Malformed,
-            Some(signature) if signature.names(id) => Verdict::Bad,
-            Some(_) => Verdict::Foreign,
-        };
-        bodies(cert).map(judge).collect()
     }
 
     pub(crate) fn bodies(cert: &Cert) -> impl Iterator<Item = &[u8]> {
@@ -469,278 +739,13 @@ pub(crate) mod tests {
         bodies(cert).any(|there| there == body)
     }
 
-    fn user_ids(cert: &Cert) -> Vec<&[u8]> {
-        cert.user_ids().collect()
-    }
-
-    #[test]
-    fn packets_above_their_bounds_go_with_the_signatures_on_them() {
-        let fits = signature(0x13, 1, OWN, b"12345");
-        let long = signature(0x13, 2, OWN, b"123456");
-        let whole = cert(&[
-            user_id(b"short", vec![fits.clone(), long.clone()]),
-            user_id(b"a longer user ID", vec![fits.clone()]),
-            (Tag::USER_ATTRIBUTE, b"photo", vec![fits.clone()]),
-            (Tag::PUBLIC_SUBKEY, b"something of twenty-five", vec![fits.clone()]),
-        ]);
-        let of = |limits: Limits| whole.within(&limits, None).unwrap();
-        assert_eq!(of(Limits::default()), whole);
-        let cut = of(Limits { packet_bytes: 24, ..Limits::default() });
-        assert_eq!(cut, whole.retain(|_, packet| packet.body != long));
-        let cut = of(Limits { user_id_bytes: 5, ..Limits::default() });
-        assert_eq!(cut, whole.retain(|_, packet| packet.body != b"a longer user ID"));
-        let cut = of(Limits { attributes: false, ..Limits::default() });
-        assert_eq!(cut, whole.retain(|_, packet| packet.tag != Tag::USER_ATTRIBUTE));
-        // The primary key stays, whatever its length.
-        assert_eq!(of(Limits { packet_bytes: 0, ..Limits::default() }), cert(&[]));
-    }
-
-    #[test]
-    fn known_components_stay_if_there_are_too_many() {
-        let own = |time| signature(0x13, time, OWN, b"");
-        let known = cert(&[user_id(b"z owner", vec![own(1)])]);
-        let verdicts = judged(&known, &[own(1)]);
-        let flood = cert(&[user_id(b"a", vec![own(9)]), user_id(b"b", vec![own(9)])]);
-        let limits = Limits { components: 2, ..Limits::default() };
-        let cut = known.union(&flood).within(&limits, Some((&known, &verdicts))).unwrap();
-        assert_eq!(user_ids(&cut), [&b"a"[..], b"z owner"]);
-        let cut = known.union(&flood).within(&limits, None).unwrap();
-        assert_eq!(user_ids(&cut), [b"a", b"b"]);
-    }
-
-    /// Components known to have no good self-signature take no room from the owner's new components.
-    #[test]
-    fn components_known_to_be_unsigned_do_not_count() {
-        let own = |time| signature(0x13, time, OWN, b"");
-        let here = cert(&[user_id(b"a", vec![own(9)]), user_id(b"owner", vec![own(1)])]);
-        let verdicts = judged(&here, &[own(1)]);
-        let limits = Limits { components: 2, bad_signatures: 1, ..Limits::default() };
-        let more = here.union(&cert(&[user_id(b"owner 2", vec![own(2)])]));
-        let cut = more.within(&limits, Some((&here, &verdicts))).unwrap();
-        assert_eq!(cut, more);
-    }
-
-    #[test]
-    fn each_signer_has_a_limit_of_signatures() {
-        let other = |signer, time, kind| signature(kind, time, signer, b"");
-        let whole = cert(&[
-            user_id(
-                b"one",
-                vec![
-                    other(7, 1, 0x10),
-                    other(7, 2, 0x10),
-                    other(7, 3, 0x10),
-                    other(7, 1, 0x30),
-                    other(7, 4, 0x30),
-                    other(8, 1, 0x10),
-                ],
-            ),
-            user_id(b"two", vec![other(7, 5, 0x10)]),
-        ]);
-        let limits = Limits { signatures_per_signer: 1, ..Limits::default() };
-        let cut = whole.within(&limits, None).unwrap();
-        let expected = [other(7, 3, 0x10), other(8, 1, 0x10), other(7, 4, 0x30), other(7, 5, 0x10)];
-        assert_eq!(bodies(&cut).count(), 4);
-        assert!(expected.iter().all(|body| has(&cut, body)));
-        let limits = Limits { foreign_signatures: 3, ..Limits::default() };
-        let cut = whole.within(&limits, None).unwrap();
-        let expected = [other(7, 4, 0x30), other(7, 1, 0x30), other(7, 5, 0x10)];
-        assert_eq!(bodies(&cut).count(), 3);
-        assert!(expected.iter().all(|body| has(&cut, body)));
-    }
-
-    /// Third-party signatures of least weight are dropped first. The owner's signatures are not dropped
-    /// for their length.
-    #[test]
-    fn third_party_signatures_are_dropped_first_to_save_bytes() {
-        let own = signature(0x13, 1, OWN, &[0; 100]);
-        let others: Vec<_> = (1..=10).map(|n| signature(0x10, n, 7, &[0; 100])).collect();
-        let plain = cert(&[user_id(b"one", vec![own.clone()])]);
-        let whole = plain.union(&cert(&[user_id(b"one", others.clone())]));
-        let each = 100 + 19 + 2;
-        let limits = |bytes| Limits { cert_bytes: bytes, ..Limits::default() };
-        let cut = whole.within(&limits(plain.as_bytes().len() + 3 * each), None).unwrap();
-        let expected = cert(&[user_id(b"one", others[7..].to_vec())]);
-        assert_eq!(cut, plain.union(&expected));
-        assert_eq!(whole.within(&limits(plain.as_bytes().len()), None), Some(plain.clone()));
-        assert_eq!(whole.within(&limits(plain.as_bytes().len() - 1), None), None);
-    }
-
-    /// Signatures whose component is already dropped for the number of components do not count as saved
-    /// bytes.
-    #[test]
-    fn signatures_of_a_dropped_component_save_no_bytes_twice() {
-        let others =
-            |n: u32| vec![signature(0x10, n, 7, &[0; 100]), signature(0x10, n, 8, &[0; 100])];
-        let whole = cert(&[user_id(b"one", others(5)), user_id(b"two", others(1))]);
-        let one = cert(&[user_id(b"one", vec![])]);
-        let bytes = one.as_bytes().len() + 121;
-        let limits = Limits { components: 1, cert_bytes: bytes, ..Limits::default() };
-        let cut = whole.within(&limits, None).unwrap();
-        assert_eq!(cut.as_bytes().len(), bytes);
-    }
-
-    /// Anybody can forge signatures that are newer than all others.
-    #[test]
-    fn known_good_signatures_survive_a_flood() {
-        let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
-        let known = cert(&[user_id(b"one", good.clone())]);
-        let verdicts = judged(&known, &good);
-        let forged = |signer: u64| -> Vec<Vec<u8>> {
-            let text = |n: u32| n.to_be_bytes();
-            (0..100_000)
-                .map(|n| {
-                    let signer = if signer == OWN { OWN } else { signer + u64::from(n) };
-                    signature(0x13, u32::MAX - n, signer, &text(n))
-                })
-                .collect()
-        };
-        let limits = Limits {
-            own_signatures: 50,
-            bad_signatures: 10,
-            foreign_signatures: 100,
-            signatures_per_signer: 2,
-            ..Limits::default()
-        };
-        for signer in [OWN, 1] {
-            let flood = cert(&[user_id(b"one", forged(signer))]);
-            let joined = known.union(&flood);
-            let cut = joined.within(&limits, Some((&known, &verdicts))).unwrap();
-            assert!(good.iter().all(|body| has(&cut, body)));
-            assert_eq!(bodies(&cut).count(), if signer == OWN { 50 } else { 105 });
-            let (quiet, left) = cut.without_noise(&limits, judged(&cut, &good), Some(&known));
-            assert_eq!(left, judged(&quiet, &good));
-            assert!(good.iter().all(|body| has(&quiet, body)));
-            assert_eq!(bodies(&quiet).count(), if signer == OWN { 15 } else { 105 });
-            // Receiving the same signatures again adds nothing, whichever of them were kept.
-            let again = quiet.union(&flood).within(&limits, Some((&quiet, &left))).unwrap();
-            let (again, _) = again.without_noise(&limits, judged(&again, &good), Some(&quiet));
-            assert_eq!(again, quiet);
-            // The noise does not displace a later signature by the owner, even one with an older date.
-            let later = signature(0x13, 6, OWN, b"good");
-            let later_cert = cert(&[user_id(b"one", vec![later.clone()])]);
-            let joined = quiet.union(&later_cert);
-            let cut = joined.within(&limits, Some((&quiet, &left))).unwrap();
-            assert!(has(&cut, &later));
-        }
-    }
-
-    /// A good signature does not bind other components that it is copied to.
-    #[test]
-    fn copies_of_good_signatures_on_other_components_are_not_good() {
-        let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
-        let known = cert(&[user_id(b"one", good.clone())]);
-        let verdicts = judged(&known, &good);
-        let names: Vec<Vec<u8>> = (0..20u8).map(|n| vec![n]).collect();
-        let copies: Vec<_> = names.iter().map(|name| user_id(name, good[3..].to_vec())).collect();
-        let joined = known.union(&cert(&copies));
-        let limits = Limits { own_signatures: 5, ..Limits::default() };
-        let cut = joined.within(&limits, Some((&known, &verdicts))).unwrap();
-        assert_eq!(bodies(&cut).count(), 5);
-        let of_one = cut.retain(|_, p| p.tag != Tag::USER_ID || p.body == b"one");
-        assert_eq!(of_one, known);
-    }
-
-    #[test]
-    fn a_revocation_is_accepted_at_every_limit() {
-        let good: Vec<_> = (1..=5).map(|time| signature(0x13, 90 + time, OWN, b"good")).collect();
-        let known = cert(&[user_id(b"one", good.clone())]);
-        let verdicts = judged(&known, &good);
-        let revocation = signature(0x20, 1, OWN, b"revoked");
-        let revoked = cert(&[(Tag::PUBLIC_KEY, b"", vec![revocation.clone()])]);
-        let joined = known.union(&revoked);
-        let limits = Limits { own_signatures: 5, ..Limits::default() };
-        assert_eq!(joined.within(&limits, Some((&known, &verdicts))), Some(joined.clone()));
-
-        let limits = Limits { cert_bytes: known.as_bytes().len(), ..Limits::default() };
-        assert_eq!(joined.within(&limits, Some((&known, &verdicts))), None);
-        let flood: Vec<_> =
-            (0..100_000u32).map(|n| signature(0x28, n, OWN, &n.to_be_bytes())).collect();
-        let flood = cert(&[(Tag::PUBLIC_KEY, b"", flood), user_id(b"two", good.clone())]);
-        let taken = known.with_revocations_of(&revoked.union(&flood), &limits).unwrap();
-        assert!(has(&taken, &revocation));
-        assert_eq!(taken.signature_count(), 5 + REVOCATIONS);
-        assert_eq!(user_ids(&taken), [b"one"]);
-        assert_eq!(joined.with_revocations_of(&revoked, &limits), None);
-        let large = signature(0x20, 1, OWN, &vec![0; REVOCATION_BYTES]);
-        let large = cert(&[(Tag::PUBLIC_KEY, b"", vec![large])]);
-        assert_eq!(known.with_revocations_of(&large, &limits), None);
-    }
-
-    /// Kept but useless signatures are dropped first if there are too many bytes.
-    #[test]
-    fn noise_is_dropped_to_make_room_for_the_owner() {
-        let good = signature(0x13, 1, OWN, b"good");
-        let bad: Vec<_> = (0..3).map(|n| signature(0x13, 9, OWN, &[n; 100])).collect();
-        let here = cert(&[
-            user_id(b"one", [vec![good.clone()], bad].concat()),
-            user_id(&[0; 100], vec![]),
-        ]);
-        let verdicts = judged(&here, std::slice::from_ref(&good));
-        let limits = Limits {
-            cert_bytes: here.as_bytes().len() + 5,
-            bad_signatures: 3,
-            ..Limits::default()
-        };
-        let new = cert(&[user_id(b"two", vec![signature(0x13, 2, OWN, b"good")])]);
-        let cut = here.union(&new).within(&limits, Some((&here, &verdicts))).unwrap();
-        assert_eq!(cut, cert(&[user_id(b"one", vec![good])]).union(&new));
-    }
-
-    #[test]
-    fn bad_signatures_and_unsigned_components_are_limited() {
-        let good = signature(0x13, 1, OWN, b"good");
-        let bad: Vec<_> = (0..9).map(|n| signature(0x13, 2, OWN, &[n])).collect();
-        let names: Vec<Vec<u8>> = (0..9u8).map(|n| vec![n]).collect();
-        let mut parts: Vec<_> = names.iter().map(|name| user_id(name, vec![])).collect();
-        parts.push(user_id(b"one", [bad, vec![good.clone()]].concat()));
-        let whole = cert(&parts);
-        let limits = Limits { bad_signatures: 4, ..Limits::default() };
-        let mut verdicts = judged(&whole, std::slice::from_ref(&good));
-        *verdicts.iter_mut().rfind(|verdict| **verdict == Verdict::Bad).unwrap() =
-            Verdict::Unsupported;
-        let (cut, left) = whole.without_noise(&limits, verdicts, None);
-        assert_eq!(user_ids(&cut).len(), 5);
-        assert!(has(&cut, &good));
-        // Signatures that cannot be verified here may be good elsewhere.
-        let mut expected = vec![Verdict::Bad; 3];
-        expected.extend([Verdict::Unsupported, Verdict::Good]);
-        let mut sorted = left.clone();
-        sorted.sort_by_key(|v| (*v == Verdict::Good, *v == Verdict::Unsupported));
-        assert_eq!(sorted, expected);
-        assert_eq!(cut.without_noise(&limits, left.clone(), None), (cut, left));
-    }
-
-    fn any_signature() -> impl Strategy<Value = Vec<u8>> {
-        let kinds = prop::sample::select(vec![0x10u8, 0x13, 0x18, 0x1f, 0x20, 0x28, 0x30, 0x40]);
-        let text = prop::collection::vec(0u8..2, 0..40);
-        prop_oneof![
-            9 => (kinds, 0u32..5, 0u64..3, text).prop_map(|(k, t, s, x)| signature(k, t, s, &x)),
-            1 => prop::collection::vec(any::<u8>(), 0..4),
-        ]
-    }
-
-    pub(crate) fn any_cert() -> impl Strategy<Value = Cert> {
-        let tag = prop::sample::select(vec![6u8, 13, 13, 13, 14, 17, 21, 40]);
-        let body = prop::collection::vec(0u8..3, 0..30);
-        let signatures = prop::collection::vec(any_signature(), 0..8);
-        prop::collection::vec((tag, body, signatures), 0..8).prop_map(|parts| {
-            let (mut direct, rest): (Vec<_>, Vec<_>) =
-                parts.into_iter().partition(|(tag, ..)| *tag == 6);
-            direct.extend(rest);
-            let parts: Vec<Part<'_>> =
-                direct.iter().map(|(tag, body, s)| (Tag(*tag), &body[..], s.clone())).collect();
-            cert(&parts)
-        })
-    }
-
-    /// A verdict for each signature. For self-signatures it depends on their content.
+    /// A verdict for each signature. For self-signatures it depends on their identity.
     pub(crate) fn any_verdicts(cert: &Cert) -> Vec<Verdict> {
         let id = cert.fingerprint().key_id();
         let judge = |body: &[u8]| match Signature::parse(body) {
             None => Verdict::Malformed,
             Some(signature) if !signature.names(id) => Verdict::Foreign,
-            Some(_) => match body.iter().map(|&byte| usize::from(byte)).sum::<usize>() % 5 {
+            Some(signature) => match signature.id()[0] % 5 {
                 0 => Verdict::Bad,
                 1 => Verdict::Unsupported,
                 2 => Verdict::Misplaced,
@@ -750,11 +755,178 @@ pub(crate) mod tests {
         bodies(cert).map(judge).collect()
     }
 
+    /// The verdicts with only these signatures good.
+    fn judged(cert: &Cert, good: &[Vec<u8>]) -> Vec<Verdict> {
+        let id = cert.fingerprint().key_id();
+        let good: Vec<[u8; 32]> =
+            good.iter().map(|body| Signature::parse(body).unwrap().id()).collect();
+        let judge = |body: &[u8]| match Signature::parse(body) {
+            None => Verdict::Malformed,
+            Some(signature) if good.contains(&signature.id()) => Verdict::Good,
+            Some(signature) if signature.names(id) => Verdict::Bad,
+            Some(_) => Verdict::Foreign,
+        };
+        bodies(cert).map(judge).collect()
+    }
+
+    /// The certificate within limits, if no other key is known.
+    fn keep(cert: &Cert, verdicts: &[Verdict], limits: &Limits) -> Cert {
+        let kept = cert.within(verdicts, limits, NOW, &mut |_| Vec::new());
+        kept.map_or_else(|| cert.clone(), |(kept, _)| kept)
+    }
+
+    #[test]
+    fn copies_of_a_signature_take_no_place_from_other_signatures() {
+        let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
+        let copies = (0..2000u32)
+            .map(|n| variant(0x13, 1, OWN, b"good", &[&[5, 100][..], &n.to_be_bytes()].concat()));
+        let flood = cert(&[user_id(b"one", copies.collect())]);
+        let whole = cert(&[user_id(b"one", good.clone())]).union(&flood);
+        let limits = Limits { own_signatures: 5, variants: 4, ..Limits::default() };
+        let kept = keep(&whole, &judged(&whole, &good), &limits);
+        assert!(good.iter().all(|body| has(&kept, body)));
+        assert_eq!(bodies(&kept).count(), 5 + 3);
+    }
+
+    #[test]
+    fn forged_signatures_displace_neither_good_ones_nor_each_other_by_date() {
+        let good: Vec<_> = (1..=5).map(|time| signature(0x13, time, OWN, b"good")).collect();
+        let forged = |n: u32| signature(0x20, u32::MAX - n, OWN, &n.to_be_bytes());
+        let flood = cert(&[(Tag::PUBLIC_KEY, b"", (0..5000).map(forged).collect())]);
+        let whole = cert(&[user_id(b"one", good.clone())]).union(&flood);
+        let limits = Limits { own_signatures: 5, bad_signatures: 10, ..Limits::default() };
+        let kept = keep(&whole, &judged(&whole, &good), &limits);
+        assert!(good.iter().all(|body| has(&kept, body)));
+        assert_eq!(bodies(&kept).count(), 15);
+    }
+
+    #[test]
+    fn the_newest_self_signature_of_each_kind_stays_and_a_hard_revocation_before_others() {
+        let revocation = |time, reason: u8| {
+            let mut body = signature(0x20, time, OWN, b"");
+            // A reason for the revocation, in the hashed area.
+            body.splice(22..22, [2, 29, reason]);
+            body[5] += 3;
+            body
+        };
+        let one: Vec<_> = (1..=9).map(|time| signature(0x13, time, OWN, b"")).collect();
+        let two: Vec<_> = (1..=9).map(|time| signature(0x13, 100 + time, OWN, b"")).collect();
+        let late = signature(0x13, NOW + 2 * AHEAD_S, OWN, b"");
+        let revocations = vec![revocation(1, 2), revocation(9, 3), revocation(8, 1)];
+        let whole = cert(&[
+            (Tag::PUBLIC_KEY, b"", revocations.clone()),
+            user_id(b"one", [&one[..], &[late]].concat()),
+            user_id(b"two", two.clone()),
+        ]);
+        let verdicts = vec![Verdict::Good; bodies(&whole).count()];
+        let limits = Limits { own_signatures: 3, ..Limits::default() };
+        let kept = keep(&whole, &verdicts, &limits);
+        assert_eq!(bodies(&kept).count(), 3);
+        for body in [&revocations[0], &one[8], &two[8]] {
+            assert!(has(&kept, body));
+        }
+    }
+
+    #[test]
+    fn limits_are_those_of_a_size_class() {
+        let sizes = [100, 2000, 20_000];
+        let of = |size: usize, n: u8| {
+            let mut body = signature(0x13, 1, 7, &vec![n; 5]);
+            let area = vec![7; size];
+            // A large subpacket in the hashed area.
+            let mut packet = vec![255];
+            packet.extend(u32::try_from(area.len() + 1).unwrap().to_be_bytes());
+            packet.push(100);
+            packet.extend(&area);
+            let length = u16::try_from(16 + packet.len()).unwrap().to_be_bytes();
+            body.splice(22..22, packet);
+            body.splice(4..6, length);
+            body
+        };
+        let all: Vec<_> =
+            sizes.iter().flat_map(|&size| (0..30).map(move |n| of(size, n))).collect();
+        let good = signature(0x13, 1, OWN, b"good");
+        let whole = cert(&[user_id(b"one", [&all[..], &[good.clone()]].concat())]);
+        let limits = Limits { foreign_signatures: 16, ..Limits::default() };
+        let kept = keep(&whole, &judged(&whole, &[good]), &limits);
+        let count = |size: usize| {
+            bodies(&kept).filter(|body| (size / 2..2 * size).contains(&body.len())).count()
+        };
+        assert_eq!((count(100), count(2000), count(20_000)), (16, 2, 1));
+        assert_eq!(bodies(&kept).count(), 16 + 2 + 1 + 1);
+    }
+
+    #[test]
+    fn packets_above_their_bounds_go_with_the_signatures_on_them() {
+        let fits = signature(0x13, 1, OWN, b"12345");
+        let long = signature(0x13, 2, OWN, b"123456");
+        let whole = cert(&[
+            user_id(b"short", vec![fits.clone(), long.clone()]),
+            user_id(&[b'u'; 60], vec![fits.clone()]),
+            (Tag::USER_ATTRIBUTE, b"photo", vec![fits.clone()]),
+        ]);
+        let verdicts = vec![Verdict::Good; bodies(&whole).count()];
+        let of = |limits: Limits| keep(&whole, &verdicts, &limits);
+        assert_eq!(of(Limits::default()), whole);
+        let cut = of(Limits { packet_bytes: fits.len(), ..Limits::default() });
+        assert_eq!(cut, whole.retain(|_, packet| packet.body.len() <= fits.len()));
+        let cut = of(Limits { user_id_bytes: 5, ..Limits::default() });
+        assert_eq!(cut, whole.retain(|_, packet| packet.body != [b'u'; 60]));
+        let cut = of(Limits { attributes: false, ..Limits::default() });
+        assert_eq!(cut, whole.retain(|_, packet| packet.tag != Tag::USER_ATTRIBUTE));
+        // The primary key stays, whatever its length.
+        assert_eq!(of(Limits { packet_bytes: 0, ..Limits::default() }), cert(&[]));
+    }
+
+    #[test]
+    fn components_of_strangers_do_not_displace_those_of_the_owner() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let names: Vec<Vec<u8>> = (0..200u8).map(|n| vec![n, 1]).collect();
+        let stray = |name: &'static [u8]| user_id(name, vec![signature(0x10, 5, 7, name)]);
+        let mut parts: Vec<_> = names.iter().map(|name| user_id(name, vec![])).collect();
+        parts.extend([stray(b"s1"), stray(b"s2"), user_id(b"owner", vec![good.clone()])]);
+        let whole = cert(&parts);
+        let limits = Limits { components: 9, ..Limits::default() };
+        let kept = keep(&whole, &judged(&whole, &[good]), &limits);
+        assert_eq!(kept.user_ids().count(), 10);
+        assert!(kept.user_ids().any(|name| name == b"owner"));
+    }
+
+    fn any_signature() -> impl Strategy<Value = Vec<u8>> {
+        let kinds = prop::sample::select(vec![0x10u8, 0x13, 0x18, 0x1f, 0x20, 0x28, 0x30, 0x40]);
+        let text = prop_oneof![
+            9 => prop::collection::vec(0u8..2, 0..3),
+            1 => prop::collection::vec(0u8..2, 1020..1100),
+        ];
+        let unhashed = prop_oneof![
+            3 => Just(vec![]),
+            2 => prop::collection::vec(0u8..2, 1..3).prop_map(|text| [&[3, 100][..], &text, &[0, 0]].concat()[..4].to_vec()),
+        ];
+        prop_oneof![
+            9 => (kinds, 0u32..5, 0u64..3, text, unhashed)
+                .prop_map(|(k, t, s, x, u)| variant(k, t, s, &x, &u)),
+            1 => prop::collection::vec(any::<u8>(), 0..4),
+        ]
+    }
+
+    pub(crate) fn any_cert() -> impl Strategy<Value = Cert> {
+        let tag = prop::sample::select(vec![6u8, 13, 13, 13, 14, 17, 21, 40]);
+        let body = prop::collection::vec(0u8..3, 0..3);
+        let signatures = prop::collection::vec(any_signature(), 0..8);
+        prop::collection::vec((tag, body, signatures), 0..8).prop_map(|parts| {
+            let (mut direct, rest): (Vec<_>, Vec<_>) =
+                parts.into_iter().partition(|(tag, ..)| *tag == 6);
+            direct.extend(rest);
+            let parts: Vec<TestPart<'_>> =
+                direct.iter().map(|(tag, body, s)| (Tag(*tag), &body[..], s.clone())).collect();
+            cert(&parts)
+        })
+    }
+
     fn any_limits() -> impl Strategy<Value = Limits> {
-        let counts = (0usize..8, 0usize..12, 0usize..6, 0usize..4, 0usize..12);
-        (13usize..600, 0usize..80, 0usize..30, any::<bool>(), counts).prop_map(
-            |(cert_bytes, packet_bytes, user_id_bytes, attributes, counts)| Limits {
-                cert_bytes,
+        let counts = (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4);
+        (60usize..2000, 0usize..5, any::<bool>(), counts).prop_map(
+            |(packet_bytes, user_id_bytes, attributes, counts)| Limits {
                 packet_bytes,
                 user_id_bytes,
                 attributes,
@@ -763,82 +935,91 @@ pub(crate) mod tests {
                 bad_signatures: counts.2,
                 signatures_per_signer: counts.3,
                 foreign_signatures: counts.4,
+                variants: counts.5,
+                ..Limits::default()
             },
         )
     }
 
+    /// The components with one good signature each.
+    fn bindings(cert: &Cert) -> Cert {
+        let mut verdicts = any_verdicts(cert).into_iter();
+        let mut is_bound = false;
+        let keep: Vec<bool> = cert
+            .packets()
+            .map(|packet| {
+                if packet.tag != Tag::SIGNATURE {
+                    is_bound = false;
+                    return true;
+                }
+                let is_good = verdicts.next() == Some(Verdict::Good);
+                is_good && !std::mem::replace(&mut is_bound, true)
+            })
+            .collect();
+        cert.retain(|at, packet| packet.tag != Tag::SIGNATURE || keep[at])
+    }
+
+    fn bound(cert: &Cert) -> Vec<PacketRef<'_>> {
+        let verdicts = any_verdicts(cert);
+        let parts = cert.parts(&verdicts, &Limits::default());
+        parts.into_iter().filter(|part| part.is_bound).map(|part| part.packet).collect()
+    }
+
     proptest! {
-        /// The result is within the limits and a subset of the input, and a second run changes nothing.
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        /// The law for limits: the kept packets do not depend on the order and the parts in which packets arrive.
         #[test]
-        fn applying_the_limits_twice_equals_applying_them_once(
-            here in any_cert(), more in any_cert(), limits in any_limits(), is_known: bool,
+        fn what_is_kept_is_a_function_of_what_was_offered(
+            a in any_cert(), b in any_cert(), c in any_cert(), limits in any_limits(),
         ) {
-            let verdicts = any_verdicts(&here);
-            let known = is_known.then_some((&here, &verdicts[..]));
-            let whole = here.union(&more);
-            let Some(cut) = whole.within(&limits, known) else { return Ok(()) };
+            let keep = |cert: &Cert| keep(cert, &any_verdicts(cert), &limits);
+            // The owner has bound the same components in all copies.
+            let whole = a.union(&b).union(&c);
+            let base = bindings(&whole);
+            let [a, b, c] = [a, b, c].map(|cert| cert.union(&base));
+            let all = keep(&whole);
+            let same = |cert: &Cert| bound(cert) == bound(&all);
+            prop_assume!(same(&keep(&a)) && same(&keep(&b)) && same(&keep(&c)));
+            prop_assert_eq!(&keep(&keep(&keep(&a).union(&b)).union(&c)), &all);
+            prop_assert_eq!(&keep(&keep(&keep(&c).union(&a)).union(&b)), &all);
+            prop_assert_eq!(&keep(&a.union(&keep(&b.union(&keep(&c))))), &all);
+            prop_assert_eq!(&keep(&all), &all);
+        }
+
+        /// The result is a part of the input, within the limits, and the verdicts belong to it.
+        #[test]
+        fn the_limits_hold(whole in any_cert(), limits in any_limits()) {
+            let verdicts = any_verdicts(&whole);
+            let kept = whole.within(&verdicts, &limits, NOW, &mut |_| Vec::new());
+            let Some((cut, left)) = kept else { return Ok(()) };
             prop_assert_eq!(cut.union(&whole), whole.clone());
-            prop_assert_eq!(cut.within(&limits, known), Some(cut.clone()));
-            prop_assert!(cut.as_bytes().len() <= limits.cert_bytes);
+            prop_assert_eq!(&left, &any_verdicts(&cut));
             prop_assert!(cut.packets().skip(1).all(|p| p.body.len() <= limits.packet_bytes));
             prop_assert!(cut.user_ids().all(|body| body.len() <= limits.user_id_bytes));
-            let extra = if is_known { limits.bad_signatures } else { 0 };
-            prop_assert!(components(&cut).count() <= 1 + limits.components + extra);
-            let id = cut.fingerprint().key_id();
-            let named = |body: &[u8]| Signature::parse(body).is_some_and(|s| s.names(id));
-            let own = bodies(&cut).filter(|body| named(body)).count();
-            prop_assert!(own <= limits.own_signatures + extra + REVOCATIONS);
-            prop_assert!(bodies(&cut).count() - own <= limits.foreign_signatures);
+            let parts = cut.parts(&left, &Limits::default());
+            let unbound = parts.iter().filter(|part| !part.is_bound).count();
+            prop_assert!(unbound <= limits.components.max(1) * CLASSES);
+            let groups = parts.iter().flat_map(|part| &part.candidates);
+            let bad = groups.filter(|c| !matches!(c.verdict, Verdict::Good | Verdict::Foreign));
+            prop_assert!(bad.count() <= 3 * CLASSES * limits.bad_signatures.max(1));
         }
 
-        /// Good self-signatures stay in all cases, up to the limits on their own number and length.
+        /// Below the limits nothing is dropped.
         #[test]
-        fn good_signatures_are_kept(here in any_cert(), more in any_cert(), limits in any_limits()) {
-            let limits = Limits { packet_bytes: usize::MAX, ..limits };
-            let verdicts = any_verdicts(&here);
-            let good = verdicts.iter().filter(|&&verdict| verdict == Verdict::Good).count();
-            prop_assume!(good <= limits.own_signatures);
-            let known = Some((&here, &verdicts[..]));
-            let Some(cut) = here.union(&more).within(&limits, known) else { return Ok(()) };
-            let left = KnownVerdicts::of(&cut, &[]);
-            let before = KnownVerdicts::of(&here, &verdicts);
-            for (component, on_it) in before.0 {
-                let Some(now) = left.0.get(&component) else { continue };
-                for (body, verdict) in on_it {
-                    prop_assert!(verdict != Verdict::Good || now.contains_key(body));
-                }
-            }
-        }
-
-        /// Noise is limited, no other packets are dropped, and the returned verdicts belong to the
-        /// remaining signatures.
-        #[test]
-        fn noise_is_bounded(whole in any_cert(), here in any_cert(), limits in any_limits()) {
-            let verdicts = any_verdicts(&whole);
-            let (cut, left) = whole.without_noise(&limits, verdicts.clone(), Some(&here));
-            prop_assert_eq!(&left, &any_verdicts(&cut));
-            let noise = left.iter().filter(|&&verdict| is_noise(verdict)).count();
-            prop_assert!(noise <= limits.bad_signatures);
-            let known = KnownVerdicts::of(&cut, &left);
-            let unbound = components(&cut).skip(1).filter(|c| known.is_unbound(*c)).count();
-            prop_assert!(unbound <= limits.bad_signatures);
-            let good = |verdicts: &[Verdict]| {
-                verdicts.iter().filter(|&&verdict| verdict == Verdict::Good).count()
+        fn nothing_is_dropped_below_the_limits(whole in any_cert()) {
+            let few = Limits {
+                packet_bytes: 2000,
+                user_id_bytes: 2000,
+                components: 100,
+                own_signatures: 1000,
+                bad_signatures: 1000,
+                foreign_signatures: 1000,
+                signatures_per_signer: 1000,
+                variants: 100,
+                ..Limits::default()
             };
-            prop_assert_eq!(good(&left), good(&verdicts));
-            let again = cut.without_noise(&limits, left.clone(), Some(&here));
-            prop_assert_eq!(again, (cut, left));
-        }
-
-        /// Revocations stay within their own limit.
-        #[test]
-        fn revocations_are_bounded(here in any_cert(), more in any_cert(), limits in any_limits()) {
-            if let Some(joined) = here.with_revocations_of(&more, &limits) {
-                prop_assert_eq!(joined.union(&here.union(&more)), here.union(&more));
-                prop_assert!(joined.signature_count() <= here.signature_count() + REVOCATIONS);
-                prop_assert!(joined.as_bytes().len() <= limits.cert_bytes + REVOCATION_BYTES);
-                prop_assert_eq!(components(&joined).count(), components(&here).count());
-            }
+            prop_assert_eq!(keep(&whole, &any_verdicts(&whole), &few), whole);
         }
     }
 }

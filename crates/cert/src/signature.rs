@@ -51,9 +51,11 @@ pub struct Signature<'a> {
     pub trust_regex: Option<&'a [u8]>,
     /// Code and text of the reason for revocation (RFC 9580, section 5.2.3.31).
     pub revocation_reason: Option<(u8, &'a [u8])>,
-    /// The key ID of the issuer, as named or as derived from a named fingerprint. A signature may name
-    /// several issuers: see [`Self::issuers`].
+    /// The key ID of the issuer, as named or as derived from a named fingerprint, in the hashed area or else
+    /// in the unhashed area. A signature may name several issuers: see [`Self::issuers`].
     pub issuer: Option<KeyId>,
+    /// The key ID of the issuer, if the hashed area names it. Nobody else can change that.
+    pub(crate) signed_issuer: Option<KeyId>,
     /// The fingerprint of the issuer, if the signature names it.
     pub issuer_fingerprint: Option<Fingerprint>,
     /// The user ID that the signer claims to act as (RFC 9580, section 5.2.3.30).
@@ -93,6 +95,7 @@ impl<'a> Signature<'a> {
             trust_regex: None,
             revocation_reason: None,
             issuer: None,
+            signed_issuer: None,
             issuer_fingerprint: None,
             signer_user_id: None,
             hashed_area: &[],
@@ -164,6 +167,10 @@ impl<'a> Signature<'a> {
         self.numbers = rest;
         (self.hashed_area, self.unhashed_area) = (hashed_area, unhashed_area);
         self.read_hashed(hashed_area)?;
+        if self.issuer.is_none() {
+            self.issuer = self.issuer_fingerprint.map(|fingerprint| fingerprint.key_id());
+        }
+        self.signed_issuer = self.issuer;
         self.read_unhashed(unhashed_area);
         if self.issuer.is_none() {
             self.issuer = self.issuer_fingerprint.map(|fingerprint| fingerprint.key_id());
@@ -259,7 +266,8 @@ impl<'a> Signature<'a> {
         subpackets.filter_map(|subpacket| Revoker::parse(subpacket.body))
     }
 
-    /// Whether the signature names `key` as its issuer. A named key ID takes precedence, as in GnuPG.
+    /// Whether the signature names `key` as its issuer. The hashed area takes precedence, and within an area a
+    /// key ID.
     #[must_use]
     pub fn names(&self, key: KeyId) -> bool {
         self.issuer == Some(key)

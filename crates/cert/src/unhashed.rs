@@ -9,9 +9,9 @@ use crate::Signature;
 use crate::packet::write_length;
 use crate::signature::{Subpacket, Subpackets};
 
-const ISSUER: u8 = 16;
-const EMBEDDED_SIGNATURE: u8 = 32;
-const ISSUER_FINGERPRINT: u8 = 33;
+pub(crate) const ISSUER: u8 = 16;
+pub(crate) const EMBEDDED_SIGNATURE: u8 = 32;
+pub(crate) const ISSUER_FINGERPRINT: u8 = 33;
 
 /// The body of a signature packet whose unhashed area has only well-formed issuers and embedded signatures.
 /// The signed part stays unchanged, and so does the verdict on the signature.
@@ -54,7 +54,7 @@ fn useful(kind: u8, body: &[u8], embedded: bool) -> Option<Cow<'_, [u8]>> {
 }
 
 /// Appends a subpacket (RFC 9580, section 5.2.3.7) to an area.
-fn write(area: &mut Vec<u8>, kind: u8, body: &[u8]) {
+pub(crate) fn write(area: &mut Vec<u8>, kind: u8, body: &[u8]) {
     write_length(area, body.len() + 1, 16_319);
     area.push(kind);
     area.extend_from_slice(body);

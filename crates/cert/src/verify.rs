@@ -19,6 +19,7 @@ use rayon::prelude::*;
 use crate::arithmetic;
 use crate::ed25519::{self, Job, ed25519_verdicts};
 use crate::hash::{HashValue, Hasher};
+use crate::identity::{Claim, Variants};
 use crate::key::Material;
 use crate::packet::{PacketRef, Tag};
 use crate::signature::kind;
@@ -28,11 +29,11 @@ use crate::{Cert, Curve, Key, Signature};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Verdict {
-    /// Names the primary key as its issuer; not verified yet.
+    /// The primary key may have made it; not verified yet.
     Unchecked = 0,
-    /// Made by the primary key over this component.
+    /// Made by the primary key over this component, whatever issuer the packet names.
     Good = 1,
-    /// Names the primary key as its issuer, but was not made by it.
+    /// All its packets name the primary key as the issuer, but the key did not make it.
     Bad = 2,
     /// Uses an algorithm, version or curve that is not supported here.
     Unsupported = 3,
@@ -40,17 +41,20 @@ pub enum Verdict {
     Weak = 4,
     /// Its fields do not fit into the packet.
     Malformed = 5,
-    /// Names another key as its issuer, or none.
+    /// A packet names another key as its issuer, or none, and the primary key did not make it.
     Foreign = 6,
     /// Its type does not belong on this component.
     Misplaced = 7,
+    /// Made by another key over this component, as was verified with the certificate of that key
+    /// ([`crate::Cert::within`]). Signatures that nobody had to rank stay [`Self::Foreign`].
+    Certified = 8,
 }
 
 impl Verdict {
     /// The verdict with a number, as given by casting [`Self`] to `u8`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        const ALL: [Verdict; 8] = [
+        const ALL: [Verdict; 9] = [
             Verdict::Unchecked,
             Verdict::Good,
             Verdict::Bad,
@@ -59,6 +63,7 @@ impl Verdict {
             Verdict::Malformed,
             Verdict::Foreign,
             Verdict::Misplaced,
+            Verdict::Certified,
         ];
         ALL.get(usize::from(number)).copied()
     }
@@ -78,8 +83,10 @@ pub enum Verification {
 /// added. A store records it beside the verdicts.
 ///
 /// Version 1 did not record its number. It accepted Ed25519 signatures that other programs reject, and
-/// rejected signatures whose claimed date is before their key's. Version 2 checks the arithmetic only.
-pub const VERIFIER: u8 = 2;
+/// rejected signatures whose claimed date is before their key's. Version 2 checked the arithmetic only, but
+/// trusted hints that anybody can change: it tried the primary key only on packets that name it, and only if the first
+/// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict ([`crate::identity`]).
+pub const VERIFIER: u8 = 3;
 
 /// Earlier verdicts, and the version of the verifier that made them.
 #[derive(Clone, Copy, Debug)]
@@ -100,11 +107,28 @@ impl Earlier<'_> {
         let verdict = *self.verdicts.get(number)?;
         let is_certain = match verdict {
             Verdict::Unchecked => false,
-            Verdict::Unsupported => self.verifier == VERIFIER,
             Verdict::Good => self.verifier >= 2 || matches!(algorithm, 1 | 3),
-            _ => self.verifier >= 2,
+            _ => self.verifier == VERIFIER,
         };
         (is_certain && self.verifier <= VERIFIER).then_some(verdict)
+    }
+
+    /// The earlier verdict on a signature that `variants` are packets of. Only [`Verdict::Good`] says which key
+    /// made it. A verdict that the key did not make it says no more, since there may be other packets now.
+    fn certain_of(&self, variants: &Variants<'_>) -> Option<Verdict> {
+        let algorithm = variants.signature()?.algorithm;
+        let known = variants.0.iter().filter_map(|variant| self.certain(variant.at, algorithm));
+        known.min_by_key(|&verdict| match verdict {
+            Verdict::Good => 0,
+            Verdict::Foreign | Verdict::Certified => 2,
+            _ => 1,
+        })
+    }
+
+    /// Whether another key has made the signature.
+    fn says_certified(&self, variants: &Variants<'_>) -> bool {
+        self.verifier == VERIFIER
+            && variants.0.iter().any(|v| self.verdicts.get(v.at) == Some(&Verdict::Certified))
     }
 }
 
@@ -232,32 +256,74 @@ fn check(
 ) -> Vec<Verdict> {
     let Some(Ok(primary)) = cert.packets().next().map(Key::parse) else { return Vec::new() };
     let id = cert.fingerprint().key_id();
+    let algorithm = primary.algorithm;
     let mut verifier = PrimaryKeyVerifier::new(primary);
-    signatures(cert)
-        .enumerate()
-        .map(|(number, (component, body))| {
-            let Some(signature) = Signature::parse(body) else { return Verdict::Malformed };
-            match signature {
-                _ if !signature.names(id) => Verdict::Foreign,
-                _ if !belongs(signature.kind, component.tag) => Verdict::Misplaced,
-                Signature { hash: 1, .. } => Verdict::Weak,
-                _ => {
-                    let known =
-                        earlier.verdicts.get(number).is_some_and(|&v| v != Verdict::Unchecked);
-                    if let Some(verdict) = earlier.certain(number, signature.algorithm) {
-                        return verdict;
+    let mut verdicts = vec![Verdict::Malformed; cert.signature_count()];
+    let mut number = 0;
+    for (component, bodies) in by_component(cert) {
+        let numbered = bodies.into_iter().map(|body| {
+            number += 1;
+            (number - 1, body)
+        });
+        for variants in Variants::of(numbered) {
+            let Some(signature) = variants.signature() else { continue };
+            let claim = variants.claim(id);
+            // A packet that only says whose signature it is does not make it a bad one of the owner.
+            let otherwise = (claim != Claim::Own).then_some(Verdict::Foreign);
+            let verdict = if claim == Claim::SignedOther {
+                Verdict::Foreign
+            } else if !belongs(signature.kind, component.tag) {
+                otherwise.unwrap_or(Verdict::Misplaced)
+            } else if signature.hash == MD5 {
+                otherwise.unwrap_or(Verdict::Weak)
+            } else if claim == Claim::Other && !fits(algorithm, signature.algorithm) {
+                Verdict::Foreign
+            } else {
+                match earlier.certain_of(&variants) {
+                    Some(Verdict::Good) => Verdict::Good,
+                    Some(_) if otherwise.is_some() => Verdict::Foreign,
+                    Some(verdict) if !matches!(verdict, Verdict::Foreign | Verdict::Certified) => {
+                        verdict
                     }
-                    if verification == Verification::Deferred && !known {
-                        return Verdict::Unchecked;
+                    _ => {
+                        let known = variants.0.iter().any(|variant| {
+                            let verdict = earlier.verdicts.get(variant.at);
+                            verdict.is_some_and(|&verdict| verdict != Verdict::Unchecked)
+                        });
+                        if verification == Verification::Deferred && !known {
+                            Verdict::Unchecked
+                        } else {
+                            let value = signature.value();
+                            let signature = Signature { numbers: &value, ..signature };
+                            let verdict = verifier.verify(component, &signature, |job| {
+                                batch.jobs.push(job);
+                                let numbers = variants.0.iter().map(|variant| variant.at).collect();
+                                batch.places.push(Place { cert: at, numbers, otherwise });
+                            });
+                            match verdict {
+                                Verdict::Good | Verdict::Unchecked => verdict,
+                                _ => otherwise.unwrap_or(verdict),
+                            }
+                        }
                     }
-                    verifier.verify(component, &signature, |job| {
-                        batch.jobs.push(job);
-                        batch.places.push((at, number));
-                    })
                 }
-            }
-        })
-        .collect()
+            };
+            let verdict = match verdict {
+                Verdict::Foreign if earlier.says_certified(&variants) => Verdict::Certified,
+                verdict => verdict,
+            };
+            variants.0.iter().for_each(|variant| verdicts[variant.at] = verdict);
+        }
+    }
+    verdicts
+}
+
+/// A hash algorithm that is broken.
+pub(crate) const MD5: u8 = 1;
+
+/// Whether a key of one algorithm can make a signature of another.
+fn fits(key: u8, signature: u8) -> bool {
+    key == signature || matches!((key, signature), (1..=3, 1 | 3))
 }
 
 /// The primary key, prepared for verification.
@@ -305,6 +371,54 @@ impl<'a> CertificationVerifier<'a> {
     }
 }
 
+/// Maximum number of certifications by one key that are tried.
+const CERTIFICATIONS_MAX: usize = 64;
+
+impl Cert {
+    /// Whether the owner of `other` has certified one of the user IDs. The first 64 certifications in the name of that
+    /// key are tried.
+    #[must_use]
+    pub fn is_certified_by(&self, other: &Self) -> bool {
+        let (Some(mut certified), Some(Ok(key))) =
+            (CertificationVerifier::new(self), other.packets().next().map(Key::parse))
+        else {
+            return false;
+        };
+        let (id, setup) = (other.fingerprint().key_id(), KeySetup::default());
+        signatures(self)
+            .filter_map(|(component, body)| Some((component, Signature::parse(body)?)))
+            .filter(|(component, signature)| {
+                component.tag == Tag::USER_ID
+                    && kind::CERTIFICATION.contains(&signature.kind)
+                    && signature.names(id)
+            })
+            .take(CERTIFICATIONS_MAX)
+            .any(|(component, signature)| certified.made(&key, &setup, component, &signature))
+    }
+}
+
+impl<'a> CertificationVerifier<'a> {
+    /// Whether `issuer` made the signature on `component`, whatever the packet says about the first 16 bits of the
+    /// digest. `setup` belongs to the issuer.
+    pub(crate) fn made(
+        &mut self,
+        issuer: &Key<'_>,
+        setup: &KeySetup,
+        component: PacketRef<'a>,
+        signature: &Signature<'_>,
+    ) -> bool {
+        let Ok(digest) = self.0.digest(component, signature) else { return false };
+        if signature.hash == MD5 {
+            return false;
+        }
+        let mut job = None;
+        match setup.verify_value(issuer, signature, &digest, |deferred| job = Some(deferred)) {
+            Verdict::Unchecked => job.is_some_and(|job| job.verdict() == Verdict::Good),
+            verdict => verdict == Verdict::Good,
+        }
+    }
+}
+
 /// Maximum number of bytes hashed for the version 6 signatures of one certificate: 1 GiB. Signatures beyond
 /// that are [`Verdict::Unsupported`]. Real certificates need less than a ten-thousandth of that.
 const SALTED_BYTES_MAX: usize = 1 << 30;
@@ -330,7 +444,7 @@ impl<'a> PrimaryKeyVerifier<'a> {
             Ok(digest) => digest,
             Err(verdict) => return verdict,
         };
-        self.setup.verify(&self.primary, signature, &digest, defer)
+        self.setup.verify_value(&self.primary, signature, &digest, defer)
     }
 
     /// The digest that a signature on `component` signs, for any signer. `None` if it cannot be computed
@@ -432,6 +546,17 @@ impl KeySetup {
         if digest.as_bytes()[..2] != signature.digest_prefix {
             return Verdict::Bad;
         }
+        self.verify_value(key, signature, digest, defer)
+    }
+
+    /// Like [`Self::verify`], whatever the packet says about the first 16 bits of the digest.
+    fn verify_value(
+        &self,
+        key: &Key<'_>,
+        signature: &Signature<'_>,
+        digest: &HashValue,
+        defer: impl FnOnce(Job),
+    ) -> Verdict {
         match (key.material, signature.algorithm) {
             (Material::Rsa { n, e }, 1 | 3) => {
                 if let HashValue::Fast(digest) = digest
@@ -527,20 +652,32 @@ pub(crate) fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
     Some(out)
 }
 
-/// The Ed25519 signatures of one unit of work, each with the index of its certificate and of its signature.
+/// The Ed25519 signatures of one unit of work, each with the place of its verdict.
 #[derive(Default)]
 struct Batch {
     jobs: Vec<Job>,
-    places: Vec<(usize, usize)>,
+    places: Vec<Place>,
+}
+
+/// Where the verdict on a signature goes.
+struct Place {
+    /// Index of the certificate.
+    cert: usize,
+    /// Indexes of the packets of the signature.
+    numbers: Vec<usize>,
+    /// The verdict if the primary key did not make the signature, unless it is [`Verdict::Bad`].
+    otherwise: Option<Verdict>,
 }
 
 impl Batch {
     /// Writes each verdict to the place of its signature.
     fn write(self, verdicts: &mut [Vec<Verdict>]) {
-        for ((cert, signature), verdict) in
-            self.places.into_iter().zip(ed25519_verdicts(&self.jobs))
-        {
-            verdicts[cert][signature] = verdict;
+        for (place, verdict) in self.places.into_iter().zip(ed25519_verdicts(&self.jobs)) {
+            let verdict = match place.otherwise {
+                Some(otherwise) if verdict != Verdict::Good => otherwise,
+                _ => verdict,
+            };
+            place.numbers.iter().for_each(|&number| verdicts[place.cert][number] = verdict);
         }
     }
 }

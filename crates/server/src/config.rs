@@ -103,24 +103,28 @@ fn loopback() -> Vec<IpNet> {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Maximum size of a stored certificate in bytes.
-    pub cert_bytes: usize,
     /// Maximum size of a stored packet in bytes.
     pub packet_bytes: usize,
     /// Maximum size of a stored user ID in bytes.
     pub user_id_bytes: usize,
-    /// Maximum number of stored user IDs, attributes and subkeys of a certificate.
+    /// Maximum number of stored user IDs, attributes and subkeys of a certificate that its owner has not bound.
     pub components: usize,
-    /// Maximum number of stored signatures that name the certificate's own key as their issuer.
+    /// Maximum number of signatures of a certificate that an upload may bring it to before any is dropped. Above
+    /// it, only signatures in the name of the owner are looked at.
+    pub signatures: usize,
+    /// Maximum number of stored packets of one signature, which differ only in parts that are not signed.
+    pub variants: usize,
+    /// Maximum number of stored signatures that the certificate's own key made.
     pub own_signatures: usize,
-    /// Maximum number of these that are bad. They are stored only because some gossip peers store them.
+    /// Maximum number of stored signatures in its name that it did not make. They are stored only because some gossip
+    /// peers store them.
     pub bad_signatures: usize,
-    /// Maximum number of stored certifications by one other key on one user ID, and the same number of
+    /// Maximum number of stored certifications by one known key on one user ID, and the same number of
     /// revocations.
     pub signatures_per_signer: usize,
     /// Maximum number of stored signatures by other keys on a certificate.
     pub foreign_signatures: usize,
-    /// Maximum number of served signatures by other keys on a certificate: the newest ones.
+    /// Maximum number of served signatures by other keys on a certificate: those of known keys first.
     pub served_foreign_signatures: usize,
     /// Serve photos (user attributes).
     pub photos: bool,
@@ -128,7 +132,7 @@ pub struct Policy {
     pub short_key_ids: bool,
     /// Find certificates by words of their user IDs. If false, only by whole addresses.
     pub word_search: bool,
-    /// Maximum number of certificates in an answer. A search with more matches is refused.
+    /// Maximum number of certificates in an answer. A search with more matches gets the first ones, and is told so.
     pub results: usize,
     /// Accept uploads from anybody.
     pub uploads: bool,
@@ -139,10 +143,11 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            cert_bytes: 4 << 20,
             packet_bytes: 128 << 10,
             user_id_bytes: 2048,
-            components: 1000,
+            components: 64,
+            signatures: 1 << 16,
+            variants: 4,
             own_signatures: 2000,
             bad_signatures: 64,
             signatures_per_signer: 8,
@@ -163,15 +168,17 @@ impl Policy {
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits {
-            cert_bytes: self.cert_bytes,
             packet_bytes: self.packet_bytes,
             user_id_bytes: self.user_id_bytes,
             components: self.components,
+            signatures: self.signatures,
+            variants: self.variants,
             attributes: true,
             own_signatures: self.own_signatures,
             bad_signatures: self.bad_signatures,
             signatures_per_signer: self.signatures_per_signer,
             foreign_signatures: self.foreign_signatures,
+            foreign_unranked: self.served_foreign_signatures,
         }
     }
 

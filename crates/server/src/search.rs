@@ -1,6 +1,8 @@
 //! Searches: the one way from a request to certificates.
 
-use talaria_cert::{Address, Cert, Summary, Verdict, Verification, complete, kind, user_id};
+use talaria_cert::{
+    Address, Cert, Serving, Summary, Verdict, Verification, complete, kind, user_id,
+};
 use talaria_store::{Query, Row, Store};
 
 use crate::answer::Refusal;
@@ -79,44 +81,76 @@ impl Search {
         }
     }
 
-    /// The rows that it names, none of which is hidden.
+    /// The rows that it names, none of which is hidden: the first ones, if there are more than the policy allows.
     ///
-    /// A search that finds more than the policy allows is refused: a cut list would look complete.
-    pub(crate) fn rows(&self, store: &Store, config: &Config) -> Result<Vec<Row>, Refusal> {
+    /// A certificate whose address was confirmed comes first, and so does the one whose primary key has the fingerprint or key
+    /// ID.
+    pub(crate) fn rows(&self, store: &Store, config: &Config) -> Result<Page, Refusal> {
         let limit = config.policy.results;
+        let mut first = None;
         let selection = match self {
-            Self::Exact(query) => store.select_within(query, limit, LOOKS_MAX)?,
+            Self::Exact(query) => {
+                if let Query::Email(email) = query {
+                    first = confirmed_holder(store, email, config)?;
+                }
+                store.owners(query, limit, LOOKS_MAX)?
+            }
             Self::Words(text) => {
-                let email = Address::of_user_id(text.as_bytes()).map(Query::Email);
-                let by_email = match email.as_ref() {
-                    Some(query) => Some(store.select_within(query, limit, LOOKS_MAX)?),
+                let email = Address::of_user_id(text.as_bytes());
+                let by_email = match &email {
+                    Some(email) => {
+                        first = confirmed_holder(store, email, config)?;
+                        let query = Query::Email(email.clone());
+                        Some(store.select_within(&query, limit, LOOKS_MAX)?)
+                    }
                     None => None,
                 };
                 match by_email {
                     Some(found) if !found.rows.is_empty() => found,
-                    _ if !config.policy.word_search => return Ok(Vec::new()),
+                    _ if !config.policy.word_search => return Ok(Page::default()),
                     _ => {
                         let words: Vec<String> = user_id::words(text).collect();
                         if words.is_empty() {
-                            return Ok(Vec::new());
+                            return Ok(Page::default());
                         }
                         store.select_within(&Query::Words(words), limit, LOOKS_MAX)?
                     }
                 }
             }
         };
-        if selection.more {
-            return Err(Refusal::TooLarge(format!(
-                "more than {limit} certificates match; be more specific"
-            )));
+        let mut found = selection.rows;
+        if let Some(first) = first {
+            found.retain(|row| row.id != first.id);
+            found.truncate(limit.saturating_sub(1));
+            found.insert(0, first);
         }
         let now = clock::now();
-        let mut rows = Vec::with_capacity(selection.rows.len());
-        for row in selection.rows {
+        let mut rows = Vec::with_capacity(found.len());
+        for row in found {
             rows.push(store.current(row, now.into())?);
         }
-        Ok(rows)
+        Ok(Page { rows, more: selection.more })
     }
+}
+
+/// The first certificates that a search found.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) rows: Vec<Row>,
+    /// Whether there are more.
+    pub(crate) more: bool,
+}
+
+/// The certificate whose owner confirmed an address here.
+fn confirmed_holder(
+    store: &Store,
+    email: &Address,
+    config: &Config,
+) -> Result<Option<Row>, Refusal> {
+    if !config.vks.enabled {
+        return Ok(None);
+    }
+    Ok(store.confirmed(email)?)
 }
 
 /// A fingerprint or key ID as people copy it: without `0x`, in groups. No name is so many digits.
@@ -130,7 +164,7 @@ fn typed_digits(text: &str) -> Option<Query> {
 }
 
 /// Certificates that one search looks at: some ten milliseconds.
-const LOOKS_MAX: usize = 5000;
+pub(crate) const LOOKS_MAX: usize = 5000;
 
 /// Bytes of a search.
 const SEARCH_BYTES_MAX: usize = 1024;
@@ -162,7 +196,14 @@ pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option
     } else {
         stored.verdicts
     };
-    let served = stored.cert.served(&verdicts, config.policy.serving());
+    if !stored.cert.has_readable_key() {
+        return Ok(None);
+    }
+    let mut serving = config.policy.serving();
+    if config.vks.only_confirmed {
+        serving = OWN;
+    }
+    let served = stored.cert.served(&verdicts, serving);
     let mut cert = served.unwrap_or(stored.cert);
     if config.vks.only_confirmed {
         cert = confirmed(store, &cert)?;
@@ -170,18 +211,17 @@ pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option
     Ok(is_useful(&cert, &row.summary).then_some(cert))
 }
 
-/// A certificate with only the user IDs whose address was confirmed, and nothing from others.
+/// Nothing but what the owner has signed.
+pub(crate) const OWN: Serving = Serving { foreign_signatures: 0, attributes: false };
+
+/// A certificate, as it is served with [`OWN`], with only the user IDs whose address was confirmed.
 pub(crate) fn confirmed(store: &Store, cert: &Cert) -> Result<Cert, Refusal> {
     let published = store.published(cert.fingerprint())?;
-    let own = cert.fingerprint().key_id();
     Ok(cert.retain(|_, packet| match packet.tag {
         talaria_cert::Tag::USER_ID => {
             Address::of_user_id(packet.body).is_some_and(|email| published.contains(&email))
         }
         talaria_cert::Tag::USER_ATTRIBUTE => false,
-        talaria_cert::Tag::SIGNATURE => {
-            talaria_cert::Signature::parse(packet.body).is_some_and(|s| s.names(own))
-        }
         _ => true,
     }))
 }

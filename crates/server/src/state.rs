@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use talaria_cert::{Cert, Fingerprint};
-use talaria_store::{IngestOutcome, StoreError};
+use talaria_store::{IngestOutcome, Ingested, StoreError};
 use tokio::sync::{Semaphore, broadcast};
 
 use crate::config::Config;
@@ -131,13 +131,13 @@ impl State {
         &self,
         certs: Vec<Cert>,
         via: Option<String>,
-    ) -> Result<Vec<IngestOutcome>, WriteError> {
+    ) -> Result<Vec<Ingested>, WriteError> {
         let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
         let outcomes = self.add_from_peer(certs).await?;
         let news = fingerprints.into_iter().zip(&outcomes);
         let news = news
-            .filter(|(_, outcome)| matches!(outcome, IngestOutcome::New | IngestOutcome::Updated));
+            .filter(|(_, new)| matches!(new.outcome, IngestOutcome::New | IngestOutcome::Updated));
         self.announce(news.map(|(fingerprint, _)| fingerprint).collect(), via);
         Ok(outcomes)
     }
@@ -154,11 +154,11 @@ impl State {
     pub(crate) async fn add_from_peer(
         &self,
         certs: Vec<Cert>,
-    ) -> Result<Vec<IngestOutcome>, WriteError> {
+    ) -> Result<Vec<Ingested>, WriteError> {
         let outcomes = self.writer.add(certs).await?;
         let metrics = &self.metrics;
         for outcome in &outcomes {
-            let counter = match outcome {
+            let counter = match outcome.outcome {
                 IngestOutcome::New => &metrics.certs_new,
                 IngestOutcome::Updated => &metrics.certs_updated,
                 IngestOutcome::Unchanged => &metrics.certs_unchanged,

@@ -6,7 +6,6 @@
 //! its new subkeys from that.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -16,8 +15,8 @@ use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use talaria_cert::{
-    Address, Cert, Fingerprint, KeyId, Serving, Summary, UserIdContent, Validity, Verdict,
-    Verification, complete, enarmor,
+    Address, Cert, Fingerprint, KeyId, Summary, UserIdContent, Validity, Verdict, Verification,
+    complete, enarmor,
 };
 use talaria_store::{Query, Row, Store, StoreError};
 
@@ -148,7 +147,7 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
         let store = state.readers.get()?;
         let row = match &query {
             Query::Email(email) => holder(&store, email)?,
-            _ => store.select(&query, KEY_IDS_MAX)?.rows.into_iter().next(),
+            _ => store.owners(&query, KEY_IDS_MAX, search::LOOKS_MAX)?.rows.into_iter().next(),
         };
         let cert = given(&store, &row.ok_or_else(nothing)?)?.ok_or_else(nothing)?;
         let answer = ok(media::ARMORED, enarmor(cert.as_bytes()));
@@ -179,24 +178,7 @@ fn is_mailable(address: &Address) -> bool {
 /// user ID is not revoked. Strangers may put the address into certificates of theirs; these are
 /// passed over, however many there are.
 pub(crate) fn holder(store: &Store, email: &Address) -> Result<Option<Row>, Refusal> {
-    let mut found = None;
-    let mut failure = None;
-    store.for_each_match(&Query::Email(email.clone()), |row| {
-        match store.published(row.summary.fingerprint()) {
-            Ok(emails) if emails.contains(email) => {
-                found = Some(row);
-                ControlFlow::Break(())
-            }
-            Ok(_) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    })?;
-    if let Some(error) = failure {
-        return Err(error.into());
-    }
+    let found = store.confirmed(email)?;
     let now = clock::now();
     let Some(row) = found else { return Ok(None) };
     let row = store.current(row, now.into())?;
@@ -215,8 +197,10 @@ fn given(store: &Store, row: &Row) -> Result<Option<Cert>, Refusal> {
     } else {
         stored.verdicts
     };
-    let own = Serving { foreign_signatures: 0, attributes: false };
-    let cert = stored.cert.served(&verdicts, own).unwrap_or(stored.cert);
+    if !stored.cert.has_readable_key() {
+        return Ok(None);
+    }
+    let cert = stored.cert.served(&verdicts, search::OWN).unwrap_or(stored.cert);
     Ok(Some(search::confirmed(store, &cert)?))
 }
 
@@ -293,6 +277,7 @@ async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal
     };
     let fingerprint = cert.fingerprint();
     let report = hkp::submit(state, submission).await?;
+    // The answer of the protocol has no place for a part that was not kept.
     if report.taken() == 0 {
         let why = report.invalid.into_iter().find_map(|named| named.comment);
         return Err(Refusal::BadRequest(why.unwrap_or_else(|| "it was refused".into())));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use talaria_cert::{Cert, Limits, Verification};
-use talaria_store::{IngestOutcome, Store, StoreError};
+use talaria_store::{Ingested, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock;
@@ -27,7 +27,7 @@ type Task = Box<dyn FnOnce(&mut Store) -> Option<Arc<StoreError>> + Send>;
 pub(crate) type Ended = Result<(), Arc<StoreError>>;
 
 enum Job {
-    Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<IngestOutcome>, Arc<StoreError>>> },
+    Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<Ingested>, Arc<StoreError>>> },
     Task(Task),
     Close,
 }
@@ -67,7 +67,7 @@ impl Writer {
     }
 
     /// Adds certificates. What is acknowledged is on disk.
-    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<IngestOutcome>, WriteError> {
+    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<Ingested>, WriteError> {
         let (done, outcome) = oneshot::channel();
         self.jobs.send(Job::Add { certs, done }).await.map_err(|_| WriteError::Closed)?;
         outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
@@ -153,7 +153,7 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) -
             })
             .collect();
         commits.fetch_add(1, Ordering::Relaxed);
-        match store.ingest(certs, Verification::Full, clock::now().into()) {
+        match store.ingest_counted(certs, Verification::Full, clock::now().into()) {
             Ok(outcomes) => {
                 let mut outcomes = outcomes.into_iter();
                 for (count, done) in askers {

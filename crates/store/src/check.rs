@@ -667,8 +667,12 @@ fn read_entry(
     if let Some(fresh) = fresh {
         read.computed = fresh.iter().filter(|&&verdict| verdict == Verdict::Good).count() as u64;
         // A deferred verdict is not wrong, and a verifier of another version may judge differently.
-        let differs =
-            stored.iter().zip(&fresh).any(|(old, new)| old != new && *old != Verdict::Unchecked);
+        // Who else made a signature is known from other certificates.
+        let differs = stored.iter().zip(&fresh).any(|(old, new)| match old {
+            Verdict::Unchecked => false,
+            Verdict::Certified => *new != Verdict::Foreign,
+            old => old != new,
+        });
         if differs && entry.verifier == VERIFIER {
             read.problems
                 .push(("its verdicts do not match its signatures".into(), Remedy::Rebuild));

@@ -6,8 +6,10 @@ use std::collections::{HashMap, HashSet};
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Limits, PACKETS_MAX, Summary, Terms,
-    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, renew, renewed, verdicts,
+    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Issuer, KeyId, Limits, PACKETS_MAX,
+    PacketRef, Summary, Tag, Terms,
+    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete,
+    renew, renewed, verdicts,
 };
 
 use crate::blob;
@@ -30,6 +32,60 @@ pub enum IngestOutcome {
     Refused(IngestRefusal),
 }
 
+/// The result for one certificate given to [`Store::ingest_counted`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ingested {
+    /// What became of the certificate.
+    pub outcome: IngestOutcome,
+    /// The offered parts that are not in the store, because of limits or redactions.
+    pub left_out: LeftOut,
+}
+
+/// Numbers of offered packets that were not kept.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LeftOut {
+    /// User IDs, attributes, subkeys and unknown packets.
+    pub components: usize,
+    /// Signatures.
+    pub signatures: usize,
+}
+
+impl LeftOut {
+    /// Whether everything was kept.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The packets of `offered` that `kept` does not have.
+    fn of(offered: &Cert, kept: &Cert) -> Self {
+        let mut here: HashMap<PacketRef<'_>, HashSet<&[u8]>> = HashMap::new();
+        let mut component = None;
+        for packet in kept.packets() {
+            match component {
+                Some(component) if packet.tag == Tag::SIGNATURE => {
+                    here.entry(component).or_default().insert(packet.body);
+                }
+                _ => {
+                    component = Some(packet);
+                    here.entry(packet).or_default();
+                }
+            }
+        }
+        let mut left_out = Self::default();
+        let mut on_it = None;
+        for packet in offered.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                on_it = here.get(&packet);
+                left_out.components += usize::from(on_it.is_none());
+            } else if !on_it.is_some_and(|on_it| on_it.contains(packet.body)) {
+                left_out.signatures += 1;
+            }
+        }
+        left_out
+    }
+}
+
 /// Why a readable certificate was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum IngestRefusal {
@@ -40,12 +96,14 @@ pub enum IngestRefusal {
     /// a collision of SHA-1).
     #[error("the store has another primary key with the same fingerprint")]
     OtherPrimaryKey,
-    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`PACKETS_MAX`], or above the limits of the
-    /// store.
+    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`PACKETS_MAX`].
     #[error(
         "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
     )]
     TooLarge,
+    /// The certificate has more signatures in the name of its owner than are looked at ([`Limits::signatures`]).
+    #[error("the certificate has more signatures in the name of its owner than this server reads")]
+    TooManySignatures,
     /// The bytes of the stored copy are not those that were written.
     #[error("the copy in the store is damaged")]
     DamagedCopy,
@@ -250,16 +308,37 @@ impl Store {
         verification: Verification,
         now: Timestamp,
     ) -> Result<Vec<IngestOutcome>, StoreError> {
+        let ingested = self.ingest_counted(certs, verification, now)?;
+        Ok(ingested.into_iter().map(|ingested| ingested.outcome).collect())
+    }
+
+    /// Like [`Self::ingest`], and counts the parts of each certificate that were not kept. Copies of one certificate in
+    /// `certs` share their count.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ingest`].
+    pub fn ingest_counted(
+        &mut self,
+        certs: Vec<Cert>,
+        verification: Verification,
+        now: Timestamp,
+    ) -> Result<Vec<Ingested>, StoreError> {
         let now = now.seconds();
         let (unique, places) = join_within(certs);
-        let outcomes = self.write_unique(unique, Joining::Union, verification, now)?;
-        let mut seen = vec![false; outcomes.len()];
+        let ingested = self.write_unique(unique, Joining::Union, verification, now)?;
+        let mut seen = vec![false; ingested.len()];
         Ok(places
             .into_iter()
-            .map(|(at, grew)| match (std::mem::replace(&mut seen[at], true), outcomes[at]) {
-                (false, outcome) | (true, outcome @ IngestOutcome::Refused(_)) => outcome,
-                (true, _) if grew => IngestOutcome::Updated,
-                (true, _) => IngestOutcome::Unchanged,
+            .map(|(at, grew)| {
+                let Ingested { outcome, left_out } = ingested[at];
+                let outcome = match (std::mem::replace(&mut seen[at], true), outcome) {
+                    (false, outcome) | (true, outcome @ IngestOutcome::Refused(_)) => outcome,
+                    (true, _) if grew && left_out.is_none() => IngestOutcome::Updated,
+                    (true, outcome) if grew => outcome,
+                    (true, _) => IngestOutcome::Unchanged,
+                };
+                Ingested { outcome, left_out }
             })
             .collect())
     }
@@ -272,8 +351,8 @@ impl Store {
     /// As [`Self::ingest`].
     pub fn replace(&mut self, cert: Cert, now: Timestamp) -> Result<IngestOutcome, StoreError> {
         let now = now.seconds();
-        let outcomes = self.write_unique(vec![cert], Joining::Replace, Verification::Full, now)?;
-        Ok(outcomes.into_iter().next().expect("one outcome for one certificate"))
+        let ingested = self.write_unique(vec![cert], Joining::Replace, Verification::Full, now)?;
+        Ok(ingested.into_iter().next().expect("one outcome for one certificate").outcome)
     }
 
     /// Writes certificates, no two of them with the same fingerprint.
@@ -283,10 +362,14 @@ impl Store {
         joining: Joining,
         verification: Verification,
         now: u32,
-    ) -> Result<Vec<IngestOutcome>, StoreError> {
+    ) -> Result<Vec<Ingested>, StoreError> {
         self.writable()?;
         let views = self.views()?;
         let redacting = self.has_redactions()?;
+        let is_limited = self.limits != Limits::default();
+        // Limits depend on the verdicts.
+        let verification = if is_limited { Verification::Full } else { verification };
+        let offered = if is_limited || redacting { unique.clone() } else { Vec::new() };
         let mut plans = Vec::with_capacity(unique.len());
         for cert in &mut unique {
             if redacting {
@@ -300,51 +383,114 @@ impl Store {
             .filter_map(|(cert, plan)| matches!(plan, Plan::Insert).then_some(cert))
             .collect();
         let mut fresh = verdicts(&fresh, verification).into_iter();
-        let mut verdicts_of = |plan: &Plan| match plan {
-            Plan::Insert => fresh.next().unwrap_or_default(),
-            Plan::Update { .. } | Plan::Done(_) => Vec::new(),
-        };
-        let work: Vec<_> = unique
+        let work: Vec<(Cert, Plan, Vec<Verdict>)> = unique
             .into_iter()
             .zip(plans)
             .map(|(cert, plan)| {
-                let verdicts = verdicts_of(&plan);
+                let verdicts = match &plan {
+                    Plan::Insert => fresh.next().unwrap_or_default(),
+                    Plan::Update { .. } | Plan::Done(_) => Vec::new(),
+                };
                 (cert, plan, verdicts)
             })
             .collect();
-        let limits = &self.limits;
-        let work: Vec<(Option<Prepared>, Plan)> = work
+        let mut work: Vec<(Cert, Plan, Vec<Verdict>)> = work
             .into_par_iter()
             .map(|(cert, plan, fresh)| {
                 let verdicts = match &plan {
-                    Plan::Insert => fresh,
                     Plan::Update { before, verifier, .. } => {
                         let carried = carried_over(&cert, &before.cert, &before.verdicts);
                         renew(&cert, carried, *verifier, verification)
                     }
-                    Plan::Done(_) => return (None, plan),
+                    Plan::Insert | Plan::Done(_) => fresh,
                 };
-                let known = match &plan {
-                    Plan::Update { before, .. } => Some(&before.cert),
-                    Plan::Insert | Plan::Done(_) => None,
-                };
-                let (cert, verdicts) = cert.without_noise(limits, verdicts, known);
-                match &plan {
-                    Plan::Update { before, verifier, .. }
-                        if before.cert == cert && *verifier >= VERIFIER =>
-                    {
-                        (None, Plan::Done(IngestOutcome::Unchanged))
-                    }
-                    _ => (Some(Prepared::new(cert, verdicts, now, &views)), plan),
-                }
+                (cert, plan, verdicts)
             })
             .collect();
-        self.write(work, &views, joining, verification, now)
+        if is_limited {
+            for (cert, plan, verdicts) in &mut work {
+                if !matches!(plan, Plan::Done(_)) {
+                    self.keep_within_limits(cert, verdicts, now)?;
+                }
+            }
+        }
+        let left_out: Vec<LeftOut> = if offered.is_empty() {
+            vec![LeftOut::default(); work.len()]
+        } else {
+            let count = |(offered, (cert, plan, _)): (&Cert, &(Cert, Plan, _))| match plan {
+                Plan::Done(IngestOutcome::Refused(_)) => LeftOut::default(),
+                _ => LeftOut::of(offered, cert),
+            };
+            offered.par_iter().zip(&work).map(count).collect()
+        };
+        drop(offered);
+        let work: Vec<(Option<Prepared>, Plan)> = work
+            .into_par_iter()
+            .map(|(cert, plan, verdicts)| match &plan {
+                Plan::Done(_) => (None, plan),
+                Plan::Update { before, verifier, .. }
+                    if before.cert == cert
+                        && before.verdicts == verdicts
+                        && *verifier >= VERIFIER =>
+                {
+                    (None, Plan::Done(IngestOutcome::Unchanged))
+                }
+                _ => (Some(Prepared::new(cert, verdicts, now, &views)), plan),
+            })
+            .collect();
+        let outcomes = self.write(work, &views, joining, verification, now)?;
+        let ingested = outcomes.into_iter().zip(left_out);
+        Ok(ingested.map(|(outcome, left_out)| Ingested { outcome, left_out }).collect())
     }
 
-    /// Compares `cert` with the stored copy, merges the two, and applies the limits.
+    /// Drops what the limits do not admit.
+    fn keep_within_limits(
+        &self,
+        cert: &mut Cert,
+        verdicts: &mut Vec<Verdict>,
+        now: u32,
+    ) -> Result<(), StoreError> {
+        if verdicts.contains(&Verdict::Unchecked) {
+            *verdicts = complete(cert, std::mem::take(verdicts), Verification::Full);
+        }
+        let mut failure = None;
+        let mut look_up = |id: KeyId| {
+            self.issuers(id, cert).unwrap_or_else(|error| {
+                failure = Some(error);
+                Vec::new()
+            })
+        };
+        let kept = cert.within(verdicts, &self.limits, now, &mut look_up);
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if let Some((kept, left)) = kept {
+            (*cert, *verdicts) = (kept, left);
+        }
+        Ok(())
+    }
+
+    /// The keys in the store with a key ID that may have made signatures on a certificate.
+    fn issuers(&self, id: KeyId, on: &Cert) -> Result<Vec<Issuer>, StoreError> {
+        let mut issuers = Vec::new();
+        for row in self.primary_keys(id)? {
+            let stored = match self.stored(CertId::new(row)) {
+                Ok(Some(stored)) => stored,
+                // A check reports it.
+                Ok(None) | Err(StoreError::DamagedCert { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            if let Some(key) = stored.cert.packets().next() {
+                let is_certified = stored.cert.is_certified_by(on);
+                issuers.push(Issuer { key: key.body.to_vec(), is_certified });
+            }
+        }
+        Ok(issuers)
+    }
+
+    /// Compares `cert` with the stored copy, and merges the two.
     fn plan(&self, cert: &mut Cert, joining: Joining, redacting: bool) -> Result<Plan, StoreError> {
-        const TOO_LARGE: Plan = Plan::Done(IngestOutcome::Refused(IngestRefusal::TooLarge));
+        const TOO_MANY: Plan = Plan::Done(IngestOutcome::Refused(IngestRefusal::TooManySignatures));
         let found: Option<(i64, i64, u8)> = self.run(|connection| {
             connection
                 .prepare_cached(BY_FINGERPRINT)?
@@ -357,9 +503,11 @@ impl Store {
             if self.is_blocked(cert.fingerprint())? {
                 return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::Blocked)));
             }
-            let Some(bounded) = cert.within(&self.limits, None) else { return Ok(TOO_LARGE) };
-            *cert = bounded;
-            return Ok(Plan::Insert);
+            if cert.signature_count() > self.limits.signatures {
+                *cert = cert.without_others();
+            }
+            let is_readable = cert.signature_count() <= self.limits.signatures;
+            return Ok(if is_readable { Plan::Insert } else { TOO_MANY });
         };
         let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes()))?;
         // Verdicts of an older verifier are recomputed, even if nothing else is new.
@@ -378,43 +526,38 @@ impl Store {
         // Redacted user IDs are removed from the stored copy, too.
         let ours = redacting.then(|| self.redacted(&before.cert)).transpose()?;
         let ours = ours.as_ref().unwrap_or(&before.cert);
+        let offered = if ours.signature_count() + cert.signature_count() > self.limits.signatures {
+            cert.without_others()
+        } else {
+            cert.clone()
+        };
         let joined = match joining {
-            Joining::Replace if ours.packets().next() != cert.packets().next() => {
+            Joining::Replace if ours.packets().next() != offered.packets().next() => {
                 Err(IngestRefusal::OtherPrimaryKey)
             }
-            Joining::Replace => Ok(cert.clone()),
+            Joining::Replace => Ok(offered),
             Joining::Union => {
-                joined(ours, cert).map(|joined| joined.unwrap_or_else(|| ours.clone()))
+                joined(ours, &offered).map(|joined| joined.unwrap_or_else(|| ours.clone()))
             }
         };
-        let joined = match joined {
+        Ok(match joined {
             Ok(joined) if joined == before.cert && is_current => {
-                return Ok(Plan::Done(IngestOutcome::Unchanged));
-            }
-            Ok(joined) => joined,
-            Err(refusal) => return Ok(Plan::Done(IngestOutcome::Refused(refusal))),
-        };
-        let bounded = joined.within(&self.limits, Some((&before.cert, &before.verdicts)));
-        let bounded = match (bounded, joining) {
-            (None, Joining::Union) => {
-                // Useless signatures are dropped to make room for a revocation.
-                let tight = Limits { bad_signatures: 0, ..self.limits.clone() };
-                let (quiet, _) = before.cert.without_noise(&tight, before.verdicts.clone(), None);
-                let quiet = if redacting { self.redacted(&quiet)? } else { quiet };
-                let revoked = quiet.with_revocations_of(cert, &self.limits);
-                revoked.or_else(|| (*ours != before.cert).then(|| ours.clone()))
-            }
-            (bounded, _) => bounded,
-        };
-        Ok(match bounded {
-            None => TOO_LARGE,
-            Some(bounded) if bounded == before.cert && is_current => {
+                // What was offered and is not here is counted.
+                *cert = joined;
                 Plan::Done(IngestOutcome::Unchanged)
             }
-            Some(bounded) => {
-                *cert = bounded;
+            // What is here already can become less, whatever the limit.
+            Ok(joined)
+                if joined.signature_count()
+                    > self.limits.signatures.max(before.cert.signature_count()) =>
+            {
+                TOO_MANY
+            }
+            Ok(joined) => {
+                *cert = joined;
                 Plan::Update { id, seen_change, before, verifier }
             }
+            Err(refusal) => Plan::Done(IngestOutcome::Refused(refusal)),
         })
     }
 
@@ -493,7 +636,7 @@ impl Store {
         let (places, again): (Vec<usize>, Vec<Cert>) = overtaken.into_iter().unzip();
         if !again.is_empty() {
             let again = self.write_unique(again, joining, verification, now)?;
-            places.into_iter().zip(again).for_each(|(at, outcome)| outcomes[at] = outcome);
+            places.into_iter().zip(again).for_each(|(at, again)| outcomes[at] = again.outcome);
         }
         Ok(outcomes)
     }

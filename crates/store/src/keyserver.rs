@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Timestamp, Verification, View};
 
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
-use crate::{CertId, ChangeNumber, Store, StoreError, aside, sums};
+use crate::{CertId, ChangeNumber, Row, Store, StoreError, aside, sums};
 
 /// Number of pages that a backup copies between two progress calls.
 const BACKUP_PAGES: i32 = 1024;
@@ -336,6 +336,27 @@ impl Store {
             .iter()
             .map(|text| Address::of_mailbox(text.as_bytes()).ok_or_else(|| damaged(text)))
             .collect()
+    }
+
+    /// The certificate whose owner confirmed an e-mail address last. `None` if it is no longer in the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn confirmed(&self, email: &Address) -> Result<Option<Row>, StoreError> {
+        let stored: Option<Vec<u8>> = self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT fingerprint FROM published WHERE email = ?1 ORDER BY time DESC LIMIT 1",
+                )?
+                .query_row([email.to_string()], |row| row.get(0))
+                .optional()
+        })?;
+        let Some(stored) = stored else { return Ok(None) };
+        match Fingerprint::from_stored(&stored) {
+            Some((fingerprint, _)) => self.row(fingerprint),
+            None => Err(self.damaged("a row of table published")),
+        }
     }
 
     /// Records digests that a peer announced but did not deliver, or delivered as another certificate. `tries` is

@@ -24,6 +24,19 @@ const TERMS_MAX: usize = 6;
 /// Number of certificates that are read to estimate how rare a term is.
 const SAMPLE_ROWS: i64 = 24;
 
+/// Number of certificates with a key ID among which those are found whose primary key has it.
+const KEY_ID_LOOKS: i64 = 20_000;
+
+/// Maximum number of certificates with the same primary key ID that are returned.
+const PRIMARY_KEYS_MAX: i64 = 8;
+
+/// Maximum number of certificates that have a key as a subkey without a back signature. Anybody can make such a
+/// certificate.
+pub const HOLDERS_MAX: usize = 8;
+
+/// Number of certificates that are looked at because they have the primary key of another one as a subkey.
+const OTHERS_MAX: usize = 64;
+
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
 pub struct Selection {
@@ -172,6 +185,118 @@ impl Store {
             ControlFlow::Continue(())
         })?;
         Ok(Selection { rows, more: more || exhausted })
+    }
+
+    /// The certificates with a key: first those whose primary key it is, then those that have it as a subkey that has
+    /// signed the primary key, at most `limit` of each. If it is no primary key here, then the first
+    /// [`HOLDERS_MAX`] others follow: anybody can have somebody else's key as a subkey for encryption.
+    ///
+    /// `query` is a fingerprint or key ID. At most `looks` certificates are compared that have the key as a subkey.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn owners(
+        &self,
+        query: &Query,
+        limit: usize,
+        looks: usize,
+    ) -> Result<Selection, StoreError> {
+        let mut ids = match query {
+            Query::KeyId(id) => self.primary_keys(*id)?,
+            Query::Fingerprint(bytes) => self.with_fingerprint(bytes)?,
+            _ => return self.select_within(query, limit, looks),
+        };
+        ids.truncate(limit);
+        let mut rows = Vec::new();
+        for id in ids {
+            rows.extend(self.row_by_id(CertId::new(id))?);
+        }
+        let primary: Vec<CertId> = rows.iter().map(|row| row.id).collect();
+        let (mut others, mut more) = (Vec::new(), false);
+        let mut holders = 0;
+        let room = if primary.is_empty() { limit } else { limit.min(OTHERS_MAX) };
+        let exhausted = self.visit(query, looks, |row| {
+            if primary.contains(&row.id) {
+                return ControlFlow::Continue(());
+            }
+            if holders == room {
+                more = true;
+                return ControlFlow::Break(());
+            }
+            holders += 1;
+            others.push(row);
+            ControlFlow::Continue(())
+        })?;
+        let (mut signed_back, mut unsigned) = (Vec::new(), Vec::new());
+        for row in others {
+            let is_subkey = |key: &talaria_cert::Key<'_>| match query {
+                Query::KeyId(id) => key.fingerprint().key_id() == *id,
+                Query::Fingerprint(bytes) => key.fingerprint().as_bytes() == bytes,
+                _ => false,
+            };
+            let stored = match self.stored(row.id) {
+                Ok(stored) => stored,
+                Err(StoreError::DamagedCert { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            let Some(stored) = stored else { continue };
+            if stored.cert.has_signed_back(&stored.verdicts, is_subkey) {
+                signed_back.push(row);
+            } else {
+                unsigned.push(row);
+            }
+        }
+        if primary.is_empty() {
+            more |= unsigned.len() > HOLDERS_MAX;
+            unsigned.truncate(HOLDERS_MAX);
+        } else {
+            // The owner is known, so the others have only taken the key.
+            unsigned.clear();
+            more = false;
+        }
+        rows.extend(signed_back);
+        rows.extend(unsigned);
+        more |= exhausted && primary.is_empty() || rows.len() > limit;
+        rows.truncate(limit);
+        Ok(Selection { rows, more })
+    }
+
+    /// The numbers of the certificates whose primary key has a key ID, at most 8, among the first 20,000 certificates that
+    /// have a key with it.
+    pub(crate) fn primary_keys(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
+        let handle = id.rotated().cast_signed();
+        self.run(|connection| {
+            // The stored fingerprint ends with the key ID up to version 4, and has it behind the version from 5 on.
+            connection
+                .prepare_cached(
+                    "SELECT cert.id FROM \
+                     (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT ?2) AS named \
+                     JOIN cert ON cert.id = named.cert \
+                     WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
+                     ELSE substr(fingerprint, 2, 8) END = ?3 ORDER BY cert.id LIMIT ?4",
+                )?
+                .query_map((handle, KEY_ID_LOOKS, id.0.to_be_bytes(), PRIMARY_KEYS_MAX), |row| {
+                    row.get(0)
+                })?
+                .collect()
+        })
+    }
+
+    /// The numbers of the certificates whose primary key has a fingerprint, of any version.
+    fn with_fingerprint(&self, bytes: &[u8]) -> Result<Vec<i64>, StoreError> {
+        let length = i64::try_from(bytes.len()).unwrap_or(0);
+        let handle = bytes.iter().take(8).fold(0, |handle, &b| handle << 8 | u64::from(b)) >> 1;
+        self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT id FROM cert \
+                     WHERE id IN (SELECT cert FROM fingerprint WHERE handle = ?1) \
+                     AND substr(fingerprint, 2, ?2) = ?3 ORDER BY id",
+                )?
+                .query_map((handle.cast_signed(), length, bytes), |row| row.get(0))?
+                .collect()
+        })
     }
 
     /// Calls `found` with each certificate that matches `query`, until `found` breaks.

@@ -278,6 +278,7 @@ fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Malformed => "malformed",
         Verdict::Foreign => "foreign",
         Verdict::Misplaced => "misplaced",
+        Verdict::Certified => "certified",
     }
 }
 

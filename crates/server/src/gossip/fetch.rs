@@ -157,7 +157,7 @@ async fn ask(
         Ok(missing)
     });
     let missing = missing.await?;
-    let count_of = |what| outcomes.iter().filter(|&&outcome| outcome == what).count();
+    let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
     let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
     Ok((Fetched { certs: came, new, updated }, missing))
 }

@@ -6,7 +6,7 @@ pub(crate) mod v2;
 
 use serde::Serialize;
 use talaria_cert::Fingerprint;
-use talaria_store::IngestOutcome;
+use talaria_store::{IngestOutcome, LeftOut};
 
 use crate::answer::Refusal;
 use crate::state::State;
@@ -42,10 +42,31 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Certificates that are on the server now.
+    /// Certificates that are on the server now, at least with a part of what was sent.
     pub(crate) fn taken(&self) -> usize {
         self.inserted.len() + self.updated.len() + self.ignored.len()
     }
+
+    /// Whether a part of a certificate was not kept.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.inserted.iter().chain(&self.updated).any(|named| named.comment.is_some())
+    }
+}
+
+/// Says how much of a certificate was not kept, and why.
+fn left_out(left_out: LeftOut) -> String {
+    let LeftOut { components, signatures } = left_out;
+    let number = |n: usize, what: &str| match n {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        n => Some(format!("{n} {what}s")),
+    };
+    let parts = [number(components, "component"), number(signatures, "signature")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!(
+        "not kept: {}, which exceed the limits of this server for a certificate or were removed from it for good",
+        parts.join(" and ")
+    )
 }
 
 /// Stores the submitted certificates durably, and returns a report.
@@ -57,10 +78,15 @@ pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Repo
         submission.certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
     let outcomes = state.add(submission.certs, submission.via).await?;
     let mut report = Report::default();
-    for (mut name, outcome) in names.into_iter().zip(outcomes) {
-        match outcome {
+    for (mut name, ingested) in names.into_iter().zip(outcomes) {
+        if !ingested.left_out.is_none() {
+            name.comment = Some(left_out(ingested.left_out));
+        }
+        match ingested.outcome {
             IngestOutcome::New => report.inserted.push(name),
             IngestOutcome::Updated => report.updated.push(name),
+            // Nothing of what was new was kept.
+            IngestOutcome::Unchanged if name.comment.is_some() => report.invalid.push(name),
             IngestOutcome::Unchanged => report.ignored.push(name),
             IngestOutcome::Refused(refusal) => {
                 name.comment = Some(refusal.to_string());

@@ -15,7 +15,7 @@ use crate::metrics::count;
 use crate::page;
 use crate::push;
 use crate::request::Request;
-use crate::search::{self, Found, HEAVY_SIGNATURES, Search};
+use crate::search::{self, Found, HEAVY_SIGNATURES, Page, Search};
 use crate::state::State;
 use crate::submission;
 
@@ -76,18 +76,17 @@ async fn dispatch(
     }
     let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
     let wide = search.is_wide();
-    let fingerprints = query.is_on("fingerprint");
-    let options =
-        Options { op, json: query.option("json"), machine, fingerprints, text: text.to_owned() };
+    let options = Options { op, json: query.option("json"), machine, text: text.to_owned() };
     let work = {
         let (state, request, config) = (Arc::clone(state), request.clone(), Arc::clone(&config));
-        move |rows: Option<Vec<Row>>| -> Result<Answer, Refusal> {
+        move |page: Option<Page>| -> Result<Answer, Refusal> {
             let store = state.readers.get()?;
-            let rows = match rows {
-                Some(rows) => rows,
+            let Page { rows, more } = match page {
+                Some(page) => page,
                 None => search.rows(&store, &config)?,
             };
-            render(&state, &request, &store, rows, &config, &options)
+            let answer = render(&state, &request, &store, rows, more, &config, &options)?;
+            Ok(marked(answer, more))
         }
     };
     if wide {
@@ -95,13 +94,13 @@ async fn dispatch(
         return blocking(move || work(None)).await;
     }
     let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
-    let rows = search.rows(&*state.readers.get()?, &config)?;
-    let heavy = rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
+    let page = search.rows(&*state.readers.get()?, &config)?;
+    let heavy = page.rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
     if heavy {
         let _turn = state.searches.acquire().await;
-        return blocking(move || work(Some(rows))).await;
+        return blocking(move || work(Some(page))).await;
     }
-    work(Some(rows))
+    work(Some(page))
 }
 
 /// Runs work that may take milliseconds off the threads that answer requests.
@@ -118,7 +117,6 @@ struct Options {
     op: Op,
     json: bool,
     machine: bool,
-    fingerprints: bool,
     text: String,
 }
 
@@ -127,6 +125,7 @@ fn render(
     request: &Request,
     store: &Store,
     rows: Vec<Row>,
+    more: bool,
     config: &Config,
     options: &Options,
 ) -> Result<Answer, Refusal> {
@@ -143,19 +142,11 @@ fn render(
             if options.machine || !request.wants_page() {
                 return Ok(armored(&found));
             }
-            page::armored(state, request, &found)
+            page::armored(state, request, &found, more)
         }
         _ if options.json => Ok(json(&v2::entries(store, &rows, config)?)),
         _ if options.machine || !request.wants_page() => Ok(machine_index(store, &rows, config)?),
-        _ => page::results(
-            state,
-            request,
-            store,
-            rows,
-            &options.text,
-            options.op,
-            options.fingerprints,
-        ),
+        _ => page::results(state, request, store, rows, &options.text, options.op, more),
     }
 }
 
@@ -171,6 +162,14 @@ pub(crate) fn armored(found: &[Found]) -> Answer {
 }
 
 const COUNT: header::HeaderName = header::HeaderName::from_static("x-hkp-results-count");
+
+/// Says that more certificates match than the answer has.
+const MORE: header::HeaderName = header::HeaderName::from_static("x-hkp-results-more");
+
+/// Marks an answer that has only the first of the certificates that match.
+pub(crate) fn marked(answer: Answer, more: bool) -> Answer {
+    if more { with(answer, MORE, "true") } else { answer }
+}
 
 /// Adds an entity tag to an answer, so that a client need not fetch it twice.
 pub(crate) fn tagged(answer: Answer, found: &[Found]) -> Answer {
@@ -254,6 +253,9 @@ pub(crate) async fn add(state: &Arc<State>, request: &Request) -> Result<Answer,
 /// A report for people at a terminal.
 fn said(report: &Report) -> String {
     let mut out = format!("{} key(s) added successfully.\n", report.taken());
+    if report.is_cut() {
+        out += "Not everything that was sent was kept: see the lines below.\n";
+    }
     for (what, list) in [
         ("new", &report.inserted),
         ("updated", &report.updated),

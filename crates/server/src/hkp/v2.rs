@@ -15,13 +15,13 @@ use talaria_cert::{
 use talaria_store::{Query, Row, Store};
 
 use super::submit;
-use super::v1::{blocking, open_to_all, tagged};
+use super::v1::{blocking, marked, open_to_all, tagged};
 use crate::answer::{Answer, Refusal, answer, json, media, ok, with};
 use crate::clock;
 use crate::config::Config;
 use crate::push;
 use crate::request::{Parameters, Request};
-use crate::search;
+use crate::search::{self, Page, Search};
 use crate::state::State;
 use crate::submission;
 
@@ -98,14 +98,22 @@ fn read(state: &State, action: &str, argument: &str) -> Result<Answer, Refusal> 
     let config = state.config.load();
     let store = state.readers.get()?;
     let nothing = || Refusal::NotFound("no certificate was found".into());
+    let mut more = false;
     let rows = match action {
         "by-vfingerprint" => by_vfingerprint(&store, argument)?,
         "by-keyid" => by_key_id(&store, argument)?,
-        "by-identity" => by_identity(&store, argument, &config)?,
+        "by-identity" => {
+            let page = by_identity(&store, argument, &config)?;
+            more = page.more;
+            page.rows
+        }
         "index" => {
-            let rows = by_identity(&store, argument, &config)?;
-            let entries = entries(&store, &rows, &config)?;
-            return if entries.is_empty() { Err(nothing()) } else { Ok(json(&entries)) };
+            let page = by_identity(&store, argument, &config)?;
+            let entries = entries(&store, &page.rows, &config)?;
+            if entries.is_empty() {
+                return Err(nothing());
+            }
+            return Ok(marked(json(&entries), page.more));
         }
         "canonical" => canonical(&store, argument)?,
         _ => return prefix_log(&store, argument),
@@ -115,7 +123,7 @@ fn read(state: &State, action: &str, argument: &str) -> Result<Answer, Refusal> 
         return Err(nothing());
     }
     let bytes: Vec<u8> = found.iter().flat_map(|found| found.cert.as_bytes()).copied().collect();
-    Ok(tagged(ok(media::BINARY, bytes), &found))
+    Ok(marked(tagged(ok(media::BINARY, bytes), &found), more))
 }
 
 /// A version octet and a fingerprint, with or without a slash between them.
@@ -133,7 +141,7 @@ fn by_vfingerprint(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
     }
     let Ok(query) = fingerprint.parse::<Query>() else { return Ok(Vec::new()) };
     let version = version.parse::<u8>().unwrap_or(0);
-    let mut rows = store.select(&query, 10)?.rows;
+    let mut rows = store.owners(&query, 10, search::LOOKS_MAX)?.rows;
     rows.retain(|row| {
         row.summary.keys().any(|key| {
             key.fingerprint.version() == version
@@ -149,26 +157,20 @@ fn by_key_id(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
         return Ok(Vec::new());
     }
     let Ok(id) = u64::from_str_radix(argument, 16) else { return Ok(Vec::new()) };
-    let mut rows = store.select(&Query::KeyId(KeyId(id)), 100)?.rows;
+    let mut rows = store.owners(&Query::KeyId(KeyId(id)), 100, search::LOOKS_MAX)?.rows;
     rows.retain(|row| row.summary.fingerprint().version() <= 4);
     Ok(rows)
 }
 
 /// By a whole address or user ID, in any case.
-fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Vec<Row>, Refusal> {
-    let limit = config.policy.results;
+fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, Refusal> {
     let query = match Address::of_user_id(identity.as_bytes()) {
         Some(email) => Query::Email(email),
         None => Query::Exact(identity.to_owned()),
     };
-    let selection = store.select(&query, limit)?;
-    if selection.more {
-        return Err(Refusal::TooLarge(format!("more than {limit} certificates match")));
-    }
-    let now = clock::now();
-    let mut rows = Vec::with_capacity(selection.rows.len());
-    for row in selection.rows {
-        let row = store.current(row, now.into())?;
+    let page = Search::Exact(query.clone()).rows(store, config)?;
+    let mut rows = Vec::with_capacity(page.rows.len());
+    for row in page.rows {
         // What is shown must be what was asked for: bound by its owner.
         let bound = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {
@@ -184,19 +186,13 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Vec<Row
             rows.push(row);
         }
     }
-    Ok(rows)
+    Ok(Page { rows, more: page.more })
 }
 
-/// The certificates whose owner confirmed the address.
+/// The certificate whose owner confirmed the address.
 fn canonical(store: &Store, identity: &str) -> Result<Vec<Row>, Refusal> {
     let Some(email) = Address::of_user_id(identity.as_bytes()) else { return Ok(Vec::new()) };
-    let mut rows = Vec::new();
-    for row in store.select(&Query::Email(email.clone()), 100)?.rows {
-        if store.published(row.summary.fingerprint())?.contains(&email) {
-            rows.push(row);
-        }
-    }
-    Ok(rows)
+    Ok(store.confirmed(&email)?.into_iter().collect())
 }
 
 /// The leading octets of the certificates that changed on a day.

@@ -18,7 +18,7 @@ use crate::answer::{Answer, Refusal};
 use crate::clock;
 use crate::hkp::v1::blocking;
 use crate::request::Request;
-use crate::search::{Found, HEAVY_SIGNATURES, served};
+use crate::search::{Found, HEAVY_SIGNATURES, LOOKS_MAX, served};
 use crate::state::State;
 
 /// Signatures of others that are shown on one user ID.
@@ -40,7 +40,7 @@ pub(crate) async fn lookup(
     let Ok(query @ Query::Fingerprint(_)) = fingerprint.parse::<Query>() else {
         return Err(nothing());
     };
-    let mut rows = state.readers.get()?.select(&query, 10)?.rows;
+    let mut rows = state.readers.get()?.owners(&query, 10, LOOKS_MAX)?.rows;
     let own = |row: &Row| row.summary.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
     if let Some(at) = rows.iter().position(own) {
         rows = vec![rows.swap_remove(at)];
@@ -54,7 +54,7 @@ pub(crate) async fn lookup(
         match &rows[..] {
             [] => Err(nothing()),
             [row] => page(&visit, &store, row, None)?.ok_or_else(nothing),
-            _ => search::list(&visit, &store, rows, &text),
+            _ => search::list(&visit, &store, rows, &text, false),
         }
     })
     .await
@@ -65,9 +65,10 @@ pub(crate) fn armored(
     state: &State,
     request: &Request,
     found: &[Found],
+    more: bool,
 ) -> Result<Answer, Refusal> {
     let visit = Visit::new(state, request);
-    let [one] = found else { return search::of_found(&visit, found) };
+    let [one] = found else { return search::of_found(&visit, found, more) };
     let store = state.readers.get()?;
     let answer = page(&visit, &store, &one.row, Some(&one.cert))?;
     answer.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))

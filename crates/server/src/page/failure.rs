@@ -14,11 +14,9 @@ pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> An
     let texts = visit.texts;
     let is_search = request.path() == "/pks/lookup";
     let searched = request.query().get("search").unwrap_or_default().to_owned();
-    let limit = visit.config.policy.results as u64;
     let (title, advice) = match refusal {
         Refusal::NotFound(_) if is_search => (texts.nothing_title, texts.nothing_advice.to_owned()),
         Refusal::NotFound(_) => (texts.missing_title, texts.missing_advice.to_owned()),
-        Refusal::TooLarge(_) if is_search => (texts.too_many_title, (texts.too_many_advice)(limit)),
         Refusal::TooLarge(_) => (texts.too_large_title, texts.too_large_advice.to_owned()),
         Refusal::TooMany { seconds } => (texts.slow_down_title, (texts.slow_down_advice)(*seconds)),
         Refusal::BadRequest(_) if is_search => {

@@ -78,7 +78,7 @@ pub(crate) fn results(
     rows: Vec<Row>,
     text: &str,
     op: Op,
-    _: bool,
+    more: bool,
 ) -> Result<Answer, Refusal> {
     let visit = Visit::new(state, request);
     if op == Op::VerboseIndex
@@ -87,15 +87,16 @@ pub(crate) fn results(
     {
         return Ok(answer);
     }
-    list(&visit, store, rows, text)
+    list(&visit, store, rows, text, more)
 }
 
-/// A list of certificates.
+/// A list of certificates: the first ones, if there are `more`.
 pub(crate) fn list(
     visit: &Visit<'_>,
     store: &Store,
     mut rows: Vec<Row>,
     text: &str,
+    more: bool,
 ) -> Result<Answer, Refusal> {
     let (texts, now) = (visit.texts, clock::now());
     let rank = |row: &Row| (row.summary.validity(now), row.summary.primary.created);
@@ -111,6 +112,7 @@ pub(crate) fn list(
         h1 { (texts.results_for) " " q { (foreign(text)) } }
         (form(visit, text))
         p.count role="status" { ((texts.found)(count)) }
+        @if more { aside.note.warning { p { ((texts.found_more)(count)) } } }
         @if rows.len() > 1 {
             aside.note { p { (if valid > 1 { texts.ambiguous } else { texts.several }) } }
         }
@@ -227,9 +229,9 @@ pub(crate) fn badge(visit: &Visit<'_>, validity: Validity) -> Markup {
 }
 
 /// Certificates that were asked for by `op=get`, for people.
-pub(crate) fn of_found(visit: &Visit<'_>, found: &[Found]) -> Result<Answer, Refusal> {
+pub(crate) fn of_found(visit: &Visit<'_>, found: &[Found], more: bool) -> Result<Answer, Refusal> {
     let store = visit.state.readers.get()?;
     let rows = found.iter().map(|found| found.row.clone()).collect();
     let text = visit.request.query().get("search").unwrap_or_default().to_owned();
-    list(visit, &store, rows, &text)
+    list(visit, &store, rows, &text, more)
 }

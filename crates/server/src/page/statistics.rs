@@ -296,7 +296,10 @@ fn for_programs(
     };
     let operator = config.server.operator.parse::<talaria_store::Query>().ok();
     let operator = match &operator {
-        Some(query) => visit.state.readers.get()?.select(query, 1)?.rows.pop(),
+        Some(query) => {
+            let store = visit.state.readers.get()?;
+            store.owners(query, 1, crate::search::LOOKS_MAX)?.rows.into_iter().next()
+        }
         None => None,
     };
     let settings = [

@@ -9,6 +9,7 @@ use super::text::{self, foreign};
 use crate::answer::{Answer, Refusal};
 use crate::hkp::{Named, Report};
 use crate::request::Request;
+use crate::search::LOOKS_MAX;
 use crate::state::State;
 
 /// Certificates of a list that are shown.
@@ -98,7 +99,9 @@ pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Resul
 fn item(visit: &Visit<'_>, store: &Store, named: &Named) -> Result<Markup, Refusal> {
     let reason = named.comment.as_deref();
     let row = match named.fingerprint.parse::<Query>() {
-        Ok(query @ Query::Fingerprint(_)) => store.select(&query, 1)?.rows.pop(),
+        Ok(query @ Query::Fingerprint(_)) => {
+            store.owners(&query, 1, LOOKS_MAX)?.rows.into_iter().next()
+        }
         _ => None,
     };
     let Some(row) = row else {

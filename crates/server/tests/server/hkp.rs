@@ -173,13 +173,14 @@ fn each_kind_of_refusal_has_its_http_status() {
 }
 
 #[test]
-fn a_search_with_too_many_results_is_refused_and_never_truncated() {
+fn a_search_with_too_many_results_gets_the_first_and_is_told_so() {
     let mut config = Config::default();
     config.policy.results = 5;
     let site = server_with(40, config);
     let answer = get(&site, "/pks/lookup?op=index&search=example&options=mr");
-    assert_eq!(answer.status, 413);
-    assert!(answer.text().contains("more than 5"));
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-hkp-results-more"), Some("true"));
+    assert!(answer.text().starts_with("info:1:5\n"), "{}", answer.text());
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn a_certificate_that_a_target_refuses_does_not_stop_the_next() {
     let (a, b) = (free_port(), free_port());
     let mut strict = Config::default();
     strict.http.listen = vec![SocketAddr::from(([127, 0, 0, 1], b))];
-    strict.policy.cert_bytes = 2000;
+    strict.policy.signatures = 20;
     let (first, second) = (site(a, Some(b)), Site::start(strict));
     let many: Vec<String> = (0..30).map(|n| format!("Name {n} <n{n}@example.org>")).collect();
     let large = make(&many.iter().map(String::as_str).collect::<Vec<_>>());

@@ -581,7 +581,6 @@ fn running_writers_maintain_a_view_that_another_process_adds() {
 /// Limits like those of a keyserver, but smaller.
 fn limits() -> Limits {
     Limits {
-        cert_bytes: 64 << 10,
         packet_bytes: 8 << 10,
         user_id_bytes: 300,
         components: 20,
@@ -652,7 +651,7 @@ fn unsigned_user_ids_displace_none_of_the_owner() {
     store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
     let stored = store.get(cert.fingerprint()).unwrap().unwrap().cert;
     assert_eq!(stored.union(&cert), stored);
-    assert_eq!(stored.user_ids().count(), cert.user_ids().count() + 10);
+    assert_eq!(stored.user_ids().count(), cert.user_ids().count() + 20);
     assert_clean(&store);
 }
 
@@ -669,28 +668,33 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     let before = revoked.retain(|_, packet| packet.tag != Tag::SIGNATURE || !revokes(packet.body));
     assert_ne!(before, revoked);
     let mut store = folder.store();
-    store.set_limits(Limits { cert_bytes: before.as_bytes().len(), ..limits() });
+    store.set_limits(limits());
     store.ingest(vec![before.clone()], Verification::Full, NOW.into()).unwrap();
     // Forged signatures arrive first, more than the limit allows.
     let id = before.fingerprint().key_id().0;
-    let forged: Vec<_> = (0..100_000).map(|n| forged(0x20, u32::MAX, id, n)).collect();
-    let forged = with_packets(&before.retain(|at, _| at == 0), &forged);
-    store.ingest(vec![forged.clone()], Verification::Full, NOW.into()).unwrap();
-    let outcome = store.ingest(vec![forged], Verification::Full, NOW.into()).unwrap();
+    let many: Vec<_> = (0..100_000).map(|n| forged(0x20, u32::MAX, id, n)).collect();
+    let flood = with_packets(&before.retain(|at, _| at == 0), &many);
+    store.ingest(vec![flood.clone()], Verification::Full, NOW.into()).unwrap();
+    let outcome = store.ingest(vec![flood], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcome, [IngestOutcome::Unchanged]);
     store.ingest(vec![revoked.clone()], Verification::Full, NOW.into()).unwrap();
     let stored = store.get(revoked.fingerprint()).unwrap().unwrap();
     assert_eq!(stored.cert.union(&revoked), stored.cert);
     assert!(stored.verdicts.iter().filter(|&&v| v == Verdict::Bad).count() <= 10);
-    // Other signatures than revocations exceed the limit.
-    let more = with_packets(&before, &[user_id("one more"), forged_by(id)]);
-    let outcome = store.ingest(vec![more], Verification::Full, NOW.into()).unwrap();
-    assert_eq!(outcome, [IngestOutcome::Refused(IngestRefusal::TooLarge)]);
+    // A certificate with more signatures than are looked at is refused, but signatures of others do not count.
+    let count = u32::try_from(stored.cert.signature_count()).unwrap();
+    store.set_limits(Limits { signatures: stored.cert.signature_count() + 5, ..limits() });
+    for (signer, outcome) in [
+        (7, IngestOutcome::Unchanged),
+        (id, IngestOutcome::Refused(IngestRefusal::TooManySignatures)),
+    ] {
+        let many: Vec<_> = (0..count + 9).map(|n| forged(0x20, n, signer, n)).collect();
+        let more = with_packets(&before.retain(|at, _| at == 0), &many);
+        let told = store.ingest_counted(vec![more], Verification::Full, NOW.into()).unwrap();
+        assert_eq!(told[0].outcome, outcome);
+        assert_eq!(told[0].left_out.signatures > 0, signer == 7);
+    }
     assert_clean(&store);
-}
-
-fn forged_by(id: u64) -> (Tag, Vec<u8>) {
-    forged(0x13, 1, id, 1)
 }
 
 #[test]
@@ -843,7 +847,7 @@ fn a_certificate_above_its_limit_can_be_redacted() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
     let mut store = folder.filled(std::slice::from_ref(&cert));
-    store.set_limits(Limits { cert_bytes: 100, ..limits() });
+    store.set_limits(Limits { signatures: 1, ..limits() });
     assert!(store.redact(cert.fingerprint(), &[Redaction::All], NOW.into()).unwrap());
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
     assert_clean(&store);

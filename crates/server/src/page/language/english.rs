@@ -208,10 +208,9 @@ pub(crate) static ENGLISH: Texts = Texts {
     nothing_advice: "Check how it is written, search for the address instead of the name, or ask the owner for the fingerprint. Not everybody publishes their certificate here.",
     missing_title: "There is nothing here",
     missing_advice: "There is no such page, or no certificate with this fingerprint.",
-    too_many_title: "Too many certificates match",
-    too_many_advice: |n| {
+    found_more: |n| {
         format!(
-            "More than {} were found. A part of them would look like all of them, so none are shown. Add a word, or search for a whole address or a fingerprint.",
+            "More certificates match. Only the first {} are shown. Add a word, or search for a whole address or a fingerprint.",
             grouped(n, ',')
         )
     },

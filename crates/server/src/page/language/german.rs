@@ -208,10 +208,9 @@ pub(crate) static GERMAN: Texts = Texts {
     nothing_advice: "Prüfen Sie die Schreibweise, suchen Sie nach der Adresse statt nach dem Namen, oder fragen Sie den Besitzer nach dem Fingerabdruck. Nicht alle veröffentlichen ihr Zertifikat hier.",
     missing_title: "Hier ist nichts",
     missing_advice: "Diese Seite gibt es nicht, oder kein Zertifikat mit diesem Fingerabdruck.",
-    too_many_title: "Zu viele Zertifikate passen",
-    too_many_advice: |n| {
+    found_more: |n| {
         format!(
-            "Mehr als {} wurden gefunden. Ein Teil davon sähe aus wie alle, deshalb wird keines gezeigt. Fügen Sie ein Wort hinzu, oder suchen Sie nach einer ganzen Adresse oder einem Fingerabdruck.",
+            "Weitere Zertifikate passen. Nur die ersten {} werden gezeigt. Fügen Sie ein Wort hinzu, oder suchen Sie nach einer ganzen Adresse oder einem Fingerabdruck.",
             grouped(n, '.')
         )
     },

@@ -1,0 +1,284 @@
+//! The identity of a signature: the part of its packet that only its issuer can make.
+//!
+//! The identity is the hashed part, the salt and the value, which is the number or the numbers of the
+//! algorithm in their only canonical form. Everything else in the packet is a hint that anybody can change:
+//! the unhashed area, the first 16 bits of the digest, leading zeros of the numbers, octets after them, and
+//! the issuer of a version 3 signature. Two packets with the same identity are *variants* of one signature.
+//!
+//! Variants are kept byte for byte, since peers compare whole packets. Verdicts, limits on numbers and
+//! serving go by identity (`docs/decisions/0008-signature-identity.md`).
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use curve25519_dalek::scalar::Scalar;
+
+use crate::hash::sha256;
+use crate::verify::mpi;
+use crate::{KeyId, Signature};
+
+/// The most bits of a number in a signature that other programs read, as in GnuPG.
+pub(crate) const NUMBER_BITS_MAX: usize = 16_384;
+
+/// One packet of a signature.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variant<'a> {
+    /// Number of the packet, as the caller counts.
+    pub(crate) at: usize,
+    pub(crate) body: &'a [u8],
+    /// The fields, if they fit into the packet.
+    pub(crate) signature: Option<Signature<'a>>,
+}
+
+/// The packets on one component that are the same signature: one or more, in canonical order.
+#[derive(Clone, Debug)]
+pub(crate) struct Variants<'a>(pub(crate) Vec<Variant<'a>>);
+
+impl<'a> Variants<'a> {
+    /// Groups the signatures on one component, which come in canonical order, by identity.
+    pub(crate) fn of(signatures: impl Iterator<Item = (usize, &'a [u8])>) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        // Variants have the same hashed part. It comes first in the packet, so they are neighbours, perhaps
+        // with malformed packets between them.
+        let mut first: Option<(usize, &[u8])> = None;
+        let mut run: HashMap<Vec<u8>, usize> = HashMap::new();
+        for (at, body) in signatures {
+            let variant = Variant { at, body, signature: Signature::parse(body) };
+            match (variant.signature, first) {
+                (None, _) => groups.push(Self(vec![variant])),
+                (Some(signature), Some((start, hashed))) if signature.hashed == hashed => {
+                    if run.is_empty()
+                        && let Some(first) = groups[start].0[0].signature
+                    {
+                        run.insert(first.unhashed_identity(), start);
+                    }
+                    let place = *run.entry(signature.unhashed_identity()).or_insert(groups.len());
+                    match groups.get_mut(place) {
+                        Some(group) => group.0.push(variant),
+                        None => groups.push(Self(vec![variant])),
+                    }
+                }
+                (Some(signature), _) => {
+                    run.clear();
+                    first = Some((groups.len(), signature.hashed));
+                    groups.push(Self(vec![variant]));
+                }
+            }
+        }
+        groups
+    }
+
+    /// The fields of the signature, as far as all variants agree on them.
+    pub(crate) fn signature(&self) -> Option<Signature<'a>> {
+        self.0[0].signature
+    }
+
+    /// The claims of all variants about the issuer, seen from the key `id`.
+    pub(crate) fn claim(&self, id: KeyId) -> Claim {
+        let signed = self.signature().and_then(|signature| signature.signed_issuer);
+        match signed {
+            Some(issuer) if issuer == id => Claim::Own,
+            Some(_) => Claim::SignedOther,
+            None => {
+                let names = |variant: &Variant<'_>| variant.signature.is_some_and(|s| s.names(id));
+                if self.0.iter().all(names) {
+                    Claim::Own
+                } else if self.0.iter().any(names) {
+                    Claim::Both
+                } else {
+                    Claim::Other
+                }
+            }
+        }
+    }
+}
+
+/// Who has made a signature, as its variants claim.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Claim {
+    /// All variants name the key.
+    Own,
+    /// Some variants name the key.
+    Both,
+    /// No variant names the key. Nobody has signed that.
+    Other,
+    /// The hashed area names another key.
+    SignedOther,
+}
+
+impl<'a> Signature<'a> {
+    /// The name of the signature: SHA-256 over its identity.
+    #[must_use]
+    pub fn id(&self) -> [u8; 32] {
+        let length = (self.hashed.len() as u64).to_be_bytes();
+        sha256(&[&[self.version], &length, self.hashed, &self.unhashed_identity()])
+    }
+
+    /// The part of the identity that is not in the hashed part. Algorithms are in the hashed part, except in
+    /// version 3.
+    fn unhashed_identity(&self) -> Vec<u8> {
+        let value = self.value();
+        let mut identity = Vec::with_capacity(3 + self.salt.len() + value.len());
+        identity.extend_from_slice(&[self.algorithm, self.hash]);
+        identity.push(u8::try_from(self.salt.len()).unwrap_or(u8::MAX));
+        identity.extend_from_slice(self.salt);
+        identity.extend_from_slice(&value);
+        identity
+    }
+
+    /// The numbers of the signature in their canonical form: no leading zeros, the right count of bits, nothing
+    /// behind them, and the second half of an Ed25519 signature below the order of the group. The octets as
+    /// they are, if they have another form.
+    ///
+    /// A value of RSA that is not below the modulus is no signature of the key, and so is not reduced.
+    pub(crate) fn value(&self) -> Cow<'a, [u8]> {
+        match self.algorithm {
+            27 => {
+                let Some((both, rest)) = self.numbers.split_first_chunk::<64>() else {
+                    return Cow::Borrowed(self.numbers);
+                };
+                let (r, s) = both.split_at(32);
+                let reduced = below_order(s);
+                if rest.is_empty() && reduced == s {
+                    return Cow::Borrowed(self.numbers);
+                }
+                Cow::Owned([r, &reduced].concat())
+            }
+            28 => Cow::Borrowed(self.numbers.get(..114).unwrap_or(self.numbers)),
+            _ => self.canonical_numbers().map_or(Cow::Borrowed(self.numbers), |canonical| {
+                if canonical == self.numbers {
+                    Cow::Borrowed(self.numbers)
+                } else {
+                    Cow::Owned(canonical)
+                }
+            }),
+        }
+    }
+
+    /// The multiprecision integers in canonical form. `None` if the packet does not have them.
+    fn canonical_numbers(&self) -> Option<Vec<u8>> {
+        let count = numbers_of(self.algorithm)?;
+        let mut rest = self.numbers;
+        let mut canonical = Vec::with_capacity(rest.len());
+        for at in 0..count {
+            let (number, behind) = mpi(rest)?;
+            rest = behind;
+            let reduced: [u8; 32];
+            let mut number = stripped(number);
+            if self.algorithm == 22 && at == 1 && !number.is_empty() && number.len() <= 32 {
+                let mut padded = [0; 32];
+                padded[32 - number.len()..].copy_from_slice(number);
+                reduced = below_order(&padded);
+                number = stripped(&reduced);
+            }
+            let bits =
+                number.first().map_or(0, |top| number.len() * 8 - top.leading_zeros() as usize);
+            canonical.extend_from_slice(&u16::try_from(bits).ok()?.to_be_bytes());
+            canonical.extend_from_slice(number);
+        }
+        Some(canonical)
+    }
+
+    /// Whether the packet has the value in its canonical form.
+    pub(crate) fn has_exact_value(&self) -> bool {
+        matches!(self.value(), Cow::Borrowed(value) if value.len() == self.numbers.len())
+    }
+
+    /// Whether the packet has all numbers of its algorithm, none of them too long. False for algorithms that
+    /// are not known here.
+    pub(crate) fn has_readable_numbers(&self) -> bool {
+        match self.algorithm {
+            27 => self.numbers.len() >= 64,
+            28 => self.numbers.len() >= 114,
+            algorithm => {
+                let Some(count) = numbers_of(algorithm) else { return false };
+                let mut rest = self.numbers;
+                (0..count).all(|_| {
+                    let Some((number, behind)) = mpi(rest) else { return false };
+                    rest = behind;
+                    stripped(number).len() * 8 <= NUMBER_BITS_MAX
+                })
+            }
+        }
+    }
+}
+
+/// How many multiprecision integers a signature has. `None` if the algorithm has another form or is unknown.
+fn numbers_of(algorithm: u8) -> Option<usize> {
+    match algorithm {
+        1 | 3 => Some(1),
+        17 | 19 | 22 => Some(2),
+        _ => None,
+    }
+}
+
+fn stripped(number: &[u8]) -> &[u8] {
+    let zeros = number.iter().take_while(|&&octet| octet == 0).count();
+    &number[zeros..]
+}
+
+/// The second half of an Ed25519 signature, a little-endian number, below the order of the group.
+fn below_order(octets: &[u8]) -> [u8; 32] {
+    let mut padded = [0; 32];
+    padded.copy_from_slice(octets);
+    Scalar::from_bytes_mod_order(padded).to_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An Ed25519 signature of version 4 with these areas, digest octets and numbers.
+    fn signature(hashed: &[u8], unhashed: &[u8], octets: [u8; 2], numbers: &[u8]) -> Vec<u8> {
+        let length = |area: &[u8]| u16::try_from(area.len()).unwrap().to_be_bytes();
+        let mut body = vec![4, 0x13, 22, 8];
+        body.extend(length(hashed));
+        body.extend(hashed);
+        body.extend(length(unhashed));
+        body.extend(unhashed);
+        body.extend(octets);
+        body.extend(numbers);
+        body
+    }
+
+    #[test]
+    fn packets_that_differ_only_in_what_is_not_signed_are_one_signature() {
+        let hashed = [5, 2, 0, 0, 0, 9];
+        let numbers = [0, 9, 1, 7, 0, 8, 0x80];
+        let body = signature(&hashed, &[], [1, 2], &numbers);
+        let mut same = vec![
+            signature(&hashed, &[9, 16, 1, 1, 1, 1, 1, 1, 1, 1], [1, 2], &numbers),
+            signature(&hashed, &[], [3, 4], &numbers),
+            // Leading zeros, a wrong count of bits, and octets behind the numbers.
+            signature(&hashed, &[], [1, 2], &[0, 24, 0, 1, 7, 0, 8, 0x80]),
+            signature(&hashed, &[], [1, 2], &[0, 16, 1, 7, 0, 8, 0x80]),
+            signature(&hashed, &[], [1, 2], &[0, 9, 1, 7, 0, 8, 0x80, 99]),
+        ];
+        same.push(body.clone());
+        // The order of the group is 2^252 + 27742317777372353535851937790883648493, little-endian.
+        const ORDER: [u8; 32] = [
+            0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9,
+            0xde, 0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+        ];
+        let id = |body: &[u8]| Signature::parse(body).unwrap().id();
+        assert!(same.iter().all(|other| id(other) == id(&body)));
+        let zero = signature(&hashed, &[], [1, 2], &[0, 9, 1, 7, 0, 0]);
+        let order = [&[0, 9, 1, 7, 1, 0][..], &ORDER].concat();
+        assert_eq!(id(&signature(&hashed, &[], [1, 2], &order)), id(&zero));
+
+        let other = [
+            signature(&[5, 2, 0, 0, 0, 8], &[], [1, 2], &numbers),
+            signature(&hashed, &[], [1, 2], &[0, 9, 1, 6, 0, 8, 0x80]),
+        ];
+        assert!(other.iter().all(|other| id(other) != id(&body)));
+        // A malformed packet between them separates nothing.
+        let mut all = [&same[..], &other].concat();
+        all.push([&body[..12], &[0, 0]].concat());
+        all.sort();
+        let numbered = all.iter().enumerate().map(|(at, body)| (at, &body[..]));
+        let groups = Variants::of(numbered);
+        let mut sizes: Vec<usize> = groups.iter().map(|group| group.0.len()).collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes, [1, 1, 1, 6]);
+    }
+}

@@ -1,0 +1,427 @@
+//! Attacks by uploads on certificates of others: what is kept, what is served, and what GnuPG and sq make of it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use sequoia_openpgp as openpgp;
+
+use openpgp::Packet;
+use openpgp::cert::{CertBuilder, CertRevocationBuilder};
+use openpgp::crypto::KeyPair;
+use openpgp::packet::signature::SignatureBuilder;
+use openpgp::packet::{Signature, key};
+use openpgp::parse::Parse as _;
+use openpgp::policy::StandardPolicy;
+use openpgp::serialize::MarshalInto;
+use openpgp::types::{KeyFlags, ReasonForRevocation, SignatureType};
+use talaria_cert::{Cert, PacketRef, Tag};
+
+use super::running::{Reply, Running, config};
+
+/// The owner of a certificate, with a signing subkey.
+fn owner(user_id: &str) -> openpgp::Cert {
+    let past = SystemTime::now() - Duration::from_secs(7200);
+    let builder = CertBuilder::new().set_creation_time(past).add_userid(user_id);
+    builder.add_signing_subkey().add_transport_encryption_subkey().generate().unwrap().0
+}
+
+fn signer(cert: &openpgp::Cert) -> KeyPair {
+    cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
+}
+
+/// The public part.
+fn public(cert: &openpgp::Cert) -> Cert {
+    Cert::parse(&cert.to_vec().unwrap()).unwrap()
+}
+
+/// The certificate with the given key and packets.
+fn packets<'a>(packets: impl IntoIterator<Item = (Tag, &'a [u8])>) -> Vec<u8> {
+    let mut raw = Vec::new();
+    for (tag, body) in packets {
+        raw.extend([0xc0 | tag.0, 255]);
+        raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        raw.extend_from_slice(body);
+    }
+    raw
+}
+
+/// The primary key and the first user ID, with these signatures on it.
+fn with_signatures(cert: &Cert, signatures: &[Vec<u8>]) -> Vec<u8> {
+    let all: Vec<PacketRef<'_>> = cert.packets().collect();
+    let user_id = all.iter().find(|packet| packet.tag == Tag::USER_ID).unwrap();
+    let head = [(all[0].tag, all[0].body), (user_id.tag, user_id.body)];
+    packets(head.into_iter().chain(signatures.iter().map(|body| (Tag::SIGNATURE, &body[..]))))
+}
+
+/// A version 4 signature with further subpackets in the unhashed area.
+fn with_unhashed(body: &[u8], more: &[u8]) -> Vec<u8> {
+    let hashed = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
+    let unhashed = usize::from(u16::from_be_bytes([body[hashed], body[hashed + 1]]));
+    let end = hashed + 2 + unhashed;
+    let length = u16::try_from(unhashed + more.len()).unwrap().to_be_bytes();
+    [&body[..hashed], &length, &body[hashed + 2..end], more, &body[end..]].concat()
+}
+
+/// A forged version 4 signature by another key, with a number of 256 bits.
+fn forged(kind: u8, created: u32, signer: u64) -> Vec<u8> {
+    let mut body = vec![4, kind, 1, 8, 0, 6, 5, 2];
+    body.extend(created.to_be_bytes());
+    body.extend([0, 10, 9, 16]);
+    body.extend(signer.to_be_bytes());
+    body.extend([1, 2, 1, 0, 0xff]);
+    body.extend(signer.to_be_bytes());
+    body.extend([7; 23]);
+    body
+}
+
+fn upload(server: &Running, raw: &[u8]) -> Reply {
+    server.post("/pks/v2/certs", "application/pgp-keys", raw)
+}
+
+/// The certificate as a client gets it.
+fn fetched(server: &Running, cert: &Cert) -> Cert {
+    let fingerprint = cert.fingerprint();
+    let reply = server.get(&format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    Cert::parse(&reply.body).unwrap()
+}
+
+fn read(cert: &Cert) -> openpgp::Cert {
+    openpgp::Cert::from_bytes(cert.as_bytes()).unwrap()
+}
+
+fn bodies(cert: &Cert) -> impl Iterator<Item = &[u8]> {
+    cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE).map(|packet| packet.body)
+}
+
+/// Imports certificates into GnuPG, and returns its listing with colons. `None` if it is not installed.
+fn gpg(home: &Path, certs: &[u8]) -> Option<String> {
+    let gpg = || {
+        let mut gpg = Command::new("gpg");
+        gpg.args(["--batch", "--no-tty", "--no-auto-check-trustdb", "--homedir"]).arg(home);
+        gpg
+    };
+    let child = gpg()
+        .arg("--import")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        eprintln!("skipped: needs gpg");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(certs).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let listing = gpg().args(["--with-colons", "--list-keys"]).output().unwrap();
+    Some(String::from_utf8(listing.stdout).unwrap())
+}
+
+/// A home directory that gpg accepts.
+fn home() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("gpg").tempdir_in("/tmp").unwrap()
+}
+
+/// Checks that sq reads the certificates, if it is installed.
+fn assert_sq_reads(certs: &[u8]) {
+    let mut sq = Command::new("sq");
+    sq.args(["inspect"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = sq.spawn() else {
+        eprintln!("skipped: needs sq");
+        return;
+    };
+    child.stdin.take().unwrap().write_all(certs).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn revocation(cert: &openpgp::Cert) -> Signature {
+    CertRevocationBuilder::new()
+        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"stolen")
+        .unwrap()
+        .build(&mut signer(cert), cert, None)
+        .unwrap()
+}
+
+/// The line of the primary key in a listing.
+fn primary_line(listing: &str) -> Vec<String> {
+    let line = listing.lines().find(|line| line.starts_with("pub:")).unwrap();
+    line.split(':').map(str::to_owned).collect()
+}
+
+#[test]
+fn two_thousand_unhashed_variants_of_a_self_signature() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let server = Running::start(std::slice::from_ref(&cert), config());
+    let mut on_user_id = cert.packets().skip_while(|packet| packet.tag != Tag::USER_ID).skip(1);
+    let own = on_user_id.next().unwrap().body;
+    let copy = |n: u32| with_unhashed(own, &[&[5, 100][..], &n.to_be_bytes()].concat());
+    let copies: Vec<_> = (0..2000).map(copy).collect();
+    let reply = upload(&server, &with_signatures(&cert, &copies));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(reply.text().contains("not kept"), "{}", reply.text());
+
+    // The owner extends the certificate and adds a subkey.
+    let until = SystemTime::now() + Duration::from_secs(400 * 86_400);
+    let policy = &StandardPolicy::new();
+    let valid = alice.with_policy(policy, None).unwrap();
+    let extended =
+        valid.primary_key().set_expiration_time(&mut signer(&alice), Some(until)).unwrap();
+    drop(valid);
+    let alice = alice.insert_packets(extended).unwrap().0;
+    let reply = upload(&server, public(&alice).as_bytes());
+    assert_eq!(reply.json()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
+    assert!(!reply.text().contains("not kept"), "{}", reply.text());
+    let served = fetched(&server, &cert);
+    assert!(served.as_bytes().len() < 8192, "{} bytes", served.as_bytes().len());
+    let valid = read(&served);
+    let valid = valid.with_policy(policy, None).unwrap();
+    assert!(valid.primary_key().key_expiration_time().is_some());
+    assert_eq!(valid.keys().for_signing().count(), 1);
+    let home = home();
+    let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
+    assert!(!primary_line(&listing)[6].is_empty(), "{listing}");
+}
+
+/// A certificate with genuine certifications by ten other keys, and the bodies of these.
+fn certified() -> (openpgp::Cert, Vec<openpgp::Cert>, Vec<Vec<u8>>) {
+    let alice = owner("Alice <alice@example.org>");
+    let friends: Vec<_> =
+        (0..10).map(|n| owner(&format!("Friend {n} <f{n}@example.org>"))).collect();
+    let user_id = alice.userids().next().unwrap().userid().clone();
+    let made: Vec<Signature> = friends
+        .iter()
+        .map(|friend| {
+            user_id
+                .certify(
+                    &mut signer(friend),
+                    &alice,
+                    SignatureType::GenericCertification,
+                    None,
+                    None,
+                )
+                .unwrap()
+        })
+        .collect();
+    let bodies = made.iter().map(|made| MarshalInto::to_vec(made).unwrap()).collect();
+    let alice = alice.insert_packets(made).unwrap().0;
+    (alice, friends, bodies)
+}
+
+fn flood(kind: u8, created: impl Fn(u32) -> u32, count: u32) {
+    let (alice, friends, genuine) = certified();
+    let cert = public(&alice);
+    let known: Vec<Cert> = friends.iter().map(public).chain([cert.clone()]).collect();
+    let server = Running::start(&known, config());
+    let flood: Vec<_> = (0..count).map(|n| forged(kind, created(n), u64::from(n) + 1)).collect();
+    let reply = upload(&server, &with_signatures(&cert, &flood));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let served = fetched(&server, &cert);
+    for body in &genuine {
+        let id = talaria_cert::Signature::parse(body).unwrap().id();
+        let is_there = bodies(&served)
+            .any(|body| talaria_cert::Signature::parse(body).is_some_and(|s| s.id() == id));
+        assert!(is_there, "a genuine certification is not served");
+    }
+    let home = home();
+    gpg(home.path(), served.as_bytes());
+}
+
+#[test]
+fn five_thousand_forged_signatures_dated_2106() {
+    flood(0x10, |n| u32::MAX - n, 5000);
+}
+
+#[test]
+fn six_thousand_forged_revocations_dated_1970() {
+    flood(0x30, |n| n + 1, 6000);
+}
+
+/// GnuPG refuses a whole certificate for one of these.
+fn unreadable() -> Vec<Vec<u8>> {
+    let issuer = [9, 16, 1, 2, 3, 4, 5, 6, 7, 8];
+    let head = |kind: u8| [&[4, kind, 1, 8, 0, 0, 0, 10][..], &issuer, &[1, 2]].concat();
+    let no_numbers =
+        [&[4, 0x10, 1, 8, 0, 6, 5, 2, 0, 0, 0, 1, 0, 10][..], &issuer, &[1, 2]].concat();
+    assert_eq!(no_numbers.len(), 26);
+    let version_3 = [&[3, 5, 0x10, 0, 0, 0, 1][..], &[1; 8], &[99, 8, 1, 2, 3, 4]].concat();
+    let cut = [&head(0x10)[..], &[1, 0, 0xff, 1]].concat();
+    let mut version_6 = vec![6, 0x10, 27, 8, 0, 0, 0, 6, 5, 2, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 16];
+    version_6.extend([9; 16 + 64]);
+    let long = [&head(0x10)[..], &16_400u16.to_be_bytes(), &[0xff; 2050]].concat();
+    let mut large = forged(0x10, 1, 7);
+    large.splice(12..12, [&[255, 0, 0, 0x27, 0x11, 100][..], &[0; 10_000]].concat());
+    large.splice(4..6, 10_012u16.to_be_bytes());
+    vec![no_numbers, version_3, cut, version_6, long, large]
+}
+
+#[test]
+fn a_forged_signature_of_26_bytes_keeps_no_revocation_away() {
+    for body in unreadable() {
+        let alice = owner("Alice <alice@example.org>");
+        let cert = public(&alice);
+        let server = Running::start(std::slice::from_ref(&cert), config());
+        let home = home();
+        let known = gpg(home.path(), cert.as_bytes());
+        let mut on_user_id = cert.packets().skip_while(|packet| packet.tag != Tag::USER_ID).skip(1);
+        let own = on_user_id.next().unwrap().body;
+        // The owner's own signature with an area that is too large.
+        let large = [&[255, 0, 0, 0x27, 0x11, 100][..], &[0; 10_000]].concat();
+        let all = vec![body.clone(), with_unhashed(own, &large)];
+        let key = cert.packets().next().unwrap();
+        let direct = packets([(Tag::PUBLIC_KEY, key.body), (Tag::SIGNATURE, &body)]);
+        assert_eq!(upload(&server, &with_signatures(&cert, &all)).status, 200);
+        assert_eq!(upload(&server, &direct).status, 200);
+        let revoked = alice.clone().insert_packets(revocation(&alice)).unwrap().0;
+        let reply = upload(&server, public(&revoked).as_bytes());
+        assert_eq!(reply.json()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
+        let served = fetched(&server, &cert);
+        assert_sq_reads(served.as_bytes());
+        if known.is_some() {
+            let listing = gpg(home.path(), served.as_bytes()).unwrap();
+            assert_eq!(primary_line(&listing)[1], "r", "{listing}");
+        }
+    }
+}
+
+#[test]
+fn a_back_signature_that_does_not_verify_displaces_none_that_does() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let server = Running::start(&[], config());
+    // A newer back signature by somebody else, in front of and behind the genuine one.
+    let mut fake = forged(0x19, 2_000_000_000, 7);
+    fake.truncate(fake.len());
+    let mut subpacket = vec![u8::try_from(fake.len() + 1).unwrap(), 32];
+    subpacket.extend(&fake);
+    let mut raw = Vec::new();
+    for packet in cert.packets() {
+        let is_binding = packet.tag == Tag::SIGNATURE && packet.body[1] == 0x18;
+        let body =
+            if is_binding { with_unhashed(packet.body, &subpacket) } else { packet.body.to_vec() };
+        raw.extend(packets([(packet.tag, &body[..])]));
+    }
+    assert_eq!(upload(&server, &raw).status, 200);
+    assert_eq!(upload(&server, cert.as_bytes()).status, 200);
+    let served = fetched(&server, &cert);
+    let policy = &StandardPolicy::new();
+    assert_eq!(read(&served).with_policy(policy, None).unwrap().keys().for_signing().count(), 1);
+    let home = home();
+    let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
+    let usable = listing.lines().filter(|line| line.starts_with("sub:"));
+    assert!(usable.filter(|line| line.split(':').nth(11) == Some("s")).count() == 1, "{listing}");
+}
+
+/// A certificate that has the primary key of another one as its subkey for encryption.
+fn adopter(victim: &openpgp::Cert, number: usize) -> Cert {
+    let cert = CertBuilder::new().add_userid(format!("Adopter {number}")).generate().unwrap().0;
+    let subkey = victim.primary_key().key().clone().role_into_subordinate();
+    let subkey: openpgp::packet::Key<key::PublicParts, key::SubordinateRole> = subkey;
+    let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
+        .set_key_flags(KeyFlags::empty().set_transport_encryption())
+        .unwrap()
+        .sign_subkey_binding(&mut signer(&cert), cert.primary_key().key(), &subkey)
+        .unwrap();
+    let packets: Vec<Packet> = vec![subkey.into(), binding.into()];
+    public(&cert.insert_packets(packets).unwrap().0)
+}
+
+#[test]
+fn six_hundred_adopters_of_a_primary_key() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let mut all: Vec<Cert> = (0..600).map(|number| adopter(&alice, number)).collect();
+    all.push(cert.clone());
+    let mut settings = config();
+    settings.vks.enabled = true;
+    let server = Running::start(&all, settings);
+    let fingerprint = cert.fingerprint();
+    let id = fingerprint.key_id();
+    for path in [
+        format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"),
+        format!("/pks/lookup?op=get&options=mr&search=0x{id}"),
+        format!("/vks/v1/by-fingerprint/{fingerprint}"),
+        format!("/vks/v1/by-keyid/{id}"),
+        format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"),
+        format!("/pks/v2/certs/by-keyid/{id}"),
+    ] {
+        let reply = server.get(&path);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        let certs = openpgp::cert::CertParser::from_bytes(&reply.body).unwrap();
+        let found: Vec<String> = certs.map(|cert| cert.unwrap().fingerprint().to_hex()).collect();
+        assert_eq!(found, [fingerprint.to_string()], "{path}");
+    }
+    for op in ["index", "vindex"] {
+        let reply = server.get(&format!("/pks/lookup?op={op}&options=mr&search=0x{fingerprint}"));
+        assert!(reply.text().starts_with("info:1:1\n"), "{}", reply.text());
+    }
+    let page = server.get(&format!("/certificate/{fingerprint}"));
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("Alice") && !page.text().contains("Adopter"));
+
+    // A key for encryption that several certificates have: the first of them, and no more than eight.
+    let stranger = owner("Bob <bob@example.org>");
+    let all: Vec<Cert> = (0..20).map(|number| adopter(&stranger, number)).collect();
+    let server = Running::start(&all, config());
+    let path =
+        format!("/pks/lookup?op=index&options=mr&search=0x{}", stranger.fingerprint().to_hex());
+    let reply = server.get(&path);
+    assert!(reply.text().starts_with("info:1:8\n"), "{}", reply.text());
+    assert_eq!(reply.header("x-hkp-results-more"), Some("true"));
+}
+
+#[test]
+fn mutated_uploads_leave_every_certificate_importable() {
+    let owners: Vec<_> = (0..8).map(|n| owner(&format!("Owner {n} <o{n}@example.org>"))).collect();
+    let certs: Vec<Cert> = owners.iter().map(public).collect();
+    let server = Running::start(&certs, config());
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    for _ in 0..20 {
+        let mut raw = Vec::new();
+        for cert in &certs {
+            for _ in 0..10 {
+                for packet in cert.packets() {
+                    let mut body = packet.body.to_vec();
+                    if packet.tag == Tag::SIGNATURE {
+                        match random(4) {
+                            0 => body.truncate(random(body.len()) + 1),
+                            1 => body.extend((0..random(30)).map(|n| u8::try_from(n).unwrap())),
+                            _ => {}
+                        }
+                        for _ in 0..random(4) {
+                            let at = random(body.len());
+                            body[at] = u8::try_from(random(256)).unwrap();
+                        }
+                    }
+                    raw.extend(packets([(packet.tag, &body[..])]));
+                }
+            }
+        }
+        let status = upload(&server, &raw).status;
+        assert!(matches!(status, 200 | 422), "{status}");
+    }
+    let home = home();
+    for (owner, cert) in owners.iter().zip(&certs) {
+        let revoked = owner.clone().insert_packets(revocation(owner)).unwrap().0;
+        assert_eq!(upload(&server, public(&revoked).as_bytes()).status, 200);
+        let served = fetched(&server, cert);
+        assert_sq_reads(served.as_bytes());
+        let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
+        let fingerprint = cert.fingerprint().to_string();
+        let at = listing.find(&format!("fpr:::::::::{fingerprint}:"));
+        if at.is_none() { std::fs::write("/tmp/kept-served.pgp", served.as_bytes()).unwrap(); }
+        let at = at.unwrap();
+        let line = listing[..at].lines().rfind(|line| line.starts_with("pub:")).unwrap();
+        assert_eq!(line.split(':').nth(1), Some("r"), "{listing}");
+    }
+}
