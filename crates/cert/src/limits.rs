@@ -179,7 +179,7 @@ impl Cert {
         }
         let mut parts = self.parts(verdicts, limits);
         let revokers = revokers(&parts);
-        if self.must_rank(&parts, limits, &revokers) {
+        if must_rank(&parts, limits, &revokers) {
             self.verify_others(&mut parts, look_up);
         }
         self.choose_variants(&mut parts, limits);
@@ -310,32 +310,6 @@ impl Cert {
             parts.push(Part { at, packet, is_bound, candidates });
         }
         parts
-    }
-
-    /// Whether it matters which of the signatures of other keys can be verified.
-    fn must_rank(&self, parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
-        let mut count = [0; CLASSES];
-        for part in parts {
-            let mut by: HashMap<Option<KeyId>, usize> = HashMap::new();
-            for candidate in part.candidates.iter().filter(|c| is_foreign(c.verdict)) {
-                count[candidate.size_class] += 1;
-                if candidate.variants.0.len() > limits.variants {
-                    return true;
-                }
-                let issuer = candidate.variants.signature().and_then(|signature| signature.issuer);
-                let of_issuer = by.entry(issuer).or_default();
-                *of_issuer += 1;
-                if *of_issuer > limits.signatures_per_signer
-                    || *of_issuer > DESIGNATED_MAX
-                        && issuer.is_some_and(|id| revokers.contains_key(&id))
-                {
-                    return true;
-                }
-            }
-        }
-        count.iter().enumerate().any(|(class, &count)| {
-            count > admitted(limits.foreign_signatures.min(limits.foreign_unranked), class)
-        })
     }
 
     /// Finds the signatures that known keys made.
@@ -485,6 +459,32 @@ fn revokers(parts: &[Part<'_>]) -> Revokers {
         }
     }
     revokers
+}
+
+/// Whether it matters which of the signatures of other keys can be verified.
+fn must_rank(parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
+    let mut count = [0; CLASSES];
+    for part in parts {
+        let mut by: HashMap<Option<KeyId>, usize> = HashMap::new();
+        for candidate in part.candidates.iter().filter(|c| is_foreign(c.verdict)) {
+            count[candidate.size_class] += 1;
+            if candidate.variants.0.len() > limits.variants {
+                return true;
+            }
+            let issuer = candidate.variants.signature().and_then(|signature| signature.issuer);
+            let of_issuer = by.entry(issuer).or_default();
+            *of_issuer += 1;
+            if *of_issuer > limits.signatures_per_signer
+                || *of_issuer > DESIGNATED_MAX
+                    && issuer.is_some_and(|id| revokers.contains_key(&id))
+            {
+                return true;
+            }
+        }
+    }
+    count.iter().enumerate().any(|(class, &count)| {
+        count > admitted(limits.foreign_signatures.min(limits.foreign_unranked), class)
+    })
 }
 
 /// Drops components that the owner has not bound, above their limit: the smallest SHA-256 stay.
@@ -831,7 +831,7 @@ pub(crate) mod tests {
     fn limits_are_those_of_a_size_class() {
         let sizes = [100, 2000, 20_000];
         let of = |size: usize, n: u8| {
-            let mut body = signature(0x13, 1, 7, &vec![n; 5]);
+            let mut body = signature(0x13, 1, 7, &[n; 5]);
             let area = vec![7; size];
             // A large subpacket in the hashed area.
             let mut packet = vec![255];
@@ -846,7 +846,7 @@ pub(crate) mod tests {
         let all: Vec<_> =
             sizes.iter().flat_map(|&size| (0..30).map(move |n| of(size, n))).collect();
         let good = signature(0x13, 1, OWN, b"good");
-        let whole = cert(&[user_id(b"one", [&all[..], &[good.clone()]].concat())]);
+        let whole = cert(&[user_id(b"one", [&all[..], std::slice::from_ref(&good)].concat())]);
         let limits = Limits { foreign_signatures: 16, ..Limits::default() };
         let kept = keep(&whole, &judged(&whole, &[good]), &limits);
         let count = |size: usize| {

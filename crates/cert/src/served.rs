@@ -6,7 +6,7 @@
 //! signature is served once, as the best of its packets: with issuers, and at most one back signature, which
 //! verifies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::arithmetic;
 use crate::fields::Fields;
@@ -60,6 +60,8 @@ impl Cert {
         let mut kept: BTreeMap<usize, Option<Vec<u8>>> = BTreeMap::new();
         let mut foreign: Vec<Foreign<'_>> = Vec::new();
         let mut revokers: BTreeSet<KeyId> = BTreeSet::new();
+        // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them.
+        let mut values: HashSet<Vec<u8>> = HashSet::new();
         let mut bodies = Vec::new();
         let mut judged = Vec::new();
         while let Some((at, component)) = packets.next() {
@@ -86,6 +88,7 @@ impl Cert {
                 }
                 if is_good {
                     is_bound = true;
+                    values.insert(signature.value().into_owned());
                     if at == 0 {
                         let named = signature.revokers().flat_map(|r| r.fingerprints());
                         revokers.extend(named.map(|fingerprint| fingerprint.key_id()));
@@ -98,7 +101,10 @@ impl Cert {
                         Verdict::Foreign => 2,
                         _ => continue,
                     };
-                    if signature.version > 3 && !has_readable_subpackets(signature.hashed_area) {
+                    let names_owner = signature.issuer_fingerprint == Some(self.fingerprint());
+                    if names_owner
+                        || signature.version > 3 && !has_readable_subpackets(signature.hashed_area)
+                    {
                         continue;
                     }
                     foreign.push(Foreign { component: at, class, variants, signature });
@@ -118,10 +124,16 @@ impl Cert {
                 one.class = 0;
             }
         }
-        if foreign.len() > serving.foreign_signatures {
-            foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
-            foreign.truncate(serving.foreign_signatures);
+        // Of others with the same numbers, the best is served.
+        let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
+        for one in &foreign {
+            *counts.entry(one.signature.value().into_owned()).or_default() += 1;
         }
+        if foreign.len() > serving.foreign_signatures || counts.values().any(|&count| count > 1) {
+            foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
+        }
+        foreign.retain(|one| values.insert(one.signature.value().into_owned()));
+        foreign.truncate(serving.foreign_signatures);
         for one in &foreign {
             if let Some((at, written)) = hints.of_other(&one.variants, &one.signature) {
                 kept.insert(at, written);
@@ -370,10 +382,10 @@ impl<'a> Hints<'a> {
         for subpacket in Subpackets(signature.unhashed_area) {
             match subpacket? {
                 Subpacket { kind: ISSUER, body, .. } if body == self.id.0.to_be_bytes() => {
-                    named = true
+                    named = true;
                 }
                 Subpacket { kind: ISSUER_FINGERPRINT, body, .. } if body == fingerprint => {
-                    named = true
+                    named = true;
                 }
                 Subpacket { kind: EMBEDDED_SIGNATURE, .. }
                     if component.tag == Tag::PUBLIC_SUBKEY =>
@@ -393,7 +405,7 @@ impl<'a> Hints<'a> {
         signature: &Signature<'a>,
     ) -> Option<(usize, Option<Vec<u8>>)> {
         for variant in &variants.0 {
-            let Some(fields) = variant.signature else { continue };
+            let Some(fields) = variant.signature.filter(|s| !s.names(self.id)) else { continue };
             let mut area = Subpackets(fields.unhashed_area);
             let is_plain = fields.unhashed_area.len() <= AREA_BYTES_MAX
                 && area.all(|subpacket| {
@@ -412,13 +424,14 @@ impl<'a> Hints<'a> {
             }
         }
         let mut issuers: BTreeSet<KeyId> = BTreeSet::new();
-        match signature.signed_issuer {
-            Some(issuer) => drop(issuers.insert(issuer)),
-            None => {
-                let fields = variants.0.iter().filter_map(|variant| variant.signature);
-                issuers.extend(fields.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer));
-            }
+        if let Some(issuer) = signature.signed_issuer {
+            issuers.insert(issuer);
+        } else {
+            let fields = variants.0.iter().filter_map(|variant| variant.signature);
+            issuers.extend(fields.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer));
         }
+        // The owner did not make it.
+        issuers.remove(&self.id);
         let first = *issuers.first()?;
         let mut area = Vec::new();
         if signature.version <= 5 {
@@ -561,8 +574,8 @@ mod tests {
 
     #[test]
     fn verified_third_party_signatures_are_served_first() {
-        let good = signature(0x13, 1, OWN, b"");
-        let of = |time, signer| signature(0x10, time, signer, b"");
+        let good = signature(0x13, 1, OWN, b"good");
+        let of = |time: u32, signer: u64| signature(0x10, time, signer, &signer.to_be_bytes());
         let forged: Vec<_> = (0..50).map(|n| of(u32::MAX - n, u64::from(n) + 100)).collect();
         let real = of(1, 7);
         let all = [vec![good.clone(), real.clone()], forged].concat();
@@ -637,8 +650,8 @@ mod tests {
         let mut area = signature(0x10, 5, 7, b"");
         area.splice(22..22, [&[255, 0, 0, 0x27, 0x11, 100][..], &[0; 10_000]].concat());
         area.splice(4..6, 10_022u16.to_be_bytes());
-        let forged = vec![no_numbers, cut, long, version_6, version_3, area];
-        let all = [&forged[..], &[good.clone()]].concat();
+        let forged = [no_numbers, cut, long, version_6, version_3, area];
+        let all = [&forged[..], std::slice::from_ref(&good)].concat();
         let whole =
             cert(&[(Tag::USER_ID, b"a", all), (Tag::USER_ID, &[b'x'; 2049], vec![good.clone()])]);
         let judge = |body: &[u8]| match body {

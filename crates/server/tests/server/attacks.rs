@@ -171,7 +171,6 @@ fn two_thousand_unhashed_variants_of_a_self_signature() {
     let valid = alice.with_policy(policy, None).unwrap();
     let extended =
         valid.primary_key().set_expiration_time(&mut signer(&alice), Some(until)).unwrap();
-    drop(valid);
     let alice = alice.insert_packets(extended).unwrap().0;
     let reply = upload(&server, public(&alice).as_bytes());
     assert_eq!(reply.json()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
@@ -294,8 +293,7 @@ fn a_back_signature_that_does_not_verify_displaces_none_that_does() {
     let cert = public(&alice);
     let server = Running::start(&[], config());
     // A newer back signature by somebody else, in front of and behind the genuine one.
-    let mut fake = forged(0x19, 2_000_000_000, 7);
-    fake.truncate(fake.len());
+    let fake = forged(0x19, 2_000_000_000, 7);
     let mut subpacket = vec![u8::try_from(fake.len() + 1).unwrap(), 32];
     subpacket.extend(&fake);
     let mut raw = Vec::new();
@@ -372,6 +370,38 @@ fn six_hundred_adopters_of_a_primary_key() {
     let reply = server.get(&path);
     assert!(reply.text().starts_with("info:1:8\n"), "{}", reply.text());
     assert_eq!(reply.header("x-hkp-results-more"), Some("true"));
+}
+
+/// GnuPG keeps one of two signatures with the same numbers, whatever they sign.
+#[test]
+fn a_copy_of_the_numbers_of_a_self_signature() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let server = Running::start(std::slice::from_ref(&cert), config());
+    let mut on_user_id = cert.packets().skip_while(|packet| packet.tag != Tag::USER_ID).skip(1);
+    let own = on_user_id.next().unwrap().body;
+    // Another issuer in the hashed area, with and without the owner's fingerprint beside it.
+    let id = cert.fingerprint().key_id().0.to_be_bytes();
+    let copies: Vec<Vec<u8>> = (0..50)
+        .map(|n| {
+            let mut copy = own.to_vec();
+            let at = copy.windows(8).position(|window| window == id).unwrap();
+            copy[at] ^= n + 1;
+            if n % 2 == 0 {
+                let fingerprint = cert.fingerprint();
+                let bytes = fingerprint.as_bytes();
+                let at = copy.windows(20).position(|window| window == bytes);
+                at.into_iter().for_each(|at| copy[at] ^= n + 1);
+            }
+            copy
+        })
+        .collect();
+    assert_eq!(upload(&server, &with_signatures(&cert, &copies)).status, 200);
+    let served = fetched(&server, &cert);
+    assert_eq!(served, cert);
+    let home = home();
+    let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
+    assert!(listing.contains("alice@example.org"), "{listing}");
 }
 
 #[test]
