@@ -11,6 +11,10 @@ use crate::limiter::Network;
 /// The part of a budget that one network can take: a quarter.
 const SHARES: usize = 4;
 
+/// What a network gets in any case, as long as all together hold no more than twice the budget: so one that
+/// asks for little is answered beside any number of those that hold all of it.
+const MODEST: usize = 64 << 10;
+
 /// A number of octets, and who holds how many of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Arc<Mutex<Taken>>);
@@ -66,7 +70,9 @@ impl Room {
         let mut taken = self.budget.lock();
         let theirs = taken.by_network.get(&self.network).copied().unwrap_or(0);
         let (all, theirs) = (taken.all.saturating_add(more), theirs.saturating_add(more));
-        if all > total || theirs > total / SHARES {
+        let fits = all <= total && theirs <= total / SHARES;
+        let is_modest = theirs <= MODEST && all <= total.saturating_mul(2);
+        if !fits && !is_modest {
             return Err(Refusal::Busy);
         }
         taken.all = all;
@@ -96,31 +102,37 @@ impl Drop for Room {
 mod tests {
     use super::*;
 
+    const MIB: usize = 1 << 20;
+
+    fn net(n: u32) -> Network {
+        Network::Net(std::net::IpAddr::from(n.to_be_bytes()).into())
+    }
+
     #[test]
     fn one_network_takes_a_quarter_and_leaves_the_rest_to_others() {
         let budget = Budget::default();
-        let net = |text: &str| Network::Net(text.parse().unwrap());
-        let (a, b) = (net("192.0.2.1/32"), net("192.0.2.2/32"));
-        let mut first = budget.take(100, a, 20).unwrap();
-        assert!(first.grow(100, 6).is_err() && first.grow(100, 5).is_ok());
-        assert!(budget.take(100, a, 1).is_err() && budget.take(100, b, 25).is_ok());
-        assert_eq!(budget.taken(), 25);
+        let mut first = budget.take(100 * MIB, net(1), 20 * MIB).unwrap();
+        assert!(first.grow(100 * MIB, 6 * MIB).is_err() && first.grow(100 * MIB, 5 * MIB).is_ok());
+        assert!(budget.take(100 * MIB, net(1), 1).is_err());
+        assert!(budget.take(100 * MIB, net(2), 25 * MIB).is_ok());
+        assert_eq!(budget.taken(), 25 * MIB);
         drop(first);
         assert_eq!(budget.taken(), 0);
     }
 
     #[test]
-    fn many_networks_together_take_no_more_than_all() {
+    fn who_asks_for_little_is_served_beside_those_who_hold_all() {
         let budget = Budget::default();
-        let held: Vec<Room> = (0..100u8)
-            .filter_map(|n| {
-                let net = Network::Net(std::net::IpAddr::from([192, 0, 2, n]).into());
-                budget.take(100, net, 9).ok()
-            })
-            .collect();
-        assert_eq!((held.len(), budget.taken()), (11, 99));
-        drop(held);
-        assert_eq!(budget.taken(), 0);
-        assert!(budget.lock().by_network.is_empty());
+        let take = |n, bytes| budget.take(100 * MIB, net(n), bytes).ok();
+        let held: Vec<Room> = (0..100).filter_map(|n| take(n, 9 * MIB)).collect();
+        assert_eq!((held.len(), budget.taken()), (11, 99 * MIB));
+        let _modest = take(200, MODEST).unwrap();
+        assert!(take(200, 1 + MIB).is_none() && take(201, MODEST + 2 * MIB).is_none());
+        // Any number of networks takes twice the budget at most.
+        let more: Vec<Room> = (1000..10_000).filter_map(|n| take(n, MODEST)).collect();
+        assert!(more.len() > 1000 && budget.taken() <= 200 * MIB);
+        drop((held, more));
+        assert_eq!(budget.taken(), MODEST);
+        assert_eq!(budget.lock().by_network.len(), 1);
     }
 }
