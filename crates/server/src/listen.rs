@@ -61,10 +61,10 @@ const SMALL: usize = 64 << 10;
 const REQUEST_BYTES: usize = 4096;
 
 /// The settings of HTTP/2: requests at once on a connection, and octets that are received or sent ahead.
-const STREAMS: u32 = 32;
-const STREAM_WINDOW: u32 = 64 << 10;
-const CONNECTION_WINDOW: u32 = 256 << 10;
-const SEND_BUFFER: usize = 64 << 10;
+const STREAMS: u32 = 16;
+const STREAM_WINDOW: u32 = 32 << 10;
+const CONNECTION_WINDOW: u32 = 64 << 10;
+const SEND_BUFFER: usize = 32 << 10;
 
 /// Listens on an address.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
