@@ -200,19 +200,77 @@ impl<R: BufRead> Read for Armor<R> {
 #[must_use]
 pub fn enarmor(certs: &[u8]) -> String {
     let mut out = String::with_capacity(certs.len() / 3 * 4 + certs.len() / 48 + 128);
-    out.push_str("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n");
-    for chunk in certs.chunks(48) {
-        STANDARD.encode_string(chunk, &mut out);
-        out.push('\n');
-    }
-    out.push('=');
-    STANDARD.encode_string(&crc24(certs).to_be_bytes()[1..], &mut out);
-    out.push_str("\n-----END PGP PUBLIC KEY BLOCK-----\n");
+    let mut armor = Enarmor::new();
+    armor.write(certs, &mut out);
+    armor.finish(&mut out);
     out
 }
 
-/// The checksum of armor (RFC 9580, section 6.1.1), computed with a table.
-fn crc24(bytes: &[u8]) -> u32 {
+/// Bytes in a line of armor.
+const LINE_BYTES: usize = 48;
+
+/// Writes a public key block as [`enarmor`] does, part by part.
+#[derive(Clone, Debug, Default)]
+pub struct Enarmor {
+    /// Bytes of an unfinished line.
+    line: Vec<u8>,
+    /// The checksum so far; `None` before the first line.
+    checksum: Option<u32>,
+}
+
+impl Enarmor {
+    /// A block of which nothing is written.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn begin(&mut self, out: &mut String) -> u32 {
+        *self.checksum.get_or_insert_with(|| {
+            out.push_str("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n");
+            CHECKSUM_START
+        })
+    }
+
+    /// Writes the whole lines of what has come so far.
+    pub fn write(&mut self, bytes: &[u8], out: &mut String) {
+        self.checksum = Some(crc24(self.begin(out), bytes));
+        let missing = if self.line.is_empty() { 0 } else { LINE_BYTES - self.line.len() };
+        let (first, rest) = bytes.split_at(missing.min(bytes.len()));
+        self.line.extend_from_slice(first);
+        if self.line.len() == LINE_BYTES {
+            write_line(&std::mem::take(&mut self.line), out);
+        }
+        let lines = rest.chunks_exact(LINE_BYTES);
+        let left = lines.remainder();
+        lines.for_each(|bytes| write_line(bytes, out));
+        self.line.extend_from_slice(left);
+    }
+
+    /// Writes the rest and the checksum.
+    pub fn finish(&mut self, out: &mut String) {
+        let checksum = self.begin(out) & 0x00ff_ffff;
+        if !self.line.is_empty() {
+            write_line(&std::mem::take(&mut self.line), out);
+        }
+        out.push('=');
+        STANDARD.encode_string(&checksum.to_be_bytes()[1..], out);
+        out.push_str("\n-----END PGP PUBLIC KEY BLOCK-----\n");
+        self.checksum = None;
+    }
+}
+
+fn write_line(bytes: &[u8], out: &mut String) {
+    STANDARD.encode_string(bytes, out);
+    out.push('\n');
+}
+
+/// The checksum of no bytes.
+const CHECKSUM_START: u32 = 0x00b7_04ce;
+
+/// The checksum of armor (RFC 9580, section 6.1.1) with further bytes, computed with a table. What is
+/// above 24 bits is to be cut off at the end.
+fn crc24(before: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut at = 0u32;
@@ -233,7 +291,7 @@ fn crc24(bytes: &[u8]) -> u32 {
     };
     let step =
         |crc: u32, &byte: &u8| (crc << 8) ^ TABLE[(crc >> 16 ^ u32::from(byte)) as usize & 0xff];
-    bytes.iter().fold(0x00b7_04ce, step) & 0x00ff_ffff
+    bytes.iter().fold(before, step)
 }
 
 /// A line without the white space around it. Some programs write more kinds of white space than
@@ -269,6 +327,17 @@ mod tests {
             let (read, damage) = decode(text.as_bytes());
             prop_assert_eq!(read, parts.concat());
             prop_assert_eq!(damage, Vec::<u64>::new());
+        }
+
+        /// Written in any parts, it is the same block.
+        #[test]
+        fn a_block_does_not_depend_on_the_parts(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..150), 0..6),
+        ) {
+            let (mut armor, mut text) = (Enarmor::new(), String::new());
+            parts.iter().for_each(|part| armor.write(part, &mut text));
+            armor.finish(&mut text);
+            prop_assert_eq!(text, enarmor(&parts.concat()));
         }
 
         /// Reading any text ends without a panic.

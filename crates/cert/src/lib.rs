@@ -57,7 +57,7 @@ mod verify;
 mod view;
 
 pub use address::{Address, AddressError, Addressee};
-pub use armor::{Armor, Block, enarmor};
+pub use armor::{Armor, Block, Enarmor, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
 pub use critical::{Context, Incomprehensible, KNOWN_NOTATIONS, LOG_NOTATION, is_known_subpacket};
 pub use date::{date, parse_day, parse_timestamp, timestamp};

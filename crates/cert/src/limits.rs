@@ -74,6 +74,25 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// The bytes of as many signatures as a limit on their number admits, at most.
+    ///
+    /// ```
+    /// # use talaria_cert::Limits;
+    /// // 64 signatures of up to 1 KiB, 8 of up to 8 KiB, one of up to 64 KiB, and one of the longest kind.
+    /// assert_eq!(Limits::largest(64, 128 << 10), 3 * (64 << 10) + (128 << 10));
+    /// ```
+    #[must_use]
+    pub fn largest(limit: usize, packet_bytes: usize) -> usize {
+        CLASS_BYTES
+            .into_iter()
+            .chain([packet_bytes])
+            .enumerate()
+            .map(|(class, bytes)| admitted(limit, class).saturating_mul(bytes))
+            .fold(0, usize::saturating_add)
+    }
+}
+
 /// A key that may have made signatures on a certificate of another key.
 #[derive(Clone, Debug)]
 pub struct Issuer {
@@ -89,16 +108,14 @@ const DESIGNATED_MAX: usize = 4;
 /// Seconds that a date may be ahead of the clock: one day.
 const AHEAD_S: u32 = 86_400;
 
-/// Number of size classes: up to 1 KiB, up to 8 KiB, up to 64 KiB, longer.
-const CLASSES: usize = 4;
+/// The bytes up to which a packet belongs to each size class but the last.
+const CLASS_BYTES: [usize; 3] = [1 << 10, 8 << 10, 64 << 10];
+
+/// Number of size classes.
+const CLASSES: usize = CLASS_BYTES.len() + 1;
 
 fn class_of(bytes: usize) -> usize {
-    match bytes {
-        0..=0x400 => 0,
-        0x401..=0x2000 => 1,
-        0x2001..=0x1_0000 => 2,
-        _ => 3,
-    }
+    CLASS_BYTES.into_iter().take_while(|&most| bytes > most).count()
 }
 
 /// The number of packets of a size class that a limit admits.
@@ -271,12 +288,15 @@ impl Cert {
         let fits = |counts: &[usize; CLASSES], limit: usize| {
             counts.iter().enumerate().all(|(class, &count)| count <= admitted(limit, class))
         };
-        let strays = if unbound == [0; CLASSES] { usize::MAX } else { limits.bad_signatures };
-        let foreign = limits.foreign_signatures.min(limits.foreign_unranked).min(strays);
+        // Signatures on components that the owner has not bound share one limit, whoever made them.
+        let has_unbound = unbound != [0; CLASSES];
+        let others: [usize; CLASSES] =
+            std::array::from_fn(|class| counts[1][class] + counts[2][class]);
         fits(&counts[0], limits.own_signatures)
-            && fits(&counts[1], foreign)
+            && fits(&counts[1], limits.foreign_signatures.min(limits.foreign_unranked))
             && fits(&counts[2], limits.bad_signatures)
             && fits(&unbound, limits.components)
+            && (!has_unbound || fits(&others, limits.bad_signatures))
     }
 
     /// The components that are not too large, each with its signatures.

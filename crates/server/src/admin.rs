@@ -1,11 +1,13 @@
 //! Paths for an operator's programs: readiness and metrics.
 
+use std::io::Read as _;
 use std::sync::Arc;
 
 use talaria_cert::View;
 
 use crate::answer::{Answer, Refusal, media, ok};
-use crate::request::Request;
+use crate::config::Config;
+use crate::request::{Request, Via};
 use crate::state::State;
 
 /// Whether the store is at its place and can be read, and somebody writes to it.
@@ -19,15 +21,56 @@ pub(crate) fn ready(state: &Arc<State>) -> Result<Answer, Refusal> {
     Ok(ok(media::TEXT, "ready\n"))
 }
 
-/// Refuses requests that only operators may send.
+/// Characters of a token of operators that are read.
+const TOKEN_BYTES_MAX: u64 = 4096;
+
+/// Refuses requests that only operators may send: those on an address for operators, from their
+/// networks, and those with their token.
 pub(crate) fn operators_only(state: &State, request: &Request) -> Result<(), Refusal> {
     let config = state.config.load();
     let client = request.client.to_canonical();
-    let via_onion = request.host().is_some_and(|host| host.contains(".onion"));
-    if !via_onion && config.http.operators.iter().any(|net| net.contains(&client)) {
+    let is_near = request.via == Via::Operator
+        && config.http.operators.iter().any(|net| net.contains(&client))
+        && is_ours(request.host(), &config.server.hostname);
+    if is_near || has_token(&config, request) {
         return Ok(());
     }
-    Err(Refusal::Forbidden("only operators of the server may see this".into()))
+    Err(Refusal::Forbidden(
+        "only operators may see this, on an address of http.operator_listen or with their token"
+            .into(),
+    ))
+}
+
+/// Whether a client means this server: a browser can be led here under a name of somebody else, whose
+/// page would read the answer.
+fn is_ours(host: Option<&str>, hostname: &str) -> bool {
+    let Some(host) = host else { return true };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.parse::<std::net::IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || name.eq_ignore_ascii_case(hostname)
+}
+
+/// Whether a request has the token of the operators, compared in constant time.
+fn has_token(config: &Config, request: &Request) -> bool {
+    let Some(path) = &config.http.operator_token_file else { return false };
+    let said = request.header(http::header::AUTHORIZATION).unwrap_or_default();
+    let Some(said) = said.strip_prefix("Bearer ") else { return false };
+    let mut token = String::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut token));
+    if let Err(error) = read {
+        tracing::error!(%error, path = %path.display(), "cannot read the token of operators");
+        return false;
+    }
+    let token = token.trim();
+    !token.is_empty()
+        && aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), said.as_bytes())
+            .is_ok()
 }
 
 /// The figures of the moment: name, help, value.
@@ -41,6 +84,16 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
         ("commits", "Transactions since the start.", state.writer.commits() as f64),
         ("uptime_seconds", "Seconds since the start.", state.started.elapsed().as_secs_f64()),
         ("resident_bytes", "Memory of the process.", resident_bytes() as f64),
+        (
+            "request_bytes",
+            "Memory of requests that are being read or answered.",
+            state.memory.requests.taken() as f64,
+        ),
+        (
+            "answer_bytes",
+            "Memory of answers that are not yet sent.",
+            (state.memory.answers.taken() + state.memory.small_answers.taken()) as f64,
+        ),
     ];
     for view in state.trees.views() {
         let name = match view {
@@ -65,4 +118,20 @@ pub(crate) fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * 4096
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_somebody_else_is_not_ours() {
+        for ours in ["127.0.0.1:11372", "[::1]:1", "::1", "localhost", "Keys.Example.org:443"] {
+            assert!(is_ours(Some(ours), "keys.example.org"), "{ours}");
+        }
+        for other in ["evil.example", "evil.example:11372", "localhost.evil.example", ""] {
+            assert!(!is_ours(Some(other), "keys.example.org"), "{other}");
+        }
+        assert!(is_ours(None, "keys.example.org"));
+    }
 }

@@ -9,8 +9,64 @@ use talaria_store::StoreError;
 
 use crate::writer::WriteError;
 
-/// An answer whose body is known.
-pub(crate) type Answer = Response<Bytes>;
+/// An answer with its body, or with what makes the body.
+pub(crate) type Answer = Response<Content>;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Whole(Bytes),
+    /// Made while it is sent, since it may be large.
+    Pieces(Pieces),
+}
+
+impl Content {
+    /// The length in octets, if it is known before all was made.
+    pub(crate) fn length(&self) -> Option<usize> {
+        match self {
+            Self::Whole(bytes) => Some(bytes.len()),
+            Self::Pieces(_) => None,
+        }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Content {
+    fn from(bytes: T) -> Self {
+        Self::Whole(bytes.into())
+    }
+}
+
+/// Makes the pieces of a body one after the other, each from a snapshot of the store of its own: none
+/// is held while a client takes its time.
+pub(crate) struct Pieces {
+    make: Box<dyn FnMut() -> Result<Option<Bytes>, Refusal> + Send>,
+    /// Octets of the largest piece.
+    largest: usize,
+}
+
+impl Pieces {
+    /// `make` returns a piece each time, and `None` at the end.
+    pub(crate) fn new(
+        largest: usize,
+        make: impl FnMut() -> Result<Option<Bytes>, Refusal> + Send + 'static,
+    ) -> Self {
+        Self { make: Box::new(make), largest }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        (self.make)()
+    }
+
+    pub(crate) fn largest(&self) -> usize {
+        self.largest
+    }
+}
+
+impl std::fmt::Debug for Pieces {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Pieces").field("largest", &self.largest).finish_non_exhaustive()
+    }
+}
 
 /// Media types.
 pub(crate) mod media {
@@ -55,6 +111,12 @@ pub(crate) enum Refusal {
     /// Not now.
     #[error("{0}")]
     Unavailable(String),
+    /// Others take the memory or the turns of the server.
+    #[error("the server is busy; try again later")]
+    Busy,
+    /// The request did not arrive in time.
+    #[error("the request did not arrive in time")]
+    Timeout,
     /// The store failed.
     #[error("the store of this server is temporarily unavailable")]
     Store(Arc<StoreError>),
@@ -86,7 +148,8 @@ impl Refusal {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
             Self::Store(error) => match **error {
                 StoreError::Full { .. } | StoreError::TooLarge { .. } => {
                     StatusCode::INSUFFICIENT_STORAGE
@@ -110,7 +173,7 @@ impl Refusal {
             Self::TooMany { seconds } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*seconds));
             }
-            Self::Unavailable(_) => {
+            Self::Unavailable(_) | Self::Busy => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(30));
             }
             Self::Store(error) => tracing::error!(%error, "a request failed"),
@@ -133,9 +196,16 @@ impl Refusal {
 
 /// An answer with a body.
 pub(crate) fn answer(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(body.into());
+    let mut answer = Response::new(Content::Whole(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    answer
+}
+
+/// An answer whose body is made while it is sent.
+pub(crate) fn streamed(media: &'static str, pieces: Pieces) -> Answer {
+    let mut answer = ok(media, Bytes::new());
+    *answer.body_mut() = Content::Pieces(pieces);
     answer
 }
 

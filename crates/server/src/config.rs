@@ -58,6 +58,15 @@ impl Default for Identity {
 pub struct Http {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// Addresses for an onion service. Its clients share one rate limit and are never operators.
+    pub onion_listen: Vec<SocketAddr>,
+    /// Addresses for operators: `/metrics` and `/operator` are answered there only, without TLS.
+    pub operator_listen: Vec<SocketAddr>,
+    /// A file with a token. With it (`Authorization: Bearer`), these are answered on all addresses.
+    pub operator_token_file: Option<PathBuf>,
+    /// Proxies that put the address of the client last into `X-Forwarded-For`. They may have any number of
+    /// connections.
+    pub proxies: Vec<IpNet>,
     /// The certificate chain for TLS, in PEM. If it is set, all addresses use TLS.
     pub tls_certificate: Option<PathBuf>,
     /// The key for TLS, in PEM.
@@ -74,7 +83,14 @@ pub struct Http {
     pub idle_s: u64,
     /// Maximum size of a request body in bytes.
     pub body_bytes: usize,
-    /// Networks that may read the operator page and the metrics.
+    /// Maximum memory of all requests that are being read or answered, in bytes. One network gets a quarter.
+    pub requests_bytes: usize,
+    /// Maximum memory of all answers that are not yet sent, in bytes; a third of it is for answers up to
+    /// 64 KiB. One network gets a quarter of each.
+    pub answers_bytes: usize,
+    /// Seconds for which clients are to use TLS only (`Strict-Transport-Security`), where TLS is on. 0: not said.
+    pub hsts_s: u64,
+    /// Networks that are operators on the addresses of `operator_listen`.
     pub operators: Vec<IpNet>,
 }
 
@@ -82,14 +98,21 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 11371))],
+            onion_listen: Vec::new(),
+            operator_listen: Vec::new(),
+            operator_token_file: None,
+            proxies: Vec::new(),
             tls_certificate: None,
             tls_key: None,
             proxy_protocol: false,
             connections: 16_384,
-            connections_per_network: 16_384,
+            connections_per_network: 256,
             timeout_s: 20,
             idle_s: 60,
             body_bytes: 8 << 20,
+            requests_bytes: 48 << 20,
+            answers_bytes: 64 << 20,
+            hsts_s: 31_536_000,
             operators: loopback(),
         }
     }
@@ -180,6 +203,16 @@ impl Policy {
             foreign_signatures: self.foreign_signatures,
             foreign_unranked: self.served_foreign_signatures,
         }
+    }
+
+    /// Bytes of the largest certificate that is served: the signatures of its owner, as many bytes of components, because
+    /// the size of a component counts for its signatures, and the signatures of others.
+    fn largest_served(&self) -> usize {
+        let of = |limit| Limits::largest(limit, self.packet_bytes);
+        of(self.own_signatures)
+            .saturating_mul(2)
+            .saturating_add(of(self.served_foreign_signatures))
+            .saturating_add(self.packet_bytes)
     }
 
     /// The selection of the served part of a certificate.
@@ -464,6 +497,18 @@ impl Config {
         let value = |key, what: &str| Err(ConfigError::Value { key, what: what.to_owned() });
         if self.http.tls_certificate.is_some() != self.http.tls_key.is_some() {
             return value("http.tls_key", "set both http.tls_certificate and http.tls_key");
+        }
+        if self.http.requests_bytes / 4 < self.http.body_bytes.saturating_add(64 << 10) {
+            return value(
+                "http.requests_bytes",
+                "a quarter of it must hold a request of http.body_bytes and 65,536 bytes more",
+            );
+        }
+        if self.http.answers_bytes / 3 * 2 < self.policy.largest_served() / 3 * 4 {
+            return value(
+                "http.answers_bytes",
+                "two thirds of it must hold the largest certificate that the limits in [policy] admit, in armor",
+            );
         }
         if self.policy.results == 0 {
             return value("policy.results", "it must be at least 1");

@@ -6,6 +6,7 @@
 
 mod admin;
 mod answer;
+mod budget;
 mod clock;
 mod config;
 mod descriptors;
@@ -18,8 +19,10 @@ mod listen;
 mod log;
 mod mail;
 mod metrics;
+mod outgoing;
 mod owner;
 mod page;
+mod patient;
 mod push;
 mod reader;
 mod request;
@@ -53,7 +56,9 @@ use talaria_store::{Access, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::listen::Tls;
 use crate::reader::Readers;
+use crate::request::Via;
 use crate::state::State;
 use crate::trees::Trees;
 use crate::writer::Writer;
@@ -110,9 +115,9 @@ pub enum ServeError {
 /// A server that is listening and not yet answering.
 pub struct Server {
     state: Arc<State>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(Via, TcpListener)>,
     gossip: Vec<TcpListener>,
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
     writer: std::thread::JoinHandle<writer::Ended>,
     runtime: tokio::runtime::Runtime,
     down: watch::Sender<bool>,
@@ -124,6 +129,7 @@ pub struct Server {
 #[derive(Clone)]
 pub struct ServerHandle {
     state: Arc<State>,
+    tls: Option<Arc<Tls>>,
     down: watch::Sender<bool>,
 }
 
@@ -133,18 +139,24 @@ impl ServerHandle {
         let _ = self.down.send(true);
     }
 
-    /// Reads the settings again. Addresses and TLS stay as they are until a restart.
+    /// Reads the certificate and key for TLS and the settings again. Addresses and the names of the files
+    /// for TLS stay as they are until a restart.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]; the settings in force stay.
-    pub fn reload(&self) -> Result<(), ConfigError> {
+    /// [`ServeError`]; the settings in force stay.
+    pub fn reload(&self) -> Result<(), ServeError> {
+        if let Some(tls) = &self.tls {
+            tls.reload().map_err(ServeError::Tls)?;
+        }
         let Some(path) = &self.state.config_path else { return Ok(()) };
         let mut config = Config::read(path)?;
         let limits = config.policy.limits();
         // Where it listens may come from the command line, and stays in any case.
         let before = self.state.config.load();
         config.http.listen.clone_from(&before.http.listen);
+        config.http.onion_listen.clone_from(&before.http.onion_listen);
+        config.http.operator_listen.clone_from(&before.http.operator_listen);
         config.gossip.listen.clone_from(&before.gossip.listen);
         self.state.config.store(Arc::new(config));
         let writer = self.state.writer.clone();
@@ -195,7 +207,7 @@ impl Server {
             .map_err(ServeError::Runtime)?;
         let tls = match (&config.http.tls_certificate, &config.http.tls_key) {
             (Some(certificate), Some(key)) => {
-                Some(listen::tls(certificate, key).map_err(ServeError::Tls)?)
+                Some(Arc::new(Tls::new(certificate, key).map_err(ServeError::Tls)?))
             }
             _ => None,
         };
@@ -206,11 +218,20 @@ impl Server {
             };
             addresses.iter().map(bind).collect()
         };
-        let listeners = bind(&config.http.listen)?;
+        let public = bind(&config.http.listen)?;
+        let onion = bind(&config.http.onion_listen)?;
+        let operator = bind(&config.http.operator_listen)?;
         let gossip = bind(&config.gossip.listen)?;
         descriptors::fit(&mut config.http);
         // What is announced to peers is the port that was got.
-        config.http.listen = local_addresses(&listeners);
+        config.http.listen = local_addresses(&public);
+        config.http.onion_listen = local_addresses(&onion);
+        config.http.operator_listen = local_addresses(&operator);
+        let kinds = [(Via::Public, public), (Via::Onion, onion), (Via::Operator, operator)];
+        let listeners = kinds
+            .into_iter()
+            .flat_map(|(via, all)| all.into_iter().map(move |listener| (via, listener)))
+            .collect();
         config.gossip.listen = local_addresses(&gossip);
         let store_path = store.to_owned();
         let state = State::new(config, config_path, store_path, readers, writer, trees, secret);
@@ -230,7 +251,19 @@ impl Server {
     /// The addresses that the server answers on.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        local_addresses(&self.listeners)
+        self.state.config.load().http.listen.clone()
+    }
+
+    /// The addresses for an onion service.
+    #[must_use]
+    pub fn onion_addresses(&self) -> Vec<SocketAddr> {
+        self.state.config.load().http.onion_listen.clone()
+    }
+
+    /// The addresses for operators.
+    #[must_use]
+    pub fn operator_addresses(&self) -> Vec<SocketAddr> {
+        self.state.config.load().http.operator_listen.clone()
     }
 
     /// The addresses that the server gossips on.
@@ -242,7 +275,8 @@ impl Server {
     /// The signal that stops this server.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
-        ServerHandle { state: Arc::clone(&self.state), down: self.down.clone() }
+        let (state, tls) = (Arc::clone(&self.state), self.tls.clone());
+        ServerHandle { state, tls, down: self.down.clone() }
     }
 
     /// Answers until a signal (SIGTERM, SIGINT) or [`ServerHandle::shut_down`] ends it; SIGHUP reads the
@@ -253,7 +287,8 @@ impl Server {
     /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any more. Open requests were answered.
     pub fn run(self) -> Result<(), ServeError> {
         let Self { state, listeners, gossip, tls, writer, runtime, down, stop_waiting } = self;
-        let handle = ServerHandle { state: Arc::clone(&state), down: down.clone() };
+        let handle =
+            ServerHandle { state: Arc::clone(&state), tls: tls.clone(), down: down.clone() };
         // Without a writer the server ends, too.
         let (ended, has_ended) = tokio::sync::oneshot::channel();
         let writer = std::thread::spawn(move || {
@@ -271,13 +306,11 @@ impl Server {
             tokio::spawn(stop_waiting_after(down.subscribe(), stop_waiting));
             tokio::spawn(watch_store(Arc::clone(&state), handle.clone()));
             let mut tasks = tokio::task::JoinSet::new();
-            for listener in listeners {
-                tasks.spawn(listen::serve(
-                    Arc::clone(&state),
-                    listener,
-                    tls.clone(),
-                    down.subscribe(),
-                ));
+            for (via, listener) in listeners {
+                // An onion service and an operator's address encrypt by other means.
+                let tls = tls.clone().filter(|_| via == Via::Public);
+                let (state, down) = (Arc::clone(&state), down.subscribe());
+                tasks.spawn(listen::serve(state, listener, via, tls, down));
             }
             if !gossip.is_empty() {
                 tasks.spawn(gossip::initiate(Arc::clone(&state), down.subscribe()));

@@ -8,6 +8,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 
 use crate::config::{Rate, Rates};
+use crate::request::Via;
 
 /// Networks that are remembered; beyond that, those with full buckets are forgotten, then all.
 const NETWORKS_MAX: usize = 65_536;
@@ -49,20 +50,19 @@ impl Rates {
         }
     }
 
-    /// Whose bucket a request is taken from, `None` if it needs none. An onion service connects from
-    /// this very machine; what gives it away is the name that was asked for.
-    pub(crate) fn network(&self, address: IpAddr, host: Option<&str>) -> Option<Network> {
+    /// Whose bucket a request is taken from, `None` if it needs none.
+    pub(crate) fn network(&self, address: IpAddr, via: Via) -> Option<Network> {
         let address = address.to_canonical();
-        let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
-        if address.is_loopback()
-            && name.is_some_and(|name| name.to_ascii_lowercase().ends_with(".onion"))
-        {
-            return Some(Network::Onion);
+        let exempt = via != Via::Onion && self.exempt.iter().any(|net| net.contains(&address));
+        (!exempt).then(|| self.payer(address, via))
+    }
+
+    /// Who pays for the memory of a request: nobody is exempt from that.
+    pub(crate) fn payer(&self, address: IpAddr, via: Via) -> Network {
+        match via {
+            Via::Onion => Network::Onion,
+            Via::Public | Via::Operator => Network::Net(self.net(address)),
         }
-        if self.exempt.iter().any(|net| net.contains(&address)) {
-            return None;
-        }
-        Some(Network::Net(self.net(address)))
     }
 
     /// The network of an address.
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_bucket_allows_its_burst_and_then_its_rate() {
         let (rates, limiter, start) = (rates(), Limiter::default(), Instant::now());
-        let net = rates.network("192.0.2.7".parse().unwrap(), None).unwrap();
+        let net = rates.network("192.0.2.7".parse().unwrap(), Via::Public).unwrap();
         let take = |ms| {
             limiter.take(&rates, net, Class::Upload, start + Duration::from_millis(ms)).is_ok()
         };
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn neighbouring_addresses_share_a_bucket_and_others_do_not() {
         let rates = rates();
-        let net = |text: &str| rates.network(text.parse().unwrap(), Some("keys.example:11371"));
+        let net = |text: &str| rates.network(text.parse().unwrap(), Via::Public);
         assert_eq!(net("2001:db8:1:2:3::4"), net("2001:db8:1:2:ffff::1"));
         assert_ne!(net("2001:db8:1:2:3::4"), net("2001:db8:2::1"));
         assert_eq!(net("::ffff:192.0.2.7"), net("192.0.2.7"));
@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn all_clients_of_an_onion_service_share_a_bucket() {
         let rates = rates();
-        let onion = |text: &str| rates.network(text.parse().unwrap(), Some("abcdef.onion:80"));
-        assert_eq!(onion("127.0.0.1"), Some(Network::Onion));
-        // From other addresses, the host name of an onion service is not trusted.
-        assert_ne!(onion("192.0.2.7"), Some(Network::Onion));
+        let through = |via, text: &str| rates.network(text.parse().unwrap(), via);
+        assert_eq!(through(Via::Onion, "127.0.0.1"), Some(Network::Onion));
+        assert_eq!(through(Via::Onion, "192.0.2.7"), Some(Network::Onion));
+        assert_eq!(through(Via::Public, "127.0.0.1"), None);
     }
 
     #[test]

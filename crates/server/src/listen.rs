@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -22,16 +23,22 @@ use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 
-use crate::answer::{Answer, Refusal};
+use crate::answer::{Content, Refusal};
+use crate::budget::{Budget, Room};
+use crate::config::Http;
+use crate::limiter::Network;
 use crate::metrics::count;
-use crate::request::Request;
+use crate::outgoing::Outgoing;
+use crate::patient::{Activity, Patient};
+use crate::request::{Request, Via};
 use crate::service;
 use crate::state::State;
 
@@ -47,13 +54,17 @@ const HEADER_BYTES: usize = 16 << 10;
 /// Connections that the system keeps until they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// Bytes of large request bodies, and of large answers that are on their way, in all: slow clients
-/// hold no more.
-const BODIES_BYTES: usize = 512 << 20;
-const ANSWERS_BYTES: usize = 512 << 20;
+/// Answers up to this size have a budget of their own, so that large ones leave room for them.
+const SMALL: usize = 64 << 10;
 
-/// The bound above which answers are counted.
-const LARGE: usize = 256 << 10;
+/// What a request takes beside its octets: its task, and what is known about it.
+const REQUEST_BYTES: usize = 4096;
+
+/// The settings of HTTP/2: requests at once on a connection, and octets that are received or sent ahead.
+const STREAMS: u32 = 16;
+const STREAM_WINDOW: u32 = 32 << 10;
+const CONNECTION_WINDOW: u32 = 64 << 10;
+const SEND_BUFFER: usize = 32 << 10;
 
 /// Listens on an address.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -64,79 +75,78 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// The memory limit for large requests and answers together, in KiB.
-#[derive(Debug)]
+/// What requests and answers take, and have taken.
+#[derive(Debug, Default)]
 pub(crate) struct Memory {
-    bodies: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
+    pub(crate) requests: Budget,
+    pub(crate) answers: Budget,
+    pub(crate) small_answers: Budget,
 }
 
-impl Default for Memory {
-    fn default() -> Self {
-        Self {
-            bodies: Arc::new(Semaphore::new(BODIES_BYTES >> 10)),
-            answers: Arc::new(Semaphore::new(ANSWERS_BYTES >> 10)),
+impl Memory {
+    /// Room for an answer.
+    fn for_answer(&self, http: &Http, payer: Network, bytes: usize) -> Result<Room, Refusal> {
+        let small = http.answers_bytes / 3;
+        if bytes <= SMALL {
+            self.small_answers.take(small, payer, bytes)
+        } else {
+            self.answers.take(http.answers_bytes - small, payer, bytes)
         }
     }
 }
 
-/// Room for so many bytes, `Err` if there is none just now.
-fn room(all: &Arc<Semaphore>, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
-    if bytes <= LARGE {
-        return Ok(None);
-    }
-    let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-    match Arc::clone(all).try_acquire_many_owned(kib) {
-        Ok(permit) => Ok(Some(permit)),
-        Err(_) => Err(Refusal::Unavailable("the server is busy; try again later".into())),
+/// The certificate for TLS, which can be read again while connections go on.
+pub(crate) struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    current: Arc<Current>,
+    acceptor: TlsAcceptor,
+}
+
+#[derive(Debug)]
+struct Current(ArcSwap<CertifiedKey>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
     }
 }
 
-/// A body of an answer and the room that it takes until it is sent.
-pub(crate) struct Outgoing {
-    bytes: Full<Bytes>,
-    _room: Option<OwnedSemaphorePermit>,
-}
-
-impl Body for Outgoing {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.bytes).poll_frame(cx)
+impl Tls {
+    /// Sets up TLS from PEM files.
+    pub(crate) fn new(certificate: &Path, key: &Path) -> io::Result<Self> {
+        let current = Arc::new(Current(ArcSwap::from(certified(certificate, key)?)));
+        // A program may have several providers of primitives, so the choice is not left to chance.
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| named(certificate, &error))?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current, acceptor })
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.bytes.size_hint()
+    /// Reads the files again, for new connections. On an error the certificate in force stays.
+    pub(crate) fn reload(&self) -> io::Result<()> {
+        self.current.0.store(certified(&self.certificate, &self.key)?);
+        Ok(())
     }
 }
 
-/// Sets up TLS from PEM files.
-pub(crate) fn tls(certificate: &Path, key: &Path) -> io::Result<TlsAcceptor> {
-    let named = |path: &Path, error: &dyn std::fmt::Display| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
-    };
+fn named(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
+}
+
+fn certified(certificate: &Path, key: &Path) -> io::Result<Arc<CertifiedKey>> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate)
         .map_err(|error| named(certificate, &error))?
         .collect();
     let chain = chain.map_err(|error| named(certificate, &error))?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
-    // A program may have several providers of primitives, so the choice is not left to chance.
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| named(certificate, &error))?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|error| named(certificate, &error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
+    CertifiedKey::from_der(chain, secret, &ring::default_provider())
+        .map(Arc::new)
+        .map_err(|error| named(certificate, &error))
 }
 
 /// Connections by network.
@@ -178,7 +188,8 @@ impl Drop for Counted {
 pub(crate) async fn serve(
     state: Arc<State>,
     listener: TcpListener,
-    acceptor: Option<TlsAcceptor>,
+    via: Via,
+    tls: Option<Arc<Tls>>,
     mut down: watch::Receiver<bool>,
 ) {
     let http = state.config.load().http.clone();
@@ -203,7 +214,8 @@ pub(crate) async fn serve(
         let _ = stream.set_nodelay(true);
         let connection = Connection {
             state: Arc::clone(&state),
-            acceptor: acceptor.clone(),
+            via,
+            acceptor: tls.as_ref().map(|tls| tls.acceptor.clone()),
             counts: counts.clone(),
             watcher: graceful.watcher(),
         };
@@ -228,6 +240,7 @@ async fn accept(
 /// Everything that a connection needs.
 struct Connection {
     state: Arc<State>,
+    via: Via,
     acceptor: Option<TlsAcceptor>,
     counts: Counts,
     watcher: hyper_util::server::graceful::Watcher,
@@ -240,7 +253,7 @@ impl Connection {
         let timeout = Duration::from_secs(http.timeout_s);
         let mut stream = Prefixed { ahead: Bytes::new(), stream };
         let mut client = address.ip();
-        if http.proxy_protocol {
+        if http.proxy_protocol && self.via == Via::Public {
             match tokio::time::timeout(timeout, proxy_header(&mut stream)).await {
                 Ok(Ok(Some(address))) => client = address,
                 Ok(Ok(None)) => {}
@@ -251,26 +264,34 @@ impl Connection {
                 Err(_) => return,
             }
         }
-        let net = config.rates.net(client);
-        let Some(counted) = self.counts.enter(net, http.connections_per_network) else {
+        // All clients of an onion service and of a proxy come from one address.
+        let speaks_for_others =
+            self.via == Via::Onion || is_in(&http.proxies, client) || self.via == Via::Operator;
+        let max = if speaks_for_others { http.connections } else { http.connections_per_network };
+        let Some(counted) = self.counts.enter(config.rates.net(client), max) else {
             count(&self.state.metrics.connections_refused, 1);
             return;
         };
         let held = (permit, counted);
         let idle = Duration::from_secs(http.idle_s);
+        let activity = Activity::new();
         match self.acceptor.clone() {
-            None => self.http(Patient::new(stream, idle), client, timeout).await,
+            None => {
+                let patient = Patient::new(stream, idle, activity.clone());
+                self.http(patient, client, activity, timeout).await;
+            }
             Some(acceptor) => {
                 let accepted = tokio::time::timeout(timeout, acceptor.accept(stream)).await;
                 if let Ok(Ok(stream)) = accepted {
-                    self.http(Patient::new(stream, idle), client, timeout).await;
+                    let patient = Patient::new(stream, idle, activity.clone());
+                    self.http(patient, client, activity, timeout).await;
                 }
             }
         }
         drop(held);
     }
 
-    async fn http<S>(self, stream: S, client: IpAddr, timeout: Duration)
+    async fn http<S>(self, stream: S, client: IpAddr, activity: Activity, timeout: Duration)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -286,14 +307,24 @@ impl Connection {
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(100)
+            .max_concurrent_streams(STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_BUFFER)
             .max_header_list_size(u32::try_from(HEADER_BYTES).unwrap_or(u32::MAX))
             .keep_alive_interval(Some(timeout))
             .keep_alive_timeout(timeout);
-        let state = Arc::clone(&self.state);
+        let asker = Arc::new(Asker {
+            state: Arc::clone(&self.state),
+            via: self.via,
+            secure: self.acceptor.is_some(),
+            client,
+            activity,
+            timeout,
+        });
         let service = service_fn(move |request: http::Request<Incoming>| {
-            let state = Arc::clone(&state);
-            async move { Ok::<_, Infallible>(answer(&state, request, client, timeout).await) }
+            let asker = Arc::clone(&asker);
+            async move { Ok::<_, Infallible>(asker.answer(request).await) }
         });
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         if let Err(error) = self.watcher.watch(connection.into_owned()).await {
@@ -302,62 +333,133 @@ impl Connection {
     }
 }
 
-/// Reads a request whole and answers it.
-async fn answer(
-    state: &Arc<State>,
-    request: http::Request<Incoming>,
-    client: IpAddr,
-    timeout: Duration,
-) -> http::Response<Outgoing> {
-    let max = state.config.load().http.body_bytes;
-    let (parts, body) = request.into_parts();
-    let body = if body.is_end_stream() {
-        Ok((Bytes::new(), None))
-    } else {
-        tokio::time::timeout(timeout, whole(&state.memory, body, max))
-            .await
-            .unwrap_or_else(|_| Err(Refusal::BadRequest("the body did not arrive in time".into())))
-    };
-    let answer: Answer = match body {
-        Ok((body, _room)) => service::handle(state, &Request { parts, body, client }).await,
-        Err(refusal) => refusal.text(),
-    };
-    match room(&state.memory.answers, answer.body().len()) {
-        Ok(room) => answer.map(|bytes| Outgoing { bytes: Full::new(bytes), _room: room }),
-        Err(refusal) => {
-            refusal.text().map(|bytes| Outgoing { bytes: Full::new(bytes), _room: None })
+/// Whether one of the networks has an address.
+fn is_in(nets: &[IpNet], address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    nets.iter().any(|net| net.contains(&address))
+}
+
+/// The address of the client: that of the connection, or, if that is of a proxy in the settings, the last
+/// one in `X-Forwarded-For` that is not of such a proxy. What stands before it is the client's word.
+fn client_of(headers: &http::HeaderMap, address: IpAddr, proxies: &[IpNet]) -> IpAddr {
+    let mut client = address;
+    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    let named = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
+    for name in named {
+        if !is_in(proxies, client) {
+            break;
         }
+        let Ok(before) = name.trim().parse() else { break };
+        client = before;
+    }
+    client
+}
+
+/// The client of a connection, and what its requests need.
+struct Asker {
+    state: Arc<State>,
+    via: Via,
+    secure: bool,
+    client: IpAddr,
+    activity: Activity,
+    timeout: Duration,
+}
+
+impl Asker {
+    /// Answers a request. Its rate and length are looked at before its body is read.
+    async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Outgoing> {
+        let open = self.activity.request();
+        let config = self.state.config.load_full();
+        let (parts, body) = request.into_parts();
+        let client = client_of(&parts.headers, self.client, &config.http.proxies);
+        let payer = config.rates.payer(client, self.via);
+        let heads: usize =
+            parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let size = REQUEST_BYTES + heads + parts.uri.path().len();
+        let room = self.state.memory.requests.take(config.http.requests_bytes, payer, size);
+        let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
+        let request =
+            Request { parts, body: Bytes::new(), via: self.via, secure: self.secure, client };
+        // Given back when the request is answered, except what the answer holds.
+        let mut held = None;
+        let answer = match room {
+            Ok(room) => {
+                let room = held.insert(room);
+                let whole = whole(&config.http, room, body, announced.as_ref(), self.timeout);
+                service::handle(&self.state, request, whole).await
+            }
+            Err(refusal) => {
+                count(&self.state.metrics.memory_refused, 1);
+                refusal.text()
+            }
+        };
+        let (parts, content) = answer.into_parts();
+        let bytes = match &content {
+            Content::Whole(bytes) => bytes.len(),
+            Content::Pieces(pieces) => pieces.largest().max(SMALL) + SMALL,
+        };
+        let (answer, outgoing) = match self.state.memory.for_answer(&config.http, payer, bytes) {
+            Ok(room) => {
+                let activity = self.activity.clone();
+                let outgoing = match content {
+                    Content::Whole(bytes) => Outgoing::whole(bytes, Some(room), activity, open),
+                    Content::Pieces(pieces) => {
+                        let state = Arc::clone(&self.state);
+                        Outgoing::pieces(state, pieces, room, activity, open)
+                    }
+                };
+                (http::Response::from_parts(parts, ()), outgoing)
+            }
+            Err(refusal) => {
+                count(&self.state.metrics.memory_refused, 1);
+                let (parts, _) = refusal.text().into_parts();
+                // Without a body, it needs no room.
+                let outgoing = Outgoing::whole(Bytes::new(), None, self.activity.clone(), open);
+                (http::Response::from_parts(parts, ()), outgoing)
+            }
+        };
+        answer.map(|()| outgoing)
     }
 }
 
-/// Reads a body of at most `max` bytes.
+/// Reads a body of at most the size that the settings allow, in time.
 async fn whole(
-    memory: &Memory,
+    http: &Http,
+    room: &mut Room,
     mut body: Incoming,
-    max: usize,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
-    let mut bytes = BytesMut::new();
-    let mut held: Option<OwnedSemaphorePermit> = None;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refusal::BadRequest("the body was truncated".into()))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > max {
-            return Err(Refusal::TooLarge(format!(
-                "the body of a request may have at most {max} bytes"
-            )));
-        }
-        bytes.extend_from_slice(&data);
-        // Only what came takes room: nobody can reserve it.
-        let taken = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) << 10;
-        if bytes.len() > LARGE && bytes.len() > taken {
-            let more = room(&memory.bodies, (bytes.len() - taken).max(LARGE + 1))?;
-            match (&mut held, more) {
-                (Some(held), Some(more)) => held.merge(more),
-                (held, more) => *held = more,
-            }
-        }
+    announced: Option<&http::HeaderValue>,
+    timeout: Duration,
+) -> Result<Bytes, Refusal> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
     }
-    Ok((bytes.freeze(), held))
+    let max = http.body_bytes;
+    let too_large =
+        || Refusal::TooLarge(format!("the body of a request may have at most {max} bytes"));
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > max as u64) {
+        return Err(too_large());
+    }
+    let read = async {
+        let mut bytes: Vec<u8> = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Refusal::BadRequest("the body was truncated".into()))?;
+            let Ok(data) = frame.into_data() else { continue };
+            let length = bytes.len() + data.len();
+            if length > max {
+                return Err(too_large());
+            }
+            if length > bytes.capacity() {
+                // Only what came takes room: nobody can reserve it by announcing it.
+                let capacity = length.next_power_of_two().min(max).max(length);
+                room.grow(http.requests_bytes, capacity - bytes.capacity())?;
+                bytes.reserve_exact(capacity - bytes.len());
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(Bytes::from(bytes))
+    };
+    tokio::time::timeout(timeout, read).await.unwrap_or(Err(Refusal::Timeout))
 }
 
 /// Takes the header of the PROXY protocol off a connection: the address of the client, `None` if the
@@ -452,81 +554,28 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
     }
 }
 
-/// A stream that ends when nothing moves on it for a while: for idle clients, for those that stop in
-/// the midst of a request, and for those that do not take their answer.
-struct Patient<S> {
-    stream: S,
-    idle: Duration,
-    deadline: Pin<Box<Sleep>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl<S> Patient<S> {
-    fn new(stream: S, idle: Duration) -> Self {
-        Self { stream, idle, deadline: Box::pin(tokio::time::sleep(idle)) }
-    }
-
-    /// Passes on what the stream says; where it waits, the deadline is watched.
-    fn watched<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if poll.is_ready() {
-            let next = Instant::now() + self.idle;
-            // Setting a timer costs; a second's precision is enough.
-            if next.duration_since(self.deadline.deadline()) > Duration::from_secs(1) {
-                self.deadline.as_mut().reset(next);
+    #[test]
+    fn only_named_proxies_speak_for_clients() {
+        let proxies = ["10.0.0.0/8".parse().unwrap(), "192.0.2.1/32".parse().unwrap()];
+        let of = |address: &str, lines: &[&str]| {
+            let mut headers = http::HeaderMap::new();
+            for line in lines {
+                headers.append("x-forwarded-for", line.parse().unwrap());
             }
-            return poll;
-        }
-        match self.deadline.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let poll = Pin::new(&mut self.stream).poll_read(cx, out);
-        self.watched(cx, poll)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let poll = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watched(cx, poll)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.watched(cx, poll)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let poll = Pin::new(&mut self.stream).poll_flush(cx);
-        self.watched(cx, poll)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let poll = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.watched(cx, poll)
+            client_of(&headers, address.parse().unwrap(), &proxies).to_string()
+        };
+        assert_eq!(of("198.51.100.1", &["203.0.113.9"]), "198.51.100.1");
+        assert_eq!(of("192.0.2.1", &["203.0.113.9"]), "203.0.113.9");
+        // What the client wrote itself stands first.
+        assert_eq!(of("192.0.2.1", &["10.9.9.9, 127.0.0.1, 203.0.113.9"]), "203.0.113.9");
+        assert_eq!(of("192.0.2.1", &["127.0.0.1", "203.0.113.9"]), "203.0.113.9");
+        // Two proxies one behind the other.
+        assert_eq!(of("192.0.2.1", &["127.0.0.1, 203.0.113.9, 10.0.0.7"]), "203.0.113.9");
+        assert_eq!(of("192.0.2.1", &["203.0.113.9, x"]), "192.0.2.1");
+        assert_eq!(of("192.0.2.1", &[]), "192.0.2.1");
     }
 }

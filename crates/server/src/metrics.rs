@@ -78,6 +78,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_refused: AtomicU64,
     pub(crate) rate_limited: AtomicU64,
+    pub(crate) memory_refused: AtomicU64,
     pub(crate) certs_new: AtomicU64,
     pub(crate) certs_updated: AtomicU64,
     pub(crate) certs_unchanged: AtomicU64,
@@ -198,6 +199,11 @@ impl Metrics {
                 &self.connections_refused,
             ),
             ("rate_limited_total", "Requests refused by the rate limit.", &self.rate_limited),
+            (
+                "memory_refused_total",
+                "Requests refused because others, or the same network, hold the memory.",
+                &self.memory_refused,
+            ),
             ("certs_new_total", "Certificates added.", &self.certs_new),
             ("certs_updated_total", "Certificates updated with new parts.", &self.certs_updated),
             (

@@ -26,7 +26,7 @@ use talaria_store::{IngestOutcome, Redaction, Return, Store, StoreError, Stored}
 
 use crate::answer::{Answer, Refusal, json, with};
 use crate::clock;
-use crate::hkp::v1::{blocking, open_to_all};
+use crate::hkp::v1::open_to_all;
 use crate::hkp::{Named, Report, v2};
 use crate::request::Request;
 use crate::state::State;
@@ -99,9 +99,8 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
         return Err(Refusal::BadRequest(format!("the first line of keytext must be {path}")));
     }
     let signed = {
-        let _turn = state.searches.acquire().await;
-        let state = Arc::clone(state);
-        blocking(move || read(&*state.readers.get()?, &keytext, &keysig)).await?
+        let reading = Arc::clone(state);
+        state.in_turn(move || read(&*reading.readers.get()?, &keytext, &keysig)).await?
     };
     let done = state.writer.run(move |store| carry_out(store, wish, signed)).await?;
     match done {

@@ -5,11 +5,25 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use http::{Method, header};
 
+/// The kind of socket over which a request came. What a client may do beyond others depends on it, and
+/// never on a header that the client writes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Via {
+    Public,
+    /// Of an onion service: all of its clients have the address of this machine.
+    Onion,
+    /// For operators.
+    Operator,
+}
+
 /// A request with its body, and where it came from.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) parts: http::request::Parts,
     pub(crate) body: Bytes,
+    pub(crate) via: Via,
+    /// Whether it came over TLS to this server.
+    pub(crate) secure: bool,
     /// The address of the client, also where a proxy stands between.
     pub(crate) client: IpAddr,
 }

@@ -1,13 +1,17 @@
 //! Searches: the one way from a request to certificates.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use talaria_cert::{
     Address, Cert, Serving, Summary, Verdict, Verification, complete, kind, user_id,
 };
-use talaria_store::{Query, Row, Store};
+use talaria_store::{CertId, Query, Row, Store};
 
-use crate::answer::Refusal;
+use crate::answer::{Pieces, Refusal};
 use crate::clock;
 use crate::config::{Config, Policy};
+use crate::reader::Readers;
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -185,6 +189,62 @@ pub(crate) fn found(store: &Store, rows: Vec<Row>, config: &Config) -> Result<Ve
         }
     }
     Ok(all)
+}
+
+/// The bytes of stored certificates up to which an answer is made whole.
+pub(crate) const WHOLE_BYTES: u64 = 256 << 10;
+
+/// The bytes of the stored certificates together, and of the largest one.
+pub(crate) fn lengths(store: &Store, rows: &[Row]) -> Result<(u64, u64), Refusal> {
+    let (mut all, mut largest) = (0, 0);
+    for row in rows {
+        let length = store.cert_length(row.id)?;
+        all += length;
+        largest = length.max(largest);
+    }
+    Ok((all, largest))
+}
+
+/// The certificates of `rows` as they are given out, one for each piece, as `write` writes it. `write`
+/// gets `None` at the end. Each is read when its turn comes: what was deleted meanwhile is left out.
+///
+/// # Errors
+///
+/// [`Refusal::NotFound`] if none is given out.
+pub(crate) fn pieces(
+    readers: &Readers,
+    rows: &[Row],
+    largest: u64,
+    config: &Arc<Config>,
+    mut write: impl FnMut(Option<&Cert>) -> Bytes + Send + 'static,
+) -> Result<Pieces, Refusal> {
+    let (readers, config) = (readers.clone(), Arc::clone(config));
+    let mut ids: Vec<CertId> = rows.iter().rev().map(|row| row.id).collect();
+    let mut next = move || -> Result<Option<Cert>, Refusal> {
+        while let Some(id) = ids.pop() {
+            let store = readers.get()?;
+            let Some(row) = store.row_by_id(id)? else { continue };
+            let row = store.current(row, clock::now().into())?;
+            if let Some(cert) = served(&store, &row, &config)? {
+                return Ok(Some(cert));
+            }
+        }
+        Ok(None)
+    };
+    let first = next()?.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))?;
+    let (mut first, mut ended) = (Some(first), false);
+    let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+    Ok(Pieces::new(largest, move || {
+        if ended {
+            return Ok(None);
+        }
+        let cert = match first.take() {
+            Some(first) => Some(first),
+            None => next()?,
+        };
+        ended = cert.is_none();
+        Ok(Some(write(cert.as_ref())))
+    }))
 }
 
 /// A certificate as it is given out: `None` if it has no name that may be shown and does not say that

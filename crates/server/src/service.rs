@@ -7,8 +7,9 @@ use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Method, StatusCode};
 
-use crate::answer::{Answer, Refusal, media, ok, with};
+use crate::answer::{Answer, Content, Refusal, media, ok, with};
 use crate::hkp;
+use crate::hkp::v1::Asks;
 use crate::limiter::Class;
 use crate::metrics::{RequestKind, count};
 use crate::request::Request;
@@ -20,19 +21,141 @@ const CONTENT_SECURITY: &str = "default-src 'none'; style-src 'self'; script-src
     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// Answers a request.
-pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
+/// One line of the table of routes: what is at a path, which methods it has, and what it costs.
+struct Route {
+    path: &'static str,
+    /// Whether everything below the path belongs to it.
+    below: bool,
+    /// The methods, as the header `Allow` names them.
+    methods: &'static str,
+    /// What a request is counted as, and from which bucket it is taken. `None`: it costs nothing.
+    cost: fn(&State, &Request) -> (RequestKind, Option<Class>),
+    handler: Handler,
+}
+
+/// What answers a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Handler {
+    Lookup,
+    Add,
+    HashQuery,
+    Owner,
+    Version2,
+    Vks,
+    Wkd,
+    Health,
+    Ready,
+    Metrics,
+    Page,
+}
+
+const READS: &str = "GET, HEAD, OPTIONS";
+const WRITES: &str = "POST, OPTIONS";
+const BOTH: &str = "GET, HEAD, POST, OPTIONS";
+
+/// All routes. The first one that fits is taken; the last one fits all.
+const ROUTES: [Route; 15] = [
+    Route::new("/pks/lookup", READS, lookup_cost, Handler::Lookup),
+    Route::new("/pks/add", BOTH, |_, r| by_method(r, RequestKind::Add), Handler::Add),
+    Route::new("/pks/hashquery", WRITES, |_, _| HASH_QUERY, Handler::HashQuery),
+    Route::new("/pks/delete", WRITES, |_, _| OWNER, Handler::Owner),
+    Route::new("/pks/replace", WRITES, |_, _| OWNER, Handler::Owner),
+    Route::new("/pks/health", READS, |_, _| FREE, Handler::Health),
+    Route::below("/pks/v2/", "GET, HEAD, POST, PUT, OPTIONS", version2_cost, Handler::Version2),
+    Route::below("/vks/", BOTH, |_, r| by_method(r, RequestKind::Vks), Handler::Vks),
+    Route::below(wkd::ROOT, READS, |_, _| (RequestKind::Wkd, LOOKUP), Handler::Wkd),
+    Route::new("/health", READS, |_, _| FREE, Handler::Health),
+    Route::new("/ready", READS, |_, _| FREE, Handler::Ready),
+    Route::new("/metrics", READS, |_, _| FREE, Handler::Metrics),
+    Route::new("/suggest", READS, |_, _| (RequestKind::Page, SEARCH), Handler::Page),
+    Route::new("/statistics", READS, |_, _| (RequestKind::Page, SEARCH), Handler::Page),
+    Route::below("/", READS, |_, _| (RequestKind::Page, LOOKUP), Handler::Page),
+];
+
+const LOOKUP: Option<Class> = Some(Class::Lookup);
+const SEARCH: Option<Class> = Some(Class::Search);
+const UPLOAD: Option<Class> = Some(Class::Upload);
+const HASH_QUERY: (RequestKind, Option<Class>) = (RequestKind::HashQuery, LOOKUP);
+const OWNER: (RequestKind, Option<Class>) = (RequestKind::Owner, UPLOAD);
+const FREE: (RequestKind, Option<Class>) = (RequestKind::Other, None);
+
+impl Route {
+    const fn new(
+        path: &'static str,
+        methods: &'static str,
+        cost: fn(&State, &Request) -> (RequestKind, Option<Class>),
+        handler: Handler,
+    ) -> Self {
+        Self { path, below: false, methods, cost, handler }
+    }
+
+    const fn below(
+        path: &'static str,
+        methods: &'static str,
+        cost: fn(&State, &Request) -> (RequestKind, Option<Class>),
+        handler: Handler,
+    ) -> Self {
+        Self { path, below: true, methods, cost, handler }
+    }
+
+    /// The route of a path.
+    fn of(path: &str) -> &'static Self {
+        let fits = |route: &&Self| {
+            if route.below { path.starts_with(route.path) } else { path == route.path }
+        };
+        ROUTES.iter().find(fits).unwrap_or(&ROUTES[ROUTES.len() - 1])
+    }
+
+    fn allows(&self, method: &Method) -> bool {
+        self.methods.split(", ").any(|allowed| method == allowed)
+    }
+}
+
+/// Whoever writes pays for an upload, whoever reads for a lookup.
+fn by_method(request: &Request, kind: RequestKind) -> (RequestKind, Option<Class>) {
+    (kind, if *request.method() == Method::POST { UPLOAD } else { LOOKUP })
+}
+
+/// By what the handler will read of the query: the parameters that it takes, as it takes them.
+fn lookup_cost(state: &State, request: &Request) -> (RequestKind, Option<Class>) {
+    if *request.method() == Method::OPTIONS {
+        return (RequestKind::Get, LOOKUP);
+    }
+    match hkp::v1::asks(&request.query(), &state.config.load().policy) {
+        Asks::Certificate => (RequestKind::Get, LOOKUP),
+        Asks::Certificates => (RequestKind::Get, SEARCH),
+        Asks::Index => (RequestKind::Index, SEARCH),
+    }
+}
+
+fn version2_cost(_: &State, request: &Request) -> (RequestKind, Option<Class>) {
+    match by_method(request, RequestKind::V2) {
+        (kind, LOOKUP) if request.path().starts_with("/pks/v2/prefixlog") => (kind, SEARCH),
+        cost => cost,
+    }
+}
+
+/// Answers a request. `body` is read only when the request is admitted.
+pub(crate) async fn handle(
+    state: &Arc<State>,
+    mut request: Request,
+    body: impl Future<Output = Result<Bytes, Refusal>>,
+) -> Answer {
     let started = Instant::now();
-    let (kind, class) = classify(request);
-    let answer = match admit(state, request, class) {
-        Ok(()) => dispatch(state, request, kind).await,
-        Err(refusal) => {
-            count(&state.metrics.rate_limited, 1);
-            Err(refusal)
-        }
+    let route = Route::of(request.path());
+    let (kind, class) = (route.cost)(state, &request);
+    let answer = match admit(state, &request, route, class) {
+        Ok(()) => match body.await {
+            Ok(body) => {
+                request.body = body;
+                dispatch(state, &request, route).await
+            }
+            Err(refusal) => Err(refusal),
+        },
+        Err(refusal) => Err(refusal),
     };
-    let answer = answer.unwrap_or_else(|refusal| refuse(state, request, kind, &refusal));
-    let answer = finish(request, answer);
+    let answer = answer.unwrap_or_else(|refusal| refuse(state, &request, kind, &refusal));
+    let answer = finish(state, &request, answer);
     let took = started.elapsed();
     state.metrics.answered(kind, answer.status().as_u16(), took);
     let config = state.config.load();
@@ -42,7 +165,7 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
             method = %request.method(),
             path = request.path(),
             status = answer.status().as_u16(),
-            bytes = answer.body().len(),
+            bytes = answer.body().length(),
             us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             client,
             "request"
@@ -51,81 +174,54 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
     answer
 }
 
-/// What a request is counted as, and from which bucket it is taken. `None`: it costs nothing.
-fn classify(request: &Request) -> (RequestKind, Option<Class>) {
-    let path = request.path();
-    let writes = *request.method() == Method::POST;
-    match path {
-        "/pks/lookup" => {
-            let query = request.parts.uri.query().unwrap_or_default();
-            if query.contains("op=get") || query.contains("op=hget") {
-                (RequestKind::Get, Some(Class::Lookup))
-            } else {
-                (RequestKind::Index, Some(Class::Search))
-            }
-        }
-        "/pks/add" if writes => (RequestKind::Add, Some(Class::Upload)),
-        "/pks/add" => (RequestKind::Page, Some(Class::Lookup)),
-        "/pks/hashquery" => (RequestKind::HashQuery, Some(Class::Lookup)),
-        "/pks/delete" | "/pks/replace" => (RequestKind::Owner, Some(Class::Upload)),
-        "/metrics" | "/health" | "/ready" => (RequestKind::Other, None),
-        _ if path.starts_with("/pks/v2/") => {
-            (RequestKind::V2, Some(if writes { Class::Upload } else { Class::Lookup }))
-        }
-        _ if path.starts_with("/vks/") => {
-            (RequestKind::Vks, Some(if writes { Class::Upload } else { Class::Lookup }))
-        }
-        _ if path.starts_with("/.well-known/openpgpkey") => (RequestKind::Wkd, Some(Class::Lookup)),
-        "/suggest" => (RequestKind::Page, Some(Class::Search)),
-        _ => (RequestKind::Page, Some(Class::Lookup)),
-    }
-}
-
-fn admit(state: &State, request: &Request, class: Option<Class>) -> Result<(), Refusal> {
-    let Some(class) = class else { return Ok(()) };
-    let config = state.config.load();
-    match config.rates.network(request.client, request.host()) {
-        None => Ok(()),
-        Some(network) => state
-            .limiter
-            .take(&config.rates, network, class, Instant::now())
-            .map_err(|seconds| Refusal::TooMany { seconds }),
-    }
-}
-
-async fn dispatch(
-    state: &Arc<State>,
+/// Checks the method and takes the request from the client's bucket.
+fn admit(
+    state: &State,
     request: &Request,
-    kind: RequestKind,
-) -> Result<Answer, Refusal> {
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let only = |allow| {
-        let method = request.method().to_string();
-        Err(Refusal::Method { method, allow })
-    };
-    match request.path() {
-        "/pks/lookup" if reads => hkp::v1::lookup(state, request).await,
-        "/pks/lookup" if *request.method() == Method::OPTIONS => {
-            Ok(hkp::v2::options("GET, HEAD, OPTIONS"))
+    route: &Route,
+    class: Option<Class>,
+) -> Result<(), Refusal> {
+    if let Some(class) = class {
+        let config = state.config.load();
+        if let Some(network) = config.rates.network(request.client, request.via) {
+            let taken = state.limiter.take(&config.rates, network, class, Instant::now());
+            taken.map_err(|seconds| {
+                count(&state.metrics.rate_limited, 1);
+                Refusal::TooMany { seconds }
+            })?;
         }
-        "/pks/lookup" => only("GET, HEAD, OPTIONS"),
-        "/pks/add" if *request.method() == Method::OPTIONS => {
-            Ok(hkp::v2::options("GET, POST, OPTIONS"))
+    }
+    if route.allows(request.method()) {
+        return Ok(());
+    }
+    if route.handler == Handler::Page {
+        return Err(Refusal::NotFound("there is nothing at this path".into()));
+    }
+    Err(Refusal::Method { method: request.method().to_string(), allow: route.methods })
+}
+
+async fn dispatch(state: &Arc<State>, request: &Request, route: &Route) -> Result<Answer, Refusal> {
+    let asks_options = *request.method() == Method::OPTIONS;
+    match route.handler {
+        // These know more about what is below their path.
+        Handler::Version2 => Ok(hkp::v2::handle(state, request).await),
+        Handler::Vks => Ok(vks::handle(state, request).await),
+        Handler::Wkd => wkd::handle(state, request).await,
+        Handler::Lookup | Handler::Add | Handler::HashQuery | Handler::Owner if asks_options => {
+            Ok(hkp::v1::open_to_all(hkp::v2::options(route.methods)))
         }
-        "/pks/add" => hkp::v1::add(state, request).await,
-        "/pks/hashquery" => hkp::v1::hash_query(state, request).await,
-        "/health" if reads => Ok(ok(media::TEXT, "ok\n")),
-        "/ready" if reads => admin::ready(state),
-        "/metrics" if reads => admin::metrics(state, request),
-        path if path.starts_with("/pks/v2/") => Ok(hkp::v2::handle(state, request).await),
-        "/pks/delete" | "/pks/replace" => owner::handle(state, request).await,
-        path if path.starts_with("/vks/") => Ok(vks::handle(state, request).await),
-        path if path.starts_with(wkd::ROOT) => wkd::handle(state, request).await,
-        _ if kind == RequestKind::Page && reads => match page::route(state, request).await {
+        _ if asks_options => Ok(hkp::v2::options(route.methods)),
+        Handler::Lookup => hkp::v1::lookup(state, request).await,
+        Handler::Add => hkp::v1::add(state, request).await,
+        Handler::HashQuery => hkp::v1::hash_query(state, request).await,
+        Handler::Owner => owner::handle(state, request).await,
+        Handler::Health => Ok(ok(media::TEXT, "ok\n")),
+        Handler::Ready => admin::ready(state),
+        Handler::Metrics => admin::metrics(state, request),
+        Handler::Page => match page::route(state, request).await {
             Some(answer) => answer,
             None => Err(Refusal::NotFound("no such page".into())),
         },
-        _ => Err(Refusal::NotFound("there is nothing at this path".into())),
     }
 }
 
@@ -145,9 +241,12 @@ fn refuse(state: &Arc<State>, request: &Request, kind: RequestKind, refusal: &Re
 }
 
 /// The headers of every answer.
-fn finish(request: &Request, answer: Answer) -> Answer {
+fn finish(state: &State, request: &Request, answer: Answer) -> Answer {
     let mut answer = conditional(request, answer);
     let headers = answer.headers_mut();
+    if let (true, Some(hsts)) = (request.secure, hsts(state)) {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, hsts);
+    }
     headers.insert(header::SERVER, HeaderValue::from_static("talaria"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let is_page = headers.get(header::CONTENT_TYPE).is_some_and(|media| {
@@ -158,13 +257,20 @@ fn finish(request: &Request, answer: Answer) -> Answer {
         headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     }
-    let length = answer.body().len();
     if *request.method() == Method::HEAD {
-        // The length is that of what GET gives.
-        answer = with(answer, header::CONTENT_LENGTH, &length.to_string());
-        *answer.body_mut() = Bytes::new();
+        // The length is that of what GET gives, if that is known.
+        if let Some(length) = answer.body().length() {
+            answer = with(answer, header::CONTENT_LENGTH, &length.to_string());
+        }
+        *answer.body_mut() = Content::from(Bytes::new());
     }
     answer
+}
+
+/// For how long browsers and other clients are to use TLS only.
+fn hsts(state: &State) -> Option<HeaderValue> {
+    let seconds = state.config.load().http.hsts_s;
+    if seconds == 0 { None } else { HeaderValue::try_from(format!("max-age={seconds}")).ok() }
 }
 
 /// The parts that the client has already.
@@ -178,7 +284,7 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     answer.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if request.header(header::IF_NONE_MATCH).is_some_and(|theirs| theirs.contains(&tag)) {
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
-        *answer.body_mut() = Bytes::new();
+        *answer.body_mut() = Content::from(Bytes::new());
         answer.headers_mut().remove(header::CONTENT_TYPE);
         return answer;
     }
@@ -186,19 +292,21 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     if request.header(header::IF_RANGE).is_some_and(|theirs| theirs != tag) {
         return answer;
     }
-    let length = answer.body().len();
+    // What has a tag is one certificate, and made whole.
+    let Content::Whole(body) = answer.body() else { return answer };
+    let length = body.len();
     match parse_range(range, length) {
         None => answer,
         Some(Ok((from, to))) => {
-            let part = answer.body().slice(from..to);
+            let part = body.slice(from..to);
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            *answer.body_mut() = part;
+            *answer.body_mut() = Content::Whole(part);
             let range = format!("bytes {from}-{}/{length}", to - 1);
             with(answer, header::CONTENT_RANGE, &range)
         }
         Some(Err(())) => {
             *answer.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
-            *answer.body_mut() = Bytes::new();
+            *answer.body_mut() = Content::from(Bytes::new());
             with(answer, header::CONTENT_RANGE, &format!("bytes */{length}"))
         }
     }
@@ -226,6 +334,29 @@ fn parse_range(text: &str, length: usize) -> Option<Result<(usize, usize), ()>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_path_has_one_route() {
+        let handlers = [
+            ("/pks/lookup", Handler::Lookup),
+            ("/pks/lookup/x", Handler::Page),
+            ("/pks/add", Handler::Add),
+            ("/pks/v2/certs/by-keyid/x", Handler::Version2),
+            ("/vks/v1/upload", Handler::Vks),
+            ("/.well-known/openpgpkey/hu/x", Handler::Wkd),
+            ("/pks/health", Handler::Health),
+            ("/", Handler::Page),
+            ("*", Handler::Page),
+            ("", Handler::Page),
+        ];
+        for (path, handler) in handlers {
+            assert_eq!(Route::of(path).handler, handler, "{path}");
+        }
+        // None is hidden behind one before it.
+        for route in &ROUTES {
+            assert_eq!(Route::of(route.path).path, route.path);
+        }
+    }
 
     #[test]
     fn ranges_are_parsed_by_the_rfc() {

@@ -24,13 +24,13 @@ use crate::answer::{Answer, Refusal, json, media, ok, with};
 use crate::clock;
 use crate::config::Config;
 use crate::hkp;
-use crate::hkp::v1::{blocking, open_to_all};
+use crate::hkp::v1::open_to_all;
 use crate::mail::{self, Language, Letter, MailError, Purpose};
 use crate::metrics::count;
 use crate::page;
 use crate::request::Request;
 use crate::search;
-use crate::state::State;
+use crate::state::{State, blocking};
 use crate::submission;
 use crate::token::{Token, TokenError};
 
@@ -140,11 +140,11 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
         "by-email" => Some(Query::Email(address(&argument)?)),
         _ => return Err(Refusal::NotFound("there is nothing at this path".into())),
     };
-    let state = Arc::clone(state);
-    blocking(move || {
+    let reading = Arc::clone(state);
+    let read = move || {
         let nothing = || Refusal::NotFound("no certificate was found".into());
         let query = query.ok_or_else(nothing)?;
-        let store = state.readers.get()?;
+        let store = reading.readers.get()?;
         let row = match &query {
             Query::Email(email) => holder(&store, email)?,
             _ => store.owners(&query, KEY_IDS_MAX, search::LOOKS_MAX)?.rows.into_iter().next(),
@@ -154,8 +154,8 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
         let name = format!("attachment; filename={}.asc", cert.fingerprint());
         let answer = with(answer, header::CONTENT_DISPOSITION, &name);
         Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
-    })
-    .await
+    };
+    state.in_turn(read).await
 }
 
 /// An address that somebody typed, or pasted with the name before it.
@@ -239,8 +239,8 @@ async fn read_statuses(
     state: &Arc<State>,
     fingerprint: Fingerprint,
 ) -> Result<Option<Statuses>, Refusal> {
-    let state = Arc::clone(state);
-    blocking(move || Ok(statuses_in(&*state.readers.get()?, fingerprint)?)).await
+    let reading = Arc::clone(state);
+    state.in_turn(move || Ok(statuses_in(&*reading.readers.get()?, fingerprint)?)).await
 }
 
 fn expiry(config: &Config) -> u32 {
@@ -458,8 +458,8 @@ async fn confirm(
 async fn ask_to_manage(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     let email = address(request.form().get("address").unwrap_or_default())?;
     let found = {
-        let (state, email) = (Arc::clone(state), email.clone());
-        blocking(move || holder(&*state.readers.get()?, &email)).await?
+        let (reading, email) = (Arc::clone(state), email.clone());
+        state.in_turn(move || holder(&*reading.readers.get()?, &email)).await?
     };
     let Some(row) = found else { return Ok(page::verify::unknown(state, request, &email)) };
     let fingerprint = row.summary.fingerprint();

@@ -17,7 +17,7 @@ use talaria_store::{ChangeNumber, Query, Row, Store, StoreError, TextIndex};
 use crate::answer::{Answer, Refusal, media, ok, with};
 use crate::clock;
 use crate::config::Config;
-use crate::hkp::v1::{blocking, open_to_all};
+use crate::hkp::v1::open_to_all;
 use crate::hkp::v2;
 use crate::request::Request;
 use crate::search;
@@ -93,23 +93,17 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
         Asked::Key { hash, .. } => {
             let hash = hash.to_ascii_lowercase();
             let local = local_part(request.parts.uri.query().unwrap_or_default());
-            let turn = match local {
-                Some(_) => None,
-                None => Some(state.searches.acquire().await),
-            };
-            let state = Arc::clone(state);
-            let answer = blocking(move || {
-                let store = state.readers.get()?;
+            let reading = Arc::clone(state);
+            let read = move || {
+                let store = reading.readers.get()?;
                 let address = match local {
                     Some(local) if user_id::web_key_hash(&local) != hash => None,
                     Some(local) => Address::of_mailbox(format!("{local}@{domain}").as_bytes()),
-                    None => state.directories.address(&store, &domain, &hash)?,
+                    None => reading.directories.address(&store, &domain, &hash)?,
                 };
                 find(&store, &address.ok_or_else(nothing)?, &config)
-            })
-            .await?;
-            drop(turn);
-            Ok(answer)
+            };
+            state.in_turn(read).await
         }
     }
 }

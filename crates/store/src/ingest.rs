@@ -7,9 +7,8 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
     CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Issuer, KeyId, Limits, PACKETS_MAX,
-    PacketRef, Summary, Tag, Terms,
-    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete,
-    renew, renewed, verdicts,
+    PacketRef, Summary, Tag, Terms, Timestamp, VERIFIER, Verdict, Verification, View, carried_over,
+    complete, renew, renewed, verdicts,
 };
 
 use crate::blob;

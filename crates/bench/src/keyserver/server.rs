@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) struct Server {
     pub(super) name: &'static str,
     pub(super) address: SocketAddr,
+    /// Where talaria answers operators.
+    operator: Option<SocketAddr>,
     /// The one that answers is the first.
     processes: Vec<Child>,
     log: PathBuf,
@@ -41,6 +43,7 @@ impl Server {
         let mut server = Self {
             name,
             address,
+            operator: None,
             processes: Vec::new(),
             log: log.to_owned(),
             started: Instant::now(),
@@ -131,8 +134,8 @@ impl Server {
 
     /// A figure of talaria's metrics.
     pub(super) fn metric(&self, name: &str) -> Result<f64, BenchError> {
-        let reply =
-            Client::new(self.address).get("/metrics").map_err(|error| self.silent(&error))?;
+        let operator = self.operator.unwrap_or(self.address);
+        let reply = Client::new(operator).get("/metrics").map_err(|error| self.silent(&error))?;
         let name = format!("talaria_{name} ");
         let text = reply.text();
         let line = text.lines().find_map(|line| line.strip_prefix(&name));
@@ -181,15 +184,19 @@ pub(super) fn talaria(
     settings: &str,
 ) -> Result<Server, BenchError> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let operator = SocketAddr::from(([127, 0, 0, 1], free_port("127.0.0.1")?));
     let config = store.with_extension("toml");
     // Loopback has no limit of requests as it is.
-    let text =
-        format!("[http]\nlisten = [\"{address}\"]\n\n[log]\nformat = \"json\"\n\n{settings}");
+    let text = format!(
+        "[http]\nlisten = [\"{address}\"]\noperator_listen = [\"{operator}\"]\n\
+         connections_per_network = 16384\n\n[log]\nformat = \"json\"\n\n{settings}"
+    );
     fs::write(&config, text).map_err(BenchError::io("write", &config))?;
     let mut command = Command::new(program);
     command.arg("--quiet").arg("--store").arg(store).arg("serve").arg("--config").arg(&config);
     let log = store.with_extension("log");
     let mut server = Server::start("talaria", command, address, &log)?;
+    server.operator = Some(operator);
     server.wait()?;
     Ok(server)
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::program::{Program, half};
+use crate::program::{Program, half, operator_settings};
 use talaria::cert::{Cert, View};
 use talaria::store::{Access, Store};
 use talaria_bench::{CorpusProfile, Generate, certs};
@@ -27,7 +27,10 @@ const CLIENTS: usize = 4;
 const UPLOADS_MAX: usize = 24;
 
 fn start(program: &Program, address: SocketAddr) -> Child {
-    let child = program.command(&["-q", "serve", "--listen", &address.to_string()]);
+    let (settings, address_text) = (operator_settings(program), address.to_string());
+    let config = ["--config", settings.to_str().unwrap()];
+    let child =
+        program.command(&[&["-q", "serve", "--listen", &address_text], &config[..]].concat());
     let mut child = { child }.stderr(std::process::Stdio::null()).spawn().unwrap();
     let deadline = Instant::now() + PATIENCE;
     while ask(address, "GET /ready HTTP/1.0\r\n\r\n", b"")
@@ -65,7 +68,9 @@ fn upload(address: SocketAddr, cert: &Cert) -> bool {
 }
 
 fn metric(address: SocketAddr, name: &str) -> u64 {
-    let reply = ask(address, "GET /metrics HTTP/1.0\r\n\r\n", b"").unwrap();
+    let reply =
+        ask(address, "GET /metrics HTTP/1.0\r\nauthorization: Bearer of-a-test\r\n\r\n", b"")
+            .unwrap();
     let line = reply.lines().find_map(|line| line.strip_prefix(&format!("talaria_{name} ")));
     line.unwrap_or_else(|| panic!("{reply}")).parse().unwrap()
 }

@@ -11,9 +11,8 @@ use talaria_store::IngestOutcome;
 use super::GossipError;
 use crate::answer::Refusal;
 use crate::clock;
-use crate::hkp::v1::blocking;
 use crate::metrics::count;
-use crate::state::State;
+use crate::state::{State, blocking};
 
 /// Tries after which a digest is not asked for any more.
 const TRIES: u32 = 3;

@@ -258,7 +258,7 @@ pub(crate) async fn ensure_view(state: &Arc<State>, view: View) -> Result<(), Re
     }
     state.writer.run(move |store| store.add_view(view)).await?;
     let state = Arc::clone(state);
-    crate::hkp::v1::blocking(move || Ok(state.trees.add(view, &*state.readers.get()?)?)).await
+    crate::state::blocking(move || Ok(state.trees.add(view, &*state.readers.get()?)?)).await
 }
 
 #[cfg(test)]

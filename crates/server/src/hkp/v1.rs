@@ -2,25 +2,26 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Method, header};
-use talaria_cert::{View, enarmor};
-use talaria_recon::{HASHQUERY_DIGESTS_MAX, decode_hashquery, encode_hashreply};
+use talaria_cert::{Enarmor, View, enarmor};
+use talaria_recon::{Digest, HASHQUERY_DIGESTS_MAX, decode_hashquery};
 use talaria_store::{Row, Store};
 
 use super::{Report, machine, submit, v2};
-use crate::answer::{Answer, Refusal, json, media, ok, with};
+use crate::answer::{Answer, Pieces, Refusal, json, media, ok, streamed, with};
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Config, Policy};
 use crate::metrics::count;
 use crate::page;
 use crate::push;
-use crate::request::Request;
+use crate::request::{Parameters, Request};
 use crate::search::{self, Found, HEAVY_SIGNATURES, Page, Search};
-use crate::state::State;
+use crate::state::{State, blocking};
 use crate::submission;
 
 /// Bytes of certificates in one answer to a hash query; the rest is left out and asked for again.
-const HASHQUERY_BYTES: usize = 16 << 20;
+const HASHQUERY_BYTES: u64 = 16 << 20;
 
 /// The operation of `op`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,6 +51,32 @@ impl Op {
     }
 }
 
+/// What a lookup asks for, as far as it decides the cost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Asks {
+    /// Certificates by an exact index.
+    Certificate,
+    /// Certificates by words.
+    Certificates,
+    /// A list, or figures.
+    Index,
+}
+
+/// What the parameters of a lookup ask for. It is read from them just as [`lookup`] does.
+pub(crate) fn asks(query: &Parameters, policy: &Policy) -> Asks {
+    match Op::parse(query.get("op").unwrap_or_default()) {
+        Ok(Op::HashGet) => Asks::Certificate,
+        Ok(Op::Get) => {
+            let text = query.get("search").unwrap_or_default();
+            match Search::parse(text, query.is_on("exact"), policy) {
+                Ok(search) if search.is_wide() => Asks::Certificates,
+                _ => Asks::Certificate,
+            }
+        }
+        _ => Asks::Index,
+    }
+}
+
 /// Answers `/pks/lookup`.
 pub(crate) async fn lookup(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     let query = request.query();
@@ -62,7 +89,7 @@ pub(crate) async fn lookup(state: &Arc<State>, request: &Request) -> Result<Answ
 async fn dispatch(
     state: &Arc<State>,
     request: &Request,
-    query: &crate::request::Parameters,
+    query: &Parameters,
     machine: bool,
 ) -> Result<Answer, Refusal> {
     let config = state.config.load_full();
@@ -90,26 +117,15 @@ async fn dispatch(
         }
     };
     if wide {
-        let _turn = state.searches.acquire().await;
-        return blocking(move || work(None)).await;
+        return state.in_turn(move || work(None)).await;
     }
     let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
     let page = search.rows(&*state.readers.get()?, &config)?;
     let heavy = page.rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
-    if heavy {
-        let _turn = state.searches.acquire().await;
-        return blocking(move || work(Some(page))).await;
+    if heavy || page.rows.len() > 1 {
+        return state.in_turn(move || work(Some(page))).await;
     }
     work(Some(page))
-}
-
-/// Runs work that may take milliseconds off the threads that answer requests.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err(Refusal::Unavailable("the request took too long".into())))
 }
 
 /// The format of an answer.
@@ -126,7 +142,7 @@ fn render(
     store: &Store,
     rows: Vec<Row>,
     more: bool,
-    config: &Config,
+    config: &Arc<Config>,
     options: &Options,
 ) -> Result<Answer, Refusal> {
     let nothing = || Refusal::NotFound("no certificate was found".into());
@@ -135,14 +151,32 @@ fn render(
     }
     match options.op {
         Op::Get => {
+            let for_programs = options.machine || !request.wants_page();
+            if rows.len() > 1 && !for_programs {
+                return page::results(
+                    state,
+                    request,
+                    store,
+                    rows,
+                    &options.text,
+                    options.op,
+                    false,
+                );
+            }
+            if rows.len() > 1 {
+                let (all, largest) = search::lengths(store, &rows)?;
+                if all > search::WHOLE_BYTES {
+                    return armored_pieces(state, &rows, largest, config);
+                }
+            }
             let found = search::found(store, rows, config)?;
             if found.is_empty() {
                 return Err(nothing());
             }
-            if options.machine || !request.wants_page() {
+            if for_programs {
                 return Ok(armored(&found));
             }
-            page::armored(state, request, &found, more)
+            page::armored(state, request, &found[0])
         }
         _ if options.json => Ok(json(&v2::entries(store, &rows, config)?)),
         _ if options.machine || !request.wants_page() => Ok(machine_index(store, &rows, config)?),
@@ -159,6 +193,27 @@ pub(crate) fn armored(found: &[Found]) -> Answer {
     let answer = with(answer, header::CONTENT_DISPOSITION, "attachment; filename=openpgp.asc");
     let answer = with(answer, COUNT, &found.len().to_string());
     tagged(answer, found)
+}
+
+/// Many certificates in one armor, read and sent one after the other.
+fn armored_pieces(
+    state: &State,
+    rows: &[Row],
+    largest: u64,
+    config: &Arc<Config>,
+) -> Result<Answer, Refusal> {
+    let mut armor = Enarmor::new();
+    let pieces = search::pieces(&state.readers, rows, largest / 3 * 4, config, move |cert| {
+        let mut text = String::new();
+        match cert {
+            Some(cert) => armor.write(cert.as_bytes(), &mut text),
+            None => armor.finish(&mut text),
+        }
+        text.into()
+    })?;
+    let answer = streamed(media::ARMORED, pieces);
+    let answer = with(answer, header::CONTENT_DISPOSITION, "attachment; filename=openpgp.asc");
+    Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
 }
 
 const COUNT: header::HeaderName = header::HeaderName::from_static("x-hkp-results-count");
@@ -282,30 +337,58 @@ pub(crate) async fn hash_query(state: &Arc<State>, request: &Request) -> Result<
             "not a list of at most {HASHQUERY_DIGESTS_MAX} digests: {error}"
         ))
     })?;
-    // Answers may be large, and are made a few at a time only.
-    let _turn = state.searches.acquire().await;
-    let state = Arc::clone(state);
-    blocking(move || {
-        let store = state.readers.get()?;
-        let (mut certs, mut bytes) = (Vec::with_capacity(digests.len()), 0);
-        for digest in digests {
-            let Some((view, id)) = store.by_digest(digest.0)? else { continue };
-            let Some(stored) = store.stored(id)? else { continue };
-            let cert = match view {
-                View::Sks => Some(stored.cert),
-                View::Hockeypuck23 => view.cert(&stored.cert, &stored.verdicts),
-            };
-            let Some(cert) = cert else { continue };
-            bytes += cert.as_bytes().len();
-            if bytes > HASHQUERY_BYTES && !certs.is_empty() {
-                break;
-            }
-            certs.push(cert.into_bytes());
+    let reading = Arc::clone(state);
+    state.in_turn(move || hash_reply(&reading, &digests)).await
+}
+
+/// The certificates are found first, then read and sent one after the other. One that has changed since
+/// is sent as it is; if one is gone, the answer is cut off, and the peer asks again.
+fn hash_reply(state: &State, digests: &[Digest]) -> Result<Answer, Refusal> {
+    let (mut found, mut all, mut largest) = (Vec::with_capacity(digests.len()), 0, 0);
+    let store = state.readers.get()?;
+    for digest in digests {
+        let Some((view, id)) = store.by_digest(digest.0)? else { continue };
+        let length = store.cert_length(id)?;
+        all += length;
+        if all > HASHQUERY_BYTES && !found.is_empty() {
+            break;
         }
-        count(&state.metrics.certs_given, certs.len());
-        Ok(ok("pgp/keys", encode_hashreply(&certs)))
-    })
-    .await
+        largest = length.max(largest);
+        found.push((view, id));
+    }
+    drop(store);
+    count(&state.metrics.certs_given, found.len());
+    let mut start = Some(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    let (readers, mut found) = (state.readers.clone(), found.into_iter());
+    let mut ended = false;
+    let mut next = move || -> Result<Option<Bytes>, Refusal> {
+        if let Some(count) = start.take() {
+            return Ok(Some(count.to_be_bytes().to_vec().into()));
+        }
+        let Some((view, id)) = found.next() else {
+            let is_last = !std::mem::replace(&mut ended, true);
+            return Ok(is_last.then(|| Bytes::from_static(b"\r\n")));
+        };
+        let gone = || Refusal::NotFound("a certificate was deleted meanwhile".into());
+        let stored = readers.get()?.stored(id)?.ok_or_else(gone)?;
+        let cert = match view {
+            View::Sks => stored.cert,
+            View::Hockeypuck23 => view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?,
+        };
+        let length = u32::try_from(cert.as_bytes().len()).unwrap_or(u32::MAX);
+        let mut bytes = length.to_be_bytes().to_vec();
+        bytes.extend_from_slice(cert.as_bytes());
+        Ok(Some(bytes.into()))
+    };
+    if all > search::WHOLE_BYTES {
+        let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+        return Ok(streamed("pgp/keys", Pieces::new(largest, next)));
+    }
+    let mut body = Vec::new();
+    while let Some(piece) = next()? {
+        body.extend_from_slice(&piece);
+    }
+    Ok(ok("pgp/keys", body))
 }
 
 /// The statistics for programs.

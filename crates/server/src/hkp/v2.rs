@@ -9,20 +9,20 @@ use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use talaria_cert::{
-    Address, Capabilities, KeyId, KeySummary, UserIdContent, Validity, parse_day, timestamp,
+    Address, Capabilities, Cert, KeyId, KeySummary, UserIdContent, Validity, parse_day, timestamp,
     user_id,
 };
 use talaria_store::{Query, Row, Store};
 
 use super::submit;
-use super::v1::{blocking, marked, open_to_all, tagged};
-use crate::answer::{Answer, Refusal, answer, json, media, ok, with};
+use super::v1::{marked, open_to_all, tagged};
+use crate::answer::{Answer, Refusal, answer, json, media, ok, streamed, with};
 use crate::clock;
 use crate::config::Config;
 use crate::push;
 use crate::request::{Parameters, Request};
 use crate::search::{self, Page, Search};
-use crate::state::State;
+use crate::state::{State, blocking};
 use crate::submission;
 
 /// The operations below `/pks/v2`.
@@ -68,8 +68,8 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
                 Err(Refusal::Forbidden("the path needs an identifier at its end".into()))
             }
             Method::GET | Method::HEAD => {
-                let (state, action) = (Arc::clone(state), action.to_owned());
-                blocking(move || read(&state, &action, &argument)).await
+                let (reading, action) = (Arc::clone(state), action.to_owned());
+                state.in_turn(move || read(&reading, &action, &argument)).await
             }
             Method::PUT if action == "canonical" => Err(Refusal::NotImplemented(
                 "this server confirms addresses by mail: see /vks/v1/request-verify".into(),
@@ -95,7 +95,7 @@ pub(crate) fn options(allow: &'static str) -> Answer {
 }
 
 fn read(state: &State, action: &str, argument: &str) -> Result<Answer, Refusal> {
-    let config = state.config.load();
+    let config = state.config.load_full();
     let store = state.readers.get()?;
     let nothing = || Refusal::NotFound("no certificate was found".into());
     let mut more = false;
@@ -118,6 +118,19 @@ fn read(state: &State, action: &str, argument: &str) -> Result<Answer, Refusal> 
         "canonical" => canonical(&store, argument)?,
         _ => return prefix_log(&store, argument),
     };
+    if rows.len() > 1 {
+        let (all, largest) = search::lengths(&store, &rows)?;
+        if all > search::WHOLE_BYTES {
+            drop(store);
+            let write = |cert: Option<&Cert>| {
+                cert.map_or_else(Bytes::new, |cert| Bytes::copy_from_slice(cert.as_bytes()))
+            };
+            let pieces = search::pieces(&state.readers, &rows, largest, &config, write)?;
+            let answer = streamed(media::BINARY, pieces);
+            let answer = with(answer, header::CACHE_CONTROL, "no-cache");
+            return Ok(marked(answer, more));
+        }
+    }
     let found = search::found(&store, rows, &config)?;
     if found.is_empty() {
         return Err(nothing());

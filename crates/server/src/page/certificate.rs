@@ -16,9 +16,8 @@ use super::timeline::{self, End, Track};
 use super::{Visit, qr, search};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
-use crate::hkp::v1::blocking;
 use crate::request::Request;
-use crate::search::{Found, HEAVY_SIGNATURES, LOOKS_MAX, served};
+use crate::search::{Found, LOOKS_MAX, served};
 use crate::state::State;
 
 /// Signatures of others that are shown on one user ID.
@@ -45,30 +44,22 @@ pub(crate) async fn lookup(
     if let Some(at) = rows.iter().position(own) {
         rows = vec![rows.swap_remove(at)];
     }
-    let is_heavy = rows.iter().any(|row| row.summary.signatures > HEAVY_SIGNATURES);
-    let _turn = if is_heavy { Some(state.searches.acquire().await) } else { None };
-    let (state, request, text) = (Arc::clone(state), request.clone(), fingerprint.to_owned());
-    blocking(move || {
-        let store = state.readers.get()?;
-        let visit = Visit::new(&state, &request);
+    let (reading, request, text) = (Arc::clone(state), request.clone(), fingerprint.to_owned());
+    let read = move || {
+        let store = reading.readers.get()?;
+        let visit = Visit::new(&reading, &request);
         match &rows[..] {
             [] => Err(nothing()),
             [row] => page(&visit, &store, row, None)?.ok_or_else(nothing),
             _ => search::list(&visit, &store, rows, &text, false),
         }
-    })
-    .await
+    };
+    state.in_turn(read).await
 }
 
-/// Certificates that were asked for in armor, for people: the page of the certificate, with its armor.
-pub(crate) fn armored(
-    state: &State,
-    request: &Request,
-    found: &[Found],
-    more: bool,
-) -> Result<Answer, Refusal> {
+/// A certificate that was asked for in armor, for people: the page of the certificate, with its armor.
+pub(crate) fn armored(state: &State, request: &Request, one: &Found) -> Result<Answer, Refusal> {
     let visit = Visit::new(state, request);
-    let [one] = found else { return search::of_found(&visit, found, more) };
     let store = state.readers.get()?;
     let answer = page(&visit, &store, &one.row, Some(&one.cert))?;
     answer.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))

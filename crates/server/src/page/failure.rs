@@ -22,12 +22,15 @@ pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> An
         Refusal::BadRequest(_) if is_search => {
             (texts.bad_search_title, texts.bad_search_advice.to_owned())
         }
-        Refusal::BadRequest(_) | Refusal::Method { .. } | Refusal::NotImplemented(_) => {
+        Refusal::BadRequest(_)
+        | Refusal::Timeout
+        | Refusal::Method { .. }
+        | Refusal::NotImplemented(_) => {
             (texts.bad_request_title, texts.bad_request_advice.to_owned())
         }
         Refusal::Malformed(_) => (texts.malformed_title, texts.malformed_advice.to_owned()),
         Refusal::Forbidden(_) => (texts.forbidden_title, texts.forbidden_advice.to_owned()),
-        Refusal::Unavailable(_) | Refusal::Store(_) => {
+        Refusal::Unavailable(_) | Refusal::Busy | Refusal::Store(_) => {
             (texts.unavailable_title, texts.unavailable_advice.to_owned())
         }
     };

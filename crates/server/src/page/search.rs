@@ -10,7 +10,6 @@ use crate::answer::{Answer, Refusal};
 use crate::clock;
 use crate::hkp::v1::Op;
 use crate::request::Request;
-use crate::search::Found;
 use crate::state::State;
 
 /// User IDs beside the primary one that a card shows.
@@ -226,12 +225,4 @@ pub(crate) fn badge(visit: &Visit<'_>, validity: Validity) -> Markup {
             span aria-hidden="true" { (sign) } " " (visit.texts.validity(validity))
         }
     }
-}
-
-/// Certificates that were asked for by `op=get`, for people.
-pub(crate) fn of_found(visit: &Visit<'_>, found: &[Found], more: bool) -> Result<Answer, Refusal> {
-    let store = visit.state.readers.get()?;
-    let rows = found.iter().map(|found| found.row.clone()).collect();
-    let text = visit.request.query().get("search").unwrap_or_default().to_owned();
-    list(visit, &store, rows, &text, more)
 }

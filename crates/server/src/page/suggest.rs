@@ -12,7 +12,6 @@ use super::search::{name, names};
 use super::text::plain;
 use crate::answer::{Answer, Refusal, json, with};
 use crate::clock;
-use crate::hkp::v1::blocking;
 use crate::request::Request;
 use crate::state::State;
 
@@ -49,9 +48,8 @@ pub(crate) async fn answer(state: &Arc<State>, request: &Request) -> Result<Answ
     let is_asked = (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters)
         && state.config.load().policy.word_search;
     let found = if is_asked {
-        let _turn = state.searches.acquire().await;
-        let (state, request) = (Arc::clone(state), request.clone());
-        blocking(move || suggestions(&Visit::new(&state, &request), &typed)).await?
+        let (reading, request) = (Arc::clone(state), request.clone());
+        state.in_turn(move || suggestions(&Visit::new(&reading, &request), &typed)).await?
     } else {
         Vec::new()
     };

@@ -449,7 +449,9 @@ fn mutated_uploads_leave_every_certificate_importable() {
         let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
         let fingerprint = cert.fingerprint().to_string();
         let at = listing.find(&format!("fpr:::::::::{fingerprint}:"));
-        if at.is_none() { std::fs::write("/tmp/kept-served.pgp", served.as_bytes()).unwrap(); }
+        if at.is_none() {
+            std::fs::write("/tmp/kept-served.pgp", served.as_bytes()).unwrap();
+        }
         let at = at.unwrap();
         let line = listing[..at].lines().rfind(|line| line.starts_with("pub:")).unwrap();
         assert_eq!(line.split(':').nth(1), Some("r"), "{listing}");

@@ -14,6 +14,7 @@ fn filled() -> Config {
     let mut config = Config::default();
     config.http.tls_certificate = Some("a".into());
     config.http.tls_key = Some("b".into());
+    config.http.operator_token_file = Some("t".into());
     config.gossip.membership = Some("c".into());
     config.gossip.http_port = Some(1);
     config.gossip.peers =

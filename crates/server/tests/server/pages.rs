@@ -281,6 +281,10 @@ fn the_operator_page_has_no_secrets_and_is_closed_to_others() {
     let page = site.page("/operator", "en");
     assert_eq!(page.status, 403);
     page.check();
+    // Nobody is an operator on the address for everybody, whatever name a client gives.
+    for path in ["/operator?x", "/metrics"] {
+        assert_eq!(site.page(path, "en").status, 403, "{path}");
+    }
 }
 
 #[test]

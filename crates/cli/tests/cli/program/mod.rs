@@ -14,7 +14,7 @@ use talaria_bench::{CorpusProfile, Generate, certs};
 
 pub(crate) use disk::Disk;
 pub(crate) use home::{Home, prepared};
-pub(crate) use serving::{Serving, answer, form};
+pub(crate) use serving::{Serving, answer, form, operator_settings};
 
 /// Certificates by fingerprint.
 pub(crate) type Contents = BTreeMap<Fingerprint, Cert>;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -22,6 +23,15 @@ pub(crate) struct Serving {
     /// Where it gossips, if it does.
     pub(crate) gossip: Option<SocketAddr>,
     log: Arc<Mutex<String>>,
+}
+
+/// Writes settings with a token of operators, `of-a-test`, and returns their path.
+pub(crate) fn operator_settings(program: &Program) -> PathBuf {
+    let (settings, token) = (program.path("operator.toml"), program.path("operator-token"));
+    std::fs::write(&token, "of-a-test\n").unwrap();
+    let text = format!("[http]\noperator_token_file = {:?}\n", token.to_str().unwrap());
+    std::fs::write(&settings, text).unwrap();
+    settings
 }
 
 impl Serving {
@@ -59,7 +69,9 @@ impl Serving {
         let address = free.local_addr().unwrap();
         drop(free);
         let listen = address.to_string();
-        let all = [&["serve", "--listen", &listen], args].concat();
+        let settings = operator_settings(program);
+        let config = ["--config", settings.to_str().unwrap()];
+        let all = [&["serve", "--listen", &listen], &config[..], args].concat();
         Self::of_child(program.command(&all).stderr(log).spawn().unwrap(), address)
     }
 
@@ -77,7 +89,9 @@ impl Serving {
 
     /// The value of a metric.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let (_, metrics) = self.get("/metrics");
+        let head =
+            "GET /metrics HTTP/1.0\r\nhost: localhost\r\nauthorization: Bearer of-a-test\r\n\r\n";
+        let (_, metrics) = self.request(head);
         let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("talaria_{name} ")));
         line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
     }

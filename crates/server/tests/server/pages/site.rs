@@ -12,6 +12,8 @@ use super::html::Page;
 
 pub(crate) struct Site {
     pub(crate) address: String,
+    /// The address for operators.
+    operator: String,
     /// The certificates at the start of the server.
     pub(crate) fingerprints: Vec<String>,
     agent: ureq::Agent,
@@ -31,6 +33,7 @@ pub(crate) fn generated(count: u64) -> Vec<u8> {
 pub(crate) fn config() -> Config {
     let mut config = Config::default();
     config.http.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    config.http.operator_listen = vec!["127.0.0.1:0".parse().unwrap()];
     config.server.hostname = "keys.example.org".into();
     config.server.contact = "operator@example.org".into();
     config
@@ -57,10 +60,11 @@ impl Site {
         drop(store);
         let server = Server::start(&path, config, None).unwrap();
         let address = format!("http://{}", server.addresses()[0]);
+        let operator = format!("http://{}", server.operator_addresses()[0]);
         let handle = Some(server.handle());
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        Self { address, fingerprints, agent, handle, thread, _folder: folder }
+        Self { address, operator, fingerprints, agent, handle, thread, _folder: folder }
     }
 
     /// The page for a browser.
@@ -69,9 +73,10 @@ impl Site {
     }
 
     pub(crate) fn get(&self, path: &str, language: &str) -> Page {
+        let base = if path == "/operator" { &self.operator } else { &self.address };
         let request = self
             .agent
-            .get(format!("{}{path}", self.address))
+            .get(format!("{base}{path}"))
             .header("Accept", "text/html,*/*;q=0.8")
             .header("Accept-Language", language);
         answer(request.call().unwrap())

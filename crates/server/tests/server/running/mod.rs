@@ -28,6 +28,8 @@ pub(crate) const NOW: u32 = 1_740_000_000;
 pub(crate) struct Running {
     pub(crate) folder: TempDir,
     pub(crate) http: SocketAddr,
+    /// The address for operators.
+    pub(crate) operator: SocketAddr,
     /// The gossip address, if the server gossips.
     pub(crate) gossip: Option<SocketAddr>,
     handle: ServerHandle,
@@ -57,7 +59,8 @@ impl Running {
         Self::start_in(tempfile::tempdir().unwrap(), certs, config)
     }
 
-    pub(crate) fn start_in(folder: TempDir, certs: &[Cert], config: Config) -> Self {
+    pub(crate) fn start_in(folder: TempDir, certs: &[Cert], mut config: Config) -> Self {
+        config.http.operator_listen = vec!["127.0.0.1:0".parse().unwrap()];
         let path = folder.path().join("certs.db");
         let mut store = Store::open(&path, Access::Create).unwrap();
         store.ingest(certs.to_vec(), Verification::Full, NOW.into()).unwrap();
@@ -70,10 +73,11 @@ impl Running {
             SocketAddr::new(ip, address.port())
         };
         let http = local(server.addresses()[0]);
+        let operator = server.operator_addresses()[0];
         let gossip = server.gossip_addresses().first().copied().map(local);
         let handle = server.handle();
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { folder, http, gossip, handle, thread }
+        Self { folder, http, operator, gossip, handle, thread }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -110,7 +114,7 @@ impl Running {
 
     /// A value in the metrics.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let body = self.get("/metrics").text();
+        let body = get(self.operator, "/metrics").text();
         let line = body.lines().find_map(|line| line.strip_prefix(&format!("talaria_{name} ")));
         line.unwrap_or_else(|| panic!("no {name} in {body}")).parse().unwrap()
     }

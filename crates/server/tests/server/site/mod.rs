@@ -14,6 +14,8 @@ use talaria_server::{Config, Server, ServerHandle};
 /// A server that runs until it is dropped.
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
+    /// The address for operators.
+    operator: SocketAddr,
     handle: Option<ServerHandle>,
     thread: Option<JoinHandle<()>>,
     _folder: tempfile::TempDir,
@@ -25,14 +27,17 @@ impl Site {
         if config.http.listen == Config::default().http.listen {
             config.http.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         }
+        config.http.operator_listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         let server = Server::start(&folder.path().join("store"), config, None).unwrap();
         let (address, handle) = (server.addresses()[0], Some(server.handle()));
+        let operator = server.operator_addresses()[0];
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        Self { address, handle, thread, _folder: folder }
+        Self { address, operator, handle, thread, _folder: folder }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        let is_for_operators = matches!(path, "/metrics" | "/operator");
+        format!("http://{}{path}", if is_for_operators { self.operator } else { self.address })
     }
 
     pub(crate) fn get(&self, path: &str) -> Got {

@@ -1,0 +1,152 @@
+//! The memory that requests and answers may take: so much in all, and so much of it for one network.
+//!
+//! Room for an answer is given back when the answer has been written to the socket, not when it was made. So clients that do not read hold what is counted, and nothing beyond.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::answer::Refusal;
+use crate::limiter::Network;
+
+/// The part of a budget that one network can take: a quarter, or all that there is for a single piece.
+const SHARES: usize = 4;
+
+/// What a network gets in any case, as long as all together hold no more than twice the budget: so one that
+/// asks for little is answered beside any number of those that hold all of it.
+const MODEST: usize = 64 << 10;
+
+/// A number of octets, and who holds how many of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget(Arc<Mutex<Taken>>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_network: HashMap<Network, usize>,
+}
+
+/// Room that was taken. It is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    budget: Budget,
+    network: Network,
+    bytes: usize,
+}
+
+impl Budget {
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes `bytes` of `total` for a network.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Busy`] if there is no room, or the network has its share.
+    pub(crate) fn take(
+        &self,
+        total: usize,
+        network: Network,
+        bytes: usize,
+    ) -> Result<Room, Refusal> {
+        let mut room = Room { budget: self.clone(), network, bytes: 0 };
+        room.grow(total, bytes)?;
+        Ok(room)
+    }
+
+    /// Octets that are held.
+    pub(crate) fn taken(&self) -> usize {
+        self.lock().all
+    }
+}
+
+impl Room {
+    /// Takes more for the same purpose.
+    ///
+    /// # Errors
+    ///
+    /// As [`Budget::take`]; what was taken before stays.
+    pub(crate) fn grow(&mut self, total: usize, more: usize) -> Result<(), Refusal> {
+        let mut taken = self.budget.lock();
+        let theirs = taken.by_network.get(&self.network).copied().unwrap_or(0);
+        let (all, theirs) = (taken.all.saturating_add(more), theirs.saturating_add(more));
+        let is_single = theirs == self.bytes.saturating_add(more);
+        let fits = all <= total && (is_single || theirs <= total / SHARES);
+        let is_modest = theirs <= MODEST && all <= total.saturating_mul(2);
+        if !fits && !is_modest {
+            return Err(Refusal::Busy);
+        }
+        taken.all = all;
+        taken.by_network.insert(self.network, theirs);
+        self.bytes += more;
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut taken = self.budget.lock();
+        taken.all -= self.bytes;
+        if let Some(theirs) = taken.by_network.get_mut(&self.network) {
+            *theirs -= self.bytes;
+            if *theirs == 0 {
+                taken.by_network.remove(&self.network);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn net(n: u32) -> Network {
+        Network::Net(std::net::IpAddr::from(n.to_be_bytes()).into())
+    }
+
+    #[test]
+    fn one_network_takes_a_quarter_and_leaves_the_rest_to_others() {
+        let budget = Budget::default();
+        let small = budget.take(100 * MIB, net(1), 1).unwrap();
+        let mut first = budget.take(100 * MIB, net(1), 20 * MIB).unwrap();
+        assert!(first.grow(100 * MIB, 5 * MIB).is_err());
+        drop(small);
+        first.grow(100 * MIB, 5 * MIB).unwrap();
+        assert!(budget.take(100 * MIB, net(1), 1).is_err());
+        assert!(budget.take(100 * MIB, net(2), 25 * MIB).is_ok());
+        assert_eq!(budget.taken(), 25 * MIB);
+        drop(first);
+        assert_eq!(budget.taken(), 0);
+    }
+
+    #[test]
+    fn a_single_answer_may_be_larger_than_the_share_of_a_network() {
+        let budget = Budget::default();
+        let large = budget.take(100 * MIB, net(1), 90 * MIB).unwrap();
+        assert!(budget.take(100 * MIB, net(1), MIB).is_err());
+        assert!(budget.take(100 * MIB, net(2), 11 * MIB).is_err());
+        drop(large);
+        assert!(budget.take(100 * MIB, net(1), 101 * MIB).is_err());
+    }
+
+    #[test]
+    fn who_asks_for_little_is_served_beside_those_who_hold_all() {
+        let budget = Budget::default();
+        let take = |n, bytes| budget.take(100 * MIB, net(n), bytes).ok();
+        let held: Vec<Room> = (0..100).filter_map(|n| take(n, 9 * MIB)).collect();
+        assert_eq!((held.len(), budget.taken()), (11, 99 * MIB));
+        let _modest = take(200, MODEST).unwrap();
+        assert!(take(200, 1 + MIB).is_none() && take(201, MODEST + 2 * MIB).is_none());
+        // Any number of networks takes twice the budget at most.
+        let more: Vec<Room> = (1000..10_000).filter_map(|n| take(n, MODEST)).collect();
+        assert!(more.len() > 1000 && budget.taken() <= 200 * MIB);
+        drop((held, more));
+        assert_eq!(budget.taken(), MODEST);
+        assert_eq!(budget.lock().by_network.len(), 1);
+    }
+}

@@ -1,0 +1,178 @@
+//! An answer on its way: in parts of a bounded size, each of which holds its room in memory until it
+//! is written to the socket.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::mpsc;
+
+use crate::answer::{Pieces, Refusal};
+use crate::budget::Room;
+use crate::patient::{Activity, OpenRequest, Unsent};
+use crate::state::State;
+
+/// Octets that are handed over to be written at a time.
+const PART_BYTES: usize = 16 << 10;
+
+/// A body of an answer, and what it holds.
+pub(crate) struct Outgoing {
+    source: Source,
+    room: Option<Arc<Room>>,
+    activity: Activity,
+    _request: OpenRequest,
+}
+
+enum Source {
+    Whole(Bytes),
+    /// Parts, and an empty one at the end.
+    Pieces(mpsc::Receiver<Result<Bytes, io::Error>>),
+    Ended,
+}
+
+/// A part of a body.
+pub(crate) struct Part {
+    bytes: Bytes,
+    _room: Option<Arc<Room>>,
+    _unsent: Unsent,
+}
+
+impl Buf for Part {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.bytes.advance(n);
+    }
+}
+
+impl Outgoing {
+    /// A body that is in memory. Without room it must be a few words.
+    pub(crate) fn whole(
+        bytes: Bytes,
+        room: Option<Room>,
+        activity: Activity,
+        request: OpenRequest,
+    ) -> Self {
+        let room = room.map(Arc::new);
+        Self { source: Source::Whole(bytes), room, activity, _request: request }
+    }
+
+    /// A body that is made while it is sent. `room` is for the largest piece of it.
+    pub(crate) fn pieces(
+        state: Arc<State>,
+        pieces: Pieces,
+        room: Room,
+        activity: Activity,
+        request: OpenRequest,
+    ) -> Self {
+        let (parts, source) = mpsc::channel(1);
+        tokio::spawn(make(state, pieces, parts));
+        let room = Some(Arc::new(room));
+        Self { source: Source::Pieces(source), room, activity, _request: request }
+    }
+
+    fn part(&self, bytes: Bytes) -> Option<Result<Frame<Part>, io::Error>> {
+        let unsent = self.activity.sends(bytes.len());
+        Some(Ok(Frame::data(Part { bytes, _room: self.room.clone(), _unsent: unsent })))
+    }
+}
+
+/// Makes one piece after the other, each in its turn, while somebody takes them.
+async fn make(
+    state: Arc<State>,
+    mut pieces: Pieces,
+    parts: mpsc::Sender<Result<Bytes, io::Error>>,
+) {
+    loop {
+        let made = state.in_turn(move || {
+            let piece = pieces.next();
+            Ok((pieces, piece))
+        });
+        let piece = match made.await {
+            Ok((rest, piece)) => {
+                pieces = rest;
+                piece
+            }
+            Err(refusal) => return cut_off(&parts, &refusal).await,
+        };
+        match piece {
+            Ok(Some(mut bytes)) => {
+                while !bytes.is_empty() {
+                    let part = bytes.split_to(bytes.len().min(PART_BYTES));
+                    if parts.send(Ok(part)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Ok(None) => {
+                let _ = parts.send(Ok(Bytes::new())).await;
+                return;
+            }
+            Err(refusal) => return cut_off(&parts, &refusal).await,
+        }
+    }
+}
+
+/// Ends the connection, so that nobody takes a part for the whole.
+async fn cut_off(parts: &mpsc::Sender<Result<Bytes, io::Error>>, refusal: &Refusal) {
+    tracing::warn!(%refusal, "an answer was cut off");
+    let _ = parts.send(Err(io::Error::other(refusal.to_string()))).await;
+}
+
+impl Body for Outgoing {
+    type Data = Part;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Part>, io::Error>>> {
+        match &mut self.source {
+            Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Source::Whole(bytes) => {
+                let part = bytes.split_to(bytes.len().min(PART_BYTES));
+                Poll::Ready(self.part(part))
+            }
+            Source::Ended => Poll::Ready(None),
+            Source::Pieces(parts) => match std::task::ready!(parts.poll_recv(cx)) {
+                Some(Ok(part)) if part.is_empty() => {
+                    self.source = Source::Ended;
+                    Poll::Ready(None)
+                }
+                Some(Ok(part)) => Poll::Ready(self.part(part)),
+                failed => {
+                    self.source = Source::Ended;
+                    // Without an end, whoever makes them has panicked.
+                    let error = failed.and_then(Result::err);
+                    let error = error.unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
+                    Poll::Ready(Some(Err(error)))
+                }
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::Ended => true,
+            Source::Pieces(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Ended => SizeHint::with_exact(0),
+            Source::Pieces(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A connection that ends when its client makes no use of it: it is idle, stops in the midst of a
+//! request, or takes its answer too slowly.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Octets of an answer that a client must take in a second, on average.
+const PACE_BYTES_PER_S: u64 = 4096;
+
+/// The time that a client gets for any answer.
+const PACE_GRACE: Duration = Duration::from_secs(60);
+
+/// What is read and thrown away after the last answer, and for how long: a socket that is closed with
+/// octets unread in it makes the client's system forget the answer.
+const LINGER_BYTES: usize = 1 << 20;
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What goes on over a connection, beyond octets that move: requests, and answers to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Activity(Arc<Mutex<Active>>);
+
+#[derive(Debug)]
+struct Active {
+    /// Requests that are not yet answered whole.
+    open: usize,
+    /// When there was none of them any more.
+    idle_since: Instant,
+    /// Octets of answers that are not yet sent, and when they must be.
+    unsent: usize,
+    due: Instant,
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(crate) struct OpenRequest(Activity);
+
+/// A part of an answer that is to be sent.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    activity: Activity,
+    bytes: usize,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        Self(Arc::new(Mutex::new(Active { open: 0, idle_since: now, unsent: 0, due: now })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Active> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request until it is answered.
+    pub(crate) fn request(&self) -> OpenRequest {
+        self.lock().open += 1;
+        OpenRequest(self.clone())
+    }
+
+    /// Counts a part of an answer until it is sent. The client gets more time for it.
+    pub(crate) fn sends(&self, bytes: usize) -> Unsent {
+        let mut active = self.lock();
+        if active.unsent == 0 {
+            active.due = Instant::now() + PACE_GRACE;
+        }
+        let ms = (bytes as u64).saturating_mul(1000) / PACE_BYTES_PER_S;
+        active.due += Duration::from_millis(ms);
+        active.unsent += bytes;
+        drop(active);
+        Unsent { activity: self.clone(), bytes }
+    }
+
+    /// Whether the client makes no use of the connection.
+    fn is_over(&self, now: Instant, idle: Duration) -> bool {
+        let active = self.lock();
+        (active.open == 0 && now > active.idle_since + idle)
+            || (active.unsent > 0 && now > active.due)
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let mut active = self.0.lock();
+        active.open -= 1;
+        if active.open == 0 {
+            active.idle_since = Instant::now();
+        }
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.activity.lock().unsent -= self.bytes;
+    }
+}
+
+/// A stream with the patience of this server.
+pub(crate) struct Patient<S> {
+    stream: S,
+    idle: Duration,
+    activity: Activity,
+    deadline: Pin<Box<Sleep>>,
+    /// Octets that may still be thrown away, once the last answer was sent.
+    lingers: Option<usize>,
+}
+
+impl<S> Patient<S> {
+    pub(crate) fn new(stream: S, idle: Duration, activity: Activity) -> Self {
+        let deadline = Box::pin(tokio::time::sleep(idle));
+        Self { stream, idle, activity, deadline, lingers: None }
+    }
+
+    /// Passes on what the stream says; where it waits, the deadline is watched.
+    fn watched<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if poll.is_ready() {
+            let now = Instant::now();
+            // Octets move, but nothing is asked (HTTP/2 has pings), or the answer is dripped away.
+            if self.activity.is_over(now, self.idle) {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            let next = now + self.idle;
+            // Setting a timer costs; a second's precision is enough.
+            if next.duration_since(self.deadline.deadline()) > Duration::from_secs(1) {
+                self.deadline.as_mut().reset(next);
+            }
+            return poll;
+        }
+        match self.deadline.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Patient<S> {
+    /// Reads until the client closes its side, within bounds.
+    fn poll_linger(&mut self, cx: &mut Context<'_>, mut left: usize) -> Poll<()> {
+        let mut scratch = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() && left > 0 => {
+                    left = left.saturating_sub(buffer.filled().len());
+                    self.lingers = Some(left);
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return self.deadline.as_mut().poll(cx),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.stream).poll_read(cx, out);
+        self.watched(cx, poll)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.watched(cx, poll)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.watched(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watched(cx, poll)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let left = if let Some(left) = self.lingers {
+            left
+        } else {
+            let poll = Pin::new(&mut self.stream).poll_shutdown(cx);
+            std::task::ready!(self.watched(cx, poll))?;
+            let linger = LINGER.min(self.idle);
+            self.deadline.as_mut().reset(Instant::now() + linger);
+            self.lingers = Some(LINGER_BYTES);
+            LINGER_BYTES
+        };
+        self.poll_linger(cx, left).map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_idle_without_requests_and_slow_with_old_answers() {
+        let (activity, idle) = (Activity::new(), Duration::from_secs(5));
+        let at = |s| Instant::now() + Duration::from_secs(s);
+        assert!(!activity.is_over(at(4), idle) && activity.is_over(at(6), idle));
+        let request = activity.request();
+        assert!(!activity.is_over(at(1000), idle));
+        // 40 KiB take ten seconds beyond the grace.
+        let (first, second) = (activity.sends(20 << 10), activity.sends(20 << 10));
+        assert!(!activity.is_over(at(69), idle) && activity.is_over(at(71), idle));
+        drop(first);
+        assert!(activity.is_over(at(71), idle));
+        drop(second);
+        assert!(!activity.is_over(at(1000), idle));
+        drop(request);
+        assert!(activity.is_over(at(6), idle));
+    }
+}
