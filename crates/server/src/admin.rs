@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_name_of_somebody_else_is_not_ours() {
-        for ours in ["127.0.0.1:11372", "[::1]:1", "::1", "localhost", "Keys.Example.org:443"] {
+        for ours in ["127.0.0.1:11372", "[::1]:1", "[::1]", "localhost", "Keys.Example.org:443"] {
             assert!(is_ours(Some(ours), "keys.example.org"), "{ours}");
         }
         for other in ["evil.example", "evil.example:11372", "localhost.evil.example", ""] {

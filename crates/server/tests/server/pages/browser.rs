@@ -180,7 +180,7 @@ fn a_browser_shows_every_page_without_errors() {
     for (name, path) in pages {
         for (scheme, width) in [("light", 1200), ("light", 360), ("dark", 1200), ("dark", 360)] {
             browser.look(scheme, width);
-            browser.open(&format!("{}{path}", site.address));
+            browser.open(&format!("{}{path}", site.base(&path)));
             // Nothing is wider than the screen.
             let wide = browser.run("return document.documentElement.scrollWidth - innerWidth;");
             assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} too wide");

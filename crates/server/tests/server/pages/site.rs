@@ -67,13 +67,18 @@ impl Site {
         Self { address, operator, fingerprints, agent, handle, thread, _folder: folder }
     }
 
+    /// The scheme and the address of the listener that answers a path.
+    pub(crate) fn base(&self, path: &str) -> &str {
+        if path == "/operator" { &self.operator } else { &self.address }
+    }
+
     /// The page for a browser.
     pub(crate) fn page(&self, path: &str, language: &str) -> Page {
         self.get(path, language)
     }
 
     pub(crate) fn get(&self, path: &str, language: &str) -> Page {
-        let base = if path == "/operator" { &self.operator } else { &self.address };
+        let base = self.base(path);
         let request = self
             .agent
             .get(format!("{base}{path}"))
