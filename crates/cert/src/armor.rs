@@ -234,6 +234,8 @@ impl Enarmor {
 
     /// Writes the whole lines of what has come so far.
     pub fn write(&mut self, bytes: &[u8], out: &mut String) {
+        // Four digits for three octets, and the ends of the lines.
+        out.reserve(bytes.len() / 3 * 4 + bytes.len() / 48 + 256);
         self.checksum = Some(crc24(self.begin(out), bytes));
         let missing = if self.line.is_empty() { 0 } else { LINE_BYTES - self.line.len() };
         let (first, rest) = bytes.split_at(missing.min(bytes.len()));

@@ -504,10 +504,10 @@ impl Config {
                 "a quarter of it must hold a request of http.body_bytes and 65,536 bytes more",
             );
         }
-        if self.http.answers_bytes / 3 * 2 < self.policy.largest_served() / 3 * 4 {
+        if self.http.answers_bytes / 4 < self.policy.largest_served() {
             return value(
                 "http.answers_bytes",
-                "two thirds of it must hold the largest certificate that the limits in [policy] admit, in armor",
+                "a quarter of it must hold the largest certificate that the limits in [policy] admit",
             );
         }
         if self.policy.results == 0 {

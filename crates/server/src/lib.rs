@@ -33,6 +33,7 @@ mod submission;
 mod token;
 mod tools;
 mod trees;
+mod turns;
 mod vks;
 mod wkd;
 mod writer;
@@ -234,7 +235,8 @@ impl Server {
             .collect();
         config.gossip.listen = local_addresses(&gossip);
         let store_path = store.to_owned();
-        let state = State::new(config, config_path, store_path, readers, writer, trees, secret);
+        let state = State::new(config, config_path, store_path, readers, writer, trees, secret)
+            .map_err(ServeError::Runtime)?;
         let (down, _) = watch::channel(false);
         Ok(Self {
             state: Arc::new(state),

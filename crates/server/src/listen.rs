@@ -301,7 +301,6 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(timeout)
             .max_buf_size(HEADER_BYTES.max(8192))
-            .pipeline_flush(true)
             // Who has said all may close their side and still wait for the answer.
             .half_close(true);
         builder
@@ -396,7 +395,8 @@ impl Asker {
         let (parts, content) = answer.into_parts();
         let bytes = match &content {
             Content::Whole(bytes) => bytes.len(),
-            Content::Pieces(pieces) => pieces.largest().max(SMALL) + SMALL,
+            // The end of one piece is being sent while the next one is made.
+            Content::Pieces(pieces) => 2 * pieces.largest().max(SMALL),
         };
         let (answer, outgoing) = match self.state.memory.for_answer(&config.http, payer, bytes) {
             Ok(room) => {

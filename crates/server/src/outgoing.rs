@@ -93,7 +93,7 @@ async fn make(
     parts: mpsc::Sender<Result<Bytes, io::Error>>,
 ) {
     loop {
-        let made = state.in_turn(move || {
+        let made = state.turns.run(move || {
             let piece = pieces.next();
             Ok((pieces, piece))
         });

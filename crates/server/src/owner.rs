@@ -100,7 +100,7 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
     }
     let signed = {
         let reading = Arc::clone(state);
-        state.in_turn(move || read(&*reading.readers.get()?, &keytext, &keysig)).await?
+        state.turns.run(move || read(&*reading.readers.get()?, &keytext, &keysig)).await?
     };
     let done = state.writer.run(move |store| carry_out(store, wish, signed)).await?;
     match done {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use talaria_store::{Access, OpenFiles, Snapshot, Store, StoreError};
 
-/// Page cache of one connection: 16 MiB.
-const CACHE_BYTES: u64 = 16 << 20;
+/// Page cache of one connection: 4 MiB. The system caches the file for all of them.
+const CACHE_BYTES: u64 = 4 << 20;
 
 /// Connections that are not in use, at most; more are closed.
 const IDLE_MAX: usize = 32;

@@ -1,14 +1,15 @@
 //! State that all parts of the server share.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use talaria_cert::{Cert, Fingerprint};
 use talaria_store::{IngestOutcome, Ingested, StoreError};
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 
 use crate::answer::Refusal;
 use crate::config::Config;
@@ -19,22 +20,17 @@ use crate::metrics::{Metrics, count};
 use crate::page::Figures;
 use crate::reader::Readers;
 use crate::trees::Trees;
+use crate::turns::Turns;
 use crate::wkd::Directories;
 use crate::writer::{WriteError, Writer};
-
-/// Reads that may be long and run at a time; more wait.
-const TURNS: usize = 8;
-
-/// The time that a request waits for its turn.
-const TURN_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs work that may take milliseconds off the threads that answer requests.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err(Refusal::Unavailable("the request took too long".into())))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
+        Err(Refusal::Unavailable("the request failed inside the server".into()))
+    })
 }
 
 /// The shared state.
@@ -53,7 +49,7 @@ pub(crate) struct State {
     pub(crate) limiter: Limiter,
     pub(crate) memory: Memory,
     pub(crate) started: Instant,
-    turns: Arc<Semaphore>,
+    pub(crate) turns: Turns,
     /// The statistics that pages show about the whole store.
     pub(crate) figures: Figures,
     /// A secret of the store, for tokens.
@@ -114,8 +110,8 @@ impl State {
         writer: Writer,
         trees: Trees,
         secret: Vec<u8>,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
             config: ArcSwap::from_pointee(config),
             config_path,
             store_path,
@@ -127,7 +123,7 @@ impl State {
             limiter: Limiter::default(),
             memory: Memory::default(),
             started: Instant::now(),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            turns: Turns::start()?,
             figures: Figures::default(),
             secret,
             news: broadcast::channel(256).0,
@@ -135,28 +131,7 @@ impl State {
             directories: Directories::default(),
             peers: Mutex::default(),
             tallied: Mutex::default(),
-        }
-    }
-
-    /// Reads what may take long, in its turn and off the threads that answer requests. The turn is over
-    /// when the work is done, even if nobody waits for it any more.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::Busy`] if there is no turn for a long time, and those of the work.
-    pub(crate) async fn in_turn<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
-        let turn = Arc::clone(&self.turns).acquire_owned();
-        let turn = tokio::time::timeout(TURN_PATIENCE, turn).await;
-        let Ok(Ok(turn)) = turn else { return Err(Refusal::Busy) };
-        blocking(move || {
-            let result = work();
-            drop(turn);
-            result
         })
-        .await
     }
 
     /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver `via`

@@ -155,7 +155,7 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
         let answer = with(answer, header::CONTENT_DISPOSITION, &name);
         Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
     };
-    state.in_turn(read).await
+    state.turns.run(read).await
 }
 
 /// An address that somebody typed, or pasted with the name before it.
@@ -240,7 +240,7 @@ async fn read_statuses(
     fingerprint: Fingerprint,
 ) -> Result<Option<Statuses>, Refusal> {
     let reading = Arc::clone(state);
-    state.in_turn(move || Ok(statuses_in(&*reading.readers.get()?, fingerprint)?)).await
+    state.turns.run(move || Ok(statuses_in(&*reading.readers.get()?, fingerprint)?)).await
 }
 
 fn expiry(config: &Config) -> u32 {
@@ -459,7 +459,7 @@ async fn ask_to_manage(state: &Arc<State>, request: &Request) -> Result<Answer, 
     let email = address(request.form().get("address").unwrap_or_default())?;
     let found = {
         let (reading, email) = (Arc::clone(state), email.clone());
-        state.in_turn(move || holder(&*reading.readers.get()?, &email)).await?
+        state.turns.run(move || holder(&*reading.readers.get()?, &email)).await?
     };
     let Some(row) = found else { return Ok(page::verify::unknown(state, request, &email)) };
     let fingerprint = row.summary.fingerprint();

@@ -103,7 +103,7 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
                 };
                 find(&store, &address.ok_or_else(nothing)?, &config)
             };
-            state.in_turn(read).await
+            state.turns.run(read).await
         }
     }
 }

@@ -117,13 +117,13 @@ async fn dispatch(
         }
     };
     if wide {
-        return state.in_turn(move || work(None)).await;
+        return state.turns.run(move || work(None)).await;
     }
     let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
     let page = search.rows(&*state.readers.get()?, &config)?;
     let heavy = page.rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
     if heavy || page.rows.len() > 1 {
-        return state.in_turn(move || work(Some(page))).await;
+        return state.turns.run(move || work(Some(page))).await;
     }
     work(Some(page))
 }
@@ -338,7 +338,7 @@ pub(crate) async fn hash_query(state: &Arc<State>, request: &Request) -> Result<
         ))
     })?;
     let reading = Arc::clone(state);
-    state.in_turn(move || hash_reply(&reading, &digests)).await
+    state.turns.run(move || hash_reply(&reading, &digests)).await
 }
 
 /// The certificates are found first, then read and sent one after the other. One that has changed since

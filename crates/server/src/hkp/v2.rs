@@ -69,7 +69,7 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
             }
             Method::GET | Method::HEAD => {
                 let (reading, action) = (Arc::clone(state), action.to_owned());
-                state.in_turn(move || read(&reading, &action, &argument)).await
+                state.turns.run(move || read(&reading, &action, &argument)).await
             }
             Method::PUT if action == "canonical" => Err(Refusal::NotImplemented(
                 "this server confirms addresses by mail: see /vks/v1/request-verify".into(),

@@ -54,7 +54,7 @@ pub(crate) async fn lookup(
             _ => search::list(&visit, &store, rows, &text, false),
         }
     };
-    state.in_turn(read).await
+    state.turns.run(read).await
 }
 
 /// A certificate that was asked for in armor, for people: the page of the certificate, with its armor.

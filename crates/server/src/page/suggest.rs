@@ -49,7 +49,7 @@ pub(crate) async fn answer(state: &Arc<State>, request: &Request) -> Result<Answ
         && state.config.load().policy.word_search;
     let found = if is_asked {
         let (reading, request) = (Arc::clone(state), request.clone());
-        state.in_turn(move || suggestions(&Visit::new(&reading, &request), &typed)).await?
+        state.turns.run(move || suggestions(&Visit::new(&reading, &request), &typed)).await?
     } else {
         Vec::new()
     };

@@ -1,0 +1,104 @@
+//! Turns: the threads on which long reads run, one read at a time on each.
+//!
+//! The threads are few, and they stay: each thread keeps some of the memory that it has needed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{io, thread};
+
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::answer::Refusal;
+
+/// The greatest number of threads. Up to it, there is one more than there are cores, for a read that waits for the disk.
+const THREADS_MAX: usize = 16;
+
+/// The time that a request waits for a thread.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A fixed number of threads, and the queue of work for them.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    free: Arc<Semaphore>,
+    jobs: Sender<Job>,
+}
+
+impl Turns {
+    /// Starts the threads. They end when this value is dropped and the queue is empty.
+    pub(crate) fn start() -> io::Result<Self> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let count = (cores + 1).min(THREADS_MAX);
+        let (jobs, queue) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..count {
+            let queue = Arc::clone(&queue);
+            thread::Builder::new().name("read".into()).spawn(move || work_off(&queue))?;
+        }
+        Ok(Self { free: Arc::new(Semaphore::new(count)), jobs })
+    }
+
+    /// Runs `work` when a thread is free. It ends even if nobody waits for the result any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Busy`] if no thread becomes free for a long time, and the errors of `work`.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let free = tokio::time::timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await;
+        let Ok(Ok(free)) = free else { return Err(Refusal::Busy) };
+        let (sender, result) = oneshot::channel();
+        let job: Job = Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(work));
+            drop(free);
+            if let Ok(result) = result {
+                // The client may have gone.
+                let _ = sender.send(result);
+            }
+        });
+        let failed = || Refusal::Unavailable("the request failed inside the server".into());
+        self.jobs.send(job).map_err(|_| failed())?;
+        result.await.unwrap_or_else(|_| Err(failed()))
+    }
+}
+
+fn work_off(queue: &Mutex<Receiver<Job>>) {
+    loop {
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        job();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_panics_fails_alone() {
+        let turns = Turns::start().unwrap();
+        for _ in 0..2 * THREADS_MAX {
+            let panicked = turns.run(|| -> Result<(), Refusal> { panic!("on purpose") }).await;
+            assert!(matches!(panicked, Err(Refusal::Unavailable(_))));
+        }
+        assert_eq!(turns.run(|| Ok(7)).await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn work_ends_if_nobody_waits() {
+        let turns = Turns::start().unwrap();
+        let (sender, done) = oneshot::channel();
+        let work = turns.run(move || {
+            thread::sleep(Duration::from_millis(100));
+            let _ = sender.send(());
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(10), work).await.is_err());
+        done.await.unwrap();
+    }
+}
