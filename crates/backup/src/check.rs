@@ -29,7 +29,7 @@ use crate::verified::{VERDICTS, Verdicts};
 /// The maximum number of files that are named as touched by damage.
 const NAMED_MAX: usize = 1000;
 
-/// Which packs a check reads.
+/// The packs that a check reads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ReadData {
     /// None: only documents and trees are read.
@@ -64,7 +64,7 @@ impl ReadData {
 pub struct Problem {
     /// The object, or the snapshot and path.
     pub object: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub why: String,
 }
 
@@ -85,7 +85,7 @@ pub struct Checked {
     pub unindexed: u64,
     /// Packs that were signed for, so that all clients may rely on them.
     pub promoted: u64,
-    /// What is wrong.
+    /// The problems.
     pub problems: BTreeSet<Problem>,
     /// More files are touched by damage than are named.
     pub more: u64,
@@ -170,8 +170,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`: what it may delete, it may also
-    /// vouch for.
+    /// The errors of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`. This role may
+    /// vouch for packs, since it may also delete them.
     pub fn check_and_promote(
         &self,
         keys: &Keys,

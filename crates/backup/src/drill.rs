@@ -40,7 +40,7 @@ pub struct Drill {
     pub snapshot: SnapshotName,
     /// The share of files that were read, in per cent.
     pub sample: u8,
-    /// What was read.
+    /// The counts of what was read.
     pub read: Rehearsed,
 }
 

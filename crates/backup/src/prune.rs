@@ -128,11 +128,11 @@ impl Repository {
         Ok(())
     }
 
-    /// What a prune would do.
+    /// The result that a prune would have, without any change.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::prune`].
+    /// The errors of [`Self::prune`].
     pub fn prune_dry(
         &self,
         keys: &Keys,

@@ -20,15 +20,15 @@ use crate::repository::{Keys, Repository};
 use crate::sink::lock;
 use crate::verified::{VERDICTS, Verdicts};
 
-/// The folder of objects that are not what was written.
+/// The folder of damaged objects, which do not have the content that was written.
 const SET_ASIDE: &str = "set-aside";
 
-/// How to repair.
+/// Options of a repair.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepairOptions {
-    /// Which packs are read, beside those that no index describes.
+    /// The packs to read, beside those that no index describes.
     pub read: ReadData,
-    /// Move away objects that are not what was written.
+    /// Move away damaged objects, which do not have the content that was written.
     pub set_aside: bool,
 }
 
@@ -79,11 +79,11 @@ impl Waiting<'_> {
 }
 
 impl Repository {
-    /// What a repair would do.
+    /// The result that a repair would have, without any change.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::check`].
+    /// The errors of [`Self::check`].
     pub fn repair_dry(
         &self,
         keys: &Keys,
@@ -104,7 +104,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`.
+    /// The errors of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`.
     pub fn repair(
         &self,
         keys: &Keys,

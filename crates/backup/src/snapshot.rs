@@ -89,7 +89,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Which snapshots it follows.
+    /// The line of snapshots that it belongs to: those of one client, or copies of them.
     #[must_use]
     pub fn lineage(&self) -> Lineage {
         let original = self.original.as_ref();

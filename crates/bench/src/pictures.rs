@@ -1,4 +1,4 @@
-//! Which pictures are drawn of which table.
+//! The pictures of each table.
 //!
 //! A picture is made of a table alone, so that results of before are drawn again without measuring.
 

@@ -93,14 +93,14 @@ impl<'a> Variants<'a> {
     }
 }
 
-/// Who has made a signature, as its variants claim.
+/// The issuer of a signature, as its variants claim it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Claim {
     /// All variants name the key.
     Own,
     /// Some variants name the key.
     Both,
-    /// No variant names the key. Nobody has signed that.
+    /// No variant names the key, and the hashed area names none.
     Other,
     /// The hashed area names another key.
     SignedOther,

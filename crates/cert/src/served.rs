@@ -153,7 +153,7 @@ impl Cert {
                 Some(Some(body)) => packet::write(&mut raw, original.tag, body),
             }
         }
-        // What was written above can be read. The packets on a component may have another order now.
+        // The packets written above can be read. Those on a component may have another order now.
         Self::parse(&raw).ok()
     }
 
@@ -212,7 +212,7 @@ fn has_short_numbers(packet: PacketRef<'_>) -> bool {
     (0..numbers).all(|_| fields.mpi().is_some_and(|number| number.len() * 8 <= NUMBER_BITS_MAX))
 }
 
-/// What the packets of a signature say besides its identity, and which of it is true.
+/// The hints of signatures, such as digest octets and back signatures, computed or verified with the primary key.
 pub(crate) struct Hints<'a> {
     verifier: PrimaryKeyVerifier<'a>,
     fingerprint: Fingerprint,
@@ -324,7 +324,7 @@ impl<'a> Hints<'a> {
         {
             return (one.at, None);
         }
-        // What the hashed area embeds is there in any case.
+        // The back signatures in the hashed area are served in any case.
         let hashed = embedded(signature.hashed_area).take(BACK_SIGNATURES_MAX);
         let signed = hashed.filter_map(|body| self.verifies_back(component, body)).max();
         let mut tries = variants.0.iter().take(BACK_SIGNATURES_MAX);

@@ -32,7 +32,7 @@ pub const FULL_BELOW: usize = 150;
 /// digests needs fewer.
 pub const REQUESTS_MAX: u64 = 1 << 20;
 
-/// Which end of the connection we are.
+/// The side of the connection that we are on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ExchangeRole {
     /// The peer connected to us. We ask.
@@ -172,7 +172,7 @@ impl Exchange {
         }
     }
 
-    /// What was found so far, for a connection that ended early; `None` before both agreed to talk.
+    /// The differences found so far, for a connection that ended early. `None` before both sides agreed to talk.
     #[must_use]
     pub fn into_outcome(self) -> Option<ExchangeOutcome> {
         match self {

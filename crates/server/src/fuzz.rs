@@ -41,7 +41,7 @@ fn search(text: &str) {
             let policy = Policy { short_key_ids, ..Policy::default() };
             match Search::parse(text, exact, &policy) {
                 Ok(search) => drop(search.is_wide()),
-                // What is quoted of it is bounded.
+                // A refusal quotes a bounded part of the text.
                 Err(refusal) => assert!(refusal.to_string().len() < 1000, "{refusal}"),
             }
         }

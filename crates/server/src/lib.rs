@@ -223,7 +223,7 @@ impl Server {
         let operator = bind(&config.http.operator_listen)?;
         let gossip = bind(&config.gossip.listen)?;
         descriptors::fit(&mut config.http);
-        // What is announced to peers is the port that was got.
+        // Peers are told the port that the system assigned.
         config.http.listen = local_addresses(&public);
         config.http.onion_listen = local_addresses(&onion);
         config.http.operator_listen = local_addresses(&operator);

@@ -57,7 +57,7 @@ const BACKLOG: u32 = 4096;
 /// Answers up to this size have a budget of their own, so that large ones leave room for them.
 const SMALL: usize = 64 << 10;
 
-/// What a request takes beside its octets: its task, and what is known about it.
+/// The memory of a request beside its octets: its task, and its parsed headers.
 const REQUEST_BYTES: usize = 4096;
 
 /// The settings of HTTP/2: requests at once on a connection, and octets that are received or sent ahead.
@@ -75,7 +75,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// What requests and answers take, and have taken.
+/// The memory that requests and answers hold now.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) requests: Budget,
@@ -302,7 +302,7 @@ impl Connection {
             .header_read_timeout(timeout)
             .max_buf_size(HEADER_BYTES.max(8192))
             .pipeline_flush(true)
-            // Who has said all may close their side and still wait for the answer.
+            // A client may half-close the connection and still wait for the answer.
             .half_close(true);
         builder
             .http2()
@@ -570,7 +570,7 @@ mod tests {
         };
         assert_eq!(of("198.51.100.1", &["203.0.113.9"]), "198.51.100.1");
         assert_eq!(of("192.0.2.1", &["203.0.113.9"]), "203.0.113.9");
-        // What the client wrote itself stands first.
+        // The entry that the client wrote itself comes first.
         assert_eq!(of("192.0.2.1", &["10.9.9.9, 127.0.0.1, 203.0.113.9"]), "203.0.113.9");
         assert_eq!(of("192.0.2.1", &["127.0.0.1", "203.0.113.9"]), "203.0.113.9");
         // Two proxies one behind the other.

@@ -339,8 +339,9 @@ fn replace(
     })
 }
 
-/// What stays although the owner's new copy has it not, which are revocations and what they are on;
-/// and the owner's user IDs that are to go.
+/// Compares the stored certificate with the owner's new copy. Returns the stored parts that stay although
+/// the copy lacks them, which are revocations and the components they are on, and the owner's user IDs
+/// to redact.
 fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
     let theirs: HashSet<PacketRef<'_>> = new.packets().collect();
     let mut keep = vec![false; stored.cert.packets().len()];
@@ -383,7 +384,7 @@ fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
         keep[at] = keep[at + 1..end].contains(&true);
         let is_name = matches!(component.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
         let is_own = signatures.iter().any(|&(_, _, verdict)| verdict == Verdict::Good);
-        // What others made up is not given out anyway.
+        // A user ID without a self-signature is never served, so it needs no redaction.
         if is_name && is_own && !theirs.contains(&component) {
             gone.push(Redaction::of(component.body));
         }

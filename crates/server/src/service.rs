@@ -16,24 +16,24 @@ use crate::request::Request;
 use crate::state::State;
 use crate::{admin, owner, page, vks, wkd};
 
-/// What pages may load: only what comes from here, and no script or style within them.
+/// The Content-Security-Policy of pages: they load files only from this server, and have no inline script or style.
 const CONTENT_SECURITY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// One line of the table of routes: what is at a path, which methods it has, and what it costs.
+/// One line of the table of routes: the handler of a path, its methods, and its cost.
 struct Route {
     path: &'static str,
     /// Whether everything below the path belongs to it.
     below: bool,
     /// The methods, as the header `Allow` names them.
     methods: &'static str,
-    /// What a request is counted as, and from which bucket it is taken. `None`: it costs nothing.
+    /// The kind that a request is counted as, and its class for the rate limit. `None`: there is no limit.
     cost: fn(&State, &Request) -> (RequestKind, Option<Class>),
     handler: Handler,
 }
 
-/// What answers a request.
+/// The handler of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Handler {
     Lookup,
@@ -292,7 +292,7 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     if request.header(header::IF_RANGE).is_some_and(|theirs| theirs != tag) {
         return answer;
     }
-    // What has a tag is one certificate, and made whole.
+    // An answer with an `ETag` is one certificate, held whole in memory.
     let Content::Whole(body) = answer.body() else { return answer };
     let length = body.len();
     match parse_range(range, length) {

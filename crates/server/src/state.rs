@@ -60,7 +60,7 @@ pub(crate) struct State {
     pub(crate) secret: Vec<u8>,
     /// The new certificates, to be pushed.
     pub(crate) news: broadcast::Sender<Arc<News>>,
-    /// Which mails were sent.
+    /// The mails that were sent.
     pub(crate) mails: Quota,
     /// Counts of requests to the web key directories.
     pub(crate) directories: Directories,

@@ -31,7 +31,7 @@ pub struct Probed {
     pub version: String,
     /// The port at which it serves certificates.
     pub http_port: u16,
-    /// What it does to certificates before it makes their digests.
+    /// The filters that it applies to certificates before it makes their digests.
     pub filters: String,
     /// Bits per level of its tree.
     pub bit_quantum: u32,

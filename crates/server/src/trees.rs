@@ -24,7 +24,7 @@ struct Followed {
 struct Digests {
     /// By number.
     near: Vec<[u8; 16]>,
-    /// Those whose number was far above the end of `near`.
+    /// The digests whose number was far above the end of `near`.
     far: HashMap<CertId, [u8; 16]>,
 }
 
@@ -67,7 +67,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// What is there now. Whatever is written from here on is seen again when the trees follow.
+    /// The current end of the change log. Later changes are seen when the trees follow.
     fn now(store: &Store) -> Result<Self, StoreError> {
         Ok(Self { tables: store.tables_made()?, change: store.last_change()? })
     }

@@ -1,9 +1,9 @@
 //! VKS, the protocol of keys.openpgp.org: certificates by fingerprint, key ID and confirmed address;
 //! uploads; and the mails by which people confirm addresses and take them back.
 //!
-//! What is given out here has only user IDs whose address was confirmed by mail, and nothing from
-//! others. It may have no user ID at all: programs that know the certificate learn its revocation and
-//! its new subkeys from that.
+//! A certificate served here has only user IDs whose address was confirmed by mail, and no
+//! third-party signatures. It may have no user ID at all: programs that know the certificate still
+//! learn its revocation and its new subkeys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What stores must contain: a small model that knows no indexes, no files and no transactions.
+//! A model of a store's content. It knows no indexes, no files and no transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -50,7 +50,7 @@ pub(crate) struct Bound {
     encrypted: usize,
 }
 
-/// What can be seen in a store.
+/// The content of a store, as its readers see it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Content {
     certs: BTreeMap<Fingerprint, BTreeSet<Part>>,
@@ -133,7 +133,7 @@ impl Content {
     }
 }
 
-/// Which user IDs of a certificate are redacted.
+/// The redacted user IDs of a certificate.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Redactions {
     all: bool,

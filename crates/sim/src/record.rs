@@ -39,7 +39,7 @@ impl Event {
     }
 }
 
-/// What can fail.
+/// An operation on files that can fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     Open,
@@ -59,7 +59,7 @@ pub enum Fault {
     Full,
 }
 
-/// Which steps fail: from a step on, so many.
+/// The steps that fail: a run of steps, one after the other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FaultPlan {
     /// How they fail. A full disk refuses only steps that need room.

@@ -37,13 +37,13 @@ const OPERATIONS: usize = 10;
 /// Octets for one operation are at most so many.
 const OCTETS: usize = 16;
 
-/// What a simulation does.
+/// The operations and faults of a simulation.
 #[derive(Clone, Debug)]
 pub struct Script {
     operations: Vec<Operation>,
     /// Faults by the number of the operation.
     faults: BTreeMap<usize, FaultPlan>,
-    /// Decides what is lost.
+    /// The random numbers that decide which writes a crash loses.
     numbers: Numbers,
     has_cuts: bool,
 }
@@ -136,7 +136,7 @@ pub enum Syncs {
     Ignored,
 }
 
-/// What a simulation has done.
+/// The counts of a simulation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -217,9 +217,9 @@ struct Simulation {
     watched: Watched,
     path: PathBuf,
     _folder: TempDir,
-    /// What the connections see.
+    /// The content that the connections see.
     live: World,
-    /// What the disk may hold.
+    /// The contents that the disk may hold.
     possible: Rc<Vec<World>>,
     phases: Vec<Phase>,
     syncs: Syncs,
@@ -325,7 +325,7 @@ impl Simulation {
         }
     }
 
-    /// What is in the folder after an operation failed, which must be one of `candidates`.
+    /// The content of the folder after an operation failed. It must be one of `candidates`.
     fn look(&mut self, candidates: &[World]) -> Result<World, String> {
         let mut found = BTreeMap::new();
         let names: BTreeSet<&String> = candidates.iter().flat_map(|world| world.0.keys()).collect();

@@ -33,7 +33,7 @@ pub struct Tombstone {
     pub returning: Return,
 }
 
-/// What a compaction has done.
+/// The result of a compaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Compacted {

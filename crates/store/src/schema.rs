@@ -147,7 +147,7 @@ impl TextIndex {
         ))
     }
 
-    /// What the index table gets for the folded user IDs of a certificate.
+    /// The text in the index table for the folded user IDs of a certificate.
     pub(crate) fn content(self, folded: &str) -> Cow<'_, str> {
         match self {
             // To the tokenizer, every character that is not ASCII is a letter. In ASCII text it finds the same words.

@@ -99,7 +99,7 @@ impl Cache {
         Self { source: None, next: None, change: FileChange::New }
     }
 
-    /// What the cache knows about an item. Items have to come in the order of the tree.
+    /// The cached entry of an item. Items have to come in the order of the tree.
     ///
     /// A file is unchanged if its path, inode, size, and the times of the last change of its inode and of its content are the same.
     /// Its content counts only if `is_present` says of each chunk that the repository still has it.

@@ -53,7 +53,7 @@ pub struct BackupRun {
     pub id: Id,
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// What the run has seen.
+    /// The counts and warnings.
     pub seen: Seen,
 }
 
@@ -131,7 +131,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::create`].
+    /// The errors of [`Self::create`].
     pub fn try_create(
         &self,
         keys: &Keys,
@@ -155,7 +155,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::create`]; [`BackupError::File`] if the stream cannot be read: then there is no snapshot.
+    /// The errors of [`Self::create`]; [`BackupError::File`] if the stream cannot be read: then there is no snapshot.
     pub fn create_from(
         &self,
         keys: &Keys,

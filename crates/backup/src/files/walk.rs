@@ -33,10 +33,10 @@ const OPEN_FOLDERS_MAX: usize = 64;
 const CACHE_TAG: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 const CACHE_TAG_NAME: &[u8] = b"CACHEDIR.TAG";
 
-/// How to walk.
+/// Options of a walk.
 #[derive(Clone, Debug, Default)]
 pub struct WalkOptions {
-    /// Which paths are wanted. The roots themselves are, whatever is excluded.
+    /// The selected paths. The roots themselves are always selected.
     pub selection: PathSelection,
     /// Leave out the content of folders with a valid file `CACHEDIR.TAG`, except that file.
     pub exclude_caches: bool,

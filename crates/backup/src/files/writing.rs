@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `attempt`, and errors of the key, of the storage and of the state.
+    /// The errors of `attempt`, of the key, of the storage and of the state.
     pub(super) fn write_all<T>(
         &self,
         chain: &mut Chain,

@@ -42,7 +42,7 @@ impl Rules {
     }
 }
 
-/// What everybody sees.
+/// The storage as everybody sees it.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 struct Storage {
     packs: Set,
@@ -73,7 +73,7 @@ impl Storage {
 struct Writer {
     step: u8,
     attempt: u8,
-    /// What it has listed last: plans, or commits.
+    /// The plans or commits that it listed last.
     planned: Set,
     /// The packs that it needs.
     relied: Set,

@@ -50,7 +50,7 @@ struct Disk {
     syncs: u64,
 }
 
-/// What opening has found behind the last whole group.
+/// The octets that opening found behind the last whole group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Recovered {
     /// Nothing.
@@ -155,7 +155,7 @@ impl LogFolder {
         self.instance
     }
 
-    /// What opening has found behind the last whole group.
+    /// The octets that opening found behind the last whole group.
     #[must_use]
     pub fn recovered(&self) -> Recovered {
         self.recovered

@@ -94,8 +94,8 @@ impl Answer {
         self.found
     }
 
-    /// What only the peer has and what only we have, if values are enough to know and it is true as
-    /// far as we can tell.
+    /// The digests that only the peer has and those that only we have. `None` if the values are too few to
+    /// find them, or the result contradicts our tree.
     fn compare(
         &mut self,
         prefix: Prefix,

@@ -37,7 +37,7 @@ pub enum FilterRule {
 }
 
 impl Default for Settings {
-    /// Those of SKS 1.1.6.
+    /// The settings of SKS 1.1.6.
     fn default() -> Self {
         Self {
             version: "1.1.6".to_owned(),

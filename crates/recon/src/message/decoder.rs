@@ -19,7 +19,7 @@ pub struct Decoder {
     damaged: Option<DecodeError>,
 }
 
-/// What comes next depends on what came before: a verdict has no frame.
+/// The kind of message that comes next. It depends on the messages before: a verdict has no frame.
 #[derive(Clone, Copy, Debug, Default)]
 enum Due {
     #[default]

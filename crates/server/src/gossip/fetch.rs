@@ -138,7 +138,7 @@ async fn ask(
         let raw = decode_hashreply(&bytes).map_err(|error| {
             Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
         })?;
-        // What cannot be read is as good as not sent.
+        // A certificate that cannot be read counts as missing from the reply.
         Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect::<Vec<_>>())
     });
     let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;

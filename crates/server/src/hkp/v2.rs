@@ -184,7 +184,7 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, R
     let page = Search::Exact(query.clone()).rows(store, config)?;
     let mut rows = Vec::with_capacity(page.rows.len());
     for row in page.rows {
-        // What is shown must be what was asked for: bound by its owner.
+        // A row is shown only if its owner has bound the user ID that was asked for.
         let bound = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {
                 user_id.created > 0

@@ -141,7 +141,7 @@ pub(crate) fn page(
     let Some(shown) = cert.or(known.as_ref()) else { return Ok(None) };
     let (parts, verdicts) = parts(shown);
     let mut summary = Summary::evaluate(shown, &verdicts, now);
-    // What is not shown of a certificate can still be what makes it good.
+    // The validity of the primary key can follow from packets that the page does not show.
     summary.primary = row.summary.primary.clone();
     let signatures = parts.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX));
     let signers = signers::resolve(visit, store, signatures)?;

@@ -76,7 +76,7 @@ pub(crate) struct Texts {
     pub(crate) suggest_found: &'static str,
     pub(crate) suggest_none: &'static str,
 
-    // What was found.
+    // The results of a search.
     pub(crate) results_title: fn(&str) -> String,
     pub(crate) results_for: &'static str,
     pub(crate) found: fn(u64) -> String,

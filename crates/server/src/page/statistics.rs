@@ -71,8 +71,8 @@ impl Figures {
         }
     }
 
-    /// What was counted last. Starts counting again if that is long ago; waits for it only if nothing
-    /// was counted before.
+    /// The last counts. If they are old, counting starts again in the background. The caller waits only
+    /// if there are no counts yet.
     async fn counted(state: &Arc<State>) -> Option<Arc<Counted>> {
         let this = &state.figures;
         let mut seen = this.counted.subscribe();

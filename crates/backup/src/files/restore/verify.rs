@@ -76,7 +76,7 @@ impl std::ops::AddAssign for VerifyReport {
 ///
 /// # Errors
 ///
-/// Those of [`restore`](super::restore).
+/// The errors of [`restore`](super::restore).
 pub fn verify(
     tree: &Tree<'_>,
     identifiers: &Identifiers,

@@ -35,7 +35,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     suggest_found: "Suggestions: use the arrow keys.",
     suggest_none: "No suggestions.",
 
-    // What was found.
+    // The results of a search.
     results_title: |text| format!("Search for “{text}”"),
     results_for: "Certificates for",
     found: |n| {

@@ -35,7 +35,7 @@ pub(crate) static GERMAN: Texts = Texts {
     suggest_found: "Vorschläge: Mit den Pfeiltasten auswählen.",
     suggest_none: "Keine Vorschläge.",
 
-    // What was found.
+    // The results of a search.
     results_title: |text| format!("Suche nach „{text}“"),
     results_for: "Zertifikate zu",
     found: |n| {
