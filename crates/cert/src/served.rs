@@ -2,9 +2,8 @@
 //! limited number of third-party signatures, and only packets that other programs can read.
 //!
 //! GnuPG refuses a whole certificate for one packet that it cannot read, so a stranger's packet could keep a
-//! revocation away. And it believes what anybody may write into the unhashed area of a signature. So each
-//! signature is served once, as the best of its packets: with issuers, and at most one back signature, which
-//! verifies.
+//! revocation away. It also believes the unhashed area of a signature, which anybody can change. So each signature
+//! is served once, as the best of its packets: with issuers, and at most one back signature, which verifies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -66,7 +66,7 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As [`Budget::take`]; what was taken before stays.
+    /// As [`Budget::take`]. The room taken before stays.
     pub(crate) fn grow(&mut self, total: usize, more: usize) -> Result<(), Refusal> {
         let mut taken = self.budget.lock();
         let theirs = taken.by_network.get(&self.network).copied().unwrap_or(0);

@@ -355,7 +355,7 @@ fn client_of(headers: &http::HeaderMap, address: IpAddr, proxies: &[IpNet]) -> I
     client
 }
 
-/// The client of a connection, and what its requests need.
+/// The client of a connection, and the data that its requests need.
 struct Asker {
     state: Arc<State>,
     via: Via,
@@ -380,7 +380,7 @@ impl Asker {
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
         let request =
             Request { parts, body: Bytes::new(), via: self.via, secure: self.secure, client };
-        // Given back when the request is answered, except what the answer holds.
+        // Given back when the request is answered, except the room that the answer holds.
         let mut held = None;
         let answer = match room {
             Ok(room) => {
@@ -450,7 +450,7 @@ async fn whole(
                 return Err(too_large());
             }
             if length > bytes.capacity() {
-                // Only what came takes room: nobody can reserve it by announcing it.
+                // Only received octets take room. Announced ones do not.
                 let capacity = length.next_power_of_two().min(max).max(length);
                 room.grow(http.requests_bytes, capacity - bytes.capacity())?;
                 bytes.reserve_exact(capacity - bytes.len());

@@ -1,5 +1,5 @@
-//! Mails to people whose addresses are in certificates: what they say, how many there may be, and the
-//! way to the mail server.
+//! Mails to people whose addresses are in certificates: their texts, their limits, and the connection to
+//! the mail server.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;

@@ -1,10 +1,10 @@
 //! Requests of owners, as Hockeypuck has them (HIP-1): `/pks/delete` and `/pks/replace`.
 //!
 //! A form has the field `keytext`, whose first line is the path and which has the armored certificate
-//! behind it, and `keysig`, an armored detached signature over `keytext`. Hockeypuck took signatures
-//! of the certificates themselves up to version 2.1, and takes those of administrators since. Here it
-//! is the owner who signs: with the primary key, whatever state that is in, or with a signing subkey
-//! that is good.
+//! behind it, and `keysig`, an armored detached signature over `keytext`. Hockeypuck accepted
+//! signatures by the certificates themselves up to version 2.1, and accepts those of administrators
+//! since. Here the owner signs: with the primary key, even an expired or revoked one, or with a valid
+//! signing subkey.
 //!
 //! A request that was signed once may be sent again by anybody who saw it. So it does nothing if the
 //! certificate has changed since it was signed. And whoever has stolen a key can sign, too: so what
@@ -179,7 +179,7 @@ fn signatures(keysig: &str) -> Result<Vec<openpgp::packet::Signature>, Refusal> 
 }
 
 /// The keys that may sign for an owner: the primary key, which decides over all of the certificate,
-/// and subkeys for signing that are good by what is known here.
+/// and signing subkeys that are valid in the certificate as it is stored here.
 fn signing_keys(cert: &Cert, summary: &Summary, now: u32) -> Vec<openpgp::Packet> {
     let good: HashSet<&[u8]> = summary
         .subkeys

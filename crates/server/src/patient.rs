@@ -116,7 +116,7 @@ impl<S> Patient<S> {
         Self { stream, idle, activity, deadline, lingers: None }
     }
 
-    /// Passes on what the stream says; where it waits, the deadline is watched.
+    /// Returns the result of the stream. If the stream is not ready, it checks the deadline.
     fn watched<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -115,13 +115,13 @@ impl Target {
             return None;
         }
         let next = self.queue.pop_front()?;
-        // From here on, what changes in it is news again.
+        // A change of the certificate after this point is pushed again.
         self.waiting.remove(&next);
         self.under_way = Some(next);
         Some(next)
     }
 
-    /// Notes how it went with the certificate that was under way.
+    /// Notes the result for the certificate that was under way.
     fn record_result(&mut self, delivery: &Delivery, target: &str, now: Instant) {
         let Some(fingerprint) = self.under_way.take() else { return };
         let again = match delivery {

@@ -138,12 +138,12 @@ impl State {
         }
     }
 
-    /// Reads what may take long, in its turn and off the threads that answer requests. The turn is over
-    /// when the work is done, even if nobody waits for it any more.
+    /// Runs a read that may take long, when a turn is free, and off the threads that answer requests. The turn
+    /// ends with the work, even if the client is gone.
     ///
     /// # Errors
     ///
-    /// [`Refusal::Busy`] if there is no turn for a long time, and those of the work.
+    /// [`Refusal::Busy`] if no turn becomes free for a long time, and the errors of the work.
     pub(crate) async fn in_turn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,

@@ -76,7 +76,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
 ///
 /// # Errors
 ///
-/// [`ServeError::Config`] if the membership file cannot be read; what reading the store can meet.
+/// [`ServeError::Config`] if the membership file cannot be read, and errors of reading the store.
 pub fn peers(config: &Config, store: Option<&Store>) -> Result<Vec<(Peer, Origin)>, ServeError> {
     gossip::known(config, store)
 }

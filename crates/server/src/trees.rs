@@ -1,7 +1,7 @@
 //! The prefix trees in memory, one per view, which follow the change log of the store.
 //!
-//! The log is what is followed, not our own writes: so they are right after a crash, and whoever else
-//! writes to the store, such as the command line.
+//! The trees follow the log and not this server's own writes. So they are right after a crash, and after
+//! another program, such as the command line, has written to the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! A certificate: only what is given out of it, with the names of those who signed it.
+//! The page of a certificate: only its served parts, with the names of its signers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl Part<'_> {
     }
 }
 
-/// The components of `cert`, and a verdict on each signature: what is given out is good or foreign.
+/// The components of the served `cert`, and a verdict on each signature: served signatures are good or foreign.
 fn parts(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
     let own = cert.fingerprint().key_id();
     let (mut parts, mut verdicts): (Vec<Part<'_>>, _) = (Vec::new(), Vec::new());
@@ -124,8 +124,8 @@ fn parts(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
     (parts, verdicts)
 }
 
-/// The page of a certificate, `None` if nothing is given out of it. With `cert`, what is given out is
-/// known already and its armor is shown.
+/// The page of a certificate, `None` if no part of it is served. `cert` is the served certificate, if
+/// the caller has it already; its armor is shown.
 pub(crate) fn page(
     visit: &Visit<'_>,
     store: &Store,
