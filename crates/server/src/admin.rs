@@ -13,7 +13,9 @@ use crate::state::State;
 /// Whether the store is at its place and can be read, and somebody writes to it.
 pub(crate) fn ready(state: &Arc<State>) -> Result<Answer, Refusal> {
     if state.writer.has_ended() {
-        return Err(Refusal::Unavailable("the server has stopped writing to its store; see its log".into()));
+        return Err(Refusal::Unavailable(
+            "the server has stopped writing to its store; see its log".into(),
+        ));
     }
     state.readers.check()?;
     let store = state.readers.get()?;

@@ -280,7 +280,9 @@ async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal
     // The answer of the protocol has no place for a part that was not kept.
     if report.taken() == 0 {
         let why = report.invalid.into_iter().find_map(|named| named.comment);
-        return Err(Refusal::BadRequest(why.unwrap_or_else(|| "the certificate was refused".into())));
+        return Err(Refusal::BadRequest(
+            why.unwrap_or_else(|| "the certificate was refused".into()),
+        ));
     }
     let status = read_statuses(state, fingerprint).await?.unwrap_or_default();
     Ok(uploaded(state, fingerprint, status))

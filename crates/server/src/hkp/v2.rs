@@ -57,7 +57,8 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
                 "application/pgp-keys;armor=no, multipart/form-data",
             )),
             Method::GET | Method::HEAD => Err(Refusal::Forbidden(
-                "this server does not list all certificates; ask for one by fingerprint or address".into(),
+                "this server does not list all certificates; ask for one by fingerprint or address"
+                    .into(),
             )),
             _ => method(request, "POST, OPTIONS"),
         },
@@ -76,9 +77,9 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
             )),
             _ => method(request, READ),
         },
-        ("sendtoken", _) => {
-            Err(Refusal::NotImplemented("request the mail with the token at /vks/v1/request-verify".into()))
-        }
+        ("sendtoken", _) => Err(Refusal::NotImplemented(
+            "request the mail with the token at /vks/v1/request-verify".into(),
+        )),
         _ => Err(Refusal::NotImplemented("this server has no such category".into())),
     }
 }
