@@ -1,4 +1,4 @@
-//! Checking a repository: is everything there that the snapshots need, and is it what it was?
+//! Checking a repository: every object that the snapshots need is there and unchanged.
 
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
@@ -128,7 +128,7 @@ pub(crate) enum Found<'a> {
     Good(&'a IndexedPack),
     /// As [`Self::Good`], and no index describes it whose signer may.
     Adopted(&'a IndexedPack),
-    /// It is not what was written, or has a chunk that is not what its name says.
+    /// It differs from what was written, or has a chunk that does not match its name.
     Damaged(ObjectHash),
 }
 
@@ -416,7 +416,7 @@ impl Repository {
     }
 }
 
-/// Gets a pack, its length, and what was read.
+/// Gets a pack, its length, and the result of reading it.
 type EachPack<'a> = dyn Fn(&ObjectHash, u64, Result<WholePack>) -> Result<()> + Sync + 'a;
 
 /// Reads packs, on all cores.
@@ -441,7 +441,7 @@ fn read_packs(
     })
 }
 
-/// Reads trees and names what is not there for them.
+/// Reads trees and names their missing chunks.
 struct Trees<'a> {
     source: &'a Source,
     lost: &'a Present,

@@ -1,4 +1,4 @@
-//! Repair: indexes are made again from packs, damaged packs count as absent, and objects that are not what was written are set aside.
+//! Repair: indexes are made again from packs, damaged packs count as absent, and damaged objects are set aside.
 //!
 //! Nothing is deleted: an object is moved only if its hash is not its name, and after everything was copied that can still be read of it.
 
@@ -39,7 +39,7 @@ pub struct Repaired {
     pub checked: Checked,
     /// Packs that no index described, and that one describes now.
     pub indexed: u64,
-    /// Packs that are damaged: clients store what was in them again.
+    /// Damaged packs: clients store their content again.
     pub damaged: BTreeSet<ObjectHash>,
     /// Octets of chunks that were copied from damaged packs.
     pub copied_bytes: u64,
@@ -100,7 +100,7 @@ impl Repository {
     }
 
     /// Makes indexes again where they are missing or damaged, and says to all clients which packs are damaged, so that they store the
-    /// chunks of these again. On demand, moves objects away that are not what was written.
+    /// chunks of these again. On demand, moves damaged objects away.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Repository {
         Ok(changed)
     }
 
-    /// Copies what can be read of these packs and has no good copy in another. Returns the number of octets.
+    /// Copies the chunks of these packs that can be read and have no good copy in another. Returns the number of octets.
     fn copy_readable(
         &self,
         keys: &Keys,

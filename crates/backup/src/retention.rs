@@ -1,6 +1,6 @@
 //! Retention: rules over time for the snapshots to keep, for each client alone.
 //!
-//! Times and order are what a client says. Whoever stole the key of a client can write snapshots with any time, so that
+//! Times and order are claims of a client. A thief of the key of a client can write snapshots with any time, so that
 //! rules would forget good ones. Clients do not count for each other, and a snapshot with an odd time takes
 //! no place of another: it stays until somebody names it.
 
@@ -19,7 +19,7 @@ use crate::snapshot::Lineage;
 /// Seconds of a day.
 const DAY: u32 = 86_400;
 
-/// How many snapshots to keep.
+/// The numbers of snapshots to keep.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Retention {
     /// The newest.

@@ -232,7 +232,7 @@ impl Enarmor {
         })
     }
 
-    /// Writes the whole lines of what has come so far.
+    /// Writes the whole lines of the octets so far.
     pub fn write(&mut self, bytes: &[u8], out: &mut String) {
         self.checksum = Some(crc24(self.begin(out), bytes));
         let missing = if self.line.is_empty() { 0 } else { LINE_BYTES - self.line.len() };

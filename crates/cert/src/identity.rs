@@ -203,7 +203,7 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// How many multiprecision integers a signature has. `None` if the algorithm has another form or is unknown.
+/// The number of multiprecision integers of a signature. `None` if the algorithm has another form or is unknown.
 fn numbers_of(algorithm: u8) -> Option<usize> {
     match algorithm {
         1 | 3 => Some(1),

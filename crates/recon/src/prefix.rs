@@ -1,4 +1,4 @@
-//! Where in the tree: a string of bits.
+//! A place in the tree: a string of bits.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl Prefix {
         Some(Self { key: digest.key() & mask(len), len: short })
     }
 
-    /// How many bits.
+    /// The number of bits.
     #[must_use]
     pub fn bits(self) -> u32 {
         u32::from(self.len)

@@ -1,4 +1,4 @@
-//! How much one network may ask: token buckets.
+//! Rate limits per network: token buckets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -217,7 +217,7 @@ impl Readings {
         Self { as_sent: text.as_bytes().to_vec(), unix: unix.into_bytes(), network }
     }
 
-    /// When one of `keys` made the signature, in seconds since 1970; `None` if none did, or if it is
+    /// The time when one of `keys` made the signature, in seconds since 1970; `None` if none did, or if it is
     /// worth nothing.
     fn signed_at(
         &self,

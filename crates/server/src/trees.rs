@@ -53,7 +53,7 @@ impl Digests {
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     views: RwLock<Vec<(View, Arc<RwLock<Followed>>)>>,
-    /// How far the trees have come. Held while they follow.
+    /// The place that the trees have reached. Locked while they follow.
     reached: Mutex<Reached>,
 }
 

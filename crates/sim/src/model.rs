@@ -40,7 +40,7 @@ fn parts(cert: &Cert) -> BTreeSet<Part> {
     packets.collect()
 }
 
-/// Addresses and fingerprints, and what is known about them.
+/// Addresses and fingerprints, with the data about them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Bound {
     policy: u8,
@@ -107,7 +107,7 @@ impl Content {
         Ok(content)
     }
 
-    /// The differences to what is there, for people.
+    /// The differences to the content `there`, for people.
     pub(crate) fn differences(&self, there: &Self) -> Vec<String> {
         let mut all = Vec::new();
         let mut compare = |what: &str, equal: bool, want: String, have: String| {
@@ -357,13 +357,13 @@ impl World {
         changed
     }
 
-    /// Whether this is what was found.
+    /// Whether this equals the content that was found.
     pub(crate) fn is(&self, found: &BTreeMap<String, Content>) -> bool {
         let mine = self.0.iter().map(|(name, state)| (name, &state.content));
         mine.eq(found.iter())
     }
 
-    /// The differences to what was found, for people.
+    /// The differences to the content that was found, for people.
     pub(crate) fn differences(&self, found: &BTreeMap<String, Content>) -> Vec<String> {
         let names: BTreeSet<&String> = self.0.keys().chain(found.keys()).collect();
         let of_store = |name: &&String| match (self.0.get(*name), found.get(*name)) {

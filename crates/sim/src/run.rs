@@ -1,4 +1,4 @@
-//! Running a sequence of operations, and opening what is left after each cut.
+//! Running a sequence of operations, and opening the files that each cut leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -271,7 +271,8 @@ impl Simulation {
         self.phases.push(Phase { from, possible, building });
     }
 
-    /// Does an operation, compares the result with the model, and notes what the disk may hold meanwhile and afterwards.
+    /// Does an operation, compares the result with the model, and notes the contents that the disk may hold during it and
+    /// afterwards.
     fn operate(&mut self, operation: &Operation, plan: Option<FaultPlan>) -> Result<(), String> {
         let recorder = self.watched.0.clone();
         let before = self.possible.to_vec();
@@ -376,8 +377,8 @@ impl Simulation {
         self.connections.iter().all(Option::is_none)
     }
 
-    /// Takes what the first connection sees for what is there. An operation whose sync failed is undone for the connections of that
-    /// time, but can be complete in the log, which the first new connection reads.
+    /// Takes the content that the first connection sees for the true one. An operation whose sync failed is undone for the
+    /// connections of that time, but can be complete in the log, which the first new connection reads.
     fn settle(&mut self, found: &Content) {
         let there = self.possible.iter().filter_map(|world| world.0.get(MAIN));
         let mut found = there.filter(|state| state.content == *found);
@@ -512,7 +513,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Opens what a cut after `events` leaves.
+    /// Opens the files that a cut after `events` leaves.
     fn cut(&mut self, events: &[Event], fate: Fate, seed: u64) -> Result<(), String> {
         let mut numbers = Numbers::new(seed);
         let phase = self.phases.iter().rfind(|phase| phase.from <= events.len());
@@ -581,8 +582,8 @@ fn choose(candidates: &[World], found: &BTreeMap<String, Content>) -> Result<Wor
     Err(format!("found none of the possible states:\n{}", differences.join("\n or\n")))
 }
 
-/// Opens all stores in an image, checks them, and returns what they hold, which must be one of `possible`. Then the store is
-/// written to. With `record`, returns what happened to the files until then.
+/// Opens all stores in an image, checks them, and returns their contents, which must be one of `possible`. Then the store is
+/// written to. With `record`, returns the events on the files until then.
 fn open(
     files: &Files,
     possible: &[World],

@@ -168,7 +168,7 @@ enum Plan {
     Done(IngestOutcome),
 }
 
-/// How a new copy is combined with the stored copy.
+/// The way to combine a new copy with the stored copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Joining {
     Union,
@@ -442,7 +442,7 @@ impl Store {
         Ok(ingested.map(|(outcome, left_out)| Ingested { outcome, left_out }).collect())
     }
 
-    /// Drops what the limits do not admit.
+    /// Drops packets that the limits do not admit.
     fn keep_within_limits(
         &self,
         cert: &mut Cert,

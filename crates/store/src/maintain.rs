@@ -42,7 +42,7 @@ pub struct Compacted {
     pub is_log_empty: bool,
 }
 
-/// How often a compaction asks whether readers have ended.
+/// The interval at which a compaction asks whether readers have ended.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The size of a store on disk.

@@ -51,7 +51,7 @@ pub enum Salvage {
     Always,
 }
 
-/// How a damaged certificate was repaired.
+/// The result of the repair of a damaged certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Repair {
     /// It is again the certificate that was written.

@@ -13,10 +13,10 @@ use crate::{Error, Monitor, Progress};
 /// Maximum number of copies of one certificate that are kept for its repair. An equal copy always counts.
 const COPIES_MAX: usize = 8;
 
-/// How to repair a store.
+/// Options of the repair of a store.
 #[derive(Clone, Debug)]
 pub struct RepairOptions {
-    /// Where copies may be: files, folders, other stores, URLs.
+    /// Places of copies: files, folders, other stores, URLs.
     pub inputs: Vec<Input>,
     /// A keyserver that is asked for each damaged certificate.
     pub keyserver: Option<String>,

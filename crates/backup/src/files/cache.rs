@@ -1,4 +1,4 @@
-//! The cache of a run: what the last one found, so that unchanged files are not read again.
+//! The cache of a run: the findings of the last run, so that unchanged files are not read again.
 //!
 //! One sequential file has a record for each entry, in the order of the tree, so the walk and the file are merged and no record
 //! is ever looked up. The file is a line `talaria backup cache 1 REPOSITORY`, then blocks: length (4 octets, little-endian),
@@ -38,7 +38,7 @@ pub enum Cached {
     All(Vec<Part>),
 }
 
-/// How a path differs from what the cache knows.
+/// The difference between a path and its cached entry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum FileChange {
     /// The cache does not have the path.

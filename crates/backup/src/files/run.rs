@@ -126,8 +126,8 @@ impl Repository {
         Ok(BackupRun { id, snapshot, seen })
     }
 
-    /// Does what [`Self::create`] does, and writes nothing: no lease, no pack, no snapshot, no cache. Everything else is real: files
-    /// that are not known as unchanged are read, and `progress` counts what would be stored.
+    /// Works as [`Self::create`], and writes nothing: no lease, no pack, no snapshot, no cache. Everything else is real: files
+    /// that are not known as unchanged are read, and `progress` counts the octets that would be stored.
     ///
     /// # Errors
     ///

@@ -226,7 +226,7 @@ struct Frame {
     is_included: bool,
     /// The file system of the nearest root.
     device: (u32, u32),
-    /// When the folder was read.
+    /// The time when the folder was read.
     read_at: i128,
     /// The entry of the folder, while nothing beneath it is wanted yet.
     pending: Option<WalkItem>,
@@ -492,7 +492,7 @@ impl Walk {
         }
     }
 
-    /// Visits what is not a folder.
+    /// Visits an entry that is not a folder.
     fn visit_other(&mut self, folder: &Arc<OwnedFd>, name: CString, stat: &Statx, read_at: i128) {
         let kind = kind_of(stat);
         if kind == FileType::RegularFile

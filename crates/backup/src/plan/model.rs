@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::{can_rely, is_lost, may_delete};
 
-/// How often a writer or a prune begins.
+/// The number of attempts of a writer or a prune.
 const ATTEMPTS: u8 = 2;
 
 /// A set of packs, of writers or of prunes, as bits.

@@ -63,7 +63,7 @@ impl LogFolder {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::each`], and [`LogError::Io`] of writing to what is called `name`.
+    /// The errors of [`Self::each`], and [`LogError::Io`] of writing to the file `name`.
     pub fn export(&self, out: &mut impl Write, name: &Path) -> Result<Exported, LogError> {
         let failed = |source| LogError::Io { action: "write", path: name.to_owned(), source };
         out.write_all(&EXPORT_MAGIC).map_err(failed)?;

@@ -389,7 +389,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Overwrites what a crash has left behind the last whole group.
+    /// Overwrites the octets that a crash has left behind the last whole group.
     fn overwrite_rest(&self) -> Result<(), LogError> {
         let zeros = vec![0; 1 << 16];
         let mut at = self.offset;

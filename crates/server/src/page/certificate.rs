@@ -91,12 +91,12 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// When the first of its own signatures of some kinds was made.
+    /// The creation time of the first of its own signatures of some kinds.
     fn first(&self, which: impl Fn(u8) -> bool) -> Option<u32> {
         self.own.iter().filter(|s| which(s.kind)).map(|s| s.created).min()
     }
 
-    /// When the last of them was made.
+    /// The creation time of the last of them.
     fn last(&self, which: u8) -> Option<u32> {
         self.own.iter().filter(|s| s.kind == which).map(|s| s.created).max()
     }

@@ -1,4 +1,4 @@
-//! When the parts of a certificate came and went, as a picture.
+//! A picture of the time when each part of a certificate was valid.
 //!
 //! Places are given in percent of the width, so the picture is as wide as there is room while its
 //! letters keep their size. What it shows stands in words beside it as well.
