@@ -42,8 +42,8 @@ impl Search {
             return match query {
                 Ok(Query::ShortKeyId(_)) if !policy.short_key_ids => {
                     Err(Refusal::BadRequest(format!(
-                        "{}: key IDs of 32 bits are easily forged and not answered here; ask for \
-                         the fingerprint",
+                        "{}: this server does not answer key IDs of 32 bits, which are easily \
+                         forged; search for the fingerprint",
                         shortened(text)
                     )))
                 }
