@@ -228,7 +228,7 @@ pub(crate) struct Texts {
     pub(crate) settings: &'static str,
     pub(crate) settings_show: &'static str,
 
-    // Why there is no other answer.
+    // Errors.
     pub(crate) status: fn(u16) -> String,
     pub(crate) searched_for: &'static str,
     pub(crate) detail: &'static str,

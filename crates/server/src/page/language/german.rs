@@ -199,7 +199,7 @@ pub(crate) static GERMAN: Texts = Texts {
     settings: "Geltende Einstellungen",
     settings_show: "Zeigen",
 
-    // Why there is no other answer.
+    // Errors.
     status: |status| format!("Status {status}"),
     searched_for: "Sie suchten",
     detail: "Im Einzelnen:",
