@@ -460,7 +460,7 @@ fn refused_certificate(error: &Error) -> Option<String> {
     Some(why.strip_prefix("invalid peer certificate: ")?.to_owned())
 }
 
-/// The error in short: what the service or the system said.
+/// The error in short: the message of the service or of the system.
 fn io_error(error: &Error) -> io::Error {
     let (mut kind, mut said) = (None, error.message().to_owned());
     let mut source = error.source();

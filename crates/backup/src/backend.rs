@@ -65,8 +65,8 @@ pub trait Backend: Send + Sync {
         Ok(objects)
     }
 
-    /// Whether a list that begins after an object was written has the object, and after it was deleted has it no longer, whoever did
-    /// so. Pruning needs that.
+    /// Whether a list shows every write and deletion that ended before the list began, by any process. Pruning needs
+    /// that.
     fn lists_at_once(&self) -> bool;
 
     /// Deletes an object. One that is not there is no error.

@@ -15,7 +15,7 @@ const BUNDLE_MAX: usize = 1 << 20;
 /// divided by this.
 const BUNDLE_MEAN: u64 = 384 << 10;
 
-/// Where the content of a file is.
+/// The place of the content of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct InBundle {
     /// The number of the bundle in this run.

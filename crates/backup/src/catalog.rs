@@ -348,8 +348,8 @@ impl<'a> Octets<'a> {
 }
 
 impl Repository {
-    /// A reader of everything in the repository, and the indexes that cannot be read: what only they name cannot be
-    /// found.
+    /// A reader of everything in the repository, and the indexes that cannot be read: chunks that only they name
+    /// cannot be found.
     ///
     /// # Errors
     ///
@@ -392,7 +392,7 @@ pub fn select<'a>(
         let mut newest: Vec<&Listed> = snapshots.iter().filter(counts).filter(is_meant).collect();
         let clients: BTreeSet<_> = newest.iter().map(|listed| &listed.snapshot.client).collect();
         if clients.len() > 1 {
-            // Times and host names are what a client says. A stolen client could date its snapshot last.
+            // Times and host names are claims of a client. A stolen client could date its snapshot last.
             let names: Vec<String> = clients
                 .iter()
                 .map(|client| client.as_ref().map_or("unsigned".into(), Fingerprint::to_hex))

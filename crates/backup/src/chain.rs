@@ -1,4 +1,4 @@
-//! The chains of snapshots: what is missing in them.
+//! The chains of snapshots, and the snapshots that are missing in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

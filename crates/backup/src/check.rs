@@ -1,4 +1,4 @@
-//! Checking a repository: is everything there that the snapshots need, and is it what it was?
+//! Checking a repository: every object that the snapshots need is there and unchanged.
 
 use std::collections::{BTreeSet, HashSet};
 use std::num::NonZeroUsize;
@@ -29,7 +29,7 @@ use crate::verified::{VERDICTS, Verdicts};
 /// The maximum number of files that are named as touched by damage.
 const NAMED_MAX: usize = 1000;
 
-/// Which packs a check reads.
+/// The packs that a check reads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ReadData {
     /// None: only documents and trees are read.
@@ -64,7 +64,7 @@ impl ReadData {
 pub struct Problem {
     /// The object, or the snapshot and path.
     pub object: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub why: String,
 }
 
@@ -85,7 +85,7 @@ pub struct Checked {
     pub unindexed: u64,
     /// Packs that were signed for, so that all clients may rely on them.
     pub promoted: u64,
-    /// What is wrong.
+    /// The problems.
     pub problems: BTreeSet<Problem>,
     /// More files are touched by damage than are named.
     pub more: u64,
@@ -128,7 +128,7 @@ pub(crate) enum Found<'a> {
     Good(&'a IndexedPack),
     /// As [`Self::Good`], and no index describes it whose signer may.
     Adopted(&'a IndexedPack),
-    /// It is not what was written, or has a chunk that is not what its name says.
+    /// It differs from what was written, or has a chunk that does not match its name.
     Damaged(ObjectHash),
 }
 
@@ -170,8 +170,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`: what it may delete, it may also
-    /// vouch for.
+    /// The errors of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`. This role may
+    /// vouch for packs, since it may also delete them.
     pub fn check_and_promote(
         &self,
         keys: &Keys,
@@ -416,7 +416,7 @@ impl Repository {
     }
 }
 
-/// Gets a pack, its length, and what was read.
+/// Gets a pack, its length, and the result of reading it.
 type EachPack<'a> = dyn Fn(&ObjectHash, u64, Result<WholePack>) -> Result<()> + Sync + 'a;
 
 /// Reads packs, on all cores.
@@ -441,7 +441,7 @@ fn read_packs(
     })
 }
 
-/// Reads trees and names what is not there for them.
+/// Reads trees and names their missing chunks.
 struct Trees<'a> {
     source: &'a Source,
     lost: &'a Present,

@@ -22,7 +22,7 @@ pub trait ReadChunks: Sync {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read`].
+    /// The errors of [`Self::read`].
     fn read_shared(&self, kind: Kind, id: &Id) -> Result<Arc<Vec<u8>>> {
         self.read(kind, id).map(Arc::new)
     }

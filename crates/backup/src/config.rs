@@ -47,7 +47,7 @@ impl Role {
 pub struct Epoch {
     /// The number, from 1.
     pub number: u32,
-    /// When it began, in seconds since 1970.
+    /// The time when it began, in seconds since 1970.
     pub created: u32,
     /// Its packets.
     pub profile: EpochProfile,
@@ -61,11 +61,11 @@ pub struct Epoch {
 pub struct RepositoryConfig {
     /// The number, from 1.
     pub number: u32,
-    /// When it was made, in seconds since 1970.
+    /// The time when it was made, in seconds since 1970.
     pub time: u32,
     /// The BLAKE3 hash of the text of the configuration before; `None` for the first.
     pub previous: Option<[u8; 32]>,
-    /// The hash of the group secret, since whoever keeps the storage can encrypt another one to a reader.
+    /// The hash of the group secret, since the operator of the storage can encrypt another one to a reader.
     pub group: [u8; 32],
     /// Snapshots and indexes must be signed.
     pub signed: bool,

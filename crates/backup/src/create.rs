@@ -92,7 +92,7 @@ pub(crate) struct Creation<I: Reading, T> {
     counts: Counts,
 }
 
-/// An entry with what is said about it, and the bundle that it waits for.
+/// An entry with the remark about it, and the bundle that it waits for.
 type Placed<T> = (T, Entry, Option<Remark>, Option<InBundle>);
 
 enum Slot<I> {

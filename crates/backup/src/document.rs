@@ -14,7 +14,7 @@ use crate::error::{BackupError, Result};
 /// The maximum length of a document in octets.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// The content of a message, and what is known about its signatures.
+/// The content of a message, and the results for its signatures.
 pub(crate) struct Document {
     /// The content.
     pub(crate) text: Vec<u8>,

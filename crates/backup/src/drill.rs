@@ -32,7 +32,7 @@ const BATCH: usize = 32;
 pub struct Drill {
     /// The reader who did it, and signed.
     pub reader: Fingerprint,
-    /// When it ended, in seconds since 1970.
+    /// The time when it ended, in seconds since 1970.
     pub time: u32,
     /// The machine.
     pub host: Vec<u8>,
@@ -40,7 +40,7 @@ pub struct Drill {
     pub snapshot: SnapshotName,
     /// The share of files that were read, in per cent.
     pub sample: u8,
-    /// What was read.
+    /// The counts of what was read.
     pub read: Rehearsed,
 }
 

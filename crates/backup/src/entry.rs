@@ -1,4 +1,4 @@
-//! Entries of a tree: what a snapshot knows of one path.
+//! Entries of a tree: the data of a snapshot about one path.
 
 use crate::id::Id;
 
@@ -85,7 +85,7 @@ pub enum Part {
     Data {
         /// The chunk.
         id: Id,
-        /// Where the range starts in the plaintext of the chunk.
+        /// The start of the range in the plaintext of the chunk.
         offset: u64,
         /// The length of the range in octets.
         length: u64,

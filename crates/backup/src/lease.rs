@@ -75,7 +75,7 @@ pub fn check_lease(name: &str, bytes: &[u8], repository: RepositoryId) -> Result
     parse(name, bytes, repository).map(|_| ())
 }
 
-/// How long a prune waits for runs. Nothing but time and traffic depends on it.
+/// The time that a prune waits for runs. Nothing but time and traffic depends on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Patience {
     /// Seconds without a sign of life.

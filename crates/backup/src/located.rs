@@ -96,7 +96,7 @@ impl Row for Copied {
 /// The bit of [`Copied::plain`] for compressed chunks.
 const COMPRESSED: u32 = 1 << 31;
 
-/// Where a copy of a chunk is.
+/// The place of a copy of a chunk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Place {
     /// The number of the pack in [`Located`].

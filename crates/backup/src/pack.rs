@@ -39,7 +39,7 @@ pub struct PackedChunk {
     pub kind: Kind,
     /// The identifier.
     pub id: Id,
-    /// Where the chunk starts in the content of the pack, in octets.
+    /// The start of the chunk in the content of the pack, in octets.
     pub offset: u64,
     /// The length in the pack in octets.
     pub stored: u32,

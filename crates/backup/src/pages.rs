@@ -12,7 +12,7 @@ pub(crate) struct PageBuffer {
 }
 
 impl PageBuffer {
-    /// The start of the buffer, with room for `bytes` octets of content. It still has what it had.
+    /// The start of the buffer, with room for `bytes` octets of content. Its old content is still there.
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.octets.len() < bytes + PAGE {
             self.octets = vec![0; bytes + PAGE];

@@ -1,6 +1,6 @@
 //! Plans of packs to delete, and the decisions of writers and prunes about them.
 //!
-//! The decisions are functions of what was listed. The order of the steps is in `docs/formats/backup.md`, and a model in
+//! The decisions are functions of the listed objects. The order of the steps is in `docs/formats/backup.md`, and a model in
 //! the tests goes through all interleavings.
 
 use std::collections::BTreeSet;

@@ -30,17 +30,17 @@ use crate::verified::{Verdicts, Verified};
 
 /// Packs in one plan. A further prune finds the rest.
 const PLAN_PACKS_MAX: usize = 200_000;
-/// How often a prune copies again because copies were planned by others meanwhile.
+/// The number of times that a prune copies again because others planned to delete its copies meanwhile.
 const ATTEMPTS: usize = 5;
 
-/// How to prune.
+/// Options of a prune.
 #[derive(Clone, Copy, Debug)]
 pub struct PruneOptions {
     /// Unused octets in the packs that stay, in per cent of all octets in them.
     pub max_unused: u32,
-    /// Also copy what is in packs of old epochs.
+    /// Also copy the content of packs of old epochs.
     pub rekey: bool,
-    /// How long to wait for runs.
+    /// The time to wait for runs.
     pub patience: Patience,
 }
 
@@ -128,11 +128,11 @@ impl Repository {
         Ok(())
     }
 
-    /// What a prune would do.
+    /// The result that a prune would have, without any change.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::prune`].
+    /// The errors of [`Self::prune`].
     pub fn prune_dry(
         &self,
         keys: &Keys,
@@ -157,7 +157,7 @@ impl Repository {
         Ok(pruned)
     }
 
-    /// Deletes the packs that no snapshot needs, and copies what is needed of those that are used in part.
+    /// Deletes the packs that no snapshot needs, and copies the needed chunks of packs that are used in part.
     ///
     /// `wait` gets the number of runs that the prune waits for, pauses if there are any, and returns seconds of a clock that only
     /// this prune reads.
@@ -195,7 +195,7 @@ impl Repository {
         if !chosen.is_empty() {
             self.write_plan(keys, &chosen, &mut lock(&signer), now)?;
         }
-        // From here on, what others have begun is carried out, too.
+        // From here on, plans that others have begun are carried out, too.
         let plans = self.plans(keys, now)?;
         if !chosen.is_empty() && !plans.plans.iter().any(|plan| plan.packs == chosen) {
             return Err(not_listed());
@@ -243,7 +243,7 @@ impl Repository {
 
     /// Reads everything that says which packs are used.
     fn view(&self, keys: &Keys, progress: &BackupProgress, now: u32) -> Result<PruneView> {
-        // In this order: what a snapshot needs is listed after it.
+        // In this order: packs that a snapshot needs are listed after it.
         let (snapshots, forgotten, mut errors) = self.survey(keys, now)?;
         // A snapshot that could not be fetched needs its packs all the same.
         if let Some(at) = errors.iter().position(BackupError::is_of_storage) {
@@ -489,7 +489,7 @@ impl Repository {
                     kept.insert(pack);
                 }
             }
-            // A pack of which nobody can tell what it has stays.
+            // A pack with unknown content stays.
             kept.extend(view.unreadable.iter().copied());
             sink.finish()?;
             // The identifiers of the copies were computed here.

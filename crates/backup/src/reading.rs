@@ -376,7 +376,7 @@ struct Large {
     bytes: u64,
     /// Octets after the last chunk.
     open: Vec<u8>,
-    /// How many of them have no cut.
+    /// The number of them without a cut.
     searched: usize,
     /// Chunks without an identifier yet.
     waiting: usize,

@@ -1,4 +1,4 @@
-//! Repair: indexes are made again from packs, damaged packs count as absent, and objects that are not what was written are set aside.
+//! Repair: indexes are made again from packs, damaged packs count as absent, and damaged objects are set aside.
 //!
 //! Nothing is deleted: an object is moved only if its hash is not its name, and after everything was copied that can still be read of it.
 
@@ -20,15 +20,15 @@ use crate::repository::{Keys, Repository};
 use crate::sink::lock;
 use crate::verified::{VERDICTS, Verdicts};
 
-/// The folder of objects that are not what was written.
+/// The folder of damaged objects, which do not have the content that was written.
 const SET_ASIDE: &str = "set-aside";
 
-/// How to repair.
+/// Options of a repair.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepairOptions {
-    /// Which packs are read, beside those that no index describes.
+    /// The packs to read, beside those that no index describes.
     pub read: ReadData,
-    /// Move away objects that are not what was written.
+    /// Move away damaged objects, which do not have the content that was written.
     pub set_aside: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Repaired {
     pub checked: Checked,
     /// Packs that no index described, and that one describes now.
     pub indexed: u64,
-    /// Packs that are damaged: clients store what was in them again.
+    /// Damaged packs: clients store their content again.
     pub damaged: BTreeSet<ObjectHash>,
     /// Octets of chunks that were copied from damaged packs.
     pub copied_bytes: u64,
@@ -79,11 +79,11 @@ impl Waiting<'_> {
 }
 
 impl Repository {
-    /// What a repair would do.
+    /// The result that a repair would have, without any change.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::check`].
+    /// The errors of [`Self::check`].
     pub fn repair_dry(
         &self,
         keys: &Keys,
@@ -100,11 +100,11 @@ impl Repository {
     }
 
     /// Makes indexes again where they are missing or damaged, and says to all clients which packs are damaged, so that they store the
-    /// chunks of these again. On demand, moves objects away that are not what was written.
+    /// chunks of these again. On demand, moves damaged objects away.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`.
+    /// The errors of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`.
     pub fn repair(
         &self,
         keys: &Keys,
@@ -215,7 +215,7 @@ impl Repository {
         Ok(changed)
     }
 
-    /// Copies what can be read of these packs and has no good copy in another. Returns the number of octets.
+    /// Copies the chunks of these packs that can be read and have no good copy in another. Returns the number of octets.
     fn copy_readable(
         &self,
         keys: &Keys,

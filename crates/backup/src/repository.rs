@@ -108,7 +108,7 @@ pub enum Change<'a> {
     AddReader(&'a Cert),
     /// A client can create snapshots from now on.
     AddClient(&'a Cert),
-    /// A reader or client loses access to what is written from now on.
+    /// A reader or client loses access to everything that is written from now on.
     Remove(&'a Fingerprint),
     /// A reader or client has exactly these roles from now on, beside those that it has anyway.
     SetRoles(&'a Fingerprint, BTreeSet<Role>),
@@ -199,14 +199,14 @@ impl Repository {
         Ok(id)
     }
 
-    /// Opens a repository at `now`, in seconds since 1970. `known` gives what the caller has of a certificate: perhaps
-    /// revocations that the repository does not have.
+    /// Opens a repository at `now`, in seconds since 1970. `known` returns the caller's copy of a certificate, which may
+    /// have revocations that the repository lacks.
     ///
     /// # Errors
     ///
     /// [`BackupError::Missing`] if there is no repository; [`BackupError::Newer`] if its format is newer;
     /// [`BackupError::Damaged`] if its configuration is not what its owner signed;
-    /// [`BackupError::Refused`] if it is not what was `expected`.
+    /// [`BackupError::Refused`] if it is not the `expected` one.
     pub fn open(
         backend: Arc<dyn Backend>,
         expected: &Expected,
@@ -809,7 +809,7 @@ impl Keys {
         !self.data.is_empty()
     }
 
-    /// Why the keys of an epoch are not here: what was encrypted in that epoch cannot be read.
+    /// The errors for epochs without a key. Data encrypted in such an epoch cannot be read.
     #[must_use]
     pub fn missing(&self) -> &[BackupError] {
         &self.missing

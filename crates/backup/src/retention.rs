@@ -1,6 +1,6 @@
-//! Which snapshots to keep: rules over time, for each client alone.
+//! Retention: rules over time for the snapshots to keep, for each client alone.
 //!
-//! Times and order are what a client says. Whoever stole the key of a client can write snapshots with any time, so that
+//! Times and order are claims of a client. A thief of the key of a client can write snapshots with any time, so that
 //! rules would forget good ones. Clients do not count for each other, and a snapshot with an odd time takes
 //! no place of another: it stays until somebody names it.
 
@@ -19,7 +19,7 @@ use crate::snapshot::Lineage;
 /// Seconds of a day.
 const DAY: u32 = 86_400;
 
-/// How many snapshots to keep.
+/// The numbers of snapshots to keep.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Retention {
     /// The newest.
@@ -48,14 +48,14 @@ impl Retention {
     }
 }
 
-/// Which snapshots of a client count together.
+/// The grouping of a client's snapshots, to each group of which the rules apply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Grouping {
-    /// Those of one host.
+    /// Group by host.
     pub host: bool,
-    /// Those of the same paths.
+    /// Group by paths.
     pub paths: bool,
-    /// Those with the same labels.
+    /// Group by labels.
     pub tags: bool,
 }
 

@@ -119,7 +119,7 @@ impl Sink {
         &self.store
     }
 
-    /// Writes what is left: the last pack, then the last index. All of it is durable afterwards.
+    /// Writes the rest: the last pack, then the last index. All of it is durable afterwards.
     ///
     /// # Errors
     ///

@@ -43,7 +43,7 @@ pub struct Original {
     pub client: Option<Fingerprint>,
     /// Its number there.
     pub number: u64,
-    /// When its run began, in seconds since 1970.
+    /// The time when its run began, in seconds since 1970.
     pub time: u32,
 }
 
@@ -60,7 +60,7 @@ pub struct Snapshot {
     pub number: u64,
     /// The snapshot before of the same client.
     pub previous: Option<Id>,
-    /// When the run began, in seconds since 1970.
+    /// The time when the run began, in seconds since 1970.
     pub time: u32,
     /// The epoch of the packs that the run wrote.
     pub epoch: u32,
@@ -89,7 +89,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Which snapshots it follows.
+    /// The line of snapshots that it belongs to: those of one client, or copies of them.
     #[must_use]
     pub fn lineage(&self) -> Lineage {
         let original = self.original.as_ref();
@@ -99,7 +99,7 @@ impl Snapshot {
         )
     }
 
-    /// When its files were read: for a copy, the time of the original. Seconds since 1970.
+    /// The time when its files were read: for a copy, the time of the original. Seconds since 1970.
     #[must_use]
     pub fn made(&self) -> u32 {
         self.original.as_ref().map_or(self.time, |original| original.time)

@@ -1,4 +1,4 @@
-//! Sizes of a repository: what its snapshots stand for, and what the storage has for it.
+//! Sizes of a repository: the files in its snapshots, and the objects in the storage.
 
 use std::sync::Arc;
 

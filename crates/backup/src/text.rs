@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::error::{BackupError, Result};
 
-/// Where a field stands in its line. The last field may contain the characters that separate others.
+/// The place of a field in its line. The last field may contain the characters that separate others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
     /// Before another field.

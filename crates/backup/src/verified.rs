@@ -33,7 +33,7 @@ pub(crate) const VERDICTS: usize = 1024;
 pub(crate) struct Verdicts {
     /// Whole packs, with the hashes of the lines that an index has for them.
     pub(crate) good: BTreeMap<ObjectHash, [u8; 32]>,
-    /// Packs that are not what was written, or with a chunk that is not what its name says.
+    /// Packs that differ from what was written, or have a chunk that does not match its name.
     pub(crate) damaged: BTreeSet<ObjectHash>,
 }
 
@@ -151,8 +151,8 @@ impl Verified {
         &self.damaged
     }
 
-    /// Whether `who`, a client or pruner, may rely on what an index says of a pack: it is its own index, or a reader has signed for
-    /// the pack. Another client could have stored something else under the name of a chunk.
+    /// Whether `who`, a client or pruner, may rely on the entry of a pack in an index: the index is its own, or a reader has
+    /// signed for the pack. Another client could have stored something else under the name of a chunk.
     ///
     /// # Errors
     ///
@@ -374,7 +374,7 @@ mod tests {
         // She reads the garbage again the next time, and refuses it again.
         let checked = promote();
         assert_eq!((checked.promoted, checked.packs_read), (0, 1));
-        // The client itself is fooled by what it stored. After a repair it is not.
+        // The client itself relies on the wrong chunk that it stored. After a repair it does not.
         assert_eq!(relies(&place.carol, &id), (true, 2));
         let by = (&place.alice.fingerprint(), signer(&place.alice));
         let options = RepairOptions { read: ReadData::All, set_aside: true };

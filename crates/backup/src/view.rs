@@ -128,7 +128,7 @@ pub struct Children<'a> {
     tree: Tree<'a>,
     folder: Vec<u8>,
     entries: Entries<'a>,
-    /// The folder that was given out last: what is beneath it is left out.
+    /// The last folder that was returned. The entries beneath it are left out.
     known: Option<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which pictures are drawn of which table.
+//! The pictures of each table.
 //!
 //! A picture is made of a table alone, so that results of before are drawn again without measuring.
 
@@ -46,9 +46,9 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
 pub(crate) fn summary<'a>(of: impl Fn(&str) -> Option<&'a Table>) -> Option<Picture> {
     let wanted = [
         ("keydb", "import into an empty store", "Import a keyring"),
-        ("keydb", "import the same again", "Import it again"),
-        ("keydb", "list all with signatures", "List it with signatures"),
-        ("keydb", "list all", "List it with validity"),
+        ("keydb", "import the same again", "Import a keyring again"),
+        ("keydb", "list all with signatures", "List with signatures"),
+        ("keydb", "list all", "List with validity"),
         ("keydb", "find: fingerprint", "Find one certificate"),
         ("trust-check", "check from nothing", "Check the web of trust"),
         ("trust-listing", "list, tofu, the first time", "First listing with TOFU *"),

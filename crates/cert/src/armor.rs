@@ -232,7 +232,7 @@ impl Enarmor {
         })
     }
 
-    /// Writes the whole lines of what has come so far.
+    /// Writes the whole lines of the octets so far.
     pub fn write(&mut self, bytes: &[u8], out: &mut String) {
         // Four digits for three octets, and the ends of the lines.
         out.reserve(bytes.len() / 3 * 4 + bytes.len() / 48 + 256);

@@ -21,7 +21,7 @@ pub const PACKETS_MAX: usize = 1 << 20;
 pub struct Cert {
     /// The canonical bytes.
     bytes: Vec<u8>,
-    /// Where the packets lie in the canonical bytes.
+    /// The places of the packets in the canonical bytes.
     index: Vec<PacketRange>,
     fingerprint: Fingerprint,
 }

@@ -93,14 +93,14 @@ impl<'a> Variants<'a> {
     }
 }
 
-/// Who has made a signature, as its variants claim.
+/// The issuer of a signature, as its variants claim it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Claim {
     /// All variants name the key.
     Own,
     /// Some variants name the key.
     Both,
-    /// No variant names the key. Nobody has signed that.
+    /// No variant names the key, and the hashed area names none.
     Other,
     /// The hashed area names another key.
     SignedOther,
@@ -203,7 +203,7 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// How many multiprecision integers a signature has. `None` if the algorithm has another form or is unknown.
+/// The number of multiprecision integers of a signature. `None` if the algorithm has another form or is unknown.
 fn numbers_of(algorithm: u8) -> Option<usize> {
     match algorithm {
         1 | 3 => Some(1),

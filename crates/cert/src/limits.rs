@@ -123,7 +123,7 @@ fn admitted(limit: usize, class: usize) -> usize {
     (limit >> (3 * class)).max(usize::from(limit > 0))
 }
 
-/// Where a signature competes for its place.
+/// The pool in which a signature competes for its place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Pool {
     Own,
@@ -139,7 +139,7 @@ enum Pool {
 struct Rank {
     /// The class of worth.
     class: u8,
-    /// How many signatures of the same kind, on the same component and by the same key are better.
+    /// The number of better signatures of the same kind, on the same component and by the same key.
     behind: usize,
     /// Everything but hard revocations.
     is_soft: bool,

@@ -2,9 +2,8 @@
 //! limited number of third-party signatures, and only packets that other programs can read.
 //!
 //! GnuPG refuses a whole certificate for one packet that it cannot read, so a stranger's packet could keep a
-//! revocation away. And it believes what anybody may write into the unhashed area of a signature. So each
-//! signature is served once, as the best of its packets: with issuers, and at most one back signature, which
-//! verifies.
+//! revocation away. It also believes the unhashed area of a signature, which anybody can change. So each signature
+//! is served once, as the best of its packets: with issuers, and at most one back signature, which verifies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -153,7 +152,7 @@ impl Cert {
                 Some(Some(body)) => packet::write(&mut raw, original.tag, body),
             }
         }
-        // What was written above can be read. The packets on a component may have another order now.
+        // The packets written above can be read. Those on a component may have another order now.
         Self::parse(&raw).ok()
     }
 
@@ -212,7 +211,7 @@ fn has_short_numbers(packet: PacketRef<'_>) -> bool {
     (0..numbers).all(|_| fields.mpi().is_some_and(|number| number.len() * 8 <= NUMBER_BITS_MAX))
 }
 
-/// What the packets of a signature say besides its identity, and which of it is true.
+/// The hints of signatures, such as digest octets and back signatures, computed or verified with the primary key.
 pub(crate) struct Hints<'a> {
     verifier: PrimaryKeyVerifier<'a>,
     fingerprint: Fingerprint,
@@ -324,7 +323,7 @@ impl<'a> Hints<'a> {
         {
             return (one.at, None);
         }
-        // What the hashed area embeds is there in any case.
+        // The back signatures in the hashed area are served in any case.
         let hashed = embedded(signature.hashed_area).take(BACK_SIGNATURES_MAX);
         let signed = hashed.filter_map(|body| self.verifies_back(component, body)).max();
         let mut tries = variants.0.iter().take(BACK_SIGNATURES_MAX);

@@ -659,7 +659,7 @@ struct Batch {
     places: Vec<Place>,
 }
 
-/// Where the verdict on a signature goes.
+/// The place of the verdict on a signature.
 struct Place {
     /// Index of the certificate.
     cert: usize,

@@ -68,10 +68,7 @@ pub(crate) struct Global {
 /// The exit statuses of all commands and their meanings.
 pub(crate) const EXIT_STATUSES: [(u8, &str); 7] = [
     (0, "success"),
-    (
-        1,
-        "not found, not unique, not accepted (a bad signature, a wrong passphrase), or refused by you",
-    ),
+    (1, "not found, not unique, bad signature, wrong passphrase, or declined"),
     (2, "wrong usage: an unknown option, a missing argument"),
     (3, "bad input: not OpenPGP, damaged, or an invalid configuration"),
     (4, "store or key folder damaged, locked or not usable"),

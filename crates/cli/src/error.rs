@@ -180,9 +180,8 @@ impl CliError {
         } else {
             complain(format_args!("{message}"));
             self.candidates().iter().for_each(|line| say(format_args!("  {line}")));
-            if let Some(hint) = self.hint() {
-                say(format_args!("  {hint}"));
-            }
+            let hint = self.hint().unwrap_or_default();
+            hint.lines().for_each(|line| say(format_args!("  {line}")));
         }
         ExitCode::from(status)
     }
@@ -305,8 +304,8 @@ impl CliError {
             Self::In { name, error } => return error.hint_for_input(name),
             Self::Ambiguous { .. } => "Use the fingerprint of one of them.",
             Self::NoSigner | Self::NoCertifier => {
-                "Generate one: talaria key generate \"NAME <ADDRESS>\". Import one: talaria key import FILE. Or use \
-                 one of gpg-agent: --gpg-agent -u KEY."
+                "Generate one: talaria key generate \"NAME <ADDRESS>\"\nImport one: talaria key import FILE\nOr use \
+                 one of gpg-agent: --gpg-agent -u KEY"
             }
             Self::WhichSigner { .. } => "Choose one with -u FINGERPRINT.",
             Self::Declined => return None,
@@ -316,10 +315,10 @@ impl CliError {
             Self::SameFile { .. } => "Write to another file.",
             Self::Exists { .. } => "Write to another file, or replace it: add --overwrite.",
             Self::SecondKey { .. } => {
-                "Your correspondents could not tell which key to use. To change the expiry date: talaria key expire. To generate \
-                 a second key anyway: add --yes."
+                "Your correspondents could not tell which key to use.\nTo change the expiry date: talaria key expire KEY WHEN\nTo \
+                 generate a second key anyway: add --yes"
             }
-            Self::Detached { .. } => "Name the signed file: talaria verify SIGNATURE FILE.",
+            Self::Detached { .. } => "Name the signed file: talaria verify SIGNATURE FILE",
             Self::Stopped => "No file was written. The content on standard output is not complete.",
             Self::Serve(talaria_server::ServeError::Listen { source, .. }) => match source.kind() {
                 io::ErrorKind::AddrInUse => {
@@ -354,14 +353,14 @@ impl CliError {
         let quoted = shell_word(name);
         let file = if name == "standard input" { "FILE" } else { &quoted };
         Some(match self {
-            Self::Detached { .. } => format!("Name the signed file: talaria verify {file} FILE."),
+            Self::Detached { .. } => format!("Name the signed file: talaria verify {file} FILE"),
             Self::Operation(talaria::Error::Message(error)) => match error {
                 MessageError::OtherKind { found, .. } if hint_for(*found, file).is_some() => {
                     return hint_for(*found, file);
                 }
                 MessageError::OtherKind { .. } | MessageError::Malformed(_) => format!(
-                    "If {file} is the signed file: talaria verify SIGNATURE {file}. To encrypt it: talaria encrypt \
-                     -r CERT {file}."
+                    "If {file} is the signed file: talaria verify SIGNATURE {file}\nTo encrypt it: talaria encrypt \
+                     -r CERT {file}"
                 ),
                 _ => return self.hint(),
             },
@@ -422,7 +421,7 @@ fn kind_of_status(status: u8) -> &'static str {
 fn import_hint(query: &str) -> String {
     let name = query.trim_start_matches('*');
     format!(
-        "List all certificates: talaria list. Import this one from a file: talaria import FILE, or from a keyserver: talaria \
+        "List all certificates: talaria list\nImport this one from a file: talaria import FILE\nOr from a keyserver: talaria \
          import --keyserver hkps://keys.openpgp.org {}",
         shell_word(name)
     )
@@ -434,15 +433,15 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Ambiguous { .. } => "Use the fingerprint of one of them.",
         E::Inexact { .. } => "Use the fingerprint or the whole address.",
         E::NoKey { .. } => {
-            "List your keys: talaria key list. Import a key: talaria key import FILE. Use the keys of GnuPG: \
-             --gpg-agent."
+            "List your keys: talaria key list\nImport a key: talaria key import FILE\nOr use the keys of GnuPG: add \
+             --gpg-agent"
         }
         E::NoSecret { .. } => {
-            "Import the secret key: talaria key import FILE. Or use the keys of GnuPG: --gpg-agent."
+            "Import the secret key: talaria key import FILE\nOr use the keys of GnuPG: add --gpg-agent"
         }
         E::Exposed { path, .. } => {
             return Some(format!(
-                "Run: chmod go= {}. If somebody may have read it, change the passphrase or revoke the key.",
+                "Run: chmod go= {}\nIf somebody may have read it, change the passphrase or revoke the key.",
                 shell_word(path)
             ));
         }
@@ -453,7 +452,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
              the folder."
         }
         E::Agent(AgentError::NotStarted(_)) => {
-            "See why: gpg-connect-agent --verbose /bye. Or leave out --gpg-agent."
+            "See why: gpg-connect-agent --verbose /bye\nOr leave out --gpg-agent."
         }
         E::Agent(AgentError::Gpgconf(_)) => "Install GnuPG, or leave out --gpg-agent.",
         E::Message(error) => return hint_for_message(error),
@@ -461,12 +460,12 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::StoreFolder { path, what } => {
             return Some(match what {
                 StoreFolderKind::GnupgHome => format!(
-                    "To import it: talaria import {}. To use its keyring as it is: --store {}.",
+                    "To import it: talaria import {}\nTo use its keyring as it is: --store {}",
                     shell_word(path),
                     shell_word(path.join("pubring.kbx"))
                 ),
                 StoreFolderKind::Other => {
-                    format!("Name a file in it: --store {}.", shell_word(path.join("certs.db")))
+                    format!("Name a file in it: --store {}", shell_word(path.join("certs.db")))
                 }
             });
         }
@@ -480,9 +479,9 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
             "All work reported as done is saved. Run the same command again to do the rest."
         }
         E::Keyring { .. } => {
-            "Choose a store with --store, and import the keyring: talaria import FILE."
+            "Choose a store with --store, and import the keyring: talaria import FILE"
         }
-        E::Token { .. } => "Print a token of this store: talaria changes.",
+        E::Token { .. } => "Print a token of this store: talaria changes",
         E::Query(_) => "See `talaria help` for the ways to name a certificate.",
         E::Address { .. } => "An address looks like alice@example.org.",
         E::Absent { .. } => "Check the spelling, or ask another server.",
@@ -493,14 +492,14 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
         E::Window { name, source } => return Some(decompress(name, source.program)),
         E::NoUserId { name, .. } | E::NoSubkey { name, .. } => {
             let fingerprint = name.split(' ').next().unwrap_or_default();
-            return Some(format!("List its user IDs and subkeys: talaria show {fingerprint}."));
+            return Some(format!("List its user IDs and subkeys: talaria show {fingerprint}"));
         }
         E::Unrecognised { what, .. } if what.contains("OpenPGP keys") => {
             "A key file holds secret keys, binary or armored, as written by `talaria key export` or `gpg \
              --export-secret-keys`."
         }
         E::Unrecognised { name, what } if what.contains("secret key") => {
-            return Some(format!("If it holds certificates: talaria import {}.", shell_word(name)));
+            return Some(format!("If it holds certificates: talaria import {}", shell_word(name)));
         }
         E::Unrecognised { .. } => {
             "talaria reads keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx, pubring.gpg, pubring.db and \
@@ -522,15 +521,15 @@ fn hint_for_message(error: &MessageError) -> Option<String> {
              --passphrase-env, or on a terminal."
         }
         MessageError::NoSecret { .. } => {
-            "Import the secret key: talaria key import FILE. Or name its file: --key-file FILE. Or use the keys of \
-             GnuPG: --gpg-agent."
+            "Import the secret key: talaria key import FILE\nOr name its file: add --key-file FILE\nOr use the keys of \
+             GnuPG: add --gpg-agent"
         }
         MessageError::Tampered(_) | MessageError::Truncated(_) => {
             "Do not use any of its content. Download it again, or ask the sender."
         }
         MessageError::Unopened { .. } => {
             "Do not use any of its content. Download it again, or ask the sender to encrypt it again to your certificate: \
-             talaria export --armor KEY."
+             talaria export --armor KEY"
         }
         MessageError::Unprotected => "Ask the sender to encrypt it again with a current program.",
         MessageError::TooLarge { what, .. } if what.contains("Argon2") => {
@@ -543,7 +542,7 @@ fn hint_for_message(error: &MessageError) -> Option<String> {
             let fingerprint = name.split(' ').next().unwrap_or_default();
             return Some(format!(
                 "Ask the owner for an updated certificate, or fetch it: talaria import --keyserver \
-                 hkps://keys.openpgp.org {fingerprint}. If it is your own: talaria key expire {fingerprint} 2y"
+                 hkps://keys.openpgp.org {fingerprint}\nIf it is your own: talaria key expire {fingerprint} 2y"
             ));
         }
         MessageError::Key { why, .. } if why.contains("revoked") => {
@@ -578,17 +577,17 @@ fn hint_for_gnupg(error: &GnupgError) -> Option<String> {
 fn hint_for_backup(error: &BackupError) -> Option<String> {
     let hint = match error {
         BackupError::Occupied => {
-            "Use it: talaria backup create FOLDER. Or make another one: --repo with another place."
+            "Use it: talaria backup create FOLDER\nOr make another one: --repo with another place"
         }
-        BackupError::Empty => "Make one: talaria backup create FOLDER.",
+        BackupError::Empty => "Make one: talaria backup create FOLDER",
         BackupError::NotFound(_) => {
-            "List the snapshots: talaria backup list. List their files: talaria backup ls SNAPSHOT."
+            "List the snapshots: talaria backup list\nList their files: talaria backup ls SNAPSHOT"
         }
         BackupError::NoKey { .. } => {
-            "Import the secret key of one of them: talaria key import FILE. Or use the keys of GnuPG: --gpg-agent."
+            "Import the secret key of one of them: talaria key import FILE\nOr use the keys of GnuPG: add --gpg-agent"
         }
         BackupError::Damaged { .. } | BackupError::Missing { .. } => {
-            "See what is wrong with the repository: talaria backup check --read-data."
+            "List the damage: talaria backup check --read-data"
         }
         BackupError::Storage { name, .. } if is_url(name) => {
             "Check the address and the network connection, and try again."
@@ -613,13 +612,13 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         }
         StoreError::Format { .. } => "Use a newer version of talaria. The file was not changed.",
         StoreError::DamagedCert { .. } => {
-            "Repair it with a copy: talaria check --repair-from FILE, or talaria check --keyserver URL."
+            "Repair it with a copy: talaria check --repair-from FILE\nOr with one from a keyserver: talaria check --keyserver URL"
         }
         StoreError::Outdated { .. } => {
-            "Make a copy of the file, then upgrade it: talaria check --verify. Older versions cannot read it afterwards."
+            "Make a copy of the file, then upgrade it: talaria check --verify\nOlder versions cannot read it afterwards."
         }
         StoreError::Damaged { .. } => {
-            "List the damage: talaria check. Rebuild the indexes: talaria check --rebuild."
+            "List the damage: talaria check\nRebuild the indexes: talaria check --rebuild"
         }
         StoreError::Orphan { log, .. } => {
             return Some(format!(

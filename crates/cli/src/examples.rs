@@ -264,7 +264,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "backup drill",
         &[
-            ("Try out the newest snapshot", "talaria backup --repo /mnt/backup drill"),
+            ("Test the newest snapshot", "talaria backup --repo /mnt/backup drill"),
             (
                 "Read one file in ten, and write no record",
                 "talaria backup --repo /mnt/backup drill latest --sample 10% --no-record",

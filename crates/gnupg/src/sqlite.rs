@@ -1,4 +1,4 @@
-//! SQLite databases of GnuPG: opened to read, never changed, and what is damaged in one.
+//! SQLite databases of GnuPG: opened to read, never changed, with their damage.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};

@@ -32,7 +32,7 @@ pub(crate) mod number {
     pub(crate) const CHOOSE: u8 = 35;
 }
 
-/// What an entry does.
+/// The action of an entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
     /// Begins a log.
@@ -179,7 +179,7 @@ impl Grant {
 /// The end of an author, a key or a grant.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Revocation {
-    /// What ends.
+    /// The author, key or grant that ends.
     pub target: Target,
     /// The reason (RFC 9580, section 5.2.3.31): 0 none, 1 superseded, 2 compromised, 3 retired.
     pub reason: u8,
@@ -187,7 +187,7 @@ pub struct Revocation {
     pub heads: Vec<EntryId>,
 }
 
-/// What a revocation ends.
+/// The target of a revocation.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Target {
     /// All keys of an author.

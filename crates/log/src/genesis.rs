@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// How the values of a field that were written apart become one.
+/// The rule that merges values of a field that were written concurrently.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum MergeRule {
     /// The last writer wins.

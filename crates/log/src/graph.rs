@@ -1,4 +1,4 @@
-//! The graph of admitted entries: chains, branches, forks, and what is in the past of what.
+//! The graph of admitted entries: chains, branches, forks, and the past of each entry.
 //!
 //! Entries have local numbers in the order of their admission. Nothing that is computed here depends on that order.
 

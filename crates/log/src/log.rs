@@ -57,7 +57,7 @@ struct Controls {
     choices: Vec<Number>,
 }
 
-/// What became of an offered entry.
+/// The outcome for an offered entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// The entry is admitted now.
@@ -77,7 +77,7 @@ pub enum Outcome {
 /// The result of [`Log::offer`].
 #[derive(Debug, Default)]
 pub struct Offered {
-    /// What became of each offered entry, in their order.
+    /// The outcome for each offered entry, in their order.
     pub outcomes: Vec<Outcome>,
     /// The entries that are admitted now, each behind its past, those included that waited before.
     pub added: Vec<Signed>,

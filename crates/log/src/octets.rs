@@ -122,8 +122,8 @@ pub(crate) fn text(octets: &[u8]) -> Option<&str> {
     std::str::from_utf8(octets).ok().filter(|text| !text.chars().any(char::is_control))
 }
 
-/// Writes the length of a part in `wide` octets, and the part. The limits of the parts keep them below what the
-/// length can say.
+/// Writes the length of a part in `wide` octets, and the part. The limits of the parts keep them below the
+/// greatest such length.
 pub(crate) fn write_part(out: &mut Vec<u8>, wide: usize, part: &[u8]) {
     let length = (part.len() as u64).to_be_bytes();
     debug_assert!(length[..8 - wide].iter().all(|&octet| octet == 0), "a part beyond its limit");

@@ -15,7 +15,7 @@ pub const RECORD_OCTETS_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 5] = *b"TLGB\x01";
 
-/// What the author of a batch signs.
+/// The statement that the author of a batch signs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Statement {
     /// The log.
@@ -87,7 +87,7 @@ pub struct SignedStatement {
     pub signature: StoredSignature,
 }
 
-/// What proves that the author made an entry.
+/// The proof that the author made an entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Evidence {
     /// A signature of its own.

@@ -20,7 +20,7 @@ use crate::verify::{Receiver, SignatureReport, Verifier};
 pub trait Spool: Read + Write + Seek + Send {}
 impl<T: Read + Write + Seek + Send> Spool for T {}
 
-/// When the plaintext of a version 1 message is released. Its integrity is known only at the end; that of all
+/// The moment at which the plaintext of a version 1 message is released. Its integrity is known only at the end; that of all
 /// other messages is known after each chunk.
 pub enum Release<'a> {
     /// Release after the integrity check. A message longer than 8 MiB is stored, still encrypted, in the
@@ -32,7 +32,7 @@ pub enum Release<'a> {
 
 /// Options for decryption.
 pub struct DecryptOptions<'a> {
-    /// When the plaintext of version 1 messages is released.
+    /// The moment at which the plaintext of version 1 messages is released.
     pub release: Release<'a>,
     /// Limits on the size of the content and on the cost of passphrases.
     pub limits: ReadLimits,

@@ -26,11 +26,11 @@ pub struct RangeOpener {
     chunks: Chunks,
     profile: Profile,
     by: OpenedBy,
-    /// Where the encrypted stream starts in the message.
+    /// The offset of the encrypted stream in the message.
     stream: u64,
     /// Octets of plaintext in the encrypted stream.
     plain: u64,
-    /// Where the content starts in the plaintext.
+    /// The offset of the content in the plaintext.
     content: u64,
 }
 
@@ -209,7 +209,7 @@ fn literal_header(start: &[u8], plain: u64) -> Result<u64> {
     Ok(header + fields)
 }
 
-/// Where the content of a message starts that is one literal packet of definite length, without encryption.
+/// The offset of the content of a message that is one literal packet of definite length, without encryption.
 /// `start` is the start of a message of `message_bytes` octets.
 ///
 /// # Errors

@@ -80,7 +80,7 @@ impl Opener {
         Ok(PyBytes::new(py, &plain))
     }
 
-    /// The content of a message, and what came out of checking its signatures.
+    /// The content of a message, and the results of checking its signatures.
     #[pyo3(signature = (data, verifier, *, signers = None))]
     fn open_verified<'py>(
         &self,

@@ -1,8 +1,8 @@
 //! One comparison with one peer, from the first message to the last.
 //!
 //! The [`ExchangeRole::Acceptor`] of the connection asks: it walks down its tree, each time with the values
-//! or the digests of a node, and the [`ExchangeRole::Initiator`] answers. In the end each knows what it has
-//! to fetch from the other.
+//! or the digests of a node, and the [`ExchangeRole::Initiator`] answers. In the end each knows the
+//! certificates that it has to fetch from the other.
 
 mod answer;
 mod ask;
@@ -28,11 +28,11 @@ use crate::tree::{PrefixTree, Subtree};
 /// Nodes with fewer digests are compared by digests instead of values, as in SKS.
 pub const FULL_BELOW: usize = 150;
 
-/// How many requests there are in one exchange at most; a walk through the whole tree of 10 million
+/// Maximum number of requests in one exchange; a walk through the whole tree of 10 million
 /// digests needs fewer.
 pub const REQUESTS_MAX: u64 = 1 << 20;
 
-/// Which end of the connection we are.
+/// The side of the connection that we are on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ExchangeRole {
     /// The peer connected to us. We ask.
@@ -66,15 +66,15 @@ pub struct ExchangeOutcome {
     pub wanted: Vec<Digest>,
     /// Whether that is all.
     pub ending: Ending,
-    /// Where the peer serves certificates, at the address we talked to.
+    /// The HTTP port of the peer, at the address we talked to.
     pub peer_http_port: u16,
     /// The version that the peer said it has.
     pub peer_version: String,
-    /// How many requests were answered, by us or by the peer.
+    /// Number of requests that were answered, by us or by the peer.
     pub requests: u64,
 }
 
-/// How far an exchange came.
+/// The end of an exchange: complete, or cut short.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ending {
     /// The difference is known.
@@ -172,7 +172,7 @@ impl Exchange {
         }
     }
 
-    /// What was found so far, for a connection that ended early; `None` before both agreed to talk.
+    /// The differences found so far, for a connection that ended early. `None` before both sides agreed to talk.
     #[must_use]
     pub fn into_outcome(self) -> Option<ExchangeOutcome> {
         match self {
@@ -207,8 +207,8 @@ struct Found {
 }
 
 impl Found {
-    /// Notes what the peer has and we have not, as far as it belongs to the node in question: a peer
-    /// that tells anything else is not worth an error, since nothing follows from it.
+    /// Notes the digests that the peer has and we have not, as far as they belong to the node in question.
+    /// Other digests are ignored.
     fn learn<'a>(
         &mut self,
         digests: impl IntoIterator<Item = &'a Digest>,

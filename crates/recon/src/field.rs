@@ -15,7 +15,7 @@ const P: [u64; 3] = [0xc91f_85d9_30a5_431b, 0x8f1d_10e4_878b_1fdf, 1];
 /// `-1 / P` modulo `2^64`.
 const P_INVERSE_NEGATED: u64 = inverse_negated(P[0]);
 
-/// Where sets are evaluated: 0, -1, 1, -2, 2, -3.
+/// The points at which sets are evaluated: 0, -1, 1, -2, 2, -3.
 ///
 /// One more than the differences that a node of the tree can resolve, as a check.
 pub const POINTS: Values = [

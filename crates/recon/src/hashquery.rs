@@ -3,7 +3,7 @@
 use crate::digest::Digest;
 use crate::message::{DecodeError, Reader, put_int, put_string};
 
-/// How many digests a query has at most. SKS asks for 100 at once.
+/// Maximum number of digests in a query. SKS asks for 100 at once.
 pub const HASHQUERY_DIGESTS_MAX: usize = 10_000;
 
 /// The body of a query for these digests.

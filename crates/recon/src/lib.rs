@@ -1,5 +1,5 @@
-//! Which certificates two keyservers do not share, found with little traffic: the set
-//! reconciliation that SKS and Hockeypuck speak ("recon", gossip).
+//! Set reconciliation as SKS and Hockeypuck speak it ("recon", gossip): two keyservers find the
+//! certificates that they do not share, with little traffic.
 //!
 //! A server keeps the [`Digest`]s of its certificates in a [`PrefixTree`]. An [`Exchange`] compares it with
 //! the tree of a peer and ends with the digests that the peer has and we have not; fetching those

@@ -10,10 +10,10 @@ use crate::digest::Digest;
 use crate::field::{POINTS, Values, Zp};
 use crate::prefix::Prefix;
 
-/// How many bits a level of the tree takes; must be the same at both peers.
+/// Bits per level of the tree; must be the same at both peers.
 pub const BIT_QUANTUM: u32 = 2;
 
-/// How many differences one node can resolve, one less than there are [`POINTS`]; must be the same
+/// Number of differences that one node can resolve, one less than there are [`POINTS`]; must be the same
 /// at both peers.
 pub const M_BAR: u32 = 5;
 
@@ -31,7 +31,7 @@ const REASON_CHARS_MAX: usize = 1000;
 /// Of sets, the order on the wire means nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GossipMessage {
-    /// How the sender would like to compare; the first message of both.
+    /// The settings of the sender; the first message of both.
     Config(PeerConfig),
     /// The sender accepts the other's configuration. Has no frame and comes after the configuration.
     Passed,
@@ -41,7 +41,7 @@ pub enum GossipMessage {
     Poly {
         /// The node that is compared.
         prefix: Prefix,
-        /// How many digests the sender has there.
+        /// The number of digests that the sender has there.
         len: u32,
         /// Their values at the [`POINTS`](crate::POINTS).
         values: Box<Values>,
@@ -71,14 +71,14 @@ pub enum GossipMessage {
     DbReply(Vec<u8>),
 }
 
-/// How a peer would like to compare.
+/// The settings of a peer.
 ///
 /// Read from pairs of name and value, in any order; unknown ones are ignored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PeerConfig {
     /// Three numbers with dots, maybe with something behind.
     pub version: String,
-    /// Where the peer serves certificates.
+    /// The HTTP port at which the peer serves certificates.
     pub http_port: u16,
     /// [`BIT_QUANTUM`] at all known servers.
     pub bit_quantum: u32,
@@ -103,7 +103,7 @@ pub enum DecodeError {
     /// A type byte that the protocol does not have.
     #[error("unknown message type {0}")]
     Kind(u8),
-    /// The bytes are not what the message consists of.
+    /// The bytes do not form the message.
     #[error("malformed {0}")]
     Malformed(&'static str),
 }

@@ -1,13 +1,13 @@
 //! The difference of two sets from their values at a few points.
 //!
-//! A set stands for the polynomial that has its elements as roots. Of two sets, the quotient of the
-//! polynomials is left with what is in one of them only, and a quotient of low degree is known from
-//! few values. After Minsky, Trachtenberg and Zippel, "Set Reconciliation with Nearly Optimal
+//! A set stands for the polynomial that has its elements as roots. In the quotient of the
+//! polynomials of two sets, only elements of one of the sets are left, and a quotient of low degree is
+//! known from few values. After Minsky, Trachtenberg and Zippel, "Set Reconciliation with Nearly Optimal
 //! Communication Complexity", 2003.
 
 use crate::field::Zp;
 
-/// How often a polynomial is split in vain before it is given up; each time succeeds with about one
+/// Maximum number of attempts to split a polynomial; each time succeeds with about one
 /// half.
 const SPLITS_MAX: usize = 64;
 
@@ -64,7 +64,7 @@ pub fn reconcile(
     })
 }
 
-/// How many elements of either side can be told from values at `count` points.
+/// The number of differing elements that values at `count` points can tell.
 fn degrees(count: usize, surplus: i64) -> Option<(usize, usize)> {
     let count = i64::try_from(count).ok()?;
     if surplus.abs() > count {

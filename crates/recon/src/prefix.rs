@@ -1,4 +1,4 @@
-//! Where in the tree: a string of bits.
+//! A place in the tree: a string of bits.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl Prefix {
         Some(Self { key: digest.key() & mask(len), len: short })
     }
 
-    /// How many bits.
+    /// The number of bits.
     #[must_use]
     pub fn bits(self) -> u32 {
         u32::from(self.len)
@@ -59,7 +59,7 @@ impl Prefix {
         Some([0, 1, 2, 3].map(|child: u128| Self { key: self.key | child << shift, len }))
     }
 
-    /// Which child of a node at this depth leads to these bits.
+    /// The index of the child that leads to these bits, of a node at this depth.
     pub(crate) fn child(self, depth: u32) -> usize {
         child(self.key, depth)
     }
@@ -77,7 +77,7 @@ impl fmt::Debug for Prefix {
     }
 }
 
-/// Which child of a node at this depth leads to a key.
+/// The index of the child that leads to a key, of a node at this depth.
 pub(crate) fn child(key: u128, depth: u32) -> usize {
     debug_assert!(depth < 64, "distinct digests differ within 128 bits");
     (key >> (126 - 2 * depth)) as usize & 3

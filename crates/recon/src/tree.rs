@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::field::{self, EMPTY, Values};
 use crate::prefix::{Prefix, child};
 
-/// How many digests a leaf holds at most; a node with more has children.
+/// Maximum number of digests in a leaf; a node with more has children.
 pub const LEAF_MAX: usize = 50;
 
 /// A set of digests that can be compared with that of a peer.
@@ -31,7 +31,7 @@ impl PrefixTree {
         Self { root: Node::build(&sorted(digests), 0) }
     }
 
-    /// How many digests.
+    /// The number of digests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.root.len
@@ -155,7 +155,7 @@ enum Part<'a> {
 }
 
 impl<'a> Subtree<'a> {
-    /// How many digests.
+    /// The number of digests.
     #[must_use]
     pub fn len(self) -> usize {
         match self.0 {

@@ -13,7 +13,9 @@ use crate::state::State;
 /// Whether the store is at its place and can be read, and somebody writes to it.
 pub(crate) fn ready(state: &Arc<State>) -> Result<Answer, Refusal> {
     if state.writer.has_ended() {
-        return Err(Refusal::Unavailable("the server takes no more uploads".into()));
+        return Err(Refusal::Unavailable(
+            "the server has stopped writing to its store; see its log".into(),
+        ));
     }
     state.readers.check()?;
     let store = state.readers.get()?;
@@ -36,7 +38,7 @@ pub(crate) fn operators_only(state: &State, request: &Request) -> Result<(), Ref
         return Ok(());
     }
     Err(Refusal::Forbidden(
-        "only operators may see this, on an address of http.operator_listen or with their token"
+        "only operators may see this: use an address of http.operator_listen, or send their token"
             .into(),
     ))
 }

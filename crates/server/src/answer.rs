@@ -9,7 +9,7 @@ use talaria_store::StoreError;
 
 use crate::writer::WriteError;
 
-/// An answer with its body, or with what makes the body.
+/// An answer with its body, or with the function that makes the body.
 pub(crate) type Answer = Response<Content>;
 
 /// The body of an answer.
@@ -182,7 +182,7 @@ impl Refusal {
         answer
     }
 
-    /// As plain text, which is what programs get.
+    /// The answer as plain text, for programs.
     pub(crate) fn text(&self) -> Answer {
         self.decorate(answer(self.status(), media::TEXT, format!("{self}\n")))
     }

@@ -1,6 +1,7 @@
-//! The memory that requests and answers may take: so much in all, and so much of it for one network.
+//! Budgets for the memory of requests and answers: a total, and a share of it for each network.
 //!
-//! Room for an answer is given back when the answer has been written to the socket, not when it was made. So clients that do not read hold what is counted, and nothing beyond.
+//! Room for an answer is given back when the answer has been written to the socket, not when it was made.
+//! So a client that does not read holds counted memory, and no other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +12,8 @@ use crate::limiter::Network;
 /// The part of a budget that one network can take: a quarter, or all that there is for a single piece.
 const SHARES: usize = 4;
 
-/// What a network gets in any case, as long as all together hold no more than twice the budget: so one that
-/// asks for little is answered beside any number of those that hold all of it.
+/// The octets that a network may hold even if the budget is used up, as long as all networks hold at most
+/// twice the budget. So small requests are answered while other networks hold the whole budget.
 const MODEST: usize = 64 << 10;
 
 /// A number of octets, and who holds how many of them.
@@ -65,7 +66,7 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// As [`Budget::take`]; what was taken before stays.
+    /// As [`Budget::take`]. The room taken before stays.
     pub(crate) fn grow(&mut self, total: usize, more: usize) -> Result<(), Refusal> {
         let mut taken = self.budget.lock();
         let theirs = taken.by_network.get(&self.network).copied().unwrap_or(0);

@@ -550,8 +550,8 @@ impl Config {
     }
 }
 
-/// The line, from 1, in which a configuration sets a key, or starts the table that it is in; 1 if none
-/// does.
+/// The line, from 1, in which a configuration sets a key, or else the line that starts its table, or
+/// else 1.
 fn line_of(text: &str, key: &str) -> usize {
     let mut table = "";
     let mut near = 1;

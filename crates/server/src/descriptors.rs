@@ -1,4 +1,4 @@
-//! How many files and connections the process may have open.
+//! The limit on open files and connections of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,4 @@
-//! The pure parts that read what strangers send, for fuzzing. Not for use.
+//! The pure functions that parse input from strangers, for fuzzing. Not for use.
 
 use bytes::Bytes;
 use http::header;
@@ -15,8 +15,8 @@ use crate::{gossip, service, submission};
 /// Within the life of the certificates that seeds are made of.
 const NOW: u32 = 1_740_000_000;
 
-/// Reads any bytes as what the first of them says: a search, a query, a form, a submission, a range, or
-/// a membership file.
+/// Parses any bytes. The first one chooses the kind: a search, a query, a form, a submission, a range, or a
+/// membership file.
 pub fn read(bytes: &[u8]) {
     let Some((&choice, rest)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(rest);
@@ -41,7 +41,7 @@ fn search(text: &str) {
             let policy = Policy { short_key_ids, ..Policy::default() };
             match Search::parse(text, exact, &policy) {
                 Ok(search) => drop(search.is_wide()),
-                // What is quoted of it is bounded.
+                // A refusal quotes a bounded part of the text.
                 Err(refusal) => assert!(refusal.to_string().len() < 1000, "{refusal}"),
             }
         }

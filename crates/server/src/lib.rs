@@ -174,7 +174,7 @@ impl ServerHandle {
 }
 
 impl Server {
-    /// Opens the store at `store` (made if it does not exist), builds what gossip needs, and listens.
+    /// Opens the store at `store` (made if it does not exist), builds the trees for gossip, and listens.
     ///
     /// # Errors
     ///
@@ -224,7 +224,7 @@ impl Server {
         let operator = bind(&config.http.operator_listen)?;
         let gossip = bind(&config.gossip.listen)?;
         descriptors::fit(&mut config.http);
-        // What is announced to peers is the port that was got.
+        // Peers are told the port that the system assigned.
         config.http.listen = local_addresses(&public);
         config.http.onion_listen = local_addresses(&onion);
         config.http.operator_listen = local_addresses(&operator);
@@ -326,7 +326,7 @@ impl Server {
             tasks.spawn(tidy(Arc::clone(&state), down.subscribe()));
             tokio::spawn(signals(handle));
             while tasks.join_next().await.is_some() {}
-            // Others may still hold the state; what they hand over from here on is refused.
+            // Other tasks may still hold the state. The writer refuses their requests from here on.
             state.writer.close().await;
         });
         runtime.shutdown_timeout(Duration::from_secs(5));
@@ -430,7 +430,7 @@ async fn tally(state: Arc<State>, mut down: watch::Receiver<bool>) {
     }
 }
 
-/// Merges what additions left in the word index, once nothing has been added for a moment.
+/// Merges the pieces of the word index that additions left, once nothing has been added for a moment.
 async fn tidy(state: Arc<State>, mut down: watch::Receiver<bool>) {
     let (mut seen, mut tidied) = (0, 0);
     loop {

@@ -1,4 +1,4 @@
-//! How much one network may ask: token buckets.
+//! Rate limits per network: token buckets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -50,14 +50,14 @@ impl Rates {
         }
     }
 
-    /// Whose bucket a request is taken from, `None` if it needs none.
+    /// The network whose rate limit a request counts against. `None` if the address is exempt.
     pub(crate) fn network(&self, address: IpAddr, via: Via) -> Option<Network> {
         let address = address.to_canonical();
         let exempt = via != Via::Onion && self.exempt.iter().any(|net| net.contains(&address));
         (!exempt).then(|| self.payer(address, via))
     }
 
-    /// Who pays for the memory of a request: nobody is exempt from that.
+    /// The network whose budget a request's memory is taken from. No network is exempt from this.
     pub(crate) fn payer(&self, address: IpAddr, via: Via) -> Network {
         match via {
             Via::Onion => Network::Onion,

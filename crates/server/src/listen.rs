@@ -57,7 +57,7 @@ const BACKLOG: u32 = 4096;
 /// Answers up to this size have a budget of their own, so that large ones leave room for them.
 const SMALL: usize = 64 << 10;
 
-/// What a request takes beside its octets: its task, and what is known about it.
+/// The memory of a request beside its octets: its task, and its parsed headers.
 const REQUEST_BYTES: usize = 4096;
 
 /// The settings of HTTP/2: requests at once on a connection, and octets that are received or sent ahead.
@@ -75,7 +75,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// What requests and answers take, and have taken.
+/// The memory that requests and answers hold now.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) requests: Budget,
@@ -301,7 +301,7 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(timeout)
             .max_buf_size(HEADER_BYTES.max(8192))
-            // Who has said all may close their side and still wait for the answer.
+            // A client may half-close the connection and still wait for the answer.
             .half_close(true);
         builder
             .http2()
@@ -354,7 +354,7 @@ fn client_of(headers: &http::HeaderMap, address: IpAddr, proxies: &[IpNet]) -> I
     client
 }
 
-/// The client of a connection, and what its requests need.
+/// The client of a connection, and the data that its requests need.
 struct Asker {
     state: Arc<State>,
     via: Via,
@@ -379,7 +379,7 @@ impl Asker {
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
         let request =
             Request { parts, body: Bytes::new(), via: self.via, secure: self.secure, client };
-        // Given back when the request is answered, except what the answer holds.
+        // Given back when the request is answered, except the room that the answer holds.
         let mut held = None;
         let answer = match room {
             Ok(room) => {
@@ -450,7 +450,7 @@ async fn whole(
                 return Err(too_large());
             }
             if length > bytes.capacity() {
-                // Only what came takes room: nobody can reserve it by announcing it.
+                // Only received octets take room. Announced ones do not.
                 let capacity = length.next_power_of_two().min(max).max(length);
                 room.grow(http.requests_bytes, capacity - bytes.capacity())?;
                 bytes.reserve_exact(capacity - bytes.len());
@@ -570,7 +570,7 @@ mod tests {
         };
         assert_eq!(of("198.51.100.1", &["203.0.113.9"]), "198.51.100.1");
         assert_eq!(of("192.0.2.1", &["203.0.113.9"]), "203.0.113.9");
-        // What the client wrote itself stands first.
+        // The entry that the client wrote itself comes first.
         assert_eq!(of("192.0.2.1", &["10.9.9.9, 127.0.0.1, 203.0.113.9"]), "203.0.113.9");
         assert_eq!(of("192.0.2.1", &["127.0.0.1", "203.0.113.9"]), "203.0.113.9");
         // Two proxies one behind the other.

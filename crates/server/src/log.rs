@@ -97,7 +97,7 @@ fn notice(lost: u64) -> Vec<u8> {
 }
 
 thread_local! {
-    /// Where the thread that writes collects its own lines.
+    /// The buffer in which the writing thread collects its own lines.
     static OWN: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 

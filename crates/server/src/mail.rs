@@ -1,5 +1,5 @@
-//! Mails to people whose addresses are in certificates: what they say, how many there may be, and the
-//! way to the mail server.
+//! Mails to people whose addresses are in certificates: their texts, their limits, and the connection to
+//! the mail server.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -62,7 +62,7 @@ impl From<MailError> for Refusal {
             MailError::TooMany { seconds, .. } => Self::TooMany { seconds: *seconds },
             MailError::Busy => Self::Unavailable(error.to_string()),
             MailError::Config { .. } | MailError::Password { .. } | MailError::Server(_) => {
-                // What went wrong in detail is for the operator.
+                // The operator sees the cause in the log; the client does not.
                 let source = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(%error, source, "a mail was not sent");
                 Self::Unavailable(
@@ -74,7 +74,7 @@ impl From<MailError> for Refusal {
     }
 }
 
-/// Which mails were sent when, by address.
+/// The times of the mails that were sent, by address.
 #[derive(Debug, Default)]
 pub(crate) struct Quota(Mutex<HashMap<String, VecDeque<Instant>>>);
 

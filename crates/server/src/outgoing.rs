@@ -18,7 +18,7 @@ use crate::state::State;
 /// Octets that are handed over to be written at a time.
 const PART_BYTES: usize = 16 << 10;
 
-/// A body of an answer, and what it holds.
+/// The body of an answer, with the memory and the counts that it holds.
 pub(crate) struct Outgoing {
     source: Source,
     room: Option<Arc<Room>>,
@@ -151,7 +151,7 @@ impl Body for Outgoing {
                 Some(Ok(part)) => Poll::Ready(self.part(part)),
                 failed => {
                     self.source = Source::Ended;
-                    // Without an end, whoever makes them has panicked.
+                    // Without an end, the task that makes the pieces has panicked.
                     let error = failed.and_then(Result::err);
                     let error = error.unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
                     Poll::Ready(Some(Err(error)))

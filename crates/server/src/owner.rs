@@ -1,10 +1,10 @@
 //! Requests of owners, as Hockeypuck has them (HIP-1): `/pks/delete` and `/pks/replace`.
 //!
 //! A form has the field `keytext`, whose first line is the path and which has the armored certificate
-//! behind it, and `keysig`, an armored detached signature over `keytext`. Hockeypuck took signatures
-//! of the certificates themselves up to version 2.1, and takes those of administrators since. Here it
-//! is the owner who signs: with the primary key, whatever state that is in, or with a signing subkey
-//! that is good.
+//! behind it, and `keysig`, an armored detached signature over `keytext`. Hockeypuck accepted
+//! signatures by the certificates themselves up to version 2.1, and accepts those of administrators
+//! since. Here the owner signs: with the primary key, even an expired or revoked one, or with a valid
+//! signing subkey.
 //!
 //! A request that was signed once may be sent again by anybody who saw it. So it does nothing if the
 //! certificate has changed since it was signed. And whoever has stolen a key can sign, too: so what
@@ -179,7 +179,7 @@ fn signatures(keysig: &str) -> Result<Vec<openpgp::packet::Signature>, Refusal> 
 }
 
 /// The keys that may sign for an owner: the primary key, which decides over all of the certificate,
-/// and subkeys for signing that are good by what is known here.
+/// and signing subkeys that are valid in the certificate as it is stored here.
 fn signing_keys(cert: &Cert, summary: &Summary, now: u32) -> Vec<openpgp::Packet> {
     let good: HashSet<&[u8]> = summary
         .subkeys
@@ -217,7 +217,7 @@ impl Readings {
         Self { as_sent: text.as_bytes().to_vec(), unix: unix.into_bytes(), network }
     }
 
-    /// When one of `keys` made the signature, in seconds since 1970; `None` if none did, or if it is
+    /// The time when one of `keys` made the signature, in seconds since 1970; `None` if none did, or if it is
     /// worth nothing.
     fn signed_at(
         &self,
@@ -339,8 +339,9 @@ fn replace(
     })
 }
 
-/// What stays although the owner's new copy has it not, which are revocations and what they are on;
-/// and the owner's user IDs that are to go.
+/// Compares the stored certificate with the owner's new copy. Returns the stored parts that stay although
+/// the copy lacks them, which are revocations and the components they are on, and the owner's user IDs
+/// to redact.
 fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
     let theirs: HashSet<PacketRef<'_>> = new.packets().collect();
     let mut keep = vec![false; stored.cert.packets().len()];
@@ -383,7 +384,7 @@ fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
         keep[at] = keep[at + 1..end].contains(&true);
         let is_name = matches!(component.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
         let is_own = signatures.iter().any(|&(_, _, verdict)| verdict == Verdict::Good);
-        // What others made up is not given out anyway.
+        // A user ID without a self-signature is never served, so it needs no redaction.
         if is_name && is_own && !theirs.contains(&component) {
             gone.push(Redaction::of(component.body));
         }

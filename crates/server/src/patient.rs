@@ -16,12 +16,12 @@ const PACE_BYTES_PER_S: u64 = 4096;
 /// The time that a client gets for any answer.
 const PACE_GRACE: Duration = Duration::from_secs(60);
 
-/// What is read and thrown away after the last answer, and for how long: a socket that is closed with
-/// octets unread in it makes the client's system forget the answer.
+/// The most octets, and the longest time, that the server reads and discards after the last answer. If a
+/// socket is closed with unread octets, the client's system discards the answer.
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What goes on over a connection, beyond octets that move: requests, and answers to be sent.
+/// The open requests and unsent answers of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Activity(Arc<Mutex<Active>>);
 
@@ -29,7 +29,7 @@ pub(crate) struct Activity(Arc<Mutex<Active>>);
 struct Active {
     /// Requests that are not yet answered whole.
     open: usize,
-    /// When there was none of them any more.
+    /// The time since which there is no such request.
     idle_since: Instant,
     /// Octets of answers that are not yet sent, and when they must be.
     unsent: usize,
@@ -116,7 +116,7 @@ impl<S> Patient<S> {
         Self { stream, idle, activity, deadline, lingers: None }
     }
 
-    /// Passes on what the stream says; where it waits, the deadline is watched.
+    /// Returns the result of the stream. If the stream is not ready, it checks the deadline.
     fn watched<T>(
         &mut self,
         cx: &mut Context<'_>,

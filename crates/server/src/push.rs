@@ -1,8 +1,8 @@
 //! Passing uploads on to other keyservers by HKP, in the background.
 //!
-//! What is uploaded here is pushed, and what comes by gossip is not: that finds its way by itself. A
-//! queue names certificates; what is pushed is what the server gives out when it is their turn. Queues
-//! are in memory: what waits when the server ends is not pushed.
+//! Only uploads are pushed. Certificates that come by gossip reach the other servers by gossip. A queue
+//! has fingerprints; when it is a certificate's turn, the server pushes the form that it serves then.
+//! Queues are in memory: certificates that still wait when the server ends are not pushed.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -115,13 +115,13 @@ impl Target {
             return None;
         }
         let next = self.queue.pop_front()?;
-        // From here on, what changes in it is news again.
+        // A change of the certificate after this point is pushed again.
         self.waiting.remove(&next);
         self.under_way = Some(next);
         Some(next)
     }
 
-    /// Notes how it went with the certificate that was under way.
+    /// Notes the result for the certificate that was under way.
     fn record_result(&mut self, delivery: &Delivery, target: &str, now: Instant) {
         let Some(fingerprint) = self.under_way.take() else { return };
         let again = match delivery {

@@ -39,7 +39,7 @@ impl Readers {
             store
         } else {
             let store = Store::open(&self.path, Access::Read)?;
-            // What is read is in the system's cache; mapped pages would be counted as ours.
+            // The system caches the pages of the file. Mapped pages would count as this process's memory.
             store.set_memory(CACHE_BYTES, 0)?;
             store
         };

@@ -42,8 +42,8 @@ impl Search {
             return match query {
                 Ok(Query::ShortKeyId(_)) if !policy.short_key_ids => {
                     Err(Refusal::BadRequest(format!(
-                        "{}: key IDs of 32 bits are easily forged and not answered here; ask for \
-                         the fingerprint",
+                        "{}: this server does not answer key IDs of 32 bits, which are easily \
+                         forged; search for the fingerprint",
                         shortened(text)
                     )))
                 }
@@ -173,8 +173,8 @@ pub(crate) const LOOKS_MAX: usize = 5000;
 /// Bytes of a search.
 const SEARCH_BYTES_MAX: usize = 1024;
 
-/// A text of a client in a message to it, without what terminals act upon: somebody else may have
-/// written the link that led there.
+/// A text of a client, quoted in an error, without control characters for terminals: somebody else may
+/// have written the link that led there.
 fn shortened(text: &str) -> String {
     let shown = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
     text.chars().take(80).map(shown).collect()
@@ -205,12 +205,12 @@ pub(crate) fn lengths(store: &Store, rows: &[Row]) -> Result<(u64, u64), Refusal
     Ok((all, largest))
 }
 
-/// The certificates of `rows` as they are given out, one for each piece, as `write` writes it. `write`
-/// gets `None` at the end. Each is read when its turn comes: what was deleted meanwhile is left out.
+/// The served certificates of `rows`, one for each piece, as `write` writes it. `write` gets `None` at the
+/// end. Each is read when its turn comes; certificates deleted meanwhile are left out.
 ///
 /// # Errors
 ///
-/// [`Refusal::NotFound`] if none is given out.
+/// [`Refusal::NotFound`] if none is served.
 pub(crate) fn pieces(
     readers: &Readers,
     rows: &[Row],
@@ -271,7 +271,7 @@ pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option
     Ok(is_useful(&cert, &row.summary).then_some(cert))
 }
 
-/// Nothing but what the owner has signed.
+/// Serves only parts that the owner has signed.
 pub(crate) const OWN: Serving = Serving { foreign_signatures: 0, attributes: false };
 
 /// A certificate, as it is served with [`OWN`], with only the user IDs whose address was confirmed.

@@ -1,4 +1,4 @@
-//! From a request to its answer: which handler is asked, what it may cost, and what every answer has.
+//! From a request to its answer: the handler, the rate limit, and the headers of every answer.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,24 +16,24 @@ use crate::request::Request;
 use crate::state::State;
 use crate::{admin, owner, page, vks, wkd};
 
-/// What pages may load: only what comes from here, and no script or style within them.
+/// The Content-Security-Policy of pages: they load files only from this server, and have no inline script or style.
 const CONTENT_SECURITY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// One line of the table of routes: what is at a path, which methods it has, and what it costs.
+/// One line of the table of routes: the handler of a path, its methods, and its cost.
 struct Route {
     path: &'static str,
     /// Whether everything below the path belongs to it.
     below: bool,
     /// The methods, as the header `Allow` names them.
     methods: &'static str,
-    /// What a request is counted as, and from which bucket it is taken. `None`: it costs nothing.
+    /// The kind that a request is counted as, and its class for the rate limit. `None`: there is no limit.
     cost: fn(&State, &Request) -> (RequestKind, Option<Class>),
     handler: Handler,
 }
 
-/// What answers a request.
+/// The handler of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Handler {
     Lookup,
@@ -111,12 +111,12 @@ impl Route {
     }
 }
 
-/// Whoever writes pays for an upload, whoever reads for a lookup.
+/// A POST counts as an upload, every other method as a lookup.
 fn by_method(request: &Request, kind: RequestKind) -> (RequestKind, Option<Class>) {
     (kind, if *request.method() == Method::POST { UPLOAD } else { LOOKUP })
 }
 
-/// By what the handler will read of the query: the parameters that it takes, as it takes them.
+/// The cost of a lookup, from the same parameters, read in the same way, as its handler reads them.
 fn lookup_cost(state: &State, request: &Request) -> (RequestKind, Option<Class>) {
     if *request.method() == Method::OPTIONS {
         return (RequestKind::Get, LOOKUP);
@@ -203,7 +203,7 @@ fn admit(
 async fn dispatch(state: &Arc<State>, request: &Request, route: &Route) -> Result<Answer, Refusal> {
     let asks_options = *request.method() == Method::OPTIONS;
     match route.handler {
-        // These know more about what is below their path.
+        // These have methods of their own for the paths below theirs.
         Handler::Version2 => Ok(hkp::v2::handle(state, request).await),
         Handler::Vks => Ok(vks::handle(state, request).await),
         Handler::Wkd => wkd::handle(state, request).await,
@@ -258,7 +258,7 @@ fn finish(state: &State, request: &Request, answer: Answer) -> Answer {
         headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     }
     if *request.method() == Method::HEAD {
-        // The length is that of what GET gives, if that is known.
+        // The length is that of the answer to GET, if it is known.
         if let Some(length) = answer.body().length() {
             answer = with(answer, header::CONTENT_LENGTH, &length.to_string());
         }
@@ -292,7 +292,7 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     if request.header(header::IF_RANGE).is_some_and(|theirs| theirs != tag) {
         return answer;
     }
-    // What has a tag is one certificate, and made whole.
+    // An answer with an `ETag` is one certificate, held whole in memory.
     let Content::Whole(body) = answer.body() else { return answer };
     let length = body.len();
     match parse_range(range, length) {

@@ -37,7 +37,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 pub(crate) struct State {
     /// The settings; replaced as a whole on reload.
     pub(crate) config: ArcSwap<Config>,
-    /// Where they come from.
+    /// The configuration file, if there is one.
     pub(crate) config_path: Option<PathBuf>,
     pub(crate) store_path: PathBuf,
     /// Why the store is lost, if it was moved or replaced.
@@ -56,7 +56,7 @@ pub(crate) struct State {
     pub(crate) secret: Vec<u8>,
     /// The new certificates, to be pushed.
     pub(crate) news: broadcast::Sender<Arc<News>>,
-    /// Which mails were sent.
+    /// The mails that were sent.
     pub(crate) mails: Quota,
     /// Counts of requests to the web key directories.
     pub(crate) directories: Directories,
@@ -74,17 +74,17 @@ pub(crate) struct News {
     pub(crate) via: Option<String>,
 }
 
-/// How gossip with a peer goes.
+/// The state of gossip with a peer.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(crate) struct PeerStatus {
     /// Its name and gossip port.
     pub(crate) name: String,
     pub(crate) view: String,
-    /// Where its certificates are fetched.
+    /// The address from which its certificates are fetched.
     pub(crate) http: Option<String>,
     /// The software that it announces.
     pub(crate) version: Option<String>,
-    /// When the last exchange that was finished ended, in seconds since 1970.
+    /// The end of the last finished exchange, in seconds since 1970.
     pub(crate) last_exchange: Option<u32>,
     pub(crate) exchanges: u64,
     pub(crate) failures: u64,

@@ -1,8 +1,8 @@
-//! Tokens that are handed out and taken back without being stored: what they name, until when they
-//! hold, and a code over both that only this store can make.
+//! Tokens that the server does not store: their subject, their expiry time, and a code over both that only
+//! this store can make.
 //!
-//! A token proves that whoever shows it got it: by the answer to an upload, or by mail. It is no proof
-//! that what it names is still so; that is looked up when it is used.
+//! A token proves that its bearer received the answer to an upload, or the mail. It does not prove that its
+//! subject is unchanged; the server looks that up when the token is used.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -72,7 +72,7 @@ impl Token {
         Self::parse(bytes, now)
     }
 
-    /// Reads what the code has been compared for.
+    /// Parses the part that the code covers, after the code was verified.
     fn parse(bytes: &[u8], now: u32) -> Result<Self, TokenError> {
         let (&kind, rest) = bytes.split_first().ok_or(TokenError::Unknown)?;
         let (expires, rest) = rest.split_first_chunk::<4>().ok_or(TokenError::Unknown)?;

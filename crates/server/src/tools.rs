@@ -31,7 +31,7 @@ pub struct Probed {
     pub version: String,
     /// The port at which it serves certificates.
     pub http_port: u16,
-    /// What it does to certificates before it makes their digests.
+    /// The filters that it applies to certificates before it makes their digests.
     pub filters: String,
     /// Bits per level of its tree.
     pub bit_quantum: u32,
@@ -76,7 +76,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
 ///
 /// # Errors
 ///
-/// [`ServeError::Config`] if the membership file cannot be read; what reading the store can meet.
+/// [`ServeError::Config`] if the membership file cannot be read, and errors of reading the store.
 pub fn peers(config: &Config, store: Option<&Store>) -> Result<Vec<(Peer, Origin)>, ServeError> {
     gossip::known(config, store)
 }

@@ -1,7 +1,7 @@
 //! The prefix trees in memory, one per view, which follow the change log of the store.
 //!
-//! The log is what is followed, not our own writes: so they are right after a crash, and whoever else
-//! writes to the store, such as the command line.
+//! The trees follow the log and not this server's own writes. So they are right after a crash, and after
+//! another program, such as the command line, has written to the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -24,7 +24,7 @@ struct Followed {
 struct Digests {
     /// By number.
     near: Vec<[u8; 16]>,
-    /// Those whose number was far above the end of `near`.
+    /// The digests whose number was far above the end of `near`.
     far: HashMap<CertId, [u8; 16]>,
 }
 
@@ -53,7 +53,7 @@ impl Digests {
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     views: RwLock<Vec<(View, Arc<RwLock<Followed>>)>>,
-    /// How far the trees have come. Held while they follow.
+    /// The place that the trees have reached. Locked while they follow.
     reached: Mutex<Reached>,
 }
 
@@ -67,7 +67,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// What is there now. Whatever is written from here on is seen again when the trees follow.
+    /// The current end of the change log. Later changes are seen when the trees follow.
     fn now(store: &Store) -> Result<Self, StoreError> {
         Ok(Self { tables: store.tables_made()?, change: store.last_change()? })
     }

@@ -1,9 +1,9 @@
 //! VKS, the protocol of keys.openpgp.org: certificates by fingerprint, key ID and confirmed address;
 //! uploads; and the mails by which people confirm addresses and take them back.
 //!
-//! What is given out here has only user IDs whose address was confirmed by mail, and nothing from
-//! others. It may have no user ID at all: programs that know the certificate learn its revocation and
-//! its new subkeys from that.
+//! A certificate served here has only user IDs whose address was confirmed by mail, and no
+//! third-party signatures. It may have no user ID at all: programs that know the certificate still
+//! learn its revocation and its new subkeys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -167,7 +167,7 @@ fn address(text: &str) -> Result<Address, Refusal> {
         .ok_or_else(|| Refusal::BadRequest("the text is not an e-mail address".into()))
 }
 
-/// Whether mail to the address goes nowhere else: what sends it may map a domain that is not in ASCII.
+/// Whether mail to the address surely goes to this address. A mail server may map a domain that is not ASCII to another.
 fn is_mailable(address: &Address) -> bool {
     address.as_bytes().len() <= ADDRESS_BYTES_MAX
         && address.domain().is_ascii()
@@ -280,7 +280,9 @@ async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal
     // The answer of the protocol has no place for a part that was not kept.
     if report.taken() == 0 {
         let why = report.invalid.into_iter().find_map(|named| named.comment);
-        return Err(Refusal::BadRequest(why.unwrap_or_else(|| "it was refused".into())));
+        return Err(Refusal::BadRequest(
+            why.unwrap_or_else(|| "the certificate was refused".into()),
+        ));
     }
     let status = read_statuses(state, fingerprint).await?.unwrap_or_default();
     Ok(uploaded(state, fingerprint, status))
@@ -375,7 +377,7 @@ async fn write_to(
     Ok(())
 }
 
-/// Answers what people open in a browser.
+/// Answers requests for pages that people open in a browser.
 async fn pages(state: &Arc<State>, request: &Request, path: &str) -> Result<Answer, Refusal> {
     let posts = *request.method() == Method::POST;
     if !posts && !matches!(*request.method(), Method::GET | Method::HEAD) {

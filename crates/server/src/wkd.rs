@@ -24,7 +24,7 @@ use crate::search;
 use crate::state::State;
 use crate::vks;
 
-/// Where all directories are.
+/// The path under which all directories are.
 pub(crate) const ROOT: &str = "/.well-known/openpgpkey/";
 
 /// Certificates in one answer: the best ones. Others may have put the address into theirs.

@@ -17,7 +17,7 @@ use crate::clock;
 const BATCH_CERTS: usize = 4096;
 const BATCH_BYTES: usize = 64 << 20;
 
-/// Requests that may wait; whoever comes then waits before handing over.
+/// Requests in the queue. If it is full, callers wait until there is a place.
 const QUEUE: usize = 1024;
 
 /// Work on the store that is no upload. Returns the error that ends the writer, if there is one.
@@ -89,8 +89,8 @@ impl Writer {
         outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
     }
 
-    /// Lets the thread end when what was handed over before is written. Who still has a handle is told
-    /// that it is closed.
+    /// Lets the thread end after it has written all requests in the queue. Later requests get
+    /// [`WriteError::Closed`].
     pub(crate) async fn close(&self) {
         let _ = self.jobs.send(Job::Close).await;
     }

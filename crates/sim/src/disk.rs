@@ -13,7 +13,7 @@ const SECTOR_BYTES: usize = 512;
 /// The files of a folder by name.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// What happens to writes and names that were not synced.
+/// The effect of a crash on writes and names that were not synced.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {
     /// Everything is kept: only the process is gone.

@@ -1,4 +1,4 @@
-//! What stores must contain: a small model that knows no indexes, no files and no transactions.
+//! A model of a store's content. It knows no indexes, no files and no transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -40,7 +40,7 @@ fn parts(cert: &Cert) -> BTreeSet<Part> {
     packets.collect()
 }
 
-/// Addresses and fingerprints, and what is known about them.
+/// Addresses and fingerprints, with the data about them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Bound {
     policy: u8,
@@ -50,7 +50,7 @@ pub(crate) struct Bound {
     encrypted: usize,
 }
 
-/// What can be seen in a store.
+/// The content of a store, as its readers see it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Content {
     certs: BTreeMap<Fingerprint, BTreeSet<Part>>,
@@ -107,7 +107,7 @@ impl Content {
         Ok(content)
     }
 
-    /// The differences to what is there, for people.
+    /// The differences to the content `there`, for people.
     pub(crate) fn differences(&self, there: &Self) -> Vec<String> {
         let mut all = Vec::new();
         let mut compare = |what: &str, equal: bool, want: String, have: String| {
@@ -133,7 +133,7 @@ impl Content {
     }
 }
 
-/// Which user IDs of a certificate are redacted.
+/// The redacted user IDs of a certificate.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Redactions {
     all: bool,
@@ -357,13 +357,13 @@ impl World {
         changed
     }
 
-    /// Whether this is what was found.
+    /// Whether this equals the content that was found.
     pub(crate) fn is(&self, found: &BTreeMap<String, Content>) -> bool {
         let mine = self.0.iter().map(|(name, state)| (name, &state.content));
         mine.eq(found.iter())
     }
 
-    /// The differences to what was found, for people.
+    /// The differences to the content that was found, for people.
     pub(crate) fn differences(&self, found: &BTreeMap<String, Content>) -> Vec<String> {
         let names: BTreeSet<&String> = self.0.keys().chain(found.keys()).collect();
         let of_store = |name: &&String| match (self.0.get(*name), found.get(*name)) {

@@ -39,7 +39,7 @@ impl Event {
     }
 }
 
-/// What can fail.
+/// An operation on files that can fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     Open,
@@ -50,7 +50,7 @@ pub(crate) enum Step {
     Rename,
 }
 
-/// How a step fails.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
     /// The disk reports an error, once.
@@ -59,10 +59,10 @@ pub enum Fault {
     Full,
 }
 
-/// Which steps fail: from a step on, so many.
+/// The steps that fail: a run of steps, one after the other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FaultPlan {
-    /// How they fail. A full disk refuses only steps that need room.
+    /// The kind of failure. A full disk refuses only steps that need room.
     pub(crate) fault: Fault,
     /// Only syncs fail.
     pub(crate) only_syncs: bool,

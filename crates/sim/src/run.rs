@@ -1,4 +1,4 @@
-//! Running a sequence of operations, and opening what is left after each cut.
+//! Running a sequence of operations, and opening the files that each cut leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,13 +37,13 @@ const OPERATIONS: usize = 10;
 /// Octets for one operation are at most so many.
 const OCTETS: usize = 16;
 
-/// What a simulation does.
+/// The operations and faults of a simulation.
 #[derive(Clone, Debug)]
 pub struct Script {
     operations: Vec<Operation>,
     /// Faults by the number of the operation.
     faults: BTreeMap<usize, FaultPlan>,
-    /// Decides what is lost.
+    /// The random numbers that decide which writes a crash loses.
     numbers: Numbers,
     has_cuts: bool,
 }
@@ -136,7 +136,7 @@ pub enum Syncs {
     Ignored,
 }
 
-/// What a simulation has done.
+/// The counts of a simulation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -217,9 +217,9 @@ struct Simulation {
     watched: Watched,
     path: PathBuf,
     _folder: TempDir,
-    /// What the connections see.
+    /// The content that the connections see.
     live: World,
-    /// What the disk may hold.
+    /// The contents that the disk may hold.
     possible: Rc<Vec<World>>,
     phases: Vec<Phase>,
     syncs: Syncs,
@@ -271,7 +271,8 @@ impl Simulation {
         self.phases.push(Phase { from, possible, building });
     }
 
-    /// Does an operation, compares the result with the model, and notes what the disk may hold meanwhile and afterwards.
+    /// Does an operation, compares the result with the model, and notes the contents that the disk may hold during it and
+    /// afterwards.
     fn operate(&mut self, operation: &Operation, plan: Option<FaultPlan>) -> Result<(), String> {
         let recorder = self.watched.0.clone();
         let before = self.possible.to_vec();
@@ -325,7 +326,7 @@ impl Simulation {
         }
     }
 
-    /// What is in the folder after an operation failed, which must be one of `candidates`.
+    /// The content of the folder after an operation failed. It must be one of `candidates`.
     fn look(&mut self, candidates: &[World]) -> Result<World, String> {
         let mut found = BTreeMap::new();
         let names: BTreeSet<&String> = candidates.iter().flat_map(|world| world.0.keys()).collect();
@@ -376,8 +377,8 @@ impl Simulation {
         self.connections.iter().all(Option::is_none)
     }
 
-    /// Takes what the first connection sees for what is there. An operation whose sync failed is undone for the connections of that
-    /// time, but can be complete in the log, which the first new connection reads.
+    /// Takes the content that the first connection sees for the true one. An operation whose sync failed is undone for the
+    /// connections of that time, but can be complete in the log, which the first new connection reads.
     fn settle(&mut self, found: &Content) {
         let there = self.possible.iter().filter_map(|world| world.0.get(MAIN));
         let mut found = there.filter(|state| state.content == *found);
@@ -512,7 +513,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Opens what a cut after `events` leaves.
+    /// Opens the files that a cut after `events` leaves.
     fn cut(&mut self, events: &[Event], fate: Fate, seed: u64) -> Result<(), String> {
         let mut numbers = Numbers::new(seed);
         let phase = self.phases.iter().rfind(|phase| phase.from <= events.len());
@@ -581,8 +582,8 @@ fn choose(candidates: &[World], found: &BTreeMap<String, Content>) -> Result<Wor
     Err(format!("found none of the possible states:\n{}", differences.join("\n or\n")))
 }
 
-/// Opens all stores in an image, checks them, and returns what they hold, which must be one of `possible`. Then the store is
-/// written to. With `record`, returns what happened to the files until then.
+/// Opens all stores in an image, checks them, and returns their contents, which must be one of `possible`. Then the store is
+/// written to. With `record`, returns the events on the files until then.
 fn open(
     files: &Files,
     possible: &[World],

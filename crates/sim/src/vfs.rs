@@ -23,7 +23,7 @@ struct Simulated {
     handle: *mut Handle,
 }
 
-/// What is known about an open file.
+/// The state of an open file.
 struct Handle {
     recorder: Arc<Recorder>,
     file: FileId,
@@ -109,7 +109,7 @@ unsafe fn methods(file: *mut sqlite3_file) -> &'static sqlite3_io_methods {
     unsafe { &*(*below(file)).pMethods }
 }
 
-/// What is known about a file.
+/// The state of a file.
 ///
 /// # Safety
 ///

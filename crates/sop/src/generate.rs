@@ -10,8 +10,8 @@ use crate::passwords;
 use crate::profile::SopProfile;
 use crate::talaria::Talaria;
 
-/// Keys are made a minute ago: whoever uses them at once may have a clock that is a little behind, and what
-/// is signed with them or changed about them now is later than they are.
+/// New keys are dated a minute back: the clock of a recipient may be a little behind, and signatures and
+/// changes made now have to be later than the key.
 pub(crate) const BACKDATED_SECONDS: u32 = 60;
 
 type Dyn<'s> = dyn ops::GenerateKey<'s, Talaria, Keys<'s>> + 's;

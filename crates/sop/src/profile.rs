@@ -4,7 +4,7 @@ use sop::errors::Error;
 
 use crate::error::Result;
 
-/// Which specification new things follow.
+/// The specification that new keys and messages follow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum SopProfile {
     /// RFC 9580.

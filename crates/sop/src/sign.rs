@@ -13,7 +13,7 @@ use crate::passwords::Passwords;
 use crate::talaria::Talaria;
 use crate::text;
 
-/// Certificates to sign with, and what may unlock their keys. One signature is made for each.
+/// Certificates to sign with, and the passwords for their keys. One signature is made for each.
 #[derive(Default)]
 pub(crate) struct Signers {
     certs: Vec<Cert>,

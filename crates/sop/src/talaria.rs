@@ -1,4 +1,4 @@
-//! Which operations there are.
+//! The list of operations.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! `update-key`: what has become old about a key is made new.
+//! `update-key`: renews the outdated parts of a key.
 
 use sop::Password;
 use sop::ops;

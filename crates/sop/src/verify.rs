@@ -70,7 +70,7 @@ impl Acceptance {
         report
     }
 
-    /// Those that are accepted; what is wrong with the others is told.
+    /// The accepted signatures. Problems of the others are printed.
     pub(crate) fn accepted(&self, reports: &[SignatureReport]) -> Result<Vec<Verification>> {
         self.verifications(reports).map(|(verifications, _)| verifications)
     }

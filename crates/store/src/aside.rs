@@ -22,7 +22,7 @@ pub struct SetAside {
 }
 
 impl Store {
-    /// What repairs have set aside, oldest first.
+    /// The damaged bytes that repairs have set aside, oldest first.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ pub(crate) struct Blob {
     checksum: Option<Checksum>,
 }
 
-/// What the checksum of a certificate says about it.
+/// The result of comparing a certificate with its checksum.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Integrity {
     /// The certificate and its verdicts are those that were written.

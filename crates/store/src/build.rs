@@ -431,8 +431,8 @@ fn join_spool(
             rows.into_iter().map(|(_, bytes)| Cert::from_canonical(bytes)).collect();
         let certs = certs.map_err(|reason| store.damaged(format!("the spool: {reason}")))?;
         let names: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
-        // The spool stays as it is until the end: after an interruption, merging again changes nothing, and names again
-        // what is refused.
+        // The spool stays unchanged until the end: after an interruption, merging again changes nothing and names the
+        // refused certificates again.
         let outcomes = store.ingest(certs, options.verification, options.now)?;
         for (fingerprint, outcome) in names.into_iter().zip(outcomes) {
             let IngestOutcome::Refused(refusal) = outcome else { continue };

@@ -35,7 +35,7 @@ const MEMORY_BYTES: usize = 256 << 20;
 /// Maximum number of findings that are listed. Further findings are only counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// What a check computes again.
+/// The depth of a check: the results that it computes again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Depth {
     /// Verify all self-signatures and compare the results with the stored verdicts.
@@ -54,18 +54,18 @@ pub struct Finding {
     pub object: String,
     /// Description of the problem.
     pub what: String,
-    /// What repairs it.
+    /// The remedy.
     pub remedy: Remedy,
 }
 
-/// What repairs a problem.
+/// The remedy for a problem.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Remedy {
     /// [`Store::rebuild`]: the damaged data follows from the certificates.
     Rebuild,
     /// [`Store::repair`] with a copy of the certificate.
     Copy,
-    /// A backup of the store: what is damaged is recorded nowhere else.
+    /// A backup of the store: the damaged data is recorded nowhere else.
     Restore,
 }
 
@@ -667,7 +667,7 @@ fn read_entry(
     if let Some(fresh) = fresh {
         read.computed = fresh.iter().filter(|&&verdict| verdict == Verdict::Good).count() as u64;
         // A deferred verdict is not wrong, and a verifier of another version may judge differently.
-        // Who else made a signature is known from other certificates.
+        // `Certified` depends on other certificates, so a verifier of this one computes `Foreign` for it.
         let differs = stored.iter().zip(&fresh).any(|(old, new)| match old {
             Verdict::Unchecked => false,
             Verdict::Certified => *new != Verdict::Foreign,

@@ -34,7 +34,7 @@ pub enum IngestOutcome {
 /// The result for one certificate given to [`Store::ingest_counted`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ingested {
-    /// What became of the certificate.
+    /// The outcome for the certificate.
     pub outcome: IngestOutcome,
     /// The offered parts that are not in the store, because of limits or redactions.
     pub left_out: LeftOut,
@@ -168,7 +168,7 @@ enum Plan {
     Done(IngestOutcome),
 }
 
-/// How a new copy is combined with the stored copy.
+/// The way to combine a new copy with the stored copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Joining {
     Union,
@@ -442,7 +442,7 @@ impl Store {
         Ok(ingested.map(|(outcome, left_out)| Ingested { outcome, left_out }).collect())
     }
 
-    /// Drops what the limits do not admit.
+    /// Drops packets that the limits do not admit.
     fn keep_within_limits(
         &self,
         cert: &mut Cert,
@@ -541,11 +541,11 @@ impl Store {
         };
         Ok(match joined {
             Ok(joined) if joined == before.cert && is_current => {
-                // What was offered and is not here is counted.
+                // Offered parts that the store left out are counted.
                 *cert = joined;
                 Plan::Done(IngestOutcome::Unchanged)
             }
-            // What is here already can become less, whatever the limit.
+            // A stored certificate above the limit may still shrink.
             Ok(joined)
                 if joined.signature_count()
                     > self.limits.signatures.max(before.cert.signature_count()) =>

@@ -33,7 +33,7 @@ pub struct Tombstone {
     pub returning: Return,
 }
 
-/// What a compaction has done.
+/// The result of a compaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Compacted {
@@ -42,7 +42,7 @@ pub struct Compacted {
     pub is_log_empty: bool,
 }
 
-/// How often a compaction asks whether readers have ended.
+/// The interval at which a compaction asks whether readers have ended.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The size of a store on disk.

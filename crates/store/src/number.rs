@@ -57,7 +57,7 @@ impl ChangeNumber {
         Self(self.0.saturating_add(1))
     }
 
-    /// How many changes come after `earlier` up to this one.
+    /// The number of changes after `earlier`, up to this one.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         let count = self.0.saturating_sub(earlier.0);

@@ -314,7 +314,7 @@ mod tests {
     fn network_file_systems_are_recognised() {
         assert_eq!(network_kind(0x6969), Some("NFS"));
         assert_eq!(network_kind(-0x1ac_b2be), Some("SMB"));
-        // ext4, and what the temporary folder is on.
+        // ext4, and the file system of the temporary folder.
         assert_eq!(network_kind(0xef53), None);
         assert_eq!(network_file_system(&std::env::temp_dir()), None);
     }

@@ -51,7 +51,7 @@ impl Query {
     #[must_use]
     pub fn names_text(&self, text: &[u8]) -> bool {
         let folded = || user_id::folded(&user_id::text(text));
-        // What an index of folded texts can find.
+        // A substring of the folded text, as the index of folded texts finds it.
         let contains = |part: &str| folded().contains(&user_id::folded(part));
         match self {
             Self::Exact(exact) => user_id::text(text) == exact.as_str(),
@@ -131,7 +131,7 @@ impl FromStr for Query {
             Some(b'@') => Self::EmailPart(rest()?.to_ascii_lowercase()),
             Some(b'.') => Self::EmailEnd(rest()?.to_ascii_lowercase()),
             Some(b'*') => {
-                // What is left of a diacritic on its own is a blank.
+                // Folding turns a diacritic on its own into a blank.
                 let part = user_id::folded(&rest()?);
                 let part = part.trim_end();
                 if part.trim_start().is_empty() {

@@ -41,24 +41,24 @@ impl DamagedCert {
     }
 }
 
-/// What may be done to a damaged certificate without an equal copy.
+/// The permitted repair of a damaged certificate without an equal copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Salvage {
     /// It is replaced if there is another copy.
     #[default]
     WithCopy,
-    /// It is replaced by what its own signatures still prove, or removed if that is nothing.
+    /// It is replaced by the part that its own signatures still prove, or removed if they prove nothing.
     Always,
 }
 
-/// How a damaged certificate was repaired.
+/// The result of the repair of a damaged certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Repair {
     /// It is again the certificate that was written.
     Restored,
-    /// Another copy took its place, with what its own signatures still prove. The damaged bytes are set aside.
+    /// Another copy took its place, with the part that its own signatures still prove. The damaged bytes are set aside.
     Replaced,
-    /// What its own signatures still prove took its place. The damaged bytes are set aside.
+    /// The part that its own signatures still prove took its place. The damaged bytes are set aside.
     Salvaged,
     /// It was removed, since nothing is proven. The damaged bytes are set aside.
     Removed,

@@ -147,7 +147,7 @@ impl TextIndex {
         ))
     }
 
-    /// What the index table gets for the folded user IDs of a certificate.
+    /// The text in the index table for the folded user IDs of a certificate.
     pub(crate) fn content(self, folded: &str) -> Cow<'_, str> {
         match self {
             // To the tokenizer, every character that is not ASCII is a letter. In ASCII text it finds the same words.
@@ -244,7 +244,7 @@ pub(crate) fn stand_in_for_checksums(connection: &Connection) -> rusqlite::Resul
     )
 }
 
-/// Drops what is new in format 5, to compare the tables of an older store.
+/// Drops the tables that are new in format 5, to compare those of an older store.
 pub(crate) fn drop_checksums(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .execute_batch("DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;")

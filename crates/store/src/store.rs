@@ -31,8 +31,8 @@ const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 /// Maximum number of bytes of the file that readers map into memory: 1 GiB.
 const MMAP_BYTES: i64 = 1 << 30;
 
-/// What is synced before a commit returns. With a log, this is the same as FULL. Without one, after a change of the page size has
-/// failed, it also syncs the removal of the journal: a power cut would otherwise undo the commit.
+/// The level of syncing before a commit returns. With a log, EXTRA is the same as FULL. Without one, after a change of the page
+/// size has failed, EXTRA also syncs the removal of the journal: a power cut would otherwise undo the commit.
 const SYNCHRONOUS: &str = "EXTRA";
 
 /// Page cache of a connection, in KiB: 64 MiB.

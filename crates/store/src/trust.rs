@@ -384,7 +384,7 @@ impl<'c> FirstIndex<'c> {
 
 impl Drop for FirstIndex<'_> {
     fn drop(&mut self) {
-        // That deletes all temporary tables.
+        // Setting this deletes all temporary tables.
         let _ = self.0.execute_batch("PRAGMA temp_store = MEMORY");
     }
 }

@@ -13,27 +13,27 @@ use crate::{Error, Monitor, Progress};
 /// Maximum number of copies of one certificate that are kept for its repair. An equal copy always counts.
 const COPIES_MAX: usize = 8;
 
-/// How to repair a store.
+/// Options of the repair of a store.
 #[derive(Clone, Debug)]
 pub struct RepairOptions {
-    /// Where copies may be: files, folders, other stores, URLs.
+    /// Places of copies: files, folders, other stores, URLs.
     pub inputs: Vec<Input>,
     /// A keyserver that is asked for each damaged certificate.
     pub keyserver: Option<String>,
-    /// What may be done without a copy.
+    /// The permitted repair without a copy.
     pub salvage: Salvage,
     /// The current time, in seconds since 1970.
     pub now: u32,
 }
 
-/// What became of a damaged certificate.
+/// The repair of a damaged certificate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Repaired {
     /// The number of the certificate in the store.
     pub number: i64,
     /// The fingerprint, if it can be read.
     pub fingerprint: Option<String>,
-    /// What was done.
+    /// The result of the repair.
     #[serde(serialize_with = "name")]
     pub result: Repair,
     /// Why the keyserver gave no copy.

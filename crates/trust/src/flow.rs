@@ -105,7 +105,7 @@ pub fn level(amount: u32) -> Level {
 ///
 /// # Errors
 ///
-/// Those of `network`.
+/// The errors of `network`.
 pub fn paths<N: Network>(
     network: &mut N,
     roots: &[(N::Cert, u8)],

@@ -19,7 +19,7 @@ use crate::repository::{Keys, Repository, random};
 use crate::signed::{DocumentWriter, Header};
 use crate::sink::lock;
 
-/// How often a run shows that it lives. A prune waits for 15 times as long.
+/// The interval at which a run shows that it lives. A prune waits for 15 times as long.
 const BEAT: Duration = Duration::from_secs(60);
 /// The file with the leases of the last run, in the state folder.
 const NAME: &str = "leases";
@@ -85,7 +85,7 @@ impl Alive {
                 let mut number = 0;
                 while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
                     number += 1;
-                    // A prune that sees no beat no longer waits, and the end of the run notices what it did.
+                    // A prune that sees no beat no longer waits, and the end of the run notices its deletions.
                     let _ = beats.beat(number);
                 }
             })

@@ -1,4 +1,4 @@
-//! The cache of a run: what the last one found, so that unchanged files are not read again.
+//! The cache of a run: the findings of the last run, so that unchanged files are not read again.
 //!
 //! One sequential file has a record for each entry, in the order of the tree, so the walk and the file are merged and no record
 //! is ever looked up. The file is a line `talaria backup cache 1 REPOSITORY`, then blocks: length (4 octets, little-endian),
@@ -38,7 +38,7 @@ pub enum Cached {
     All(Vec<Part>),
 }
 
-/// How a path differs from what the cache knows.
+/// The difference between a path and its cached entry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum FileChange {
     /// The cache does not have the path.
@@ -99,7 +99,7 @@ impl Cache {
         Self { source: None, next: None, change: FileChange::New }
     }
 
-    /// What the cache knows about an item. Items have to come in the order of the tree.
+    /// The cached entry of an item. Items have to come in the order of the tree.
     ///
     /// A file is unchanged if its path, inode, size, and the times of the last change of its inode and of its content are the same.
     /// Its content counts only if `is_present` says of each chunk that the repository still has it.

@@ -35,7 +35,7 @@ pub struct LocalCopies {
 }
 
 impl LocalCopies {
-    /// Copies what is read from `backend` to the folder `root`, which is made when it is needed.
+    /// Copies the objects that are read from `backend` to the folder `root`, which is made when it is needed.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, root: impl Into<PathBuf>) -> Self {
         Self { backend, root: root.into(), listed: RwLock::default() }
@@ -269,7 +269,7 @@ mod tests {
             copies.get("keys/1/reader", 100).unwrap();
         };
         read_all(&copies);
-        // Another command finds the copies; only what is not copied is read.
+        // Another command finds the copies. It reads only objects without a copy.
         read_all(&open());
         assert_eq!(storage.taken(), ["keys/1/reader"; 2]);
         assert!(matches!(copies.get(&index(3), 6), Err(BackupError::Damaged { .. })));

@@ -73,7 +73,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Those of [`Repository::create`] and of reading the storage of the source. What was copied before the error is there.
+    /// The errors of [`Repository::create`] and of reading the source. Snapshots copied before the error stay.
     pub fn copy(
         &self,
         keys: &Keys,

@@ -1,5 +1,5 @@
-//! Writing large objects past the page cache. The kernel does not copy them, and they do not push out what other programs
-//! have there.
+//! Writing large objects past the page cache. The kernel does not copy them, and they do not push out the pages of other
+//! programs.
 
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -1,11 +1,11 @@
-//! A storage for runs that only show what they would do.
+//! A storage for dry runs.
 
 use std::sync::Arc;
 
 use crate::backend::{Backend, Object};
 use crate::error::Result;
 
-/// Reads from a storage, and drops what is written.
+/// Reads from a storage, and drops all writes.
 pub(super) struct DryRun(pub(super) Arc<dyn Backend>);
 
 impl Backend for DryRun {

@@ -15,7 +15,7 @@ use crate::reading::{ChunkInput, Piece};
 pub(crate) struct PathInput {
     item: WalkItem,
     file: Option<File>,
-    /// Where the next octets are in the file.
+    /// The place of the next octets in the file.
     at: u64,
     /// Octets up to here are stored in the file; all of them for a file that is too small to look for holes.
     stored_until: u64,

@@ -25,7 +25,7 @@ use crate::sink::lock;
 use crate::snapshot::Root;
 use crate::view::SnapshotView;
 
-/// How long the kernel may keep what it was told. Snapshots do not change.
+/// The time for which the kernel may cache answers. Snapshots do not change.
 const TTL: Duration = Duration::from_secs(3600);
 
 /// Extended attributes with their names.
@@ -135,7 +135,7 @@ enum Open {
     Folder(Listed),
 }
 
-/// How far a folder has been listed.
+/// The place that the listing of a folder has reached.
 #[derive(Clone, Default)]
 struct Listed {
     /// The number of entries that were given out.

@@ -69,10 +69,10 @@ pub enum Overwrite {
     Always,
 }
 
-/// How to restore.
+/// Options of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct RestoreOptions {
-    /// Which paths are wanted.
+    /// The paths to restore.
     pub selection: PathSelection,
     /// The folder of the snapshot that becomes the target, or the only file to restore. Empty for everything.
     pub subfolder: Vec<u8>,

@@ -53,7 +53,7 @@ pub struct BackupRun {
     pub id: Id,
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// What the run has seen.
+    /// The counts and warnings.
     pub seen: Seen,
 }
 
@@ -126,12 +126,12 @@ impl Repository {
         Ok(BackupRun { id, snapshot, seen })
     }
 
-    /// Does what [`Self::create`] does, and writes nothing: no lease, no pack, no snapshot, no cache. Everything else is real: files
-    /// that are not known as unchanged are read, and `progress` counts what would be stored.
+    /// Works as [`Self::create`], and writes nothing: no lease, no pack, no snapshot, no cache. Everything else is real: files
+    /// that are not known as unchanged are read, and `progress` counts the octets that would be stored.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::create`].
+    /// The errors of [`Self::create`].
     pub fn try_create(
         &self,
         keys: &Keys,
@@ -155,7 +155,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::create`]; [`BackupError::File`] if the stream cannot be read: then there is no snapshot.
+    /// The errors of [`Self::create`]; [`BackupError::File`] if the stream cannot be read: then there is no snapshot.
     pub fn create_from(
         &self,
         keys: &Keys,

@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::error::{BackupError, Result};
 
-/// Which paths are wanted.
+/// The selected paths.
 ///
 /// A pattern is a glob: `*` and `?` do not match `/`, `**` does, and `[a-z]` and `{a,b}` are there too. With a leading `/` it
 /// matches the whole path, else the end of a path: `*.o` and `target/debug` match anywhere. With a trailing `/` it matches folders

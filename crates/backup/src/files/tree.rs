@@ -24,7 +24,7 @@ pub(crate) trait Report {
     fn no_cache(&mut self, error: &io::Error);
 }
 
-/// Writes what the walk finds. The content of files that `cache` knows as unchanged is not read. Returns the cache for
+/// Writes the entries that the walk finds. The content of files that `cache` knows as unchanged is not read. Returns the cache for
 /// the next run, to be finished after the snapshot was written.
 ///
 /// # Errors

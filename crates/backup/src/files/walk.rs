@@ -33,10 +33,10 @@ const OPEN_FOLDERS_MAX: usize = 64;
 const CACHE_TAG: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 const CACHE_TAG_NAME: &[u8] = b"CACHEDIR.TAG";
 
-/// How to walk.
+/// Options of a walk.
 #[derive(Clone, Debug, Default)]
 pub struct WalkOptions {
-    /// Which paths are wanted. The roots themselves are, whatever is excluded.
+    /// The selected paths. The roots themselves are always selected.
     pub selection: PathSelection,
     /// Leave out the content of folders with a valid file `CACHEDIR.TAG`, except that file.
     pub exclude_caches: bool,
@@ -226,7 +226,7 @@ struct Frame {
     is_included: bool,
     /// The file system of the nearest root.
     device: (u32, u32),
-    /// When the folder was read.
+    /// The time when the folder was read.
     read_at: i128,
     /// The entry of the folder, while nothing beneath it is wanted yet.
     pending: Option<WalkItem>,
@@ -492,7 +492,7 @@ impl Walk {
         }
     }
 
-    /// Visits what is not a folder.
+    /// Visits an entry that is not a folder.
     fn visit_other(&mut self, folder: &Arc<OwnedFd>, name: CString, stat: &Statx, read_at: i128) {
         let kind = kind_of(stat);
         if kind == FileType::RegularFile

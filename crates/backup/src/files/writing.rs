@@ -21,7 +21,7 @@ use crate::repository::{Keys, Listed, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions, Store, lock};
 use crate::snapshot::{Head, Root, Snapshot};
 
-/// How often a run begins again because prunes have deleted packs that it needs.
+/// The number of times that a run begins again because prunes have deleted packs that it needs.
 const ATTEMPTS: usize = 5;
 
 /// A client that may write snapshots, and how it does.
@@ -52,7 +52,7 @@ pub(super) struct Relied {
 }
 
 impl Chunks {
-    /// The sink, what the run relies on, and the errors of indexes.
+    /// The sink, the packs that the run relies on, and the errors of indexes.
     pub(super) fn split(self) -> (Sink, Relied, Vec<BackupError>) {
         let Self { sink, store, present, unreadable } = self;
         (sink, Relied { store, present }, unreadable)
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     ///
-    /// Those of `attempt`, and errors of the key, of the storage and of the state.
+    /// The errors of `attempt`, of the key, of the storage and of the state.
     pub(super) fn write_all<T>(
         &self,
         chain: &mut Chain,
@@ -209,7 +209,7 @@ impl<'a> Writer<'a> {
             });
             // Otherwise the chunks of the same trees are all there again.
             if !is_same {
-                // They lack what was lost. Where one cannot be deleted, a check names it, and its number stays used.
+                // These snapshots lack the lost chunks. If one cannot be deleted, a check names it, and its number stays used.
                 chain.own = before;
                 for (id, old) in written.drain(..) {
                     if repository.backend().delete(&Snapshot::name(&id)).is_err() {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::{can_rely, is_lost, may_delete};
 
-/// How often a writer or a prune begins.
+/// The number of attempts of a writer or a prune.
 const ATTEMPTS: u8 = 2;
 
 /// A set of packs, of writers or of prunes, as bits.
@@ -42,7 +42,7 @@ impl Rules {
     }
 }
 
-/// What everybody sees.
+/// The storage as everybody sees it.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 struct Storage {
     packs: Set,
@@ -73,7 +73,7 @@ impl Storage {
 struct Writer {
     step: u8,
     attempt: u8,
-    /// What it has listed last: plans, or commits.
+    /// The plans or commits that it listed last.
     planned: Set,
     /// The packs that it needs.
     relied: Set,

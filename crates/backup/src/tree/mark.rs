@@ -1,4 +1,4 @@
-//! Which chunks a tree needs.
+//! The chunks that a tree needs.
 
 use super::line::{parse_child, parse_entry, parse_part};
 use super::{LEVEL_MAX, LIST_DEPTH_MAX};

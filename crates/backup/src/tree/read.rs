@@ -24,7 +24,7 @@ impl<'a> Tree<'a> {
         Self { chunks, root }
     }
 
-    /// Where the chunks of the tree and of its files are.
+    /// The source of the chunks of the tree and of its files.
     pub(crate) fn chunks(&self) -> &'a dyn ReadChunks {
         self.chunks
     }

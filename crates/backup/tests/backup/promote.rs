@@ -191,7 +191,7 @@ fn an_index_that_contradicts_a_verified_pack_is_not_relied_on() {
     set_roles(&place, &bob, [Role::Prune].into());
     let (repository, keys) = place.open_as(&bob);
     promote(&repository, &keys, (&bob, &bob)).unwrap();
-    // What Alice will have next week, under the identifiers of a repository that the thief of Carol's machine can compute.
+    // Content that Alice will have next week. The thief of Carol's machine can compute the identifiers of its chunks.
     let before = place.backend().list("indexes").unwrap();
     fs::write(root.join("next"), crate::create::noise(77, 3_000_000)).unwrap();
     new_bytes(&place, &carol, "of carol, next");

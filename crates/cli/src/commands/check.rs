@@ -217,8 +217,8 @@ fn print(
         let needs = |remedy| report.findings.iter().any(|finding| finding.remedy == remedy);
         if needs(Remedy::Copy) {
             cx.status(format_args!(
-                "To repair certificates with copies: talaria check --repair-from FILE, where FILE is a backup, a keyring \
-                 or another store; or talaria check --keyserver URL."
+                "To repair certificates with copies from a backup, a keyring or another store: talaria check --repair-from \
+                 FILE\nOr with copies from a keyserver: talaria check --keyserver URL"
             ));
         }
         if needs(Remedy::Restore) {

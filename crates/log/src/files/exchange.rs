@@ -16,14 +16,14 @@ pub const EXPORT_MAGIC: [u8; 5] = *b"TLGX\x01";
 /// The number of entries that are offered or written together.
 const CHUNK: usize = 4096;
 
-/// What an export has written.
+/// The result of an export.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Exported {
     /// The number of entries.
     pub entries: u64,
 }
 
-/// What an import has done.
+/// The result of an import.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Imported {
     /// Entries that are new here.
@@ -63,7 +63,7 @@ impl LogFolder {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::each`], and [`LogError::Io`] of writing to what is called `name`.
+    /// The errors of [`Self::each`], and [`LogError::Io`] of writing to the file `name`.
     pub fn export(&self, out: &mut impl Write, name: &Path) -> Result<Exported, LogError> {
         let failed = |source| LogError::Io { action: "write", path: name.to_owned(), source };
         out.write_all(&EXPORT_MAGIC).map_err(failed)?;

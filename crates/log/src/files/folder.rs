@@ -50,7 +50,7 @@ struct Disk {
     syncs: u64,
 }
 
-/// What opening has found behind the last whole group.
+/// The octets that opening found behind the last whole group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Recovered {
     /// Nothing.
@@ -155,7 +155,7 @@ impl LogFolder {
         self.instance
     }
 
-    /// What opening has found behind the last whole group.
+    /// The octets that opening found behind the last whole group.
     #[must_use]
     pub fn recovered(&self) -> Recovered {
         self.recovered
@@ -389,7 +389,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Overwrites what a crash has left behind the last whole group.
+    /// Overwrites the octets that a crash has left behind the last whole group.
     fn overwrite_rest(&self) -> Result<(), LogError> {
         let zeros = vec![0; 1 << 16];
         let mut at = self.offset;

@@ -59,7 +59,7 @@ pub struct Frame {
     pub payload: Range<usize>,
 }
 
-/// What stands behind the last whole frame.
+/// The octets behind the last whole frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tail {
     /// Zero octets.
@@ -81,7 +81,7 @@ pub struct Scan {
     pub frames: Vec<Frame>,
     /// The place behind the last frame.
     pub end: usize,
-    /// What stands there.
+    /// The kind of octets behind it.
     pub tail: Tail,
 }
 

@@ -56,7 +56,7 @@ impl Log {
             Err(NotPlaced::Missing(missing)) => return self.waiting.for_past(missing, trial),
             Err(NotPlaced::Refused(refusal)) => return self.refused(id, refusal),
         };
-        // The signature comes first, so that nobody learns more about what others may do.
+        // The signature comes first, so that nobody learns more about the rights of others.
         let key = match self.key(&signed.entry, &place) {
             Ok(key) => key,
             Err(refusal) => return self.refused(id, refusal),

@@ -1,4 +1,4 @@
-//! Which admitted entries count. Every function here takes a closed set, and no order.
+//! The admitted entries that count. Every function here takes a closed set, and no order.
 
 use std::collections::BTreeSet;
 

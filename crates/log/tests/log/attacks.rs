@@ -208,7 +208,7 @@ fn reordered_chain() {
     let early = Entry { clock: Clock(entries[2].entry.clock.0), ..entries[3].entry.clone() };
     let early = pair.alice.sign(early, pair.log.id());
     assert_eq!(refusal(&mut copy, &early), Refusal::Clock);
-    // Those behind a refused entry are refused, not kept.
+    // Entries behind a refused entry are refused, not kept.
     let behind = Entry { sequence: 5, previous: early.id, ..entries[3].entry.clone() };
     let behind = Entry { clock: Clock(u64::MAX >> 1), ..behind };
     let behind = pair.alice.sign(behind, pair.log.id());
@@ -280,7 +280,7 @@ fn stolen_then_revoked_key_that_backdates() {
     assert_eq!(name(&other).as_deref(), Some("by the thief"));
     offer(&mut other, &[&end]);
     assert_eq!(other.state_hash(), log.state_hash());
-    // Who has seen the revocation cannot go on.
+    // An author who has seen the revocation cannot go on.
     assert!(thief.make(&mut log, set("x")).is_err());
     let mut aware = on_top.entry.clone();
     aware.links = vec![end.id];

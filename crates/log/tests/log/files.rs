@@ -216,7 +216,7 @@ fn threads_share_syncs_and_lose_nothing() {
     assert_eq!(log.verify().unwrap().failed, []);
 }
 
-/// What a group commit is for: many appends that wait for the disk at once need few syncs.
+/// A group commit: many entries that wait for the disk at once need few syncs.
 #[test]
 fn one_append_of_many_entries_needs_one_sync() {
     let folder = tempfile::tempdir().unwrap();

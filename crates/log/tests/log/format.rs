@@ -139,7 +139,7 @@ fn numbers_have_one_nan_and_no_negative_zero() {
     assert!(Value::read(&[4, 2]).is_err());
 }
 
-/// What is stored gives back the packet that the key made, octet by octet.
+/// The stored form gives back the packet that the key made, octet by octet.
 #[test]
 fn templates_give_the_whole_packet_back() {
     for (person, stored) in [(0, 69), (V6, 85)] {

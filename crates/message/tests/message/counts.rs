@@ -1,4 +1,4 @@
-//! Which signatures count. Every reason not to count has a test, with the results of gpgv and sq.
+//! The signatures that count. Every reason not to count has a test, with the results of gpgv and sq.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! The initiator: answers what it is asked.
+//! The initiator: answers the requests of the acceptor.
 
 use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
 use crate::digest::Digest;
@@ -9,10 +9,10 @@ use crate::prefix::Prefix;
 use crate::random::Random;
 use crate::tree::{PrefixTree, Subtree};
 
-/// How many digests one answer has at most, 1.7 MB. A peer that lacks more asks again another day.
+/// Maximum number of digests in one answer, 1.7 MB. A peer that lacks more asks again another day.
 pub const REPLY_DIGESTS_MAX: usize = 100_000;
 
-/// How many digests all answers of an exchange have at most.
+/// Maximum number of digests in all answers of an exchange.
 pub const SENT_DIGESTS_MAX: usize = 1_000_000;
 
 /// The state of the initiator.
@@ -20,7 +20,7 @@ pub const SENT_DIGESTS_MAX: usize = 1_000_000;
 pub struct Answer {
     found: Found,
     random: Random,
-    /// To how many sets of all digests the peer may still say what it lacks.
+    /// The number of whole sets of digests to which the peer may still answer with those that it lacks.
     invited: u64,
     sent: usize,
 }
@@ -94,8 +94,8 @@ impl Answer {
         self.found
     }
 
-    /// What only the peer has and what only we have, if values are enough to know and it is true as
-    /// far as we can tell.
+    /// The digests that only the peer has and those that only we have. `None` if the values are too few to
+    /// find them, or the result contradicts our tree.
     fn compare(
         &mut self,
         prefix: Prefix,

@@ -10,7 +10,7 @@ use crate::prefix::Prefix;
 use crate::random::Random;
 use crate::tree::PrefixTree;
 
-/// How many requests wait for an answer at most.
+/// Maximum number of requests that wait for an answer.
 pub const OUTSTANDING_MAX: usize = 100;
 
 /// Nodes with shorter prefixes are compared by values even if we have few digests: the peer may have
@@ -26,7 +26,7 @@ pub struct Ask {
     queue: Vec<Prefix>,
     /// Answers come in the order of the requests.
     outstanding: VecDeque<Asked>,
-    /// How many of `outstanding` the peer was told to answer.
+    /// The number of `outstanding` requests that the peer was told to answer.
     flushed: usize,
 }
 

@@ -17,17 +17,17 @@ const VERSION_MIN: [u32; 3] = [0, 1, 5];
 pub struct Settings {
     /// The version we claim. Some versions of Hockeypuck insist on their own.
     pub version: String,
-    /// Where we serve certificates.
+    /// The HTTP port at which we serve certificates.
     pub http_port: u16,
     /// The filters that we apply to certificates before their digests are made, separated by commas.
     pub filters: String,
-    /// How the peer's filters are compared with ours.
+    /// The comparison of the peer's filters with ours.
     pub filter_rule: FilterRule,
-    /// How many digests are learnt at most.
+    /// Maximum number of digests that are learnt.
     pub wanted_max: usize,
 }
 
-/// When the filters of two peers are the same.
+/// The rule by which the filters of two peers are the same.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FilterRule {
     /// The same names in any order, as for SKS.
@@ -37,7 +37,7 @@ pub enum FilterRule {
 }
 
 impl Default for Settings {
-    /// Those of SKS 1.1.6.
+    /// The settings of SKS 1.1.6.
     fn default() -> Self {
         Self {
             version: "1.1.6".to_owned(),

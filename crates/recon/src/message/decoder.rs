@@ -2,24 +2,24 @@
 
 use super::{DecodeError, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Reader};
 
-/// How long the parts of a verdict are at most.
+/// Maximum length of a part of a verdict.
 const VERDICT_BYTES_MAX: usize = 4096;
 
 /// Cuts bytes, in whatever pieces they come, into the messages of one peer.
 ///
-/// Holds what has arrived of one message besides what the caller fed at once, and never reserves
-/// room for what is only announced. The first message is limited to [`HANDSHAKE_BYTES_MAX`], those
+/// Holds the part of one message that has arrived, and the bytes that the caller fed beyond it. It never
+/// reserves room for announced bytes. The first message is limited to [`HANDSHAKE_BYTES_MAX`], those
 /// after the handshake to [`MESSAGE_BYTES_MAX`].
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
-    /// How many of `bytes` belong to messages given out.
+    /// The number of `bytes` that belong to returned messages.
     taken: usize,
     due: Due,
     damaged: Option<DecodeError>,
 }
 
-/// What comes next depends on what came before: a verdict has no frame.
+/// The kind of message that comes next. It depends on the messages before: a verdict has no frame.
 #[derive(Clone, Copy, Debug, Default)]
 enum Due {
     #[default]
@@ -35,7 +35,7 @@ impl Decoder {
         Self::default()
     }
 
-    /// Takes what has arrived.
+    /// Takes the bytes that have arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.damaged.is_none() {
             self.bytes.drain(..self.taken);

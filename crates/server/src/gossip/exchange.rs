@@ -131,8 +131,8 @@ async fn open(config: &Config, peer: &Peer) -> Result<Wire, ExchangeFailure> {
     Ok(Wire::new(stream, config))
 }
 
-/// Takes an exchange that one of `peers`, which are all at the same address, has begun. Which of them
-/// it is shows in what it says about its data.
+/// Takes an exchange that one of `peers` has begun. All of them are at the same address; the filters that
+/// the peer announces tell them apart.
 pub(crate) async fn accept(
     state: &Arc<State>,
     stream: TcpStream,

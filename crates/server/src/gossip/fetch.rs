@@ -31,8 +31,8 @@ pub(crate) struct Fetched {
     pub(crate) updated: usize,
 }
 
-/// Fetches certificates and adds them. Returns what came, and how many digests are not asked for
-/// since that was in vain before.
+/// Fetches certificates and adds them. Returns the counts, and the number of digests that are not
+/// requested any more, because earlier requests were in vain.
 pub(crate) async fn all(
     state: &Arc<State>,
     view: View,
@@ -100,9 +100,9 @@ async fn some(
         if missing.is_empty() {
             return Ok(fetched);
         }
-        // A peer that sent everything sent something else than it announced, or what is not taken
-        // here: that does not change. One that left everything out may have it the next time. One that
-        // sent a part may send no more than that at once.
+        // If the peer sent everything, some certificates differ from their digests or are refused here, and
+        // that does not change. If it sent nothing, it may have them the next time. If it sent a part, its
+        // answers may have a limit.
         let tries = match more.certs {
             came if came >= digests.len() => TRIES,
             _ if missing.len() == digests.len() => 1,
@@ -120,7 +120,7 @@ async fn some(
     }
 }
 
-/// Asks for certificates once and adds what comes. Returns the digests that we still have not.
+/// Requests certificates once and adds those that come. Returns the digests that are still missing.
 async fn ask(
     state: &Arc<State>,
     view: View,
@@ -138,7 +138,7 @@ async fn ask(
         let raw = decode_hashreply(&bytes).map_err(|error| {
             Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
         })?;
-        // What cannot be read is as good as not sent.
+        // A certificate that cannot be read counts as missing from the reply.
         Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect::<Vec<_>>())
     });
     let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;

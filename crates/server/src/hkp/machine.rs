@@ -52,7 +52,7 @@ fn flags(validity: Validity) -> &'static str {
     }
 }
 
-/// Percent-encodes what would end a field or a line, and all that is not printable ASCII.
+/// Percent-encodes `:` and `%`, which would end a field, and all characters but printable ASCII.
 fn escape(text: &[u8], out: &mut String) {
     for &byte in text {
         if matches!(byte, b' '..=b'~') && byte != b':' && byte != b'%' {

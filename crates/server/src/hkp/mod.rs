@@ -1,4 +1,4 @@
-//! The OpenPGP HTTP Keyserver Protocol: what is common to its versions.
+//! The OpenPGP HTTP Keyserver Protocol: the parts that its versions share.
 
 pub(crate) mod machine;
 pub(crate) mod v1;
@@ -42,7 +42,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Certificates that are on the server now, at least with a part of what was sent.
+    /// The number of uploaded certificates that are on the server now, at least in part.
     pub(crate) fn taken(&self) -> usize {
         self.inserted.len() + self.updated.len() + self.ignored.len()
     }
@@ -85,7 +85,7 @@ pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Repo
         match ingested.outcome {
             IngestOutcome::New => report.inserted.push(name),
             IngestOutcome::Updated => report.updated.push(name),
-            // Nothing of what was new was kept.
+            // No new part was kept.
             IngestOutcome::Unchanged if name.comment.is_some() => report.invalid.push(name),
             IngestOutcome::Unchanged => report.ignored.push(name),
             IngestOutcome::Refused(refusal) => {

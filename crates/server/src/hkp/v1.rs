@@ -51,7 +51,7 @@ impl Op {
     }
 }
 
-/// What a lookup asks for, as far as it decides the cost.
+/// The kind of a lookup, which decides its cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asks {
     /// Certificates by an exact index.
@@ -62,7 +62,7 @@ pub(crate) enum Asks {
     Index,
 }
 
-/// What the parameters of a lookup ask for. It is read from them just as [`lookup`] does.
+/// The kind of the lookup with these parameters, which it reads just as [`lookup`] does.
 pub(crate) fn asks(query: &Parameters, policy: &Policy) -> Asks {
     match Op::parse(query.get("op").unwrap_or_default()) {
         Ok(Op::HashGet) => Asks::Certificate,

@@ -57,7 +57,8 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
                 "application/pgp-keys;armor=no, multipart/form-data",
             )),
             Method::GET | Method::HEAD => Err(Refusal::Forbidden(
-                "this server does not list all certificates; name one".into(),
+                "this server does not list all certificates; ask for one by fingerprint or address"
+                    .into(),
             )),
             _ => method(request, "POST, OPTIONS"),
         },
@@ -76,9 +77,9 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
             )),
             _ => method(request, READ),
         },
-        ("sendtoken", _) => {
-            Err(Refusal::NotImplemented("the mail of /vks/v1/request-verify has the token".into()))
-        }
+        ("sendtoken", _) => Err(Refusal::NotImplemented(
+            "request the mail with the token at /vks/v1/request-verify".into(),
+        )),
         _ => Err(Refusal::NotImplemented("this server has no such category".into())),
     }
 }
@@ -184,7 +185,7 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, R
     let page = Search::Exact(query.clone()).rows(store, config)?;
     let mut rows = Vec::with_capacity(page.rows.len());
     for row in page.rows {
-        // What is shown must be what was asked for: bound by its owner.
+        // A row is shown only if its owner has bound the user ID that was asked for.
         let bound = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {
                 user_id.created > 0

@@ -1,5 +1,5 @@
-//! What pages load: style, script, icon. Their addresses have a version, so that browsers keep them
-//! until they change.
+//! Files that pages load: style, script, icon. Their addresses have a version, so that browsers keep
+//! them until they change.
 
 use http::header;
 
@@ -44,7 +44,7 @@ pub(crate) fn answer(request: &Request) -> Option<Result<Answer, Refusal>> {
         "/robots.txt" => (media::TEXT, ROBOTS),
         _ => return None,
     };
-    // Who asks for this version may keep it for ever; all others ask again tomorrow.
+    // A request with this version may be cached for ever, any other for a day.
     let current = format!("v={VERSION:016x}");
     let kept = if request.parts.uri.query() == Some(&current) {
         "public, max-age=31536000, immutable"

@@ -1,4 +1,4 @@
-//! A certificate: only what is given out of it, with the names of those who signed it.
+//! The page of a certificate: only its served parts, with the names of its signers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,18 +91,18 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// When the first of its own signatures of some kinds was made.
+    /// The creation time of the first of its own signatures of some kinds.
     fn first(&self, which: impl Fn(u8) -> bool) -> Option<u32> {
         self.own.iter().filter(|s| which(s.kind)).map(|s| s.created).min()
     }
 
-    /// When the last of them was made.
+    /// The creation time of the last of them.
     fn last(&self, which: u8) -> Option<u32> {
         self.own.iter().filter(|s| s.kind == which).map(|s| s.created).max()
     }
 }
 
-/// The components of `cert`, and a verdict on each signature: what is given out is good or foreign.
+/// The components of the served `cert`, and a verdict on each signature: served signatures are good or foreign.
 fn parts(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
     let own = cert.fingerprint().key_id();
     let (mut parts, mut verdicts): (Vec<Part<'_>>, _) = (Vec::new(), Vec::new());
@@ -124,8 +124,8 @@ fn parts(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
     (parts, verdicts)
 }
 
-/// The page of a certificate, `None` if nothing is given out of it. With `cert`, what is given out is
-/// known already and its armor is shown.
+/// The page of a certificate, `None` if no part of it is served. `cert` is the served certificate, if
+/// the caller has it already; its armor is shown.
 pub(crate) fn page(
     visit: &Visit<'_>,
     store: &Store,
@@ -141,7 +141,7 @@ pub(crate) fn page(
     let Some(shown) = cert.or(known.as_ref()) else { return Ok(None) };
     let (parts, verdicts) = parts(shown);
     let mut summary = Summary::evaluate(shown, &verdicts, now);
-    // What is not shown of a certificate can still be what makes it good.
+    // The validity of the primary key can follow from packets that the page does not show.
     summary.primary = row.summary.primary.clone();
     let signatures = parts.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX));
     let signers = signers::resolve(visit, store, signatures)?;

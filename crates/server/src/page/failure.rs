@@ -1,4 +1,4 @@
-//! Why a request gets no other answer: what happened, and what to do.
+//! The page of an error: the cause, and the next step.
 
 use maud::html;
 

@@ -76,7 +76,7 @@ pub(crate) struct Texts {
     pub(crate) suggest_found: &'static str,
     pub(crate) suggest_none: &'static str,
 
-    // What was found.
+    // The results of a search.
     pub(crate) results_title: fn(&str) -> String,
     pub(crate) results_for: &'static str,
     pub(crate) found: fn(u64) -> String,
@@ -228,7 +228,7 @@ pub(crate) struct Texts {
     pub(crate) settings: &'static str,
     pub(crate) settings_show: &'static str,
 
-    // Why there is no other answer.
+    // Errors.
     pub(crate) status: fn(u16) -> String,
     pub(crate) searched_for: &'static str,
     pub(crate) detail: &'static str,

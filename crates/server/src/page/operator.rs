@@ -99,7 +99,7 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
     Ok(visit.page(texts.operator_title, &body))
 }
 
-/// The settings without what opens something elsewhere.
+/// The settings, with secrets hidden.
 fn public(config: &Config) -> Config {
     let mut config = config.clone();
     let hide = |text: &mut String| {

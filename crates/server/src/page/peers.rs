@@ -32,7 +32,7 @@ pub(crate) fn all(visit: &Visit<'_>) -> Result<Vec<PeerStatus>, Refusal> {
     Ok(all)
 }
 
-/// The peers as a table; operators see what went wrong.
+/// The peers as a table. Operators see the errors, too.
 pub(crate) fn table(visit: &Visit<'_>, peers: &[PeerStatus], errors: bool) -> Markup {
     let texts = visit.texts;
     let number = |n: u64| grouped(n, texts.thousands);

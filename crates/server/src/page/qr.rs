@@ -8,7 +8,7 @@ use talaria_cert::Fingerprint;
 const QUIET: usize = 4;
 
 /// The code of a fingerprint, one rectangle per run of dark modules. Dark on light in any theme, since
-/// that is what cameras expect.
+/// cameras expect it.
 pub(crate) fn code(fingerprint: Fingerprint, title: &str) -> Markup {
     let text = format!("openpgp4fpr:{fingerprint}");
     let Ok(code) = QrCode::with_error_correction_level(text, EcLevel::M) else { return html! {} };

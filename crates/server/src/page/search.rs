@@ -1,4 +1,4 @@
-//! The start page with its search form, and what a search found.
+//! The start page with its search form, and the results of a search.
 
 use maud::{Markup, html};
 use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};

@@ -1,7 +1,7 @@
-//! The statistics: what the store holds, how it grows, what is asked for.
+//! The statistics: the content of the store, its growth, and the requests.
 //!
-//! Counting reads every certificate, so it is done in the background, at most once in a while, and the
-//! page shows what was counted last.
+//! Counting reads every certificate, so it runs in the background, at most once in a while. The page
+//! shows the last counts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -71,8 +71,8 @@ impl Figures {
         }
     }
 
-    /// What was counted last. Starts counting again if that is long ago; waits for it only if nothing
-    /// was counted before.
+    /// The last counts. If they are old, counting starts again in the background. The caller waits only
+    /// if there are no counts yet.
     async fn counted(state: &Arc<State>) -> Option<Arc<Counted>> {
         let this = &state.figures;
         let mut seen = this.counted.subscribe();
@@ -172,7 +172,7 @@ fn charts(visit: &Visit<'_>, counted: &Counted) -> Markup {
     let (families, sizes) = kinds(&holds.by_algorithm);
     let years = holds.by_year.keys().next().zip(holds.by_year.keys().next_back());
     let by_year = years.into_iter().flat_map(|(&first, &last)| {
-        // A few clocks are far off; what is before the first OpenPGP software is no year of growth.
+        // A few clocks are far off. Years before the first OpenPGP software are not shown.
         (first.max(1991)..=last.min(2106))
             .map(|year| (year.to_string(), vec![holds.by_year.get(&year).copied().unwrap_or(0)]))
     });

@@ -70,7 +70,7 @@ fn suggestions(visit: &Visit<'_>, typed: &str) -> Result<Vec<Suggestion>, Refusa
     for row in rows {
         let summary = store.current(row, now.into())?.summary;
         let shown = names(visit, &store, &summary)?;
-        // What only a user ID says that is not its owner's makes no suggestion.
+        // A text that stands only in a user ID without a self-signature is not suggested.
         let Some(user_id) =
             shown.iter().find(|user_id| user_id::folded(&name(user_id)).contains(typed))
         else {

@@ -1,4 +1,4 @@
-//! When the parts of a certificate came and went, as a picture.
+//! A picture of the time when each part of a certificate was valid.
 //!
 //! Places are given in percent of the width, so the picture is as wide as there is room while its
 //! letters keep their size. What it shows stands in words beside it as well.
@@ -53,7 +53,7 @@ impl Axis {
             End::Expires(time) | End::Revoked(time) => time.min(furthest),
             End::Open => now,
         });
-        // What is young gets the years to come.
+        // A young certificate gets the next years on its axis, too.
         let last = last.max().unwrap_or(now).max(now).max(first.saturating_add(3 * YEAR));
         let margin = f64::from((last - first).max(YEAR)) * 0.04;
         Self { from: f64::from(first) - margin, to: f64::from(last) + 2.0 * margin }

@@ -1,4 +1,4 @@
-//! Uploading: the form, and what became of what was sent.
+//! Uploading: the form, and the result for each certificate.
 
 use maud::{Markup, html};
 use talaria_store::{Query, Store};

@@ -139,7 +139,7 @@ fn a_different_copy_replaces_a_damaged_certificate_and_its_bytes_are_set_aside()
     assert_eq!(store.last_change().unwrap(), last.next());
     assert_clean(&store);
     let stored = store.get(all[5].fingerprint()).unwrap().unwrap().cert;
-    // What is proven stays, together with the copy, and nothing else comes in.
+    // The proven part stays, together with the copy, and nothing else comes in.
     assert_eq!(stored.union(&copy), stored);
     assert_eq!(stored.union(&all[5]), all[5]);
     let aside = store.set_aside().unwrap();

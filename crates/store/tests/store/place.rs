@@ -149,7 +149,7 @@ fn a_store_that_was_upgraded_under_a_writer_is_left_alone() {
     assert_eq!(store.count().unwrap(), 5);
 }
 
-/// What other programs may do with a store is no reason to stop.
+/// Other programs may read, vacuum and checkpoint a store; a writer goes on.
 #[test]
 fn neighbours_that_read_vacuum_and_checkpoint_do_not_disturb_a_writer() {
     let all = corpus(12);

@@ -56,7 +56,7 @@ pub(super) struct Folders {
 pub(super) struct Left {
     pub(super) path: Vec<u8>,
     pub(super) state: State,
-    /// What the tree says about it; nothing if its entry is lost.
+    /// Its metadata in the tree. `None` if its entry is lost.
     pub(super) meta: Option<Meta>,
     /// The folder, if it is there.
     pub(super) folder: io::Result<Arc<OwnedFd>>,

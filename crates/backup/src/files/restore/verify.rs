@@ -66,9 +66,10 @@ impl std::ops::AddAssign for VerifyReport {
     }
 }
 
-/// Reads what is in the folder `target`, and compares it with what [`restore`](super::restore) would write there: kinds, content, targets of
-/// links, modes, times and, with [`RestoreOptions::owners`], owners. Extended attributes, and modes and times of folders, are not compared.
-/// Devices are compared only with [`RestoreOptions::privileged`]. Further files in the folder do not matter.
+/// Reads the content of the folder `target`, and compares it with the files that [`restore`](super::restore) would write
+/// there: kinds, content, targets of links, modes, times and, with [`RestoreOptions::owners`], owners. Extended attributes,
+/// and modes and times of folders, are not compared. Devices are compared only with [`RestoreOptions::privileged`]. Further
+/// files in the folder do not matter.
 ///
 /// A part of a file that is a whole chunk is compared by its identifier, and not read from the repository.
 ///
@@ -76,7 +77,7 @@ impl std::ops::AddAssign for VerifyReport {
 ///
 /// # Errors
 ///
-/// Those of [`restore`](super::restore).
+/// The errors of [`restore`](super::restore).
 pub fn verify(
     tree: &Tree<'_>,
     identifiers: &Identifiers,

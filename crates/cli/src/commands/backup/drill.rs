@@ -13,7 +13,7 @@ use crate::progress::{grouped, size};
 use crate::render::{counted, printable};
 use crate::terminal::Paint;
 
-/// Try out whether a snapshot can be restored
+/// Test whether a snapshot can be restored
 ///
 /// Reads everything that a restore would read: the tree, and the content of all files. Every chunk is decrypted
 /// and verified, and no file is written. A signed record in the repository keeps the date and the result;

@@ -23,9 +23,9 @@ pub(crate) static ENGLISH: Texts = Texts {
     home_lead: "Public keys of people you want to write to, or whose signatures you want to check.",
     home_count: "certificates in this keyserver",
     home_trust_title: "Compare the fingerprint",
-    home_trust: "Before you rely on a certificate, compare its fingerprint with what its owner gave you: in person, on paper, by phone.",
+    home_trust: "Before you rely on a certificate, compare its fingerprint with the one that its owner gave you: in person, on paper, by phone.",
     home_publish_title: "Publish your own",
-    home_publish: "Others find your certificate here, and learn when you extend or revoke it. What was published stays public.",
+    home_publish: "Others find your certificate here, and learn when you extend or revoke it. A published certificate stays public.",
     home_gnupg_title: "From the command line",
     home_gnupg: "GnuPG and other programs ask this server directly.",
     search_label: "Name, e-mail address, fingerprint or key ID",
@@ -35,7 +35,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     suggest_found: "Suggestions: use the arrow keys.",
     suggest_none: "No suggestions.",
 
-    // What was found.
+    // The results of a search.
     results_title: |text| format!("Search for “{text}”"),
     results_for: "Certificates for",
     found: |n| {
@@ -46,7 +46,7 @@ pub(crate) static ENGLISH: Texts = Texts {
         }
     },
     ambiguous: "Several valid certificates match, and anybody can upload one with any name. Take the one whose fingerprint its owner gave you.",
-    several: "Several certificates match. Revoked and expired ones are not to be used any more.",
+    several: "Several certificates match. Do not use revoked or expired ones.",
     no_name: "(no user ID)",
     other_names: "Other user IDs",
     more: |n| format!("and {} more, not shown", grouped(n, ',')),
@@ -69,7 +69,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     // A certificate.
     fingerprint: "Fingerprint",
     algorithm: "Algorithm",
-    compare: "Compare this with what the owner gave you. Only if all digits agree is it their certificate.",
+    compare: "Compare this with the fingerprint that the owner gave you. It is their certificate only if all digits are equal.",
     copy: "Copy",
     copied: "Copied",
     qr_title: "QR code of the fingerprint",
@@ -118,7 +118,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     // Uploading.
     upload_title: "Upload a certificate",
     upload_lead: "Your public certificate, or a newer copy of one: with a new expiry date, a new address, a revocation.",
-    upload_warning: "What you upload becomes public, names and addresses with it, and is passed on to other keyservers. It cannot be taken back everywhere. Upload your own certificates only.",
+    upload_warning: "Your upload becomes public, with its names and addresses, and goes on to other keyservers. Nobody can remove it everywhere. Upload only your own certificates.",
     upload_paste_title: "Paste",
     upload_paste_label: "Certificate as text",
     upload_file_title: "Choose a file",
@@ -126,17 +126,17 @@ pub(crate) static ENGLISH: Texts = Texts {
     upload_limit: |n| format!("At most {n} MiB."),
     upload_button: "Upload",
     upload_export_title: "Export with GnuPG",
-    upload_closed: "This server takes no uploads.",
-    uploaded_title: "Thank you, it is here",
-    not_uploaded_title: "Nothing was taken",
+    upload_closed: "This server does not accept uploads.",
+    uploaded_title: "Thank you for the upload",
+    not_uploaded_title: "Nothing was uploaded",
     report_new: "New",
     report_new_says: "These certificates were not known here.",
     report_updated: "Updated",
-    report_updated_says: "Something new was in them.",
+    report_updated_says: "The server had these certificates, and added the new parts.",
     report_unchanged: "Unchanged",
-    report_unchanged_says: "All of it was here already.",
+    report_unchanged_says: "The server already had every part of these certificates.",
     report_refused: "Refused",
-    report_refused_says: "These were not taken, and this is why.",
+    report_refused_says: "The server refused these certificates for the reason beside them.",
     back_to_upload: "Upload another one",
 
     // Statistics.
@@ -148,7 +148,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     all_signatures: "Signatures",
     growth: "Growth",
     chart_growth: "New and updated certificates by day",
-    contents: "What is here",
+    contents: "Contents",
     chart_validity: "By state",
     chart_algorithms: "Primary keys by algorithm",
     chart_sizes: "Primary keys by size",
@@ -179,9 +179,9 @@ pub(crate) static ENGLISH: Texts = Texts {
     peer_learnt: "Learnt of",
     peer_fetched: "Fetched",
     peer_error: "Last error",
-    peer_good: "In touch",
+    peer_good: "Working",
     peer_failing: "Failing",
-    peer_waiting: "Not yet",
+    peer_waiting: "No exchange yet",
 
     // For operators.
     operator_title: "Operation",
@@ -192,21 +192,21 @@ pub(crate) static ENGLISH: Texts = Texts {
     memory: "Memory",
     commits: "Commits since the start",
     writes_waiting: "Writes waiting",
-    unobtainable: "Certificates that peers could not give",
+    unobtainable: "Certificates that peers did not deliver",
     views: "Views",
     digests: "Digests",
     counters: "Counters",
     settings: "Settings in force",
     settings_show: "Show",
 
-    // Why there is no other answer.
+    // Errors.
     status: |status| format!("Status {status}"),
     searched_for: "You searched for",
     detail: "In detail:",
     back_to_search: "To the search",
     nothing_title: "No certificate was found",
-    nothing_advice: "Check how it is written, search for the address instead of the name, or ask the owner for the fingerprint. Not everybody publishes their certificate here.",
-    missing_title: "There is nothing here",
+    nothing_advice: "Check the spelling, search for the address instead of the name, or ask the owner for the fingerprint. Not everybody publishes their certificate here.",
+    missing_title: "Page not found",
     missing_advice: "There is no such page, or no certificate with this fingerprint.",
     found_more: |n| {
         format!(
@@ -214,18 +214,18 @@ pub(crate) static ENGLISH: Texts = Texts {
             grouped(n, ',')
         )
     },
-    too_large_title: "That was too much",
+    too_large_title: "The request is too large",
     too_large_advice: "Send fewer certificates at a time.",
     slow_down_title: "Too many requests",
-    slow_down_advice: |n| format!("Your network asked too often. Try again in {n} seconds."),
-    bad_search_title: "This cannot be searched for",
+    slow_down_advice: |n| format!("Your network sent too many requests. Try again in {n} seconds."),
+    bad_search_title: "This is not a valid search",
     bad_search_advice: "Search for a name, a whole address, a key ID of 16 digits or a fingerprint of 40 or 64 digits.",
-    bad_request_title: "The request makes no sense here",
-    bad_request_advice: "Go back and try it another way.",
-    malformed_title: "There was no certificate in it",
-    malformed_advice: "A certificate as text starts with “-----BEGIN PGP PUBLIC KEY BLOCK-----”. Send it whole, all lines of it.",
-    forbidden_title: "This is not open to you",
-    forbidden_advice: "The operator of this server has closed it.",
-    unavailable_title: "Not just now",
+    bad_request_title: "The request is not valid",
+    bad_request_advice: "Go back to the form and try again.",
+    malformed_title: "No certificate found in the upload",
+    malformed_advice: "A certificate as text starts with “-----BEGIN PGP PUBLIC KEY BLOCK-----”. Send all of its lines.",
+    forbidden_title: "Access denied",
+    forbidden_advice: "The operator of this server does not offer this to everybody.",
+    unavailable_title: "Temporarily unavailable",
     unavailable_advice: "The server cannot answer this at the moment. Try again in a few minutes.",
 };

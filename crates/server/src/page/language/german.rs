@@ -35,7 +35,7 @@ pub(crate) static GERMAN: Texts = Texts {
     suggest_found: "Vorschläge: Mit den Pfeiltasten auswählen.",
     suggest_none: "Keine Vorschläge.",
 
-    // What was found.
+    // The results of a search.
     results_title: |text| format!("Suche nach „{text}“"),
     results_for: "Zertifikate zu",
     found: |n| {
@@ -199,7 +199,7 @@ pub(crate) static GERMAN: Texts = Texts {
     settings: "Geltende Einstellungen",
     settings_show: "Zeigen",
 
-    // Why there is no other answer.
+    // Errors.
     status: |status| format!("Status {status}"),
     searched_for: "Sie suchten",
     detail: "Im Einzelnen:",
