@@ -18,8 +18,12 @@ use crate::key::Material;
 use crate::verify::{ed25519_legacy, mpi};
 use crate::{Curve, Key, Signature, Verdict};
 
-/// Longest modulus of an RSA or DSA key that is accepted, as in OpenSSL: 16,384 bits.
+/// Longest modulus of an RSA key that is accepted, as in OpenSSL: 16,384 bits.
 const MODULUS_BITS_MAX: i32 = 16_384;
+
+/// Longest modulus of a DSA key that is accepted. gpg makes no DSA keys with more than 3,072 bits, and the time for a
+/// signature grows with the square of the length.
+const DSA_MODULUS_BITS_MAX: i32 = 4096;
 
 /// Longest order of a DSA key that is accepted; gpg makes no DSA keys with more than 512 bits.
 const ORDER_BITS_MAX: i32 = 512;
@@ -112,7 +116,7 @@ fn dsa(key: [&[u8]; 4], digest: &[u8], numbers: &[u8]) -> Right {
     let [modulus, order, base, public] = key.map(big);
     let (modulus, order, base, public) = (modulus?, order?, base?, public?);
     let (r, s) = (big(r)?, big(s)?);
-    if modulus.num_bits() > MODULUS_BITS_MAX
+    if modulus.num_bits() > DSA_MODULUS_BITS_MAX
         || order.num_bits() > ORDER_BITS_MAX
         || order.num_bits() % 8 != 0
         || order.num_bits() == 0

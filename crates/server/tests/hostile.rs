@@ -585,6 +585,47 @@ fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
 }
 
 #[test]
+fn thousands_of_copies_of_one_certificate_delay_no_other_upload() {
+    let _alone = alone();
+    let certs = generated(102);
+    let server = Running::start(&certs[..2], config());
+    // 8 MiB: each copy has a forged signature of its own.
+    let copies: Vec<u8> = (0..9000u32)
+        .flat_map(|number| {
+            let mut copy = forged(&certs[0], 1, 800);
+            let last = copy.len() - 4;
+            copy[last..].copy_from_slice(&number.to_be_bytes());
+            copy
+        })
+        .collect();
+    let address = server.http;
+    let done = Arc::new(AtomicBool::new(false));
+    let uploading = thread::spawn({
+        let done = Arc::clone(&done);
+        move || {
+            let head = "content-type: application/pgp-keys\r\n";
+            let reply = request(address, "POST", "/pks/v2/certs", head, &copies);
+            done.store(true, Ordering::SeqCst);
+            reply
+        }
+    });
+    let mut slowest = Duration::ZERO;
+    for cert in &certs[2..] {
+        let began = std::time::Instant::now();
+        assert_eq!(server.upload(cert).status, 200);
+        slowest = slowest.max(began.elapsed());
+        if done.load(Ordering::SeqCst) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let reply = uploading.join().unwrap();
+    assert!(matches!(reply.status, 200 | 422), "{}: {}", reply.status, reply.text());
+    eprintln!("the slowest upload of others took {slowest:?}");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+#[test]
 fn clients_that_read_no_answers_use_bounded_memory() {
     let _alone = alone();
     let certs = generated(1);

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Address, Cert, Fingerprint, PacketRef, Tag, Timestamp, Verification, View};
+use talaria_cert::{
+    Address, Cert, Fingerprint, PacketRef, Tag, Timestamp, Verification, View, sha256,
+};
 
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
 use crate::{CertId, ChangeNumber, Row, Store, StoreError, aside, sums};
@@ -54,6 +56,11 @@ impl Redaction {
             Self::One(digest) => digest,
         }
     }
+}
+
+/// The key of a record of an unobtainable digest: it belongs to the peer that did not deliver.
+fn of_peer(peer: &str, digest: [u8; 16]) -> [u8; 16] {
+    *sha256(&[b"unobtainable", peer.as_bytes(), &[0], &digest]).first_chunk().expect("32 octets")
 }
 
 /// The redacted user IDs of one certificate.
@@ -359,14 +366,16 @@ impl Store {
         }
     }
 
-    /// Records digests that a peer announced but did not deliver, or delivered as another certificate. `tries` is
-    /// added to the number of attempts for each digest. Beyond a million digests, the oldest are removed.
+    /// Records digests that `peer` announced but did not deliver, or delivered as another certificate. Other peers may
+    /// have them. `tries` is added to the number of attempts for each digest. Beyond a million records, the oldest are
+    /// removed.
     ///
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn mark_unobtainable(
         &mut self,
+        peer: &str,
         view: View,
         digests: &[[u8; 16]],
         tries: u32,
@@ -381,6 +390,7 @@ impl Store {
             let view = view.number();
             digests
                 .iter()
+                .map(|&digest| of_peer(peer, digest))
                 .try_for_each(|digest| insert.execute((view, digest, tries, now)).map(drop))?;
             let count: i64 =
                 connection.query_row("SELECT count(*) FROM unobtainable", [], |row| row.get(0))?;
@@ -395,13 +405,14 @@ impl Store {
         })
     }
 
-    /// The record of an unobtainable digest.
+    /// The record of a digest that `peer` announced and did not deliver.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn unobtainable(
         &self,
+        peer: &str,
         view: View,
         digest: [u8; 16],
     ) -> Result<Option<Unobtainable>, StoreError> {
@@ -410,7 +421,7 @@ impl Store {
                 .prepare_cached(
                     "SELECT tries, time FROM unobtainable WHERE view = ?1 AND digest = ?2",
                 )?
-                .query_row((view.number(), digest), |row| {
+                .query_row((view.number(), of_peer(peer, digest)), |row| {
                     let time = Timestamp::new(row.get(1)?);
                     Ok(Unobtainable { tries: row.get(0)?, time })
                 })

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use talaria_cert::{Cert, View};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
-use talaria_store::IngestOutcome;
+use talaria_store::{IngestOutcome, Peer};
 
-use super::GossipError;
+use super::{GossipError, name};
 use crate::answer::Refusal;
 use crate::clock;
 use crate::metrics::count;
@@ -35,21 +35,21 @@ pub(crate) struct Fetched {
 /// requested any more, because earlier requests were in vain.
 pub(crate) async fn all(
     state: &Arc<State>,
-    view: View,
+    peer: &Peer,
     url: &str,
     wanted: Vec<Digest>,
 ) -> Result<(Fetched, usize), GossipError> {
     let mut fetched = Fetched::default();
     let count_all = wanted.len();
     let wanted = {
-        let state = Arc::clone(state);
-        blocking(move || promising(&state, view, wanted)).await?
+        let (state, peer, view) = (Arc::clone(state), name(peer), peer.view);
+        blocking(move || promising(&state, &peer, view, wanted)).await?
     };
     let given_up = count_all - wanted.len();
     let chunk = state.config.load().gossip.fetch_certs.max(1);
     let mut failures = 0;
     for digests in wanted.chunks(chunk) {
-        match some(state, view, url, digests.to_vec()).await {
+        match some(state, peer, url, digests.to_vec()).await {
             Ok(more) => {
                 failures = 0;
                 fetched.certs += more.certs;
@@ -67,13 +67,18 @@ pub(crate) async fn all(
     Ok((fetched, given_up))
 }
 
-/// The digests that are worth asking for.
-fn promising(state: &State, view: View, wanted: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
+/// The digests that are worth asking this peer for.
+fn promising(
+    state: &State,
+    peer: &str,
+    view: View,
+    wanted: Vec<Digest>,
+) -> Result<Vec<Digest>, Refusal> {
     let store = state.readers.get()?;
     let now = clock::now();
     let mut promising = Vec::with_capacity(wanted.len());
     for digest in wanted {
-        let in_vain = store.unobtainable(view, digest.0)?.is_some_and(|before| {
+        let in_vain = store.unobtainable(peer, view, digest.0)?.is_some_and(|before| {
             before.tries >= TRIES
                 || now.saturating_sub(before.time.seconds()) < before.tries * PAUSE_S
         });
@@ -87,13 +92,13 @@ fn promising(state: &State, view: View, wanted: Vec<Digest>) -> Result<Vec<Diges
 /// Fetches one batch.
 async fn some(
     state: &Arc<State>,
-    view: View,
+    peer: &Peer,
     url: &str,
     mut digests: Vec<Digest>,
 ) -> Result<Fetched, GossipError> {
     let mut fetched = Fetched::default();
     loop {
-        let (more, missing) = ask(state, view, url, digests.clone()).await?;
+        let (more, missing) = ask(state, peer.view, url, digests.clone()).await?;
         fetched.certs += more.certs;
         fetched.new += more.new;
         fetched.updated += more.updated;
@@ -112,9 +117,10 @@ async fn some(
             }
         };
         let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
-        let marked = state
-            .writer
-            .run(move |store| store.mark_unobtainable(view, &missing, tries, clock::now().into()));
+        let (peer, view) = (name(peer), peer.view);
+        let marked = state.writer.run(move |store| {
+            store.mark_unobtainable(&peer, view, &missing, tries, clock::now().into())
+        });
         marked.await.map_err(Refusal::from)?;
         return Ok(fetched);
     }

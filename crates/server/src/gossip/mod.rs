@@ -200,7 +200,7 @@ async fn complete(
     let port = peer.http_port.unwrap_or(outcome.peer_http_port);
     let url = format!("http://{}", SocketAddr::new(address.ip(), port));
     let wanted = outcome.wanted.len();
-    let (fetched, given_up) = fetch::all(state, peer.view, &url, outcome.wanted).await?;
+    let (fetched, given_up) = fetch::all(state, peer, &url, outcome.wanted).await?;
     count(&state.metrics.exchanges, 1);
     let seconds = started.elapsed().as_secs_f64();
     state.note_peer(&name(peer), |status| {

@@ -225,6 +225,28 @@ fn substituted_certificates_are_kept_and_not_requested_again() {
 }
 
 #[test]
+fn a_peer_that_delivers_something_else_keeps_no_certificate_away() {
+    let certs = generated(205);
+    let (ours, others) = certs.split_at(200);
+    let (wanted, others) = others.split_at(1);
+    let announced: Vec<Digest> = tree(&sks_digests(&[ours, wanted].concat())).iter().collect();
+    let liar = Peer::start(&announced, others.to_vec()).with_anything();
+    let server = Running::start(ours, gossiping());
+    server.add_peer(liar.gossip, View::Sks);
+    wait_for("the liar is asked", || liar.exchanges() >= 3);
+    assert_eq!(server.store().unobtainable_count().unwrap(), 1);
+    assert!(!server.digests(View::Sks).contains(&wanted[0].sks_digest()));
+    let honest = Peer::start(&announced, wanted.to_vec());
+    server.add_peer(honest.gossip, View::Sks);
+    wait_for("it comes from another peer", || {
+        server.digests(View::Sks).contains(&wanted[0].sks_digest())
+    });
+    // The liar was asked for it once.
+    let digest = wanted[0].sks_digest();
+    assert_eq!(liar.asked().iter().filter(|asked| asked.0 == digest).count(), 1);
+}
+
+#[test]
 fn partial_answers_are_completed_by_another_request() {
     let certs = generated(260);
     let (ours, theirs) = certs.split_at(200);

@@ -893,11 +893,12 @@ fn the_records_of_a_keyserver_read_back() {
     assert!(store.unpublish(b, &address).unwrap());
     assert!(!store.unpublish(b, &address).unwrap());
 
-    store.mark_unobtainable(View::Sks, &[[1; 16], [2; 16]], 1, NOW.into()).unwrap();
-    store.mark_unobtainable(View::Sks, &[[1; 16]], 1, (NOW + 1).into()).unwrap();
+    store.mark_unobtainable("a:1", View::Sks, &[[1; 16], [2; 16]], 1, NOW.into()).unwrap();
+    store.mark_unobtainable("a:1", View::Sks, &[[1; 16]], 1, (NOW + 1).into()).unwrap();
     let expected = Unobtainable { tries: 2, time: (NOW + 1).into() };
-    assert_eq!(store.unobtainable(View::Sks, [1; 16]).unwrap(), Some(expected));
-    assert_eq!(store.unobtainable(OTHER, [1; 16]).unwrap(), None);
+    assert_eq!(store.unobtainable("a:1", View::Sks, [1; 16]).unwrap(), Some(expected));
+    assert_eq!(store.unobtainable("a:12", View::Sks, [1; 16]).unwrap(), None);
+    assert_eq!(store.unobtainable("a:1", OTHER, [1; 16]).unwrap(), None);
     assert_eq!(store.forget_unobtainable().unwrap(), 2);
 
     store.add_to_tally(3, &[("a".into(), 1), ("b".into(), 2)]).unwrap();
