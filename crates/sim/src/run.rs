@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -85,6 +86,12 @@ impl Script {
         let plan = FaultPlan { fault, only_syncs: false, after: step, count };
         let numbers = Numbers::new(step);
         Self { operations, faults: BTreeMap::from([(number, plan)]), numbers, has_cuts: false }
+    }
+
+    /// The script of these operations, without faults. The seed decides what power cuts lose.
+    #[must_use]
+    pub fn of_operations(operations: Vec<Operation>, seed: u64) -> Self {
+        Self { operations, faults: BTreeMap::new(), numbers: Numbers::new(seed), has_cuts: true }
     }
 
     /// The same script, with power cuts.
@@ -454,6 +461,19 @@ impl Simulation {
             }
             Operation::Tidy { by } => {
                 self.connection(*by)?.tidy()?;
+            }
+            Operation::Panic { by } => {
+                let store = self.connection(*by)?;
+                let work = || {
+                    store.atomically(|store| -> Result<(), StoreError> {
+                        store.set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
+                        // A panic, without its message on standard error.
+                        resume_unwind(Box::new("simulated"))
+                    })
+                };
+                if let Ok(result) = catch_unwind(AssertUnwindSafe(work)) {
+                    result?;
+                }
             }
             Operation::Close { by } => self.connections[*by] = None,
             Operation::Build { number, copies } => {
