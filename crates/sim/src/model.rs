@@ -53,7 +53,7 @@ pub(crate) struct Bound {
 /// What can be seen in a store.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Content {
-    certs: BTreeMap<Fingerprint, BTreeSet<Part>>,
+    pub(crate) certs: BTreeMap<Fingerprint, BTreeSet<Part>>,
     blocked: BTreeSet<Fingerprint>,
     redacted: BTreeSet<Fingerprint>,
     trust: BTreeMap<Fingerprint, u8>,

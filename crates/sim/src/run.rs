@@ -27,7 +27,7 @@ use crate::record::{Event, Fault, FaultPlan, FileId, Watched};
 use crate::vfs;
 
 /// A time at which the certificates are valid.
-const NOW: u32 = 1_740_000_000;
+pub(crate) const NOW: u32 = 1_740_000_000;
 
 /// Maximum number of operations in a sequence.
 const OPERATIONS_MAX: usize = 16;
@@ -234,7 +234,7 @@ struct Simulation {
     report: Report,
 }
 
-fn temporary_folder() -> Result<(TempDir, PathBuf), String> {
+pub(crate) fn temporary_folder() -> Result<(TempDir, PathBuf), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     // SQLite resolves links.
     let path = folder.path().canonicalize().map_err(|error| error.to_string())?;
@@ -557,7 +557,7 @@ impl Simulation {
 }
 
 /// The last events without their octets. Writes to one file that follow each other are one.
-fn brief(events: &[Event]) -> String {
+pub(crate) fn brief(events: &[Event]) -> String {
     const SHOWN: usize = 60;
     let mut all: Vec<String> = Vec::new();
     let mut written: Option<(FileId, usize)> = None;
@@ -581,7 +581,9 @@ fn brief(events: &[Event]) -> String {
             Event::SyncFailed { file } => format!("fail to sync {}", file.0),
             Event::Remove { name } => format!("remove {name}"),
             Event::Rename { from, to } => format!("rename {from} to {to}"),
-            Event::SyncFolder => "sync the folder".to_owned(),
+            Event::CreateFolder { name } => format!("make the folder {name}"),
+            Event::SyncFolder { folder } if folder.is_empty() => "sync the folder".to_owned(),
+            Event::SyncFolder { folder } => format!("sync the folder {folder}"),
         };
         written = None;
         all.push(text);

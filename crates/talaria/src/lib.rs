@@ -68,6 +68,7 @@ mod dump;
 pub mod embed;
 mod error;
 mod export;
+mod file_steps;
 #[doc(hidden)]
 pub mod fuzz;
 mod import;
