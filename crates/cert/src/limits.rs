@@ -265,9 +265,7 @@ impl Cert {
         verdicts: Vec<Verdict>,
         known: Option<&Self>,
     ) -> (Self, Vec<Verdict>) {
-        let is_few =
-            verdicts.iter().filter(|&&verdict| is_noise(verdict)).count() <= limits.bad_signatures;
-        if is_few && components(self).count() - 1 <= limits.bad_signatures {
+        if self.is_quiet(limits, &verdicts) {
             return (self.clone(), verdicts);
         }
         let known = known.map(|cert| KnownVerdicts::of(cert, &[])).unwrap_or_default();
@@ -313,9 +311,18 @@ impl Cert {
         (cert, kept)
     }
 
+    /// Whether [`Self::without_noise`] certainly keeps all signatures. True for most certificates.
+    #[must_use]
+    pub fn is_quiet(&self, limits: &Limits, verdicts: &[Verdict]) -> bool {
+        let is_few =
+            verdicts.iter().filter(|&&verdict| is_noise(verdict)).count() <= limits.bad_signatures;
+        is_few && components(self).count() - 1 <= limits.bad_signatures
+    }
+
     /// Whether the certificate is certainly within the limits. True for most certificates, and decided
     /// without reading a signature.
-    fn is_within(&self, limits: &Limits) -> bool {
+    #[must_use]
+    pub fn is_within(&self, limits: &Limits) -> bool {
         let (mut components, mut signatures) = (0usize, 0usize);
         for (at, packet) in self.packets().enumerate() {
             let fits = packet.body.len() <= limits.packet_bytes

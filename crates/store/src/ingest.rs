@@ -328,7 +328,11 @@ impl Store {
                     Plan::Update { before, .. } => Some(&before.cert),
                     Plan::Insert | Plan::Done(_) => None,
                 };
-                let (cert, verdicts) = cert.without_noise(limits, verdicts, known);
+                let (cert, verdicts) = if cert.is_quiet(limits, &verdicts) {
+                    (cert, verdicts)
+                } else {
+                    cert.without_noise(limits, verdicts, known)
+                };
                 match &plan {
                     Plan::Update { before, verifier, .. }
                         if before.cert == cert && *verifier >= VERIFIER =>
@@ -357,8 +361,11 @@ impl Store {
             if self.is_blocked(cert.fingerprint())? {
                 return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::Blocked)));
             }
-            let Some(bounded) = cert.within(&self.limits, None) else { return Ok(TOO_LARGE) };
-            *cert = bounded;
+            // Most certificates are, and need no copy.
+            if !cert.is_within(&self.limits) {
+                let Some(bounded) = cert.within(&self.limits, None) else { return Ok(TOO_LARGE) };
+                *cert = bounded;
+            }
             return Ok(Plan::Insert);
         };
         let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes()))?;
