@@ -411,14 +411,10 @@ impl Dump {
     }
 
     fn dump(&self, root: &Path, extent: Extent, per_file: usize) -> Done {
-        let options = DumpOptions {
-            folder: root.join(Self::FOLDER),
-            extent,
-            per_file,
-            signatures: Signatures::All,
-            hostname: "localhost".to_owned(),
-            now: NOW,
-        };
+        let mut options = DumpOptions::new(root.join(Self::FOLDER), NOW);
+        options.extent = extent;
+        options.per_file = per_file;
+        options.signatures = Signatures::All;
         let stop = AtomicBool::new(false);
         let monitor = &mut Monitor { report: &mut |_| {}, stop: &stop };
         dump(&self.stores(Access::Read)?, &options, monitor).map(drop).map_err(text)
@@ -470,7 +466,10 @@ impl Scenario for Dump {
             return Err(format!("the dump ends at {position:?} instead of {before:?}"));
         }
         let mut found = BTreeSet::new();
-        for (name, content) in files.iter().filter(|(name, _)| name.ends_with(".pgp")) {
+        let is_keyring = |(name, _): &(&String, &Vec<u8>)| {
+            Path::new(name.as_str()).extension().is_some_and(|end| end == "pgp")
+        };
+        for (name, content) in files.iter().filter(is_keyring) {
             let mut rest = &content[..];
             while !rest.is_empty() {
                 let known = (0..Self::COUNTS[2]).find(|&at| rest.starts_with(cert(at).as_bytes()));

@@ -37,8 +37,12 @@ pub enum Extent {
     Increment,
 }
 
-/// Options for a dump.
+/// Number of certificates per file of a dump, as SKS has it.
+const PER_FILE: usize = 15_000;
+
+/// Options for a dump. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DumpOptions {
     /// The target folder; it is created if it does not exist.
     pub folder: PathBuf,
@@ -52,6 +56,22 @@ pub struct DumpOptions {
     pub hostname: String,
     /// The current time, in seconds since 1970.
     pub now: u32,
+}
+
+impl DumpOptions {
+    /// A whole dump to `folder` with all exportable signatures, of the host `localhost`. `now` is the current time, in seconds
+    /// since 1970.
+    #[must_use]
+    pub fn new(folder: PathBuf, now: u32) -> Self {
+        Self {
+            folder,
+            extent: Extent::Whole,
+            per_file: PER_FILE,
+            signatures: Signatures::default(),
+            hostname: "localhost".to_owned(),
+            now,
+        }
+    }
 }
 
 /// The report on a dump.
