@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::numbers::Numbers;
-use crate::record::{Event, FileId};
+use crate::record::{Event, FileId, folder_of, is_unnamed};
 
 /// The unit in which a disk writes.
 const SECTOR_BYTES: usize = 512;
 
-/// The files of a folder by name.
+/// The files of a folder and the folders in it, by name.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// The effect of a crash on writes and names that were not synced.
@@ -111,6 +111,7 @@ impl<'a> File<'a> {
 #[derive(Clone, Debug)]
 enum NameStep {
     Create(String, FileId),
+    CreateFolder(String),
     Remove(String),
     Rename(String, String),
 }
@@ -118,37 +119,51 @@ enum NameStep {
 impl NameStep {
     fn names(&self) -> impl Iterator<Item = &String> {
         let (one, other) = match self {
-            Self::Create(name, _) | Self::Remove(name) => (name, None),
+            Self::Create(name, _) | Self::CreateFolder(name) | Self::Remove(name) => (name, None),
             Self::Rename(from, to) => (from, Some(to)),
         };
         std::iter::once(one).chain(other)
     }
-
-    fn apply(self, names: &mut BTreeMap<String, FileId>) {
-        match self {
-            Self::Create(name, file) => {
-                names.insert(name, file);
-            }
-            Self::Remove(name) => {
-                names.remove(&name);
-            }
-            Self::Rename(from, to) => {
-                if let Some(file) = names.remove(&from) {
-                    names.insert(to, file);
-                }
-            }
-        }
-    }
 }
 
-/// The names in a folder.
+/// The names of files and folders.
 #[derive(Debug, Default)]
 struct Names {
     durable: BTreeMap<String, FileId>,
+    /// Folders that were made, and whether their names are durable.
+    folders: BTreeMap<String, bool>,
     pending: Vec<NameStep>,
 }
 
 impl Names {
+    /// A step becomes durable.
+    fn apply(&mut self, step: NameStep) {
+        match step {
+            NameStep::Create(name, file) => {
+                self.durable.insert(name, file);
+            }
+            NameStep::CreateFolder(name) => {
+                self.folders.insert(name, true);
+            }
+            NameStep::Remove(name) => {
+                self.durable.remove(&name);
+            }
+            NameStep::Rename(from, to) => {
+                if let Some(file) = self.durable.remove(&from) {
+                    self.durable.insert(to, file);
+                }
+            }
+        }
+    }
+
+    /// Whether a name is durable, and those of all folders that lead to it.
+    fn is_reachable(&self, name: &str) -> bool {
+        let folder = folder_of(name);
+        folder.is_empty()
+            || self.folders.get(folder).is_none_or(|is_durable| *is_durable)
+                && self.is_reachable(folder)
+    }
+
     /// Applies the pending steps that `keeps` wants and those on which they depend: earlier ones on the same names.
     fn settle(&mut self, keeps: impl Fn(&NameStep) -> bool) {
         let mut wanted: BTreeSet<String> = BTreeSet::new();
@@ -162,7 +177,7 @@ impl Names {
         let all = std::mem::take(&mut self.pending);
         for (step, kept) in all.into_iter().zip(kept) {
             if kept {
-                step.apply(&mut self.durable);
+                self.apply(step);
             } else {
                 self.pending.push(step);
             }
@@ -175,7 +190,7 @@ impl Names {
         for step in std::mem::take(&mut self.pending) {
             let is_possible = !step.names().any(|name| lost.contains(name));
             if is_possible && fate.keeps(numbers) {
-                step.apply(&mut self.durable);
+                self.apply(step);
             } else {
                 lost.extend(step.names().cloned());
             }
@@ -215,8 +230,14 @@ pub(crate) fn image(
             Event::Rename { from, to } => {
                 names.pending.push(NameStep::Rename(from.clone(), to.clone()));
             }
-            Event::SyncFolder if syncs_count => names.settle(|_| true),
-            Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncFolder => {}
+            Event::CreateFolder { name } => {
+                names.folders.insert(name.clone(), false);
+                names.pending.push(NameStep::CreateFolder(name.clone()));
+            }
+            Event::SyncFolder { folder } if syncs_count => {
+                names.settle(|step| step.names().any(|name| folder_of(name) == folder));
+            }
+            Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncFolder { .. } => {}
         }
     }
     names.decide(fate, numbers);
@@ -229,6 +250,7 @@ pub(crate) fn image(
     names
         .durable
         .iter()
+        .filter(|(name, _)| !is_unnamed(name) && names.is_reachable(name))
         .map(|(name, file)| (name.clone(), content(file).unwrap_or_default()))
         .collect()
 }

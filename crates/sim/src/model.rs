@@ -53,7 +53,7 @@ pub(crate) struct Bound {
 /// The content of a store, as its readers see it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Content {
-    certs: BTreeMap<Fingerprint, BTreeSet<Part>>,
+    pub(crate) certs: BTreeMap<Fingerprint, BTreeSet<Part>>,
     blocked: BTreeSet<Fingerprint>,
     redacted: BTreeSet<Fingerprint>,
     trust: BTreeMap<Fingerprint, u8>,

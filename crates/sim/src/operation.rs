@@ -80,6 +80,8 @@ pub enum Operation {
     Repage { by: usize, page_bytes: u32 },
     /// Merges segments of the word index.
     Tidy { by: usize },
+    /// Makes a change, in the middle of which the program panics. Seeds do not draw it.
+    Panic { by: usize },
     /// Closes a connection.
     Close { by: usize },
     /// Builds a store with a new name. Certificates may occur twice.

@@ -1,4 +1,6 @@
-//! Recording what happens to the files of a folder, and faults.
+//! Recording what happens to the files of a folder and the folders in it, and faults.
+//!
+//! Names are paths from the folder on. A file without a name has a name that starts with `#`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -24,18 +26,20 @@ pub(crate) enum Event {
     Sync { file: FileId },
     /// A sync failed.
     SyncFailed { file: FileId },
+    /// A folder was made.
+    CreateFolder { name: String },
     /// A name was removed.
     Remove { name: String },
     /// A file got another name.
     Rename { from: String, to: String },
-    /// The names of the folder were synced.
-    SyncFolder,
+    /// The names in a folder were synced. The outermost one has an empty name.
+    SyncFolder { folder: String },
 }
 
 impl Event {
     /// Whether the event is a sync, or an attempt.
     pub(crate) fn is_sync(&self) -> bool {
-        matches!(self, Self::Sync { .. } | Self::SyncFailed { .. } | Self::SyncFolder)
+        matches!(self, Self::Sync { .. } | Self::SyncFailed { .. } | Self::SyncFolder { .. })
     }
 }
 
@@ -96,6 +100,10 @@ impl Recording {
         file
     }
 
+    fn synced(&mut self, folder: &str) {
+        self.events.push(Event::SyncFolder { folder: folder.to_owned() });
+    }
+
     fn remove(&mut self, name: &str) {
         if self.names.remove(name).is_some() {
             self.events.push(Event::Remove { name: name.to_owned() });
@@ -103,7 +111,7 @@ impl Recording {
     }
 }
 
-/// Records the steps on files of one folder.
+/// Records the steps on files of one folder, and of the folders in it.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     folder: PathBuf,
@@ -115,14 +123,27 @@ pub(crate) struct Recorder {
 /// The recorders of folders.
 static FOLDERS: LazyLock<RwLock<HashMap<PathBuf, Arc<Recorder>>>> = LazyLock::new(RwLock::default);
 
-/// The recorder of the folder of a file, and the name of the file in it.
+/// The recorder of a file, and the name of the file.
 pub(crate) fn recorder_of(path: &Path) -> Option<(Arc<Recorder>, String)> {
-    let recorder = recorder_of_folder(path.parent()?)?;
-    Some((recorder, path.file_name()?.to_str()?.to_owned()))
+    recorder_of_folder(path).filter(|(_, name)| !name.is_empty())
 }
 
-fn recorder_of_folder(folder: &Path) -> Option<Arc<Recorder>> {
-    FOLDERS.read().unwrap_or_else(PoisonError::into_inner).get(folder).cloned()
+/// The recorder of a folder or file, and its name. The name is empty for the folder that the recorder was made for.
+fn recorder_of_folder(path: &Path) -> Option<(Arc<Recorder>, String)> {
+    let folders = FOLDERS.read().unwrap_or_else(PoisonError::into_inner);
+    let recorder = path.ancestors().find_map(|folder| folders.get(folder))?;
+    let name = path.strip_prefix(&recorder.folder).ok()?.to_str()?;
+    Some((Arc::clone(recorder), name.to_owned()))
+}
+
+/// The folder of a name.
+pub(crate) fn folder_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Whether this is the name of a file without a name.
+pub(crate) fn is_unnamed(name: &str) -> bool {
+    name.rsplit('/').next().is_some_and(|last| last.starts_with('#'))
 }
 
 /// A folder with a recorder, until this value is dropped.
@@ -254,8 +275,22 @@ impl Recorder {
         self.push(Event::SyncFailed { file });
     }
 
-    pub(crate) fn folder_synced(&self) {
-        self.push(Event::SyncFolder);
+    pub(crate) fn folder_synced(&self, folder: &str) {
+        if !self.is_quiet {
+            self.recording().synced(folder);
+        }
+    }
+
+    /// An empty file was made by this name, or the file of this name was emptied.
+    fn created(&self, name: &str) {
+        let mut recording = self.recording();
+        let known = recording.names.get(name).copied().filter(|_| !is_unnamed(name));
+        let Some(file) = known else {
+            recording.create(name, Vec::new());
+            return;
+        };
+        drop(recording);
+        self.resized(file, 0);
     }
 
     pub(crate) fn removed(&self, name: &str) {
@@ -272,15 +307,10 @@ impl Recorder {
 
     /// Records names that have come or gone without having been seen.
     pub(crate) fn list(&self) -> io::Result<()> {
-        let mut there = BTreeMap::new();
-        for entry in std::fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if let Some(name) = entry.file_name().to_str().filter(|name| is_recorded(name)) {
-                there.insert(name.to_owned(), entry.path());
-            }
-        }
+        let there = files_in(&self.folder)?;
         let mut recording = self.recording();
-        let gone = recording.names.keys().filter(|name| !there.contains_key(*name));
+        let gone = recording.names.keys();
+        let gone = gone.filter(|name| !there.contains_key(*name) && !is_unnamed(name));
         for name in gone.cloned().collect::<Vec<_>>() {
             recording.remove(&name);
         }
@@ -293,53 +323,101 @@ impl Recorder {
     }
 }
 
+/// The recorded files in a folder and the folders in it, by name.
+pub(crate) fn files_in(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next)? {
+            let entry = entry?;
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(folder).ok().and_then(Path::to_str);
+            if let Some(name) = name.filter(|name| is_recorded(name)) {
+                files.insert(name.to_owned(), path.clone());
+            }
+        }
+    }
+    Ok(files)
+}
+
 /// Whether steps on a file of this name are recorded. The index of a log is made again after a crash.
 fn is_recorded(name: &str) -> bool {
     !name.ends_with("-shm")
 }
 
-/// Records a step that the store takes without SQLite.
+/// Records a step that talaria takes without SQLite.
 pub(crate) fn witness(
     step: FileStep<'_>,
     action: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<()> {
-    let (path, kind) = match step {
-        FileStep::Sync(path) => (path, Step::Sync),
-        FileStep::Rename { from, .. } => (from, Step::Rename),
-        FileStep::Remove(path) => (path, Step::Remove),
-        FileStep::SyncFolder(folder) => {
-            let Some(recorder) = recorder_of_folder(folder) else { return action() };
-            if recorder.fault(Step::Sync).is_some() {
-                return Err(io::Error::other("simulated"));
-            }
-            recorder.folder_synced();
-            return Ok(());
-        }
-    };
-    let Some((recorder, name)) = recorder_of(path).filter(|(_, name)| is_recorded(name)) else {
+    let (FileStep::Create(path)
+    | FileStep::CreateFolder(path)
+    | FileStep::Write { path, .. }
+    | FileStep::Sync(path)
+    | FileStep::Rename { from: path, .. }
+    | FileStep::Remove(path)
+    | FileStep::SyncFolder(path)) = step;
+    let Some((recorder, name)) = recorder_of_folder(path).filter(|(_, name)| is_recorded(name))
+    else {
         return action();
     };
+    let fails = |step: Step| match recorder.fault(step) {
+        None => Ok(()),
+        Some(Fault::Full) => Err(io::ErrorKind::StorageFull.into()),
+        Some(Fault::Broken) => Err(io::Error::other("simulated")),
+    };
     // A step on a file that is not there cannot be simulated to fail.
-    let is_there = path.exists();
-    if is_there && recorder.fault(kind).is_some() {
-        if let FileStep::Sync(_) = step {
-            recorder.sync_failed(recorder.opened(&name));
-        }
-        return Err(io::Error::other("simulated"));
-    }
-    if let FileStep::Sync(_) = step {
-        recorder.synced(recorder.opened(&name));
-        return Ok(());
-    }
-    action()?;
+    let is_there = path.exists() || is_unnamed(&name);
     match step {
-        FileStep::Remove(_) => recorder.removed(&name),
+        FileStep::Create(_) => {
+            fails(Step::Open)?;
+            action()?;
+            recorder.created(&name);
+        }
+        FileStep::CreateFolder(_) => {
+            fails(Step::Open)?;
+            action()?;
+            recorder.push(Event::CreateFolder { name });
+        }
+        FileStep::Write { offset, parts, .. } => {
+            let file = recorder.opened(&name);
+            let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+            fails(Step::Write { file, end: offset + bytes.len() as u64 })?;
+            action()?;
+            recorder.written(file, offset, &bytes);
+        }
+        FileStep::Sync(_) => {
+            let file = recorder.opened(&name);
+            if is_there && let Err(error) = fails(Step::Sync) {
+                recorder.sync_failed(file);
+                return Err(error);
+            }
+            recorder.synced(file);
+        }
         FileStep::Rename { to, .. } => {
-            if let Some(to) = to.file_name().and_then(|to| to.to_str()) {
-                recorder.renamed(&name, to);
+            if is_there {
+                fails(Step::Rename)?;
+            }
+            action()?;
+            if let Some((_, to)) = recorder_of(to) {
+                recorder.renamed(&name, &to);
             }
         }
-        FileStep::Sync(_) | FileStep::SyncFolder(_) => {}
+        FileStep::Remove(_) => {
+            if is_there {
+                fails(Step::Remove)?;
+            }
+            action()?;
+            recorder.removed(&name);
+        }
+        FileStep::SyncFolder(_) => {
+            fails(Step::Sync)?;
+            recorder.folder_synced(&name);
+        }
     }
     Ok(())
 }

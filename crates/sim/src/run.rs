@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::record::{Event, Fault, FaultPlan, FileId, Watched};
 use crate::vfs;
 
 /// A time at which the certificates are valid.
-const NOW: u32 = 1_740_000_000;
+pub(crate) const NOW: u32 = 1_740_000_000;
 
 /// Maximum number of operations in a sequence.
 const OPERATIONS_MAX: usize = 16;
@@ -85,6 +86,12 @@ impl Script {
         let plan = FaultPlan { fault, only_syncs: false, after: step, count };
         let numbers = Numbers::new(step);
         Self { operations, faults: BTreeMap::from([(number, plan)]), numbers, has_cuts: false }
+    }
+
+    /// The script of these operations, without faults. The seed decides what power cuts lose.
+    #[must_use]
+    pub fn of_operations(operations: Vec<Operation>, seed: u64) -> Self {
+        Self { operations, faults: BTreeMap::new(), numbers: Numbers::new(seed), has_cuts: true }
     }
 
     /// The same script, with power cuts.
@@ -227,7 +234,7 @@ struct Simulation {
     report: Report,
 }
 
-fn temporary_folder() -> Result<(TempDir, PathBuf), String> {
+pub(crate) fn temporary_folder() -> Result<(TempDir, PathBuf), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     // SQLite resolves links.
     let path = folder.path().canonicalize().map_err(|error| error.to_string())?;
@@ -456,6 +463,19 @@ impl Simulation {
             Operation::Tidy { by } => {
                 self.connection(*by)?.tidy()?;
             }
+            Operation::Panic { by } => {
+                let store = self.connection(*by)?;
+                let work = || {
+                    store.atomically(|store| -> Result<(), StoreError> {
+                        store.set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
+                        // A panic, without its message on standard error.
+                        resume_unwind(Box::new("simulated"))
+                    })
+                };
+                if let Ok(result) = catch_unwind(AssertUnwindSafe(work)) {
+                    result?;
+                }
+            }
             Operation::Close { by } => self.connections[*by] = None,
             Operation::Build { number, copies } => {
                 build(&self.path.join(name_of("built", *number)), copies)?;
@@ -538,7 +558,7 @@ impl Simulation {
 }
 
 /// The last events without their octets. Writes to one file that follow each other are one.
-fn brief(events: &[Event]) -> String {
+pub(crate) fn brief(events: &[Event]) -> String {
     const SHOWN: usize = 60;
     let mut all: Vec<String> = Vec::new();
     let mut written: Option<(FileId, usize)> = None;
@@ -562,7 +582,9 @@ fn brief(events: &[Event]) -> String {
             Event::SyncFailed { file } => format!("fail to sync {}", file.0),
             Event::Remove { name } => format!("remove {name}"),
             Event::Rename { from, to } => format!("rename {from} to {to}"),
-            Event::SyncFolder => "sync the folder".to_owned(),
+            Event::CreateFolder { name } => format!("make the folder {name}"),
+            Event::SyncFolder { folder } if folder.is_empty() => "sync the folder".to_owned(),
+            Event::SyncFolder { folder } => format!("sync the folder {folder}"),
         };
         written = None;
         all.push(text);

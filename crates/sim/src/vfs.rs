@@ -14,7 +14,7 @@ use std::sync::{Arc, Once, OnceLock};
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 
-use crate::record::{Fault, FileId, Recorder, Step, recorder_of, witness};
+use crate::record::{Fault, FileId, Recorder, Step, folder_of, recorder_of, witness};
 
 /// The beginning of the memory of an open file. `handle` comes from [`Box::into_raw`].
 #[repr(C)]
@@ -27,8 +27,8 @@ struct Simulated {
 struct Handle {
     recorder: Arc<Recorder>,
     file: FileId,
-    /// The next sync also syncs the folder: SQLite does that for a journal or log that it may have created.
-    syncs_folder: bool,
+    /// The next sync also syncs this folder: SQLite does that for a journal or log that it may have created.
+    syncs_folder: Option<String>,
 }
 
 /// A pointer to the VFS of the system, which SQLite never frees.
@@ -144,7 +144,8 @@ unsafe extern "C" fn open(
         }
         const JOURNALS: c_int =
             ffi::SQLITE_OPEN_SUPER_JOURNAL | ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_WAL;
-        let syncs_folder = flags & ffi::SQLITE_OPEN_CREATE != 0 && flags & JOURNALS != 0;
+        let may_be_new = flags & ffi::SQLITE_OPEN_CREATE != 0 && flags & JOURNALS != 0;
+        let syncs_folder = may_be_new.then(|| folder_of(&short).to_owned());
         let file_id = recorder.opened(&short);
         let handle = Box::into_raw(Box::new(Handle { recorder, file: file_id, syncs_folder }));
         (*file.cast::<Simulated>()).handle = handle;
@@ -168,7 +169,7 @@ unsafe extern "C" fn delete(_: *mut sqlite3_vfs, name: *const c_char, sync: c_in
         if code == ffi::SQLITE_OK {
             recorder.removed(&short);
             if sync != 0 {
-                recorder.folder_synced();
+                recorder.folder_synced(folder_of(&short));
             }
         }
         code
@@ -252,8 +253,8 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, _: c_int) -> c_int {
         return ffi::SQLITE_IOERR_FSYNC;
     }
     recorder.synced(*id);
-    if std::mem::take(syncs_folder) {
-        recorder.folder_synced();
+    if let Some(folder) = syncs_folder.take() {
+        recorder.folder_synced(&folder);
     }
     ffi::SQLITE_OK
 }

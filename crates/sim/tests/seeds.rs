@@ -110,3 +110,13 @@ fn a_store_without_a_log_loses_nothing() {
         assert_eq!(report.unwrap_or_else(|f| panic!("{f}")).failed, 1);
     }
 }
+
+/// The first change of a connection is made durable in another way than later ones. If it panics, the next change is the first one.
+#[test]
+fn a_change_that_panics_leaves_the_next_one_as_durable_as_ever() {
+    for seed in 0..8 {
+        let all = vec![Operation::Panic { by: 0 }, import(0..2), import(2..4)];
+        let report = run(&Script::of_operations(all, seed), Syncs::Obeyed);
+        assert_eq!(report.unwrap_or_else(|f| panic!("{f}")).acknowledged, 3);
+    }
+}

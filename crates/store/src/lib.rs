@@ -85,4 +85,4 @@ pub use store::{Access, Layout, Row, Store, Stored};
 pub use tofu::{Binding, CertIssuer, Event, Observation};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
 #[doc(hidden)]
-pub use witness::{FileStep, Witness, watch_file_steps};
+pub use witness::{FileStep, Witness, take as take_file_step, watch_file_steps};

@@ -573,15 +573,17 @@ fn rules(connection: &Connection) -> rusqlite::Result<Option<Rules>> {
     Ok(text.map(|text| {
         let mut words = text.split(' ');
         let mut next = |default| words.next().and_then(|word| word.parse().ok()).unwrap_or(default);
-        let Rules { completes, marginals, depth, .. } = Rules::default();
-        let (completes, marginals, depth) = (next(completes), next(marginals), next(depth));
-        let gnupg = if words.next() == Some(GNUPG_2_2) { Gnupg::V2_2 } else { Gnupg::V2_4 };
-        Rules { completes, marginals, depth, gnupg }
+        let mut rules = Rules::default();
+        for rule in [&mut rules.completes, &mut rules.marginals, &mut rules.depth] {
+            *rule = next(*rule);
+        }
+        rules.gnupg = if words.next() == Some(GNUPG_2_2) { Gnupg::V2_2 } else { Gnupg::V2_4 };
+        rules
     }))
 }
 
 fn set_rules(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
-    let Rules { completes, marginals, depth, gnupg } = rules;
+    let Rules { completes, marginals, depth, gnupg, .. } = rules;
     let gnupg = match gnupg {
         Gnupg::V2_2 => GNUPG_2_2,
         Gnupg::V2_4 => "2.4",
@@ -1252,7 +1254,8 @@ mod tests {
         store.delete(&[here.fingerprint()], Return::Allowed, NOW.into()).unwrap();
         check(&before, &stored(&store), &ledger);
 
-        let rules = Rules { marginals: 1, ..Rules::default() };
+        let mut rules = Rules::default();
+        rules.marginals = 1;
         let planned = Planned { anew: Some(rules), ..Planned::default() };
         let ledger = store.rehearse_trust(planned, NOW).unwrap();
         store.set_trust_rules(rules, NOW.into()).unwrap();

@@ -1,15 +1,28 @@
-//! The steps on files that the store takes without SQLite. A simulator of disks can watch them, and make them fail.
+//! The steps on files that talaria takes without SQLite. A simulator of disks can watch them, and make them fail.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// A step on a file or its name.
+/// A step on a file or its name. A file without a name has the path `#INODE` in its folder here.
 #[derive(Clone, Copy, Debug)]
 pub enum FileStep<'a> {
+    /// An empty file was made, or a file was emptied.
+    Create(&'a Path),
+    /// A folder is made.
+    CreateFolder(&'a Path),
+    /// Octets are written to a file that was made by [`Self::Create`].
+    Write {
+        /// The file.
+        path: &'a Path,
+        /// The place of the first octet.
+        offset: u64,
+        /// The octets. If fewer of them are written, the next step continues there.
+        parts: &'a [IoSlice<'a>],
+    },
     /// The content of a file is synced.
     Sync(&'a Path),
-    /// A file gets another name, which no other file has.
+    /// A file gets another name, or its first one.
     Rename {
         /// The old name.
         from: &'a Path,
@@ -34,10 +47,12 @@ pub fn watch_file_steps(witness: Witness) {
 }
 
 /// Takes a step through `action`, in the sight of the witness if there is one.
-pub(crate) fn take(
-    step: FileStep<'_>,
-    mut action: impl FnMut() -> io::Result<()>,
-) -> io::Result<()> {
+///
+/// # Errors
+///
+/// Those of `action`, or of the witness.
+#[doc(hidden)]
+pub fn take(step: FileStep<'_>, mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     match WITNESS.get() {
         Some(witness) => witness(step, &mut action),
         None => action(),

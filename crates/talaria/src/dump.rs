@@ -14,6 +14,7 @@ use md5::{Digest as _, Md5};
 use talaria_cert::{Cert, Fingerprint};
 
 use crate::export::{Chosen, each};
+use crate::file_steps::{WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder};
 use crate::{Error, Exported, Monitor, Signatures, Stores, Token, date};
 
 /// The file with the position in the change log where a dump ends.
@@ -36,8 +37,12 @@ pub enum Extent {
     Increment,
 }
 
-/// Options for a dump.
+/// Number of certificates per file of a dump, as SKS has it.
+const PER_FILE: usize = 15_000;
+
+/// Options for a dump. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DumpOptions {
     /// The target folder; it is created if it does not exist.
     pub folder: PathBuf,
@@ -51,6 +56,22 @@ pub struct DumpOptions {
     pub hostname: String,
     /// The current time, in seconds since 1970.
     pub now: u32,
+}
+
+impl DumpOptions {
+    /// A whole dump to `folder` with all exportable signatures, of the host `localhost`. `now` is the current time, in seconds
+    /// since 1970.
+    #[must_use]
+    pub fn new(folder: PathBuf, now: u32) -> Self {
+        Self {
+            folder,
+            extent: Extent::Whole,
+            per_file: PER_FILE,
+            signatures: Signatures::default(),
+            hostname: "localhost".to_owned(),
+            now,
+        }
+    }
 }
 
 /// The report on a dump.
@@ -132,12 +153,15 @@ pub fn dump(
     let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(0);
     let times = (options.now, options.now.saturating_add(seconds));
     let files = folder.publish(std::mem::take(&mut writer.done), since.is_none())?;
+    // After a power cut, a list of files must not name one that is missing, and the position must not be beyond the files.
+    folder.sync()?;
     folder.put(DELETED, (!gone.is_empty()).then(|| gone.join("\n") + "\n"))?;
     folder.put(METADATA, Some(metadata.text(&options.hostname, times)))?;
     let state = format!(
         "# The dump in this folder ends here; `talaria dump --incremental` goes on from it.\n\
          token {token}\n"
     );
+    folder.sync()?;
     folder.put(STATE, (stores.iter().count() == 1).then_some(state))?;
     folder.sync()?;
     let (certs, bytes) = (exported.certs, exported.bytes);
@@ -172,7 +196,7 @@ struct Folder {
 
 impl Folder {
     fn open(path: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(|error| failed("make", path, error))?;
+        make_folder(path, 0o777).map_err(|error| failed("make", path, error))?;
         let lock = File::open(path).map_err(|error| failed("open", path, error))?;
         let folder = Self { path: path.to_owned(), lock };
         match folder.lock.try_lock() {
@@ -184,9 +208,12 @@ impl Folder {
         }
         // Remove the temporary files of a dump that was killed.
         for name in folder.names()? {
-            if name.strip_suffix(".tmp").is_some_and(|name| number_of(name).is_some()) {
+            let is_ours = |name: &str| {
+                number_of(name).is_some() || [STATE, DELETED, METADATA].contains(&name)
+            };
+            if name.strip_suffix(".tmp").is_some_and(is_ours) {
                 let path = folder.path.join(name);
-                fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
+                remove(&path).map_err(|error| failed("remove", &path, error))?;
             }
         }
         Ok(folder)
@@ -242,11 +269,12 @@ impl Folder {
         if replace {
             // A mix of two dumps must not look like a dump.
             self.put(STATE, None)?;
+            self.sync()?;
         }
         let mut files = Vec::with_capacity(written.len());
         for Written { number, mut temporary, .. } in written {
             let path = self.path.join(name_of(number));
-            fs::rename(&temporary.0, &path).map_err(|error| failed("write", &path, error))?;
+            rename(&temporary.0, &path).map_err(|error| failed("write", &path, error))?;
             temporary.0.clear();
             files.push(path);
         }
@@ -254,7 +282,7 @@ impl Folder {
             for number in self.numbers()? {
                 let path = self.path.join(name_of(number));
                 if !files.contains(&path) {
-                    fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
+                    remove(&path).map_err(|error| failed("remove", &path, error))?;
                 }
             }
         }
@@ -265,25 +293,20 @@ impl Folder {
     fn put(&self, name: &str, text: Option<String>) -> Result<(), Error> {
         let path = self.path.join(name);
         let Some(text) = text else {
-            return match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(failed("remove", &path, error))
-                }
-                _ => Ok(()),
-            };
+            return remove_if_there(&path).map_err(|error| failed("remove", &path, error));
         };
         let temporary = self.path.join(format!("{name}.tmp"));
         let write = || -> io::Result<()> {
-            let mut file = File::create(&temporary)?;
+            let mut file = WrittenFile::create(&temporary)?;
             file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&temporary, &path)
+            file.sync()?;
+            rename(&temporary, &path)
         };
         write().map_err(|error| failed("write", &path, error))
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.lock.sync_all().map_err(|error| failed("write", &self.path, error))
+        sync_folder(&self.path).map_err(|error| failed("write", &self.path, error))
     }
 }
 
@@ -293,7 +316,7 @@ struct Temporary(PathBuf);
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.0.as_os_str().is_empty() {
-            let _ = fs::remove_file(&self.0);
+            let _ = remove(&self.0);
         }
     }
 }
@@ -308,7 +331,7 @@ struct Written {
 /// A file of a dump that is being written.
 struct Open {
     temporary: Temporary,
-    out: BufWriter<File>,
+    out: BufWriter<WrittenFile>,
     md5: Md5,
     certs: usize,
 }
@@ -325,7 +348,7 @@ impl DumpWriter<'_> {
     fn write(&mut self, cert: &Cert) -> Result<(), Error> {
         let path = self.folder.path.join(name_of(self.next) + ".tmp");
         if self.open.is_none() {
-            let file = File::create(&path).map_err(|error| failed("write", &path, error))?;
+            let file = WrittenFile::create(&path).map_err(|error| failed("write", &path, error))?;
             let out = BufWriter::with_capacity(1 << 16, file);
             let temporary = Temporary(path.clone());
             self.open = Some(Open { temporary, out, md5: Md5::new(), certs: 0 });
@@ -340,7 +363,7 @@ impl DumpWriter<'_> {
     /// Finishes the open file.
     fn close(&mut self) -> Result<(), Error> {
         let Some(Open { temporary, out, md5, .. }) = self.open.take() else { return Ok(()) };
-        let synced = || out.into_inner()?.sync_all();
+        let synced = || out.into_inner()?.sync();
         synced().map_err(|error: io::Error| failed("write", &temporary.0, error))?;
         let md5: String = md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         self.done.push(Written { number: self.next, temporary, md5 });

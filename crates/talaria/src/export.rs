@@ -35,8 +35,9 @@ pub enum Format {
     CertDirectory(PathBuf),
 }
 
-/// Options for an export.
+/// Options for an export. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ExportOptions {
     /// The certificates to export; all if there is no query.
     pub queries: Vec<Query>,
@@ -48,6 +49,20 @@ pub struct ExportOptions {
     pub format: Format,
     /// The current time, in seconds since 1970.
     pub now: u32,
+}
+
+impl ExportOptions {
+    /// All certificates with all exportable signatures. `now` is the current time, in seconds since 1970.
+    #[must_use]
+    pub fn new(format: Format, now: u32) -> Self {
+        Self {
+            queries: Vec::new(),
+            changed_since: None,
+            signatures: Signatures::default(),
+            format,
+            now,
+        }
+    }
 }
 
 /// The report on an export.

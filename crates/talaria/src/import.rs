@@ -21,13 +21,22 @@ const REJECTED_MAX: usize = 1000;
 /// The maximum number of certificates with the key ID in a revocation on which the revocation is tried.
 const REVOKED_MAX: usize = 16;
 
-/// Options for an import.
+/// Options for an import. Programs set the fields of [`Self::new`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ImportOptions {
     /// Whether self-signatures are verified.
     pub verification: Verification,
     /// The current time, in seconds since 1970.
     pub now: u32,
+}
+
+impl ImportOptions {
+    /// All self-signatures are verified. `now` is the current time, in seconds since 1970.
+    #[must_use]
+    pub fn new(now: u32) -> Self {
+        Self { verification: Verification::Full, now }
+    }
 }
 
 /// The report on one input.

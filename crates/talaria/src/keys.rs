@@ -17,9 +17,9 @@
 mod change;
 mod generate;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use openpgp::crypto::Signer;
@@ -41,6 +41,7 @@ pub use talaria_message::make::{
     SubkeyOptions, SubkeyUse,
 };
 
+use crate::file_steps::{make_folder, remove, sync_folder};
 use crate::messages::described;
 use crate::new_file::{NewFile, TEMPORARY};
 use crate::{Error, Stores};
@@ -162,8 +163,7 @@ impl KeyStore {
     /// [`Error::Io`].
     pub fn revocation_path(&self, fingerprint: &openpgp::Fingerprint) -> Result<PathBuf, Error> {
         let folder = self.folder.join("revocations");
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| failed("make", &folder, error))?;
+        make_folder(&folder, 0o700).map_err(|error| failed("make", &folder, error))?;
         Ok(folder.join(format!("{}.asc", fingerprint.to_hex())))
     }
 
@@ -248,7 +248,7 @@ impl KeyStore {
     pub fn delete(&self, fingerprint: &openpgp::Fingerprint) -> Result<(), Error> {
         let _lock = self.lock()?;
         let path = self.path(fingerprint);
-        fs::remove_file(&path).map_err(|error| failed("delete", &path, error))?;
+        remove(&path).map_err(|error| failed("delete", &path, error))?;
         self.sync()
     }
 
@@ -269,8 +269,7 @@ impl KeyStore {
     /// Locks the folder against changes by others until the value is dropped. Creates the folder if it does
     /// not exist.
     fn lock(&self) -> Result<File, Error> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        made.map_err(|error| failed("make", &self.folder, error))?;
+        make_folder(&self.folder, 0o700).map_err(|error| failed("make", &self.folder, error))?;
         let folder =
             File::open(&self.folder).map_err(|error| failed("open", &self.folder, error))?;
         folder.lock().map_err(|error| failed("lock", &self.folder, error))?;
@@ -285,7 +284,7 @@ impl KeyStore {
             let is_temporary =
                 entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes());
             if is_temporary && entry.file_type()?.is_file() {
-                fs::remove_file(entry.path())?;
+                remove(&entry.path())?;
             }
         }
         Ok(())
@@ -327,8 +326,7 @@ impl KeyStore {
 
     /// Makes sure that the names in the folder are on disk.
     fn sync(&self) -> Result<(), Error> {
-        let io = |error| failed("write", &self.folder, error);
-        File::open(&self.folder).map_err(io)?.sync_all().map_err(io)
+        sync_folder(&self.folder).map_err(|error| failed("write", &self.folder, error))
     }
 }
 

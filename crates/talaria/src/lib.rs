@@ -35,7 +35,6 @@
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
-//! use talaria::cert::Verification;
 //! use talaria::store::Access;
 //! use talaria::{ImportOptions, Input, Monitor, Stores, import};
 //!
@@ -46,7 +45,7 @@
 //! let now = 1_800_000_000;
 //! let mut stores = Stores::open(&[path], Access::Create, now)?;
 //! // The input may be a keyring, a dump, a GnuPG home or another store: the content decides.
-//! let options = ImportOptions { verification: Verification::Full, now };
+//! let options = ImportOptions::new(now);
 //! let stop = AtomicBool::new(false);
 //! let monitor = &mut Monitor { report: &mut |_| {}, stop: &stop };
 //! import(stores.writable()?, &[Input::parse(ring)], options, monitor)?;
@@ -68,6 +67,7 @@ mod dump;
 pub mod embed;
 mod error;
 mod export;
+mod file_steps;
 #[doc(hidden)]
 pub mod fuzz;
 mod import;

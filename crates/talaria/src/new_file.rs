@@ -11,7 +11,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use talaria_store::{FileStep, take_file_step};
 use tempfile::TempPath;
+
+use crate::file_steps::{WrittenFile, folder_of as folder, try_sync_folder};
 
 /// The start of temporary names.
 pub const TEMPORARY: &str = ".tmp";
@@ -19,7 +22,7 @@ pub const TEMPORARY: &str = ".tmp";
 /// A file that is being written. It gets its name when it is complete and on disk.
 #[derive(Debug)]
 pub struct NewFile {
-    file: File,
+    file: WrittenFile,
     temporary: Option<TempPath>,
     /// The name of the finished file.
     path: PathBuf,
@@ -79,7 +82,7 @@ impl NewFile {
     /// The open file.
     #[must_use]
     pub fn file(&self) -> &File {
-        &self.file
+        self.file.file()
     }
 
     /// Finishes the file: it is on disk, gets its name, and the name is on disk. A private file can be read by its
@@ -94,35 +97,51 @@ impl NewFile {
             None => 0o666 & !mask(),
         };
         let mode = if private { usual & 0o600 } else { usual };
-        self.file.set_permissions(Permissions::from_mode(mode))?;
-        self.file.sync_all()?;
+        self.file().set_permissions(Permissions::from_mode(mode))?;
+        self.file.sync()?;
         let target = self.replaced.take().map(|replaced| replaced.path);
         let path = self.path.clone();
         self.name(target.as_deref())?;
-        let folder = folder(target.as_deref().unwrap_or(&path));
         // A folder that may not be read cannot be synced; the file is complete anyway.
-        File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
+        try_sync_folder(folder(target.as_deref().unwrap_or(&path)))
     }
 
     /// Gives the file its name; with `target`, it replaces that file.
     fn name(self, target: Option<&Path>) -> io::Result<()> {
         match (self.temporary, target) {
-            (Some(temporary), Some(target)) => {
-                temporary.persist(target).map_err(|error| error.error)
-            }
-            (Some(temporary), None) => {
-                temporary.persist_noclobber(&self.path).map_err(|error| error.error)
-            }
+            (Some(temporary), Some(target)) => renamed(temporary, target, Existing::Replaced),
+            (Some(temporary), None) => renamed(temporary, &self.path, Existing::Kept),
             (None, None) => link(&self.file, &self.path),
             // A link cannot replace a file; a renaming can.
-            (None, Some(target)) => tempfile::Builder::new()
-                .prefix(TEMPORARY)
-                .make_in(folder(target), |name| link(&self.file, name))?
-                .into_temp_path()
-                .persist(target)
-                .map_err(|error| error.error),
+            (None, Some(target)) => {
+                let temporary = tempfile::Builder::new()
+                    .prefix(TEMPORARY)
+                    .make_in(folder(target), |name| link(&self.file, name))?;
+                renamed(temporary.into_temp_path(), target, Existing::Replaced)
+            }
         }
     }
+}
+
+/// Gives a file with a temporary name its final name.
+fn renamed(temporary: TempPath, to: &Path, existing: Existing) -> io::Result<()> {
+    let from = temporary.to_path_buf();
+    let mut temporary = Some(temporary);
+    take_file_step(FileStep::Rename { from: &from, to }, || {
+        let Some(temporary) = temporary.take() else { return Ok(()) };
+        let renamed = match existing {
+            Existing::Replaced => temporary.persist(to),
+            Existing::Kept => temporary.persist_noclobber(to),
+        };
+        renamed.map_err(|error| error.error)
+    })
+}
+
+/// What happens to a file that has the name already.
+#[derive(Clone, Copy)]
+enum Existing {
+    Replaced,
+    Kept,
 }
 
 impl Write for NewFile {
@@ -139,11 +158,6 @@ impl Write for NewFile {
     }
 }
 
-/// The folder of a file.
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// The permission bits that the user takes from new files.
 fn mask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());
@@ -153,21 +167,21 @@ fn mask() -> u32 {
 
 /// A new file in `folder` that only the user can read: without a name, or with a temporary name where the file system
 /// has no files without names.
-fn unnamed(folder: &Path) -> io::Result<(File, Option<TempPath>)> {
+fn unnamed(folder: &Path) -> io::Result<(WrittenFile, Option<TempPath>)> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         let file = File::from(file);
         if descriptor_path(&file).exists() {
-            return Ok((file, None));
+            return Ok((WrittenFile::unnamed(file, folder)?, None));
         }
     }
     named(folder)
 }
 
 /// The same with a temporary name.
-fn named(folder: &Path) -> io::Result<(File, Option<TempPath>)> {
+fn named(folder: &Path) -> io::Result<(WrittenFile, Option<TempPath>)> {
     let (file, path) = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?.into_parts();
-    Ok((file, Some(path)))
+    Ok((WrittenFile::made(file, path.to_path_buf())?, Some(path)))
 }
 
 /// The path by which the system knows an open file (proc(5)).
@@ -176,9 +190,9 @@ fn descriptor_path(file: &File) -> PathBuf {
 }
 
 /// Gives a file without a name this name; fails if there is a file of this name.
-fn link(file: &File, path: &Path) -> io::Result<()> {
-    let from = descriptor_path(file);
-    Ok(rustix::fs::linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+fn link(file: &WrittenFile, path: &Path) -> io::Result<()> {
+    let from = descriptor_path(file.file());
+    file.name(path, || Ok(rustix::fs::linkat(CWD, &from, CWD, path, AtFlags::SYMLINK_FOLLOW)?))
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use crate::{Error, Monitor, Progress};
 /// Maximum number of copies of one certificate that are kept for its repair. An equal copy always counts.
 const COPIES_MAX: usize = 8;
 
-/// Options of the repair of a store.
+/// Options of the repair of a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RepairOptions {
     /// Places of copies: files, folders, other stores, URLs.
     pub inputs: Vec<Input>,
@@ -24,6 +25,14 @@ pub struct RepairOptions {
     pub salvage: Salvage,
     /// The current time, in seconds since 1970.
     pub now: u32,
+}
+
+impl RepairOptions {
+    /// No places of copies, so that nothing is repaired. `now` is the current time, in seconds since 1970.
+    #[must_use]
+    pub fn new(now: u32) -> Self {
+        Self { inputs: Vec::new(), keyserver: None, salvage: Salvage::WithCopy, now }
+    }
 }
 
 /// The repair of a damaged certificate.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use talaria_cert::{Cert, Fingerprint, Verification};
+use talaria_cert::{Cert, Fingerprint};
 use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, file_kind};
 
 use crate::import::{ImportOptions, import};
@@ -277,7 +277,7 @@ fn open(path: &Path, access: Access, now: u32) -> Result<Opened, Error> {
     }
     let mut store = Store::in_memory(path)?;
     let input = Input::Path(path.to_owned());
-    let options = ImportOptions { verification: Verification::Full, now };
+    let options = ImportOptions::new(now);
     let stop = AtomicBool::new(false);
     let mut monitor = Monitor { report: &mut |_| {}, stop: &stop };
     let reports = import(&mut store, &[input], options, &mut monitor)?;

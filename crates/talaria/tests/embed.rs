@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use talaria::cert::Verification;
 use talaria::embed::{
     Certificates, ErrorKind, SharedKey, SharedOpener, SharedVerifier, fingerprints, seal_signed,
     sealer,
@@ -43,8 +42,7 @@ fn add_bytes(store: &Path, bytes: &[u8]) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let options =
-        ImportOptions { verification: Verification::Full, now: u32::try_from(now).unwrap() };
+    let options = ImportOptions::new(u32::try_from(now).unwrap());
     let stop = AtomicBool::new(false);
     let mut monitor = Monitor { report: &mut |_| {}, stop: &stop };
     let input = Input::Path(file.path().to_owned());

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use talaria::cert::{CERT_BYTES_MAX, Cert, PACKET_BYTES_MAX, Tag, Verification, enarmor};
+use talaria::cert::{CERT_BYTES_MAX, Cert, PACKET_BYTES_MAX, Tag, enarmor};
 use talaria::store::{Access, Cursor, Depth, Order, Store};
 use talaria::{FileReport, ImportOptions, Input, Monitor, import};
 use talaria_bench::{CorpusProfile, Generate, certs};
@@ -42,7 +42,7 @@ impl Ground {
     }
 
     fn import_file(&mut self, path: &Path) -> FileReport {
-        let options = ImportOptions { verification: Verification::Full, now: NOW };
+        let options = ImportOptions::new(NOW);
         let stop = AtomicBool::new(false);
         let mut monitor = Monitor { report: &mut |_| {}, stop: &stop };
         let inputs = [Input::Path(path.to_owned())];

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use talaria::cert::{BATCH_BYTES, Cert, Splitter, Verification};
+use talaria::cert::{BATCH_BYTES, Cert, Splitter};
 use talaria::store::{Access, Store};
 use talaria::{ImportOptions, Input, InputKind, Monitor, import};
 
@@ -97,7 +97,7 @@ fn import_from_the_server(base: &Path, port: u16) {
     let stop = AtomicBool::new(false);
     let mut import_one = |search: &str| {
         let mut monitor = Monitor { report: &mut |_| {}, stop: &stop };
-        let options = ImportOptions { verification: Verification::Full, now: 1_740_000_000 };
+        let options = ImportOptions::new(1_740_000_000);
         let inputs = [Input::keyserver(&server, search)];
         import(&mut store, &inputs, options, &mut monitor).unwrap().remove(0)
     };

@@ -11,8 +11,9 @@ use talaria_cert::{Gnupg, KeyId, Span, Tag};
 
 use crate::{Certification, Level, Scope, Subject, SubjectId};
 
-/// The number of certifications that make a user ID valid.
+/// The number of certifications that make a user ID valid. Programs set the fields of the default rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct Rules {
     /// Number of fully trusted introducers that make a user ID valid.
     pub completes: u8,

@@ -94,12 +94,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         cx.status(format_args!("Verified the self-signatures of {certificates}."));
     }
     if args.repairs() {
-        let options = RepairOptions {
-            inputs: args.repair_from.iter().map(|text| Input::parse(text)).collect(),
-            keyserver: args.keyserver.clone(),
-            salvage: if args.salvage { Salvage::Always } else { Salvage::WithCopy },
-            now: cx.now,
-        };
+        let mut options = RepairOptions::new(cx.now);
+        options.inputs = args.repair_from.iter().map(|text| Input::parse(text)).collect();
+        options.keyserver.clone_from(&args.keyserver);
+        if args.salvage {
+            options.salvage = Salvage::Always;
+        }
         let store = stores.writable()?;
         let repaired = cx.long(|monitor| talaria::repair(store, &options, monitor))?;
         print_repairs(cx, &store.path().display().to_string(), &repaired)?;

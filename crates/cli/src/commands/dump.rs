@@ -50,14 +50,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         None if args.incremental => Extent::Increment,
         None => Extent::Whole,
     };
-    let options = DumpOptions {
-        folder: args.folder.clone(),
-        extent,
-        per_file: args.certs_per_file,
-        signatures: args.signatures.into(),
-        hostname: args.hostname.clone(),
-        now: cx.now,
-    };
+    let mut options = DumpOptions::new(args.folder.clone(), cx.now);
+    options.extent = extent;
+    options.per_file = args.certs_per_file;
+    options.signatures = args.signatures.into();
+    options.hostname.clone_from(&args.hostname);
     let dumped = cx.long(|monitor| dump(&stores, &options, monitor))?;
     let mut out = std::io::stdout().lock();
     if cx.json {

@@ -82,13 +82,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let is_stream = matches!(format, Format::Armor | Format::Binary);
     let content = if is_stream { args.output.content() } else { Content::Elsewhere };
     args.output.check(None)?;
-    let options = ExportOptions {
-        queries: args.queries.clone(),
-        changed_since,
-        signatures: args.signatures.into(),
-        format,
-        now: cx.now,
-    };
+    let mut options = ExportOptions::new(format, cx.now);
+    options.queries.clone_from(&args.queries);
+    options.changed_since = changed_since;
+    options.signatures = args.signatures.into();
     let next = stores.iter().next().map(|opened| Token::now(&opened.store)).transpose()?;
     let work = |monitor: &mut Monitor<'_>| -> Result<_, CliError> {
         if !is_stream {

@@ -60,8 +60,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Some(server) => args.files.iter().map(|name| Input::keyserver(server, name)).collect(),
         None => args.files.iter().map(|file| Input::parse(file)).collect(),
     };
-    let verification = if args.no_verify { Verification::Deferred } else { Verification::Full };
-    let options = ImportOptions { verification, now: cx.now };
+    let mut options = ImportOptions::new(cx.now);
+    if args.no_verify {
+        options.verification = Verification::Deferred;
+    }
     let mut stores = cx.stores(Access::Create)?;
     let store = stores.writable()?;
     let mut reports = Vec::new();

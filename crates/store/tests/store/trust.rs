@@ -77,6 +77,13 @@ impl World {
     }
 }
 
+/// The default rules with a change.
+fn rules(change: impl FnOnce(&mut Rules)) -> Rules {
+    let mut rules = Rules::default();
+    change(&mut rules);
+    rules
+}
+
 #[test]
 fn one_full_or_three_marginal_introducers_are_enough() {
     let mut world = World::of(8);
@@ -97,9 +104,9 @@ fn one_full_or_three_marginal_introducers_are_enough() {
     world.trusts(4, Level::Never);
     assert_eq!(world.level(6), Level::Undefined);
     assert_eq!(world.level(7), Level::Unknown);
-    world.store.set_trust_rules(Rules { marginals: 4, ..Rules::default() }, NOW.into()).unwrap();
+    world.store.set_trust_rules(rules(|rules| rules.marginals = 4), NOW.into()).unwrap();
     assert_eq!(world.level(5), Level::Marginal);
-    world.store.set_trust_rules(Rules { marginals: 2, ..Rules::default() }, NOW.into()).unwrap();
+    world.store.set_trust_rules(rules(|rules| rules.marginals = 2), NOW.into()).unwrap();
     assert_eq!(world.level(5), Level::Full);
     assert_clean(&world.store);
 }
@@ -113,7 +120,7 @@ fn introducers_count_up_to_the_maximum_depth() {
     let reached = |world: &World| (1..8).take_while(|&who| world.level(who) == Level::Full).count();
     assert_eq!(reached(&world), 5);
     for depth in [1, 2, 5, 32] {
-        let rules = Rules { depth, ..Rules::default() };
+        let rules = rules(|rules| rules.depth = depth);
         world.store.set_trust_rules(rules, NOW.into()).unwrap();
         assert_eq!(reached(&world), usize::from(depth).min(7));
     }
@@ -254,7 +261,7 @@ fn weak_and_unverified_certifications_do_not_count() {
         world.certifies(0, 1, &says);
         assert_eq!(world.level(1), expected[1], "{says:?}");
         for (gnupg, expected) in [Gnupg::V2_2, Gnupg::V2_4].into_iter().zip(expected) {
-            world.store.set_trust_rules(Rules { gnupg, ..Rules::default() }, NOW.into()).unwrap();
+            world.store.set_trust_rules(rules(|rules| rules.gnupg = gnupg), NOW.into()).unwrap();
             assert_eq!(world.level(1), expected, "{gnupg:?}: {says:?}");
             assert_clean(&world.store);
         }
@@ -647,7 +654,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => who().prop_map(|of| Step::Delete { of }),
         1 => (1..3_u8, 2..4_u8, 1..7_u8).prop_map(
             |(completes, marginals, depth)| {
-                Step::Rules(Rules { completes, marginals, depth, ..Rules::default() })
+                Step::Rules(rules(|rules| {
+                    (rules.completes, rules.marginals, rules.depth) = (completes, marginals, depth);
+                }))
             }
         ),
         4 => moment().prop_map(Step::Clock),

@@ -18,6 +18,7 @@ use super::{
     EXTENSION, GenerateOptions, Generated, KeyStore, Protection, UNFINISHED, failed, of_make,
     public, serialized,
 };
+use crate::file_steps::{folder_of, remove_if_there, rename, sync_folder};
 use crate::new_file::NewFile;
 use crate::{Error, Stores};
 
@@ -96,10 +97,10 @@ impl KeyStore {
             };
             if stored.is_some() {
                 let named = self.path(&fingerprint);
-                fs::rename(&path, &named).map_err(|error| failed("rename", &path, error))?;
+                rename(&path, &named).map_err(|error| failed("rename", &path, error))?;
             } else {
                 remove(&self.revocation_path(&fingerprint)?)?;
-                remove(&path)?;
+                remove_if_there(&path).map_err(|error| failed("remove", &path, error))?;
             }
             self.sync()?;
         }
@@ -185,7 +186,7 @@ impl NewKey<'_> {
         let path = self
             .path
             .with_file_name(format!("{}.{EXTENSION}", self.made.cert.fingerprint().to_hex()));
-        fs::rename(&self.path, &path).map_err(|error| failed("write", &path, error))?;
+        rename(&self.path, &path).map_err(|error| failed("write", &path, error))?;
         self.keys.sync()?;
         Ok(self.made.clone())
     }
@@ -196,9 +197,10 @@ impl Drop for NewKey<'_> {
         if self.is_published {
             return;
         }
-        let _ = fs::remove_file(&self.revocation);
-        let _ = fs::remove_file(&self.path);
-        let _ = self.keys.sync();
+        // The other order would leave a revocation certificate that nothing leads to.
+        if remove(&self.revocation).is_ok() && remove_if_there(&self.path).is_ok() {
+            let _ = self.keys.sync();
+        }
     }
 }
 
@@ -214,10 +216,9 @@ impl<E> From<StoreError> for Failed<E> {
     }
 }
 
-/// Removes a file that may be gone.
+/// Removes a revocation certificate that may be gone. It does not come back after a power cut.
 fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, error)),
-        _ => Ok(()),
-    }
+    remove_if_there(path)
+        .and_then(|()| sync_folder(folder_of(path)))
+        .map_err(|error| failed("remove", path, error))
 }

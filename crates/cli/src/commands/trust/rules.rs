@@ -46,17 +46,16 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let access = if changes { Access::Write } else { Access::Read };
     let mut stores = cx.stores(access)?;
     let first = stores.iter().next().map(|opened| opened.store.trust_rules());
-    let rules = first.transpose().map_err(talaria::Error::from)?.flatten().unwrap_or_default();
-    let rules = Rules {
-        completes: args.completes.unwrap_or(rules.completes),
-        marginals: args.marginals.unwrap_or(rules.marginals),
-        depth: args.depth.unwrap_or(rules.depth),
-        gnupg: args.gnupg.map_or(rules.gnupg, Release::rules),
-    };
+    let rules = first.transpose().map_err(talaria::Error::from)?.flatten();
+    let mut rules: Rules = rules.unwrap_or_default();
+    rules.completes = args.completes.unwrap_or(rules.completes);
+    rules.marginals = args.marginals.unwrap_or(rules.marginals);
+    rules.depth = args.depth.unwrap_or(rules.depth);
+    rules.gnupg = args.gnupg.map_or(rules.gnupg, Release::rules);
     if changes {
         stores.writable()?.set_trust_rules(rules, cx.now.into()).map_err(talaria::Error::from)?;
     }
-    let Rules { completes, marginals, depth, gnupg } = rules;
+    let Rules { completes, marginals, depth, gnupg, .. } = rules;
     let gnupg = Release::of(gnupg).name();
     if cx.json {
         let json = RulesJson { completes, marginals, depth, gnupg };
