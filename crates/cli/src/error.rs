@@ -684,6 +684,9 @@ fn hint_for_log(error: &LogError) -> Option<String> {
         }
         LogError::Failed => "Run the command again.",
         LogError::Draft(DraftError::Refused(refusal)) => return hint_for_refusal(refusal),
+        LogError::Draft(DraftError::Links) => {
+            "Each entry links to the newest entries of up to 8 devices. Put any change first, then do it again."
+        }
         LogError::Draft(DraftError::Ended(_)) => {
             "See why: talaria log history OBJECT. After a fork, an owner chooses a branch: talaria log choose ENTRY."
         }
