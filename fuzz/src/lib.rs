@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod known;
+pub mod log;
 pub mod messages;
 
 use std::hint::black_box;

@@ -77,11 +77,12 @@ pub(crate) const EXIT_STATUSES: [(u8, &str); 7] = [
 ];
 
 /// Groups of commands in the help of `talaria`, in the order in which new users meet them.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("Messages", &["encrypt", "decrypt", "sign", "verify", "inspect", "pack", "unpack"]),
     ("Certificates", &["import", "export", "list", "show", "delete", "stats"]),
     ("Keys and trust", &["key", "certify", "trust", "tofu"]),
     ("Backup", &["backup"]),
+    ("Signed log", &["log"]),
     ("Store", &["build", "check", "compact", "index", "tune", "changes"]),
     ("Keyserver", &["serve", "peer", "admin", "dump"]),
     ("Other", &["completions", "man", "bench", "help"]),
@@ -161,9 +162,10 @@ fn with_headings(command: clap::Command) -> clap::Command {
     let mut place = 0;
     command
         .mut_args(|arg| {
-            // The repository, which all commands of a backup share, comes before their own options.
+            // The repository or log, which all commands of a group share, comes before their own options.
             place += 1;
-            let order = if arg.get_long() == Some("repo") { 0 } else { place };
+            let is_shared = matches!(arg.get_long(), Some("repo" | "log"));
+            let order = if is_shared { 0 } else { place };
             let arg = arg.display_order(order);
             let long = arg.get_long().unwrap_or_default();
             let heading = HEADINGS.iter().find(|(_, names)| names.contains(&long));

@@ -86,6 +86,15 @@ impl Context {
         talaria::message::policy()
     }
 
+    /// The current time in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        if !self.is_clock {
+            return u64::from(self.now) * 1000;
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Waits until `time` if it is at most a few seconds ahead, and if the clock is real.
     pub(crate) fn wait_until(&self, time: SystemTime) {
         const LONGEST: Duration = Duration::from_secs(5);

@@ -14,6 +14,7 @@ use talaria::status;
 use talaria::store::StoreError;
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
+use talaria_log::{DraftError, LogError, Refusal, SignerError, UpdateError};
 use talaria_server::ConfigError;
 
 use crate::terminal::{Paint, folded, stderr_columns};
@@ -29,6 +30,15 @@ pub(crate) enum CliError {
     /// A backup repository is not usable, or files could not be backed up or restored.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// A log is not usable, or does not allow an entry.
+    #[error(transparent)]
+    Log(LogError),
+    /// A line of updates of a log is none.
+    #[error("{0}")]
+    Updates(String),
+    /// Several objects of a log have this name.
+    #[error("{name} is ambiguous: {} objects have this name", candidates.len())]
+    ManyObjects { name: String, candidates: Vec<String> },
     /// Writing to standard output or standard error failed.
     #[error("cannot write the output")]
     Output(#[from] io::Error),
@@ -108,6 +118,24 @@ impl From<MessageError> for CliError {
             return Self::Stopped;
         }
         Self::Operation(error.into())
+    }
+}
+
+impl From<LogError> for CliError {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Update(UpdateError::Ambiguous { name, objects }) => {
+                let one = |(object, creator)| format!("{object}, created by {creator}");
+                Self::ManyObjects { name, candidates: objects.into_iter().map(one).collect() }
+            }
+            error => Self::Log(error),
+        }
+    }
+}
+
+impl From<UpdateError> for CliError {
+    fn from(error: UpdateError) -> Self {
+        LogError::from(error).into()
     }
 }
 
@@ -202,12 +230,17 @@ impl CliError {
     fn kind(&self) -> &'static str {
         match self {
             Self::Ambiguous { .. }
+            | Self::ManyObjects { .. }
             | Self::WhichSigner { .. }
             | Self::Operation(talaria::Error::Ambiguous { .. } | talaria::Error::Inexact { .. }) => {
                 "ambiguous"
             }
             Self::Declined | Self::Unconfirmed { .. } => "unconfirmed",
             Self::In { error, .. } => error.kind(),
+            Self::Log(
+                LogError::Draft(DraftError::Refused(_) | DraftError::Ended(_) | DraftError::Key(_))
+                | LogError::Signer(SignerError::Policy(_)),
+            ) => "refused",
             Self::Operation(talaria::Error::Message(
                 MessageError::NotAccepted(_)
                 | MessageError::Key { .. }
@@ -221,6 +254,7 @@ impl CliError {
     fn candidates(&self) -> &[String] {
         match self {
             Self::Ambiguous { candidates, .. }
+            | Self::ManyObjects { candidates, .. }
             | Self::WhichSigner { candidates, .. }
             | Self::SecondKey { candidates, .. }
             | Self::Operation(
@@ -235,6 +269,7 @@ impl CliError {
     fn is_broken_pipe(&self) -> bool {
         match self {
             Self::Output(error)
+            | Self::Log(LogError::Io { action: "write", source: error, .. })
             | Self::Operation(
                 talaria::Error::Io { source: error, .. }
                 | talaria::Error::Message(MessageError::Write(error)),
@@ -252,10 +287,12 @@ impl CliError {
             Self::Unconfirmed { .. } | Self::SecondKey { .. } => 2,
             Self::Declined => 1,
             Self::Stopped => 130,
-            Self::Config(_) | Self::Settings(_) | Self::Detached { .. } => 3,
+            Self::Config(_) | Self::Settings(_) | Self::Detached { .. } | Self::Updates(_) => 3,
             Self::Output(_) | Self::ReaderGone | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Exists { .. } => 5,
             Self::Ambiguous { .. } | Self::WhichSigner { .. } | Self::Missing(_) => 1,
+            Self::ManyObjects { .. } => 1,
+            Self::Log(error) => status_of_log(error),
             Self::NoSigner | Self::NoCertifier => 1,
             Self::Backup(error) => match error {
                 BackupError::Missing { .. }
@@ -343,6 +380,11 @@ impl CliError {
             Self::Operation(E::NotFound { query }) => return Some(import_hint(query)),
             Self::Operation(error) => return hint_for_operation(error),
             Self::Backup(error) => return hint_for_backup(error),
+            Self::Log(error) => return hint_for_log(error),
+            Self::Updates(_) => {
+                "An update is one line: {\"object\": \"server-1\", \"field\": \"color\", \"value\": \"red\"}."
+            }
+            Self::ManyObjects { .. } => "Use the identity of one of them in place of the name.",
             _ => return None,
         };
         Some(hint.to_owned())
@@ -366,6 +408,27 @@ impl CliError {
             },
             _ => return self.hint(),
         })
+    }
+}
+
+/// The exit status for an error of a log.
+fn status_of_log(error: &LogError) -> u8 {
+    match error {
+        LogError::NotALog { .. } | LogError::Occupied { .. } => 1,
+        LogError::NotAnExport { .. } | LogError::OtherLog { .. } => 3,
+        LogError::Unexpected { .. } | LogError::Genesis(_) => 3,
+        LogError::Draft(DraftError::Key(error)) | LogError::Signer(SignerError::Policy(error)) => {
+            status_of_message(error)
+        }
+        LogError::Signer(_) | LogError::Draft(DraftError::Signature(_)) => 3,
+        LogError::Draft(_) => 1,
+        LogError::Update(error) => match error {
+            UpdateError::NoObject(_) | UpdateError::Ambiguous { .. } => 1,
+            UpdateError::Absent { .. } => 1,
+            _ => 2,
+        },
+        LogError::Damaged { .. } | LogError::Stored { .. } | LogError::Failed => 4,
+        _ => 5,
     }
 }
 
@@ -596,6 +659,77 @@ fn hint_for_backup(error: &BackupError) -> Option<String> {
             return hint_for_file(name, source);
         }
         BackupError::Message { source, .. } => return hint_for_message(source),
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn hint_for_log(error: &LogError) -> Option<String> {
+    let hint = match error {
+        LogError::NotALog { path } => {
+            let path = shell_word(path);
+            return Some(format!(
+                "Make a log: talaria log --log {path} init. Or take a copy of one: talaria log --log {path} import FILE."
+            ));
+        }
+        LogError::Occupied { .. } => "Name an empty folder, or one that does not exist.",
+        LogError::NotAnExport { .. } => "Another node makes one: talaria log export -o FILE.",
+        LogError::OtherLog { .. } => {
+            "Name the folder of that log with --log. `talaria log stats` shows which log a folder has."
+        }
+        LogError::Unexpected { .. } => "Nothing was made. Ask the owner which log it is.",
+        LogError::Damaged { .. } | LogError::Stored { .. } => {
+            "Nothing was changed. Import the export of another node into a new folder, or restore a backup."
+        }
+        LogError::Failed => "Run the command again.",
+        LogError::Draft(DraftError::Refused(refusal)) => return hint_for_refusal(refusal),
+        LogError::Draft(DraftError::Links) => {
+            "Each entry links to the newest entries of up to 8 devices. Put any change first, then do it again."
+        }
+        LogError::Draft(DraftError::Ended(_)) => {
+            "See why: talaria log history OBJECT. After a fork, an owner chooses a branch: talaria log choose ENTRY."
+        }
+        LogError::Draft(DraftError::Key(error)) | LogError::Signer(SignerError::Policy(error)) => {
+            return hint_for_message(error);
+        }
+        LogError::Update(error) => match error {
+            UpdateError::NoObject(_) => "List the objects: talaria log list.",
+            UpdateError::Absent { .. } => "List the fields: talaria log get OBJECT.",
+            UpdateError::NotInteger(_) | UpdateError::Counter(_) => {
+                "For example: talaria log put OBJECT FIELD -- -1."
+            }
+            UpdateError::WhichElement(_) => "Name it: talaria log put --remove OBJECT FIELD VALUE.",
+            UpdateError::OneValue(_) => {
+                "Leave out the value: talaria log put --remove OBJECT FIELD."
+            }
+            _ => return None,
+        },
+        LogError::Io { path, source, .. } => {
+            return hint_for_file(&path.display().to_string(), source);
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The remedy for an entry that the log does not allow.
+fn hint_for_refusal(refusal: &Refusal) -> Option<String> {
+    let hint = match refusal {
+        Refusal::Stranger(_) | Refusal::NotGranted | Refusal::GrantNotInForce => {
+            "See what you may do: talaria log list --grants. Ask an owner for more: talaria log grant CERT."
+        }
+        Refusal::NotOwner => {
+            "Ask an owner of the log to do it: talaria log stats names the owners."
+        }
+        Refusal::Revoked => {
+            "An owner has ended this key or grant. Ask for another: talaria log grant CERT."
+        }
+        Refusal::TooLarge { .. } | Refusal::Malformed(_) => {
+            "Store large values elsewhere, and put their hash and their place into the log."
+        }
+        Refusal::Algorithm(_) => {
+            "Use a key that the log allows, such as Ed25519: talaria key generate."
+        }
         _ => return None,
     };
     Some(hint.to_owned())

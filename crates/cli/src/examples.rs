@@ -784,6 +784,152 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log",
+        &[
+            (
+                "Make a log, and put a value into it",
+                "talaria log --log new init && talaria log --log new put server-1 color red",
+            ),
+            ("Take over what another node wrote", "talaria log --log fleet import from-bob.tlg"),
+        ],
+    ),
+    (
+        "log approve",
+        &[
+            (
+                "Agree with a grant of another owner",
+                "talaria log --log fleet approve 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+            ),
+            (
+                "The same with one of several keys",
+                "talaria log --log fleet approve 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef -u alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "log choose",
+        &[
+            (
+                "Let the branch with this entry count",
+                "talaria log --log fleet choose 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+            ),
+            (
+                "The same with one of several keys",
+                "talaria log --log fleet choose 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef -u alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "log export",
+        &[
+            ("Write everything for other nodes", "talaria log --log fleet export -o fleet.tlg"),
+            (
+                "Verify an entry with GnuPG",
+                "talaria log --log fleet export --pgp proof && gpg -q --import proof/certs.pgp && gpg --verify proof/00000000.entry.sig proof/00000000.entry",
+            ),
+            (
+                "Send everything to a node",
+                "talaria log --log fleet export | talaria log --log copy import",
+            ),
+        ],
+    ),
+    (
+        "log get",
+        &[
+            ("Print the fields of an object", "talaria log --log fleet get server-1"),
+            ("Print one field", "talaria log --log fleet get server-1 color"),
+        ],
+    ),
+    (
+        "log grant",
+        &[
+            ("Allow Bob to change everything", "talaria log --log fleet grant bob@example.net"),
+            (
+                "Allow Bob to change one kind of field of one object, for a year",
+                "talaria log --log fleet grant bob@example.net --object server-1 --fields \"note*\" --expires 1y",
+            ),
+        ],
+    ),
+    (
+        "log history",
+        &[
+            ("List who changed an object", "talaria log --log fleet history server-1"),
+            (
+                "List the changes of a field as JSON",
+                "talaria log --log fleet history server-1 color --json",
+            ),
+        ],
+    ),
+    (
+        "log import",
+        &[
+            ("Take over what another node wrote", "talaria log --log fleet import from-bob.tlg"),
+            ("Make a copy of a log", "talaria log --log copy import from-bob.tlg"),
+        ],
+    ),
+    (
+        "log init",
+        &[
+            ("Make a log with your key as its owner", "talaria log --log new init"),
+            (
+                "Make a log with a set and a counter",
+                "talaria log --log new init --rule \"tags*=set\" --rule visits=counter",
+            ),
+            (
+                "Make a log with two owners who must agree",
+                "talaria log --log new init --owner bob@example.net --threshold 2",
+            ),
+        ],
+    ),
+    (
+        "log list",
+        &[
+            ("List the objects", "talaria log --log fleet list"),
+            ("List who may change what", "talaria log --log fleet list --grants"),
+        ],
+    ),
+    (
+        "log put",
+        &[
+            ("Set a field", "talaria log --log fleet put server-1 color red"),
+            (
+                "Store many updates with one sync and one signature",
+                "talaria log --log fleet put --from updates.jsonl --batch",
+            ),
+            ("Remove a field", "talaria log --log fleet put --remove server-1 color"),
+        ],
+    ),
+    (
+        "log revoke",
+        &[
+            (
+                "End an author; everything known so far still counts",
+                "talaria log --log fleet revoke bob@example.net",
+            ),
+            (
+                "End a grant",
+                "talaria log --log fleet revoke 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef --reason retired",
+            ),
+        ],
+    ),
+    (
+        "log stats",
+        &[
+            ("Print figures of a log", "talaria log --log fleet stats"),
+            (
+                "Print the state as JSON, to compare two nodes",
+                "talaria log --log fleet stats --json",
+            ),
+        ],
+    ),
+    (
+        "log verify",
+        &[
+            ("Check every signature again", "talaria log --log fleet verify"),
+            ("The same as JSON", "talaria log --log fleet verify --json"),
+        ],
+    ),
+    (
         "man",
         &[
             ("Read a manual page", "talaria man key generate | man -l -"),

@@ -57,6 +57,11 @@ impl Source {
         Ok(Self { file, size })
     }
 
+    /// The input without a progress counter. An interrupt ends the process.
+    pub(crate) fn plain(self) -> File {
+        self.file
+    }
+
     /// The input with a progress counter.
     pub(crate) fn watched(self, watch: &Watch) -> Watched {
         Watched { file: self.file, watch: watch.clone() }

@@ -257,6 +257,33 @@ impl KeyArgs {
     }
 }
 
+/// The certificate with a signing key: one of `own`, or one of the store.
+pub(crate) fn certificate(
+    signer: &SigningKey,
+    own: &[Cert],
+    cx: &Context,
+) -> Result<Cert, CliError> {
+    let fingerprint = signer.public().fingerprint();
+    let has = |cert: &&Cert| cert.keys().any(|key| key.key().fingerprint() == fingerprint);
+    if let Some(cert) = own.iter().find(has) {
+        return Ok(cert.clone());
+    }
+    let query = format!("0x{}", fingerprint.to_hex()).parse().map_err(Error::from)?;
+    let found = cx.stores(Access::Read)?.parsed(&query, cx.now)?;
+    found.iter().find(has).cloned().ok_or_else(|| {
+        CliError::Missing(format!(
+            "the certificate of the key {} is not in the store",
+            fingerprint.to_hex()
+        ))
+    })
+}
+
+/// Checks that no designated revoker in the stores has revoked `cert`.
+pub(crate) fn refuse_revoked(cert: &Cert, cx: &Context) -> Result<(), CliError> {
+    let Ok(stores) = cx.stores(Access::Read) else { return Ok(()) };
+    Ok(stores.refuse_revoked(cert, cx.policy(), cx.now)?)
+}
+
 /// A key that can certify, still locked.
 pub(crate) struct Certifier {
     pub(crate) cert: Cert,
@@ -268,12 +295,6 @@ pub(crate) struct Certifier {
 fn refreshed(certs: Vec<Cert>, cx: &Context) -> Result<Vec<Cert>, CliError> {
     let Ok(stores) = cx.stores(Access::Read) else { return Ok(certs) };
     certs.into_iter().map(|cert| Ok(stores.refreshed(cert, cx.now)?)).collect()
-}
-
-/// Checks that no designated revoker in the stores has revoked `cert`.
-fn refuse_revoked(cert: &Cert, cx: &Context) -> Result<(), CliError> {
-    let Ok(stores) = cx.stores(Access::Read) else { return Ok(()) };
-    Ok(stores.refuse_revoked(cert, cx.policy(), cx.now)?)
 }
 
 /// The keys of a certificate, and its name for a terminal.

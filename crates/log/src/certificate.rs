@@ -9,6 +9,7 @@ use talaria_cert::{
     Cert, Ed25519Key, Key, KeySetup, PacketRef, Signature, Tag, Verdict, Verification, kind,
     verdicts,
 };
+use talaria_message::{MessageError, Revocations, openpgp, policy, usable};
 
 use crate::name::KeyName;
 use crate::octets::Malformed;
@@ -22,6 +23,23 @@ pub struct Certificate {
     octets: Vec<u8>,
     name: KeyName,
     keys: Vec<Arc<MemberKey>>,
+}
+
+/// A certificate is not fit to sign entries of a log.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignerError {
+    /// By the policy, no key of the certificate may sign now.
+    #[error(transparent)]
+    Policy(#[from] MessageError),
+    /// The certificate has no form that a log stores.
+    #[error("a log cannot store the certificate {name}: {source}")]
+    Form {
+        /// The fingerprint of the certificate.
+        name: String,
+        /// The reason.
+        source: Malformed,
+    },
 }
 
 /// A key that may sign entries.
@@ -115,6 +133,50 @@ impl Certificate {
         Self::read(cert.minimal(&verdicts).exportable().as_bytes())
     }
 
+    /// The part of a certificate that a log needs, with those subkeys alone that may sign at `now`, in seconds since
+    /// 1970, by the policy. This is the policy that genesis and grants must have passed: afterwards, arithmetic alone
+    /// counts, so a subkey that is expired, revoked or not for signing must not be in them.
+    ///
+    /// # Errors
+    ///
+    /// [`SignerError::Policy`] if the certificate is revoked or expired, or if no key of it may sign;
+    /// [`SignerError::Form`].
+    pub fn of_signer(cert: &openpgp::Cert, now: u32) -> Result<Self, SignerError> {
+        use openpgp::serialize::MarshalInto as _;
+
+        let name = || cert.fingerprint().to_hex();
+        let form = |source| SignerError::Form { name: name(), source };
+        let policy = policy();
+        let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
+        let valid = usable(cert, policy, now, &revocations)?;
+        let keys = valid.keys().alive().revoked(false).supported().for_signing();
+        let keys = keys.map(|key| key.key().fingerprint());
+        let signers: Vec<KeyName> = keys
+            .filter(|key| !revocations.hold(key, now))
+            .filter_map(|key| KeyName::of_openpgp(&key))
+            .collect();
+        if signers.is_empty() {
+            let why = "has no key that may sign now".to_owned();
+            return Err(MessageError::Key { name: name(), why }.into());
+        }
+        let octets = cert.to_vec().map_err(|_| form(Malformed::Field("certificate")))?;
+        let cert = Cert::parse(&octets).map_err(|_| form(Malformed::Field("certificate")))?;
+        let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
+        let minimal = cert.minimal(&verdicts).exportable().retain(|_, packet| match packet.tag {
+            Tag::PUBLIC_SUBKEY => {
+                MemberKey::of(packet).is_some_and(|key| signers.contains(&key.name))
+            }
+            tag => tag != Tag::USER_ATTRIBUTE,
+        });
+        let read = Self::read(minimal.as_bytes()).map_err(form)?;
+        // The arithmetic of this crate must agree that one of them may sign.
+        if read.key_names().any(|key| signers.contains(&key)) {
+            Ok(read)
+        } else {
+            Err(form(Malformed::Field("binding of a signing key")))
+        }
+    }
+
     /// The key name of the primary key, and so of the author.
     #[must_use]
     pub fn name(&self) -> KeyName {
@@ -130,6 +192,11 @@ impl Certificate {
     /// The names of the keys that may sign for the author.
     pub fn key_names(&self) -> impl Iterator<Item = KeyName> {
         self.keys.iter().map(|key| key.name)
+    }
+
+    /// The algorithms of the keys that may sign for the author (RFC 9580, section 9.1).
+    pub fn algorithms(&self) -> impl Iterator<Item = u8> {
+        self.keys.iter().map(|key| key.algorithm)
     }
 
     /// The first user ID, for people.

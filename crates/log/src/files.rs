@@ -6,16 +6,21 @@
 mod exchange;
 mod folder;
 mod instance;
+mod put;
 mod segment;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use exchange::{EXPORT_MAGIC, Exported, Imported, ProofFiles, Verified, read_export};
+pub use exchange::{
+    EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, Verified, read_export,
+};
 pub use folder::{LogFolder, Recovered};
+pub use put::{PutError, Signing};
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, scan};
 
-use crate::log::{DraftError, GenesisError};
+use crate::certificate::SignerError;
+use crate::log::{DraftError, GenesisError, UpdateError};
 use crate::name::EntryId;
 use crate::octets::Malformed;
 use crate::refusal::Refusal;
@@ -80,12 +85,28 @@ pub enum LogError {
         /// The reason.
         refusal: Box<Refusal>,
     },
+    /// The caller expects another log.
+    #[error("{name} has the log {found}, not {wanted}")]
+    Unexpected {
+        /// The name of the file or folder.
+        name: String,
+        /// The log that is there.
+        found: EntryId,
+        /// The log that the caller expects.
+        wanted: EntryId,
+    },
     /// A log cannot begin with this entry.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
     /// An entry cannot be written.
     #[error(transparent)]
     Draft(#[from] DraftError),
+    /// An update is no change of the log as it is.
+    #[error(transparent)]
+    Update(#[from] UpdateError),
+    /// A certificate is not fit to sign entries.
+    #[error(transparent)]
+    Signer(#[from] SignerError),
     /// An earlier write failed, so that the log in memory is ahead of that on disk. Open the log again.
     #[error("an earlier write to the log failed")]
     Failed,

@@ -68,17 +68,18 @@ pub use action::{
     Action, Change, DataAction, FieldChange, Grant, HEADS_MAX, NAME_OCTETS_MAX, Operations,
     REPLACED_MAX, Revocation, Side, Target,
 };
-pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
+pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
     EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError, LogFolder, ProofFiles,
-    Recovered, SEGMENT_OCTETS, Scan, Tail, Verified, read_export, scan,
+    PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing, Tail, Verified,
+    read_export, scan,
 };
 pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
 pub use log::{
-    AHEAD_MS, DraftError, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome, Standing,
-    WAITING_MAX, WAITING_OCTETS_MAX,
+    AHEAD_MS, DraftError, Edit, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome, Standing,
+    Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
 pub use merkle::{is_included, root};

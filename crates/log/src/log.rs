@@ -6,6 +6,7 @@
 mod admit;
 mod draft;
 mod honour;
+mod update;
 mod waiting;
 
 use std::collections::HashMap;
@@ -13,13 +14,13 @@ use std::sync::Arc;
 
 use talaria_cert::{Verdict, ed25519_verdicts};
 
-use crate::action::{Action, Grant, Target};
+use crate::action::{Action, Grant, HEADS_MAX, Target};
 use crate::certificate::{Certificate, MemberKey};
 use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::genesis::Genesis;
 use crate::graph::{Graph, Number, View};
-use crate::name::{ChainName, EntryId, KeyName};
+use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::octets::Malformed;
 use crate::record::{Evidence, Signed};
 use crate::refusal::Refusal;
@@ -27,6 +28,7 @@ use crate::signature::Check;
 use crate::state::State;
 
 pub use draft::{DraftError, Maker};
+pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 
 use admit::Trial;
@@ -405,6 +407,52 @@ impl Log {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// The number of entries that wait for the clock of this node.
+    #[must_use]
+    pub fn ahead(&self) -> usize {
+        self.waiting.ahead()
+    }
+
+    /// The admitted entries about an object, and about one field of it if it is named, in the order of the merge rules:
+    /// clock, author, identity.
+    #[must_use]
+    pub fn history(&self, object: ObjectId, field: Option<&str>) -> Vec<(EntryId, &Entry)> {
+        let is_about = |entry: &Entry| {
+            entry.action.object() == object
+                && field.is_none_or(|field| entry.action.field() == field)
+        };
+        let mut found: Vec<&crate::graph::Node> =
+            self.graph.nodes.iter().filter(|node| is_about(&node.entry)).collect();
+        found.sort_unstable_by_key(|node| node.stamp());
+        found.into_iter().map(|node| (node.id, &node.entry)).collect()
+    }
+
+    /// The last entries of the chains that a revocation of `target` concerns, ascending: with them as heads, what was
+    /// written so far still counts. `None` if one of the chains is forked, or if there are more than
+    /// [`HEADS_MAX`] chains; then the caller must say which entries count.
+    #[must_use]
+    pub fn heads_of(&self, target: Target) -> Option<Vec<EntryId>> {
+        let author = match target {
+            Target::Author(author) | Target::Key(author, _) => author,
+            Target::Grant(grant) => match &self.entry(&grant)?.action {
+                Action::Grant(grant) => grant.author(),
+                _ => return None,
+            },
+        };
+        let is_theirs = |name: &ChainName| {
+            name.author == author && !matches!(target, Target::Key(_, key) if name.subkey != key)
+        };
+        let mut heads = Vec::new();
+        for chain in self.graph.chains.iter().filter(|chain| is_theirs(&chain.name)) {
+            match chain.tips[..] {
+                [tip] => heads.push(self.graph.node(tip).id),
+                _ => return None,
+            }
+        }
+        heads.sort_unstable();
+        (heads.len() <= HEADS_MAX).then_some(heads)
     }
 
     /// Whether an admitted entry counts. `None` for other entries.

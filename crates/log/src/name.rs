@@ -113,6 +113,17 @@ impl KeyName {
         Some(Self { version, octets })
     }
 
+    /// The name of a key with this fingerprint, as Sequoia has it. `None` for versions other than 4 and 6.
+    #[must_use]
+    pub fn of_openpgp(fingerprint: &talaria_message::openpgp::Fingerprint) -> Option<Self> {
+        use talaria_message::openpgp::Fingerprint as Theirs;
+        match fingerprint {
+            Theirs::V4(octets) => Self::of(Fingerprint::V4(*octets)),
+            Theirs::V6(octets) => Self::of(Fingerprint::V6(*octets)),
+            _ => None,
+        }
+    }
+
     /// The fingerprint.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {

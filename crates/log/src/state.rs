@@ -66,6 +66,19 @@ impl State {
         self.objects.iter().filter_map(|(id, object)| object.info(*id))
     }
 
+    /// The objects with this name that are not deleted, in the order of their identities. Several authors can give one
+    /// name to different objects.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = ObjectInfo> {
+        self.objects()
+            .filter(move |object| object.named.as_ref().is_some_and(|(theirs, _)| theirs == name))
+    }
+
+    /// An object that is not deleted.
+    #[must_use]
+    pub fn object(&self, id: ObjectId) -> Option<ObjectInfo> {
+        self.objects.get(&id)?.info(id)
+    }
+
     /// The content of a field of an object that is not deleted.
     #[must_use]
     pub fn field(&self, object: ObjectId, field: &str) -> Option<Content> {

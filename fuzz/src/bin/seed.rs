@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     messages(&folder)?;
     trees(&folder)?;
     backup(&folder)?;
+    log(&folder)?;
     compressed(&folder)?;
     power(&folder)?;
     let mut all = Vec::new();
@@ -367,6 +368,50 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
         write(folder, "decrypt", number, &message)?;
     }
+    Ok(())
+}
+
+/// An export, its records, and a segment, of a small log.
+fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    use talaria_log::{Certificate, EXPORT_MAGIC, LogFolder, Tail, read_record, scan, to_records};
+    use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
+    use talaria_message::openpgp::serialize::MarshalInto as _;
+    use talaria_message::{policy, signing_key};
+
+    let options = GenerateOptions { uses: KeyUses::Sign, ..GenerateOptions::default() };
+    let cert = generate(&options, &Protection::Unprotected, NOW - 1000)?.cert;
+    let certificate = Certificate::minimal(&cert.to_vec()?)?;
+    let mut key = signing_key(&cert, policy(), NOW, &mut |_, _| None)?;
+    let entries = talaria_fuzz::log::seed(&mut key, &certificate);
+    let mut records = Vec::new();
+    to_records(&entries, &mut records);
+    let mut export = EXPORT_MAGIC.to_vec();
+    for (number, record) in records.iter().enumerate() {
+        // A seed that is refused would teach the fuzzer nothing.
+        assert!(!read_record(record)?.is_empty());
+        export.extend(u32::try_from(record.len())?.to_be_bytes());
+        export.extend(record);
+        write(folder, "log", number, &[&[1], &record[..]].concat())?;
+    }
+    write(folder, "log", records.len(), &[&[0], &export[..]].concat())?;
+    let place = tempfile::tempdir()?;
+    let path = place.path().join("log");
+    let written = LogFolder::create(&path, &entries[0])?;
+    for part in entries[1..].chunks(3) {
+        let now_ms = talaria_fuzz::log::NOW_MS;
+        let added = written.append(|log| {
+            let added = log.offer(part.to_vec(), now_ms).added;
+            let count = added.len();
+            Ok::<_, talaria_log::LogError>((added, count))
+        })?;
+        assert_eq!(added, part.len());
+    }
+    let end = usize::try_from(written.octets())?;
+    let segment = fs::read(path.join("segments/00000000"))?;
+    let found = scan(&segment[..end + 64], 0)?;
+    assert!(found.tail == Tail::Clean && found.frames.len() > 2);
+    write(folder, "log", records.len() + 1, &[&[2], &segment[..end + 64]].concat())?;
+    write(folder, "log", records.len() + 2, &[&[2], &segment[..end - 9]].concat())?;
     Ok(())
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod list;
+pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod pack;
 pub(crate) mod peer;
@@ -72,6 +73,7 @@ pub(crate) enum Command {
     Serve(serve::Args),
     Peer(peer::Args),
     Backup(Box<backup::Args>),
+    Log(log::Args),
     Admin(admin::Args),
     Bench(bench::Args),
     Completions(completions::Args),
@@ -107,6 +109,7 @@ pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliEr
         Command::Serve(args) => serve::run(args, cx),
         Command::Peer(args) => peer::run(args, cx),
         Command::Backup(args) => backup::run(args, cx),
+        Command::Log(args) => log::run(args, cx),
         Command::Admin(args) => admin::run(args, cx),
         Command::Bench(args) => bench::run(args, cx),
         Command::Completions(args) => completions::run(args, cx),

@@ -12,16 +12,16 @@ use crate::program::{Contents, Program, corpus, half, joined};
 use talaria::cert::Cert;
 
 /// The number of kills of one test: a share of the total in percent.
-fn kills(share: u32) -> u32 {
+pub(crate) fn kills(share: u32) -> u32 {
     let all = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
     (all.unwrap_or(200) * share).div_ceil(100)
 }
 
 /// Random moments for kills.
-struct Moments(u64);
+pub(crate) struct Moments(u64);
 
 impl Moments {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = || {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
             u64::from(now.subsec_nanos()) << 20 | now.as_secs() & 0xf_ffff
@@ -33,7 +33,7 @@ impl Moments {
     }
 
     /// A random number from 0 up to 1.
-    fn next(&mut self) -> f64 {
+    pub(crate) fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

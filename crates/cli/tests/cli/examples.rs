@@ -9,6 +9,24 @@ use crate::program::{Home, Program, Serving, corpus, prepared};
 /// The placeholder fingerprint in the examples.
 const ANY: &str = "0123456789ABCDEF0123456789ABCDEF01234567";
 
+/// The placeholder identity of an entry in the examples.
+const ENTRY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Makes the log that the examples use, what Bob wrote to it on another node, and the identity of his grant.
+fn log(home: &Home) -> String {
+    home.sh("talaria -q log --log fleet init --rule 'tags*=set'");
+    home.sh("talaria -q log --log fleet put server-1 color red");
+    home.sh("talaria -q log --log fleet grant bob@example.net");
+    home.sh("talaria -q log --log fleet export -o from-alice.tlg");
+    home.sh("cp -a ../b bob && cd bob && HOME=$PWD/home && talaria -q log --log fleet import ../from-alice.tlg && \
+             talaria -q log --log fleet put server-1 size large -u bob@example.net && \
+             talaria -q log --log fleet export -o ../from-bob.tlg");
+    home.sh("echo '{\"object\": \"server-2\", \"field\": \"tags\", \"value\": \"new\"}' > updates.jsonl");
+    let grants = home.sh("talaria --json log --log fleet list --grants");
+    let found = grants.lines().find_map(|line| line.split("\"grant\":\"").nth(1));
+    found.unwrap()[..64].to_owned()
+}
+
 /// The commands and their examples, from the help.
 pub(crate) fn examples() -> Vec<(String, Vec<String>)> {
     let help = |words: &[String]| {
@@ -117,6 +135,10 @@ fn every_example_of_the_help_works() {
                 home.sh(&format!(
                     "{backup} init && {backup} create letter.txt && {backup} create ."
                 ));
+            }
+            if line.contains("talaria log ") {
+                let grant = log(&home);
+                run = run.replace(ENTRY, &grant);
             }
             if line.contains(" copy --from ") {
                 home.sh("talaria -q backup --repo backups init && talaria -q backup --repo backups create .; true");

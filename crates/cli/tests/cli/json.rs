@@ -118,6 +118,23 @@ const LINES: &str = "\
     backup key list --repo copies
     backup forget --repo copies --keep-last 1
     backup prune --repo copies
+    log init --log fleet -u alice@example.org --rule 'tags*=set' --rule 'strict*=strict'
+    log put --log fleet server-1 color red -u alice@example.org
+    log put --log fleet server-1 tags a -u alice@example.org
+    log get --log fleet server-1
+    log list --log fleet
+    log grant --log fleet bob@example.net -u alice@example.org
+    log list --log fleet --grants
+    log history --log fleet server-1
+    log verify --log fleet
+    log export --log fleet -o fleet.tlg
+    log export --log fleet --pgp proof
+    log import --log node fleet.tlg
+    log import --log fleet fleet.tlg
+    log stats --log fleet
+    log approve --log fleet $(talaria --json log --log fleet list --grants | tail -1 | sed 's/.*\"grant\":\"//; s/\".*//') -u alice@example.org
+    log choose --log fleet $(talaria --json log --log fleet history server-1 | tail -1 | sed 's/.*\"entry\":\"//; s/\".*//') -u alice@example.org
+    log revoke --log fleet bob@example.net -u alice@example.org
 ";
 
 /// The row of a command or an object in the document: the text behind its first cell.
@@ -260,6 +277,7 @@ fn every_json_output_is_documented() {
         "backup key",
         "backup client",
         "backup signer",
+        "log",
     ];
     let left: Vec<String> = all
         .filter(|name| {

@@ -20,6 +20,7 @@ mod keys;
 mod keyserver;
 mod keyserver_crash;
 mod keyserver_trouble;
+mod log;
 mod messages;
 mod mistakes;
 mod operator;

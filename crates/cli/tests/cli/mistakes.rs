@@ -363,6 +363,47 @@ const MISTAKES: &[Mistake] = &[
         "Choose another name",
     ),
     mistake("talaria backup --repo backup forget", 2, "snapshots", "--keep-daily"),
+    // The signed log.
+    mistake("talaria log list", 2, "folder of the log", "--log DIR"),
+    mistake("talaria log --log dump list", 1, "dump", "talaria log --log dump init"),
+    mistake("talaria log --log fleet init", 1, "fleet is not empty", "does not exist"),
+    mistake("talaria log --log fleet get server-9", 1, "server-9", "talaria log list"),
+    mistake("talaria log --log fleet get server-1 shape", 1, "shape", "talaria log get OBJECT"),
+    mistake("talaria log --log fleet put server-1 color", 2, "value", "OBJECT FIELD VALUE"),
+    mistake("talaria log --log fleet put server-1 visits many", 2, "many", "integer"),
+    mistake("talaria log --log fleet put --from letter.txt", 3, "letter.txt, line 1", "\"object\""),
+    mistake(
+        "talaria --keys empty log --log fleet put a b c",
+        1,
+        "secret key",
+        "talaria key generate",
+    ),
+    mistake(
+        "talaria --keys other log --log fleet put a b c",
+        1,
+        "no owner",
+        "talaria log grant CERT",
+    ),
+    mistake("talaria log --log fleet import letter.txt", 3, "letter.txt", "talaria log export"),
+    mistake("talaria log --log fleet import missing.tlg", 5, "missing.tlg", "Check the spelling"),
+    mistake(
+        "talaria log --log fleet revoke bob@example.net",
+        1,
+        "bob@example.net",
+        "list --grants",
+    ),
+    mistake(
+        "talaria log --log fleet grant nobody@example.net",
+        1,
+        "nobody@example.net",
+        "talaria import",
+    ),
+    mistake(
+        "talaria --store revoked.db log --log fleet grant bob@example.net",
+        1,
+        "revoked",
+        "new certificate",
+    ),
     mistake("TALARIA_CONFIG=typo.toml talaria list", 3, "unknown setting stor", "known: store"),
 ];
 
@@ -380,6 +421,9 @@ fn with_mistakes(root: &std::path::Path) -> Home {
     home.sh("printf '\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR' > picture.png");
     home.sh("talaria -q backup --repo backup init -u alice@example.org");
     home.sh("talaria -q backup --repo backup create letter.txt");
+    home.sh("talaria -q log --log fleet init --rule visits=counter -u alice@example.org");
+    home.sh("talaria -q log --log fleet put server-1 color red -u alice@example.org");
+    home.sh("talaria -q --keys other --store other.db key generate --no-passphrase 'Eve <eve@example.com>'");
     bob.sh("talaria -q key revoke --yes bob@example.net && talaria -q --store ../a/revoked.db import ../a/friend.asc");
     bob.sh("talaria -q export bob@example.net -o revoked.pgp && talaria -q --store ../a/revoked.db import revoked.pgp");
     let mut bytes = fs::read(home.0.join("letter.txt.pgp")).unwrap();

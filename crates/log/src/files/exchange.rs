@@ -13,8 +13,11 @@ use crate::refusal::Refusal;
 
 /// The start of an export.
 pub const EXPORT_MAGIC: [u8; 5] = *b"TLGX\x01";
-/// The number of entries that are offered or written together.
+/// The number of entries that are offered or written together, and of their octets.
 const CHUNK: usize = 4096;
+const CHUNK_OCTETS: usize = 8 << 20;
+/// Most refused or failed entries that a report names. Further ones are counted.
+pub const REFUSED_KEPT_MAX: usize = 1000;
 
 /// The result of an export.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -30,10 +33,30 @@ pub struct Imported {
     pub added: u64,
     /// Entries that were here.
     pub known: u64,
-    /// Entries whose past is not here, or whose clock is ahead. They are not kept.
+    /// Entries whose past is not here. They are not kept.
     pub waiting: u64,
-    /// Entries that are not admissible.
+    /// Entries whose clock is ahead of that of this node. They are not kept.
+    pub ahead: u64,
+    /// Entries that are not admissible: the first [`REFUSED_KEPT_MAX`].
     pub refused: Vec<(EntryId, Refusal)>,
+    /// The number of further ones.
+    pub more_refused: u64,
+}
+
+impl Imported {
+    /// Whether all entries of the file are in the log now.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.waiting == 0 && self.ahead == 0 && self.refused.is_empty()
+    }
+
+    fn refuse(&mut self, id: EntryId, refusal: Refusal) {
+        if self.refused.len() < REFUSED_KEPT_MAX {
+            self.refused.push((id, refusal));
+        } else {
+            self.more_refused += 1;
+        }
+    }
 }
 
 /// The result of verifying a log again from its octets on disk.
@@ -41,8 +64,10 @@ pub struct Imported {
 pub struct Verified {
     /// The number of entries whose signature holds and that are admissible.
     pub entries: u64,
-    /// Entries that fail.
+    /// Entries that fail: the first [`REFUSED_KEPT_MAX`].
     pub failed: Vec<(EntryId, String)>,
+    /// The number of further ones.
+    pub more_failed: u64,
     /// The hash of the state that the good entries give.
     pub state_hash: [u8; 32],
 }
@@ -69,6 +94,7 @@ impl LogFolder {
         out.write_all(&EXPORT_MAGIC).map_err(failed)?;
         let mut exported = Exported::default();
         let mut chunk: Vec<Signed> = Vec::new();
+        let mut octets = 0;
         let mut flush = |chunk: &mut Vec<Signed>| {
             let mut records = Vec::new();
             to_records(chunk, &mut records);
@@ -84,9 +110,11 @@ impl LogFolder {
                 (Some(Evidence::InBatch(last, _)), Evidence::InBatch(next, _)) => last != next,
                 _ => true,
             };
-            if chunk.len() >= CHUNK && begins {
+            if (chunk.len() >= CHUNK || octets >= CHUNK_OCTETS) && begins {
                 flush(&mut chunk)?;
+                octets = 0;
             }
+            octets += signed.octets.len();
             chunk.push(signed);
             Ok(())
         })?;
@@ -105,21 +133,52 @@ impl LogFolder {
         name: &str,
         now_ms: u64,
     ) -> Result<Imported, LogError> {
-        let mut imported = Imported::default();
-        let mut chunk = Vec::new();
-        read_export(input, name, |entries| {
-            if let Some(other) = entries.iter().find(|signed| signed.log() != self.id()) {
-                return Err(LogError::OtherLog { name: name.to_owned(), found: other.log() });
+        let mut taker =
+            Taker { now_ms, chunk: Vec::new(), octets: 0, imported: Imported::default() };
+        read_export(input, name, |entries| taker.add(self, name, entries))?;
+        taker.finish(self)
+    }
+
+    /// Makes a log in `folder`, which is empty or does not exist, from an export of another node, called `name`. With
+    /// `expected`, only a log with this identity is made. Who does not know the identity trusts the sender of the file:
+    /// it can be the export of any log.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::import`], and [`LogError::Occupied`], [`LogError::Unexpected`] and [`LogError::Genesis`], after which
+    /// nothing was made.
+    pub fn receive(
+        folder: &Path,
+        input: &mut impl Read,
+        name: &str,
+        expected: Option<EntryId>,
+        now_ms: u64,
+    ) -> Result<(Self, Imported), LogError> {
+        let mut taker =
+            Taker { now_ms, chunk: Vec::new(), octets: 0, imported: Imported::default() };
+        let mut made: Option<Self> = None;
+        read_export(input, name, |mut entries| {
+            if made.is_none() {
+                if entries.is_empty() {
+                    return Ok(());
+                }
+                let genesis = entries.remove(0);
+                let found = genesis.log();
+                if let Some(wanted) = expected.filter(|wanted| *wanted != found) {
+                    return Err(LogError::Unexpected { name: name.to_owned(), found, wanted });
+                }
+                made = Some(Self::create(folder, &genesis)?);
+                taker.imported.added += 1;
             }
-            chunk.extend(entries);
-            if chunk.len() >= CHUNK {
-                self.take(std::mem::take(&mut chunk), now_ms, &mut imported)?;
+            match &made {
+                Some(log) => taker.add(log, name, entries),
+                None => Ok(()),
             }
-            Ok(())
         })?;
-        self.take(chunk, now_ms, &mut imported)?;
-        imported.waiting = self.read(Log::waiting) as u64;
-        Ok(imported)
+        let source = Malformed::Short;
+        let made = made.ok_or_else(|| LogError::NotAnExport { name: name.to_owned(), source })?;
+        let imported = taker.finish(&made)?;
+        Ok((made, imported))
     }
 
     fn take(
@@ -134,10 +193,11 @@ impl LogFolder {
             imported.added += offered.added.len() as u64;
             Ok::<_, LogError>((offered.added, (offered.outcomes, offered.refused)))
         })?;
-        imported.refused.extend(refused);
+        refused.into_iter().for_each(|(id, refusal)| imported.refuse(id, refusal));
         for (id, outcome) in ids.into_iter().zip(outcomes) {
             match outcome {
-                Outcome::Refused(refusal) => imported.refused.push((id, refusal)),
+                Outcome::Refused(refusal) => imported.refuse(id, refusal),
+                Outcome::NotKept => imported.waiting += 1,
                 // Genesis comes with every export.
                 Outcome::Known => imported.known += 1,
                 _ => {}
@@ -153,7 +213,9 @@ impl LogFolder {
     /// The errors of [`Self::each`].
     pub fn verify(&self) -> Result<Verified, LogError> {
         let mut log: Option<Log> = None;
-        let mut verified = Verified { entries: 0, failed: Vec::new(), state_hash: [0; 32] };
+        let mut verified =
+            Verified { entries: 0, failed: Vec::new(), more_failed: 0, state_hash: [0; 32] };
+        let mut octets = 0;
         let mut chunk: Vec<Signed> = Vec::new();
         // All clocks were near enough once.
         let now_ms = u64::MAX;
@@ -162,10 +224,19 @@ impl LogFolder {
             let ids: Vec<EntryId> = chunk.iter().map(|signed| signed.id).collect();
             let offered = log.offer(std::mem::take(chunk), now_ms);
             for (id, outcome) in ids.into_iter().zip(offered.outcomes) {
-                match outcome {
-                    Outcome::Added => verified.entries += 1,
-                    Outcome::Refused(refusal) => verified.failed.push((id, refusal.to_string())),
-                    other => verified.failed.push((id, format!("{other:?}"))),
+                let why = match outcome {
+                    Outcome::Added => {
+                        verified.entries += 1;
+                        continue;
+                    }
+                    Outcome::Refused(refusal) => refusal.to_string(),
+                    Outcome::Known => "the entry is there twice".to_owned(),
+                    _ => "an entry before it is not there".to_owned(),
+                };
+                if verified.failed.len() < REFUSED_KEPT_MAX {
+                    verified.failed.push((id, why));
+                } else {
+                    verified.more_failed += 1;
                 }
             }
         };
@@ -178,9 +249,11 @@ impl LogFolder {
                 }
                 return Ok(());
             }
+            octets += signed.octets.len();
             chunk.push(signed);
-            if chunk.len() >= CHUNK {
+            if chunk.len() >= CHUNK || octets >= CHUNK_OCTETS {
                 offer(&mut log, &mut chunk);
+                octets = 0;
             }
             Ok(())
         })?;
@@ -267,6 +340,37 @@ impl LogFolder {
         });
         write("certs.pgp", &certs)?;
         Ok(files)
+    }
+}
+
+/// An import that is under way.
+struct Taker {
+    now_ms: u64,
+    chunk: Vec<Signed>,
+    octets: usize,
+    imported: Imported,
+}
+
+impl Taker {
+    fn add(&mut self, to: &LogFolder, name: &str, entries: Vec<Signed>) -> Result<(), LogError> {
+        if let Some(other) = entries.iter().find(|signed| signed.log() != to.id()) {
+            return Err(LogError::OtherLog { name: name.to_owned(), found: other.log() });
+        }
+        self.octets += entries.iter().map(|signed| signed.octets.len()).sum::<usize>();
+        self.chunk.extend(entries);
+        if self.chunk.len() >= CHUNK || self.octets >= CHUNK_OCTETS {
+            self.octets = 0;
+            to.take(std::mem::take(&mut self.chunk), self.now_ms, &mut self.imported)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, to: &LogFolder) -> Result<Imported, LogError> {
+        to.take(self.chunk, self.now_ms, &mut self.imported)?;
+        let (waiting, ahead) = to.read(|log| (log.waiting() as u64, log.ahead() as u64));
+        self.imported.waiting += waiting - ahead;
+        self.imported.ahead = ahead;
+        Ok(self.imported)
     }
 }
 

@@ -35,6 +35,11 @@ impl Waiting {
         self.known.len()
     }
 
+    /// The number of entries that wait for the clock.
+    pub(super) fn ahead(&self) -> usize {
+        self.for_clock.len()
+    }
+
     /// Whether the same entry waits with the same proof.
     pub(super) fn has(&self, signed: &Signed) -> bool {
         !self.known.is_empty() && self.known.contains_key(&record_hash(signed))

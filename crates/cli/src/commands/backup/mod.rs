@@ -45,7 +45,7 @@ use talaria_backup::{
 use self::place::{is_remote, open_place, place_name};
 use crate::context::{Context, data_folder};
 use crate::error::{CliError, shell_word};
-use crate::keys::KeyArgs;
+use crate::keys::{KeyArgs, certificate};
 use crate::passphrase::PassphraseArgs;
 use crate::render::counted;
 use crate::terminal::Paint;
@@ -343,23 +343,6 @@ impl AccessArgs {
         let cert = certificate(&signer, &session.own, cx)?;
         Ok((signer, cert))
     }
-}
-
-/// The certificate with a signing key.
-fn certificate(signer: &SigningKey, own: &[Cert], cx: &Context) -> Result<Cert, CliError> {
-    let fingerprint = signer.public().fingerprint();
-    let has = |cert: &&Cert| cert.keys().any(|key| key.key().fingerprint() == fingerprint);
-    if let Some(cert) = own.iter().find(has) {
-        return Ok(cert.clone());
-    }
-    let query = format!("0x{}", fingerprint.to_hex()).parse().map_err(talaria::Error::from)?;
-    let found = cx.stores(Access::Read)?.parsed(&query, cx.now)?;
-    found.iter().find(has).cloned().ok_or_else(|| {
-        CliError::Missing(format!(
-            "the certificate of the key {} is not in the store",
-            fingerprint.to_hex()
-        ))
-    })
 }
 
 impl Session {

@@ -1,0 +1,99 @@
+//! `talaria log get`
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_log::{Content, LogError, UpdateError, Value};
+
+use super::open;
+use super::values::{is_conflict, to_json, to_text, values};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::render::printable;
+use crate::terminal::{PagerArgs, Paint};
+
+/// Print an object or a field
+///
+/// Prints the fields of OBJECT, or the value of FIELD: one line per value. A strict field has several values if they were written
+/// at once; `talaria log put` replaces them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Object: its name, or its identity
+    #[arg(value_name = "OBJECT")]
+    object: String,
+    /// Field [default: all]
+    #[arg(value_name = "FIELD")]
+    field: Option<String>,
+    /// Write the octets of the value as they are, without a line end
+    #[arg(long, requires = "field", conflicts_with = "json")]
+    raw: bool,
+    #[command(flatten)]
+    pager: PagerArgs,
+}
+
+pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let log = open(folder, cx)?;
+    let (id, name, fields) = log.read(|log| {
+        let state = log.state();
+        let id = log.find_object(&args.object)?;
+        let info = state.object(id).ok_or_else(|| UpdateError::NoObject(args.object.clone()))?;
+        let fields: Vec<(String, Content)> = match &args.field {
+            None => state.fields(id).map(|(name, content)| (name.to_owned(), content)).collect(),
+            Some(field) => {
+                let absent = || UpdateError::Absent { field: field.clone(), value: String::new() };
+                vec![(field.clone(), state.field(id, field).ok_or_else(absent)?)]
+            }
+        };
+        Ok::<_, UpdateError>((id, info.named.map(|(name, _)| name), fields))
+    })?;
+    drop(log);
+    if args.raw {
+        return raw(&args.object, &fields, cx);
+    }
+    let mut out = args.pager.open(!cx.json);
+    let paint = Paint::stdout();
+    for (field, content) in &fields {
+        let found = values(content);
+        if cx.json {
+            let json = serde_json::json!({
+                "object": id.to_string(), "name": name, "field": field,
+                "values": found.iter().map(to_json).collect::<Vec<_>>(),
+                "conflict": is_conflict(content),
+            });
+            writeln!(out, "{json}")?;
+            continue;
+        }
+        for value in &found {
+            let mark = if is_conflict(content) {
+                paint.doubtful(" (conflict)").to_string()
+            } else {
+                String::new()
+            };
+            if args.field.is_none() {
+                write!(out, "{} = ", paint.handle(printable(field.as_bytes())))?;
+            }
+            writeln!(out, "{}{mark}", to_text(value))?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the only value of a field.
+fn raw(object: &str, fields: &[(String, Content)], cx: &Context) -> Result<ExitCode, CliError> {
+    let (field, content) = &fields[0];
+    let found = values(content);
+    let [value] = &found[..] else {
+        return Err(
+            LogError::from(UpdateError::WhichElement(format!("{field} of {object}"))).into()
+        );
+    };
+    let mut out = cx.stdout();
+    match value {
+        Value::Bytes(octets) => out.write_all(octets)?,
+        value => write!(out, "{value}")?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

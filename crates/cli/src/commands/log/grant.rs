@@ -1,0 +1,135 @@
+//! `talaria log grant`
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use talaria::store::{Access, Query};
+use talaria_log::{Action, Certificate, Grant, LogError, ObjectId, Operations, Pattern};
+
+use super::{SignArgs, open};
+use crate::commands::{one_certificate, parse_query};
+use crate::context::{Content, Context};
+use crate::error::CliError;
+use crate::expiry::Expiry;
+use crate::keys::refuse_revoked;
+use crate::render::printable;
+
+/// Allow somebody to change objects
+///
+/// The certificate must be able to sign now: it is not expired and not revoked. Afterwards it counts until an owner revokes the
+/// grant, the key or the author: a later revocation of the certificate itself does not reach the log. Compare the fingerprint
+/// with the owner of the certificate first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Certificate of the author
+    #[arg(value_name = "CERT", value_parser = parse_query)]
+    cert: Query,
+    /// Object that may be changed: its name, or its identity [default: all]
+    #[arg(long, value_name = "OBJECT")]
+    object: Option<String>,
+    /// Fields that may be changed: a name, or a start with * behind it
+    #[arg(long, value_name = "PATTERN", default_value = "*", value_parser = parse_pattern)]
+    fields: Pattern,
+    /// Operations that are allowed
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "all")]
+    operations: Which,
+    /// End of the grant: a date or a time from now (2030-12-31, 90d, 2y)
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    expires: Expiry,
+    #[command(flatten)]
+    sign: SignArgs,
+}
+
+/// Sets of operations.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    /// Create and delete objects, and change fields
+    All,
+    /// Change fields
+    Fields,
+    /// Create and delete objects
+    Objects,
+}
+
+fn parse_pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::new(text)
+        .ok_or_else(|| "a pattern has 1 to 256 octets, and no control characters".into())
+}
+
+/// The part of a certificate in the store that a log needs, after the policy that a log asks of those who write
+/// grants.
+pub(super) fn member(query: &Query, cx: &Context) -> Result<Certificate, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let fingerprint = one_certificate(&stores, query, cx.now)?.summary.fingerprint();
+    let exact: Query = fingerprint.to_string().parse().map_err(talaria::Error::from)?;
+    let found = stores.parsed(&exact, cx.now)?.into_iter();
+    let mut found = found.filter(|cert| cert.fingerprint().to_hex() == fingerprint.to_string());
+    let missing = || CliError::from(talaria::Error::NotFound { query: query.to_string() });
+    let cert = found.next().ok_or_else(missing)?;
+    refuse_revoked(&cert, cx)?;
+    Ok(Certificate::of_signer(&cert, cx.now).map_err(LogError::from)?)
+}
+
+pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let certificate = member(&args.cert, cx)?;
+    let mut author = args.sign.author(cx)?;
+    let log = open(folder, cx)?;
+    let (allowed, threshold) =
+        log.read(|log| (log.genesis().algorithms.clone(), log.genesis().threshold));
+    if !certificate.algorithms().any(|algorithm| allowed.contains(&algorithm)) {
+        return Err(CliError::Missing(format!(
+            "{} has no signing key with an algorithm that this log allows; most keys of today have one: talaria key generate",
+            certificate.name()
+        )));
+    }
+    let object = match &args.object {
+        Some(name) => log.read(|log| log.find_object(name))?,
+        None => ObjectId::NONE,
+    };
+    let (name, user_id) = (certificate.name(), certificate.user_id().unwrap_or_default());
+    let ends = args.expires.at(cx.now);
+    if ends.is_some_and(|ends| ends <= cx.now) {
+        return Err(CliError::Usage("the end of a grant must be in the future".into()));
+    }
+    let grant = Grant {
+        certificate,
+        object,
+        fields: args.fields.clone(),
+        operations: match args.operations {
+            Which::All => Operations::ALL,
+            Which::Fields => Operations::FIELDS,
+            Which::Objects => Operations::OBJECTS,
+        },
+        ends_ms: ends.map_or(0, |ends| u64::from(ends) * 1000),
+    };
+    let id = author.put(&log, Action::Grant(Box::new(grant)), cx)?;
+    let missing = threshold.saturating_sub(1);
+    if cx.json {
+        let json = serde_json::json!({
+            "action": "log grant", "grant": id.to_string(), "certificate": name.to_string(),
+            "user_id": user_id, "in_force": missing == 0, "approvals_missing": missing,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        cx.status(format_args!(
+            "Granted to {name} ({}).\n  Grant: {id}",
+            printable(user_id.as_bytes())
+        ));
+        wait_for_approvals(missing, &id.to_string(), cx);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says how many other owners must agree before an entry takes effect.
+pub(super) fn wait_for_approvals(missing: u8, id: &str, cx: &Context) {
+    if missing > 0 {
+        cx.status(format_args!(
+            "It takes effect when {} agreed: talaria log approve {id}",
+            match missing {
+                1 => "1 other owner has".to_owned(),
+                count => format!("{count} other owners have"),
+            }
+        ));
+    }
+}

@@ -1,0 +1,108 @@
+//! `talaria log list`
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_log::{ObjectId, Operations};
+
+use super::{open, people, person, short};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::render::{counted, day, printable};
+use crate::terminal::{PagerArgs, Paint};
+
+/// List objects or grants
+///
+/// Lists the objects that are not deleted: name, start of the identity, number of fields, and creator. --grants lists who may
+/// change what.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// List owners and grants
+    #[arg(long)]
+    grants: bool,
+    #[command(flatten)]
+    pager: PagerArgs,
+}
+
+pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let log = open(folder, cx)?;
+    let lines = log.read(|log| if args.grants { grants(log, cx) } else { objects(log, cx) });
+    drop(log);
+    let mut out = args.pager.open(!cx.json);
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn objects(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
+    let people = people(log);
+    let paint = Paint::stdout();
+    let mut found: Vec<_> = log.state().objects().collect();
+    found.sort_by(|a, b| (&a.named, a.id).cmp(&(&b.named, b.id)));
+    let line = |object: talaria_log::ObjectInfo| {
+        let (name, creator) = object.named.unzip();
+        if cx.json {
+            let json = serde_json::json!({
+                "object": object.id.to_string(), "name": name, "fields": object.fields,
+                "creator": creator.map(|creator| creator.to_string()),
+            });
+            return json.to_string();
+        }
+        let name = name.map_or_else(|| "(no name)".to_owned(), |name| printable(name.as_bytes()));
+        let creator = creator.map(|creator| person(&creator, &people)).unwrap_or_default();
+        format!(
+            "{}  {}  {}  {creator}",
+            paint.handle(name),
+            paint.faint(short(&object.id)),
+            counted(object.fields, "field")
+        )
+    };
+    found.into_iter().map(line).collect()
+}
+
+fn grants(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
+    let people = people(log);
+    let paint = Paint::stdout();
+    let mut lines = Vec::new();
+    for owner in &log.genesis().owners {
+        let name = owner.name();
+        lines.push(if cx.json {
+            let (owner, user_id) = (true, owner.user_id());
+            serde_json::json!({ "certificate": name.to_string(), "user_id": user_id, "owner": owner })
+                .to_string()
+        } else {
+            format!("owner  {}  {}", paint.handle(name), person(&name, &people))
+        });
+    }
+    for (id, grant, in_force) in log.grants() {
+        let operations = match grant.operations {
+            Operations::ALL => "all",
+            Operations::FIELDS => "fields",
+            Operations::OBJECTS => "objects",
+            _ => "some",
+        };
+        let object = (grant.object != ObjectId::NONE).then(|| grant.object.to_string());
+        let ends = u32::try_from(grant.ends_ms / 1000).ok().filter(|ends| *ends > 0);
+        let user_id = grant.certificate.user_id();
+        lines.push(if cx.json {
+            serde_json::json!({
+                "grant": id.to_string(), "certificate": grant.author().to_string(),
+                "user_id": user_id, "object": object, "fields": grant.fields.as_str(),
+                "operations": operations, "expires": ends, "in_force": in_force, "owner": false,
+            })
+            .to_string()
+        } else {
+            let state = if in_force { paint.good("grant") } else { paint.doubtful("ended") };
+            let object = object.map_or_else(|| "all objects".to_owned(), |id| short(&id));
+            let ends = ends.map(|ends| format!(", until {}", day(ends))).unwrap_or_default();
+            format!(
+                "{state}  {}  {}  {object}, fields {}, operations {operations}{ends}",
+                paint.handle(id),
+                person(&grant.author(), &people),
+                printable(grant.fields.as_str().as_bytes()),
+            )
+        });
+    }
+    lines
+}

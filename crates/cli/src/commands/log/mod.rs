@@ -1,0 +1,204 @@
+//! `talaria log`
+
+mod approve;
+mod choose;
+mod export;
+mod get;
+mod grant;
+mod history;
+mod import;
+mod init;
+mod list;
+mod put;
+mod revoke;
+mod stats;
+mod values;
+mod verify;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use talaria::keys::names;
+use talaria::message::openpgp::Cert;
+use talaria::message::{SigningKey, read_cert};
+use talaria::store::Query;
+use talaria_log::{
+    Action, Certificate, ChainName, EntryId, KeyName, Log, LogFolder, Maker, Recovered,
+};
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::keys::{KeyArgs, certificate};
+use crate::passphrase::PassphraseArgs;
+use crate::render::printable;
+
+/// Share data in which every change is signed
+///
+/// A log is a small database that several nodes change. Each change carries the OpenPGP signature of its author, and each
+/// node checks all of them. Owners say who may change which fields. Nodes exchange files: `talaria log export` and
+/// `talaria log import`, in any order. docs/log.md says what a log is good for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Folder of the log
+    #[arg(long, global = true, env = "TALARIA_LOG", value_name = "DIR")]
+    log: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::Args),
+    Put(put::Args),
+    Get(get::Args),
+    List(list::Args),
+    History(history::Args),
+    Verify(verify::Args),
+    Export(export::Args),
+    Import(import::Args),
+    Grant(grant::Args),
+    Revoke(revoke::Args),
+    Approve(approve::Args),
+    Choose(choose::Args),
+    Stats(stats::Args),
+}
+
+pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let folder = args.log.as_deref().ok_or_else(|| {
+        CliError::Usage("name the folder of the log: --log DIR, or set TALARIA_LOG".into())
+    })?;
+    match &args.command {
+        Command::Init(args) => init::run(args, folder, cx),
+        Command::Put(args) => put::run(args, folder, cx),
+        Command::Get(args) => get::run(args, folder, cx),
+        Command::List(args) => list::run(args, folder, cx),
+        Command::History(args) => history::run(args, folder, cx),
+        Command::Verify(args) => verify::run(args, folder, cx),
+        Command::Export(args) => export::run(args, folder, cx),
+        Command::Import(args) => import::run(args, folder, cx),
+        Command::Grant(args) => grant::run(args, folder, cx),
+        Command::Revoke(args) => revoke::run(args, folder, cx),
+        Command::Approve(args) => approve::run(args, folder, cx),
+        Command::Choose(args) => choose::run(args, folder, cx),
+        Command::Stats(args) => stats::run(args, folder, cx),
+    }
+}
+
+/// The key that signs an entry.
+#[derive(Debug, clap::Args)]
+struct SignArgs {
+    /// Key to sign with [default: your only key]
+    #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
+    sign_with: Option<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+}
+
+/// An author, ready to sign. The log is opened afterwards, so that nobody waits for it while a passphrase is typed.
+struct Author {
+    cert: Cert,
+    key: SigningKey,
+    chain: ChainName,
+}
+
+impl SignArgs {
+    fn author(&self, cx: &Context) -> Result<Author, CliError> {
+        let given = self.passphrase.given()?;
+        let key = match &self.sign_with {
+            Some(name) => self.keys.signers(std::slice::from_ref(name), &given, cx)?.remove(0),
+            None => self.keys.only_signer(given, cx)?,
+        };
+        let cert = certificate(&key, &self.keys.certs(cx)?, cx)?;
+        let named = |name: Option<KeyName>| {
+            name.ok_or_else(|| {
+                CliError::Usage(format!(
+                    "keys of versions 4 and 6 sign entries; {} has another version",
+                    cert.fingerprint().to_hex()
+                ))
+            })
+        };
+        let author = named(KeyName::of_openpgp(&cert.fingerprint()))?;
+        let subkey = named(KeyName::of_openpgp(&key.public().fingerprint()))?;
+        // A folder has its instance.
+        let chain = ChainName { author, subkey, instance: [0; 16] };
+        Ok(Author { cert, key, chain })
+    }
+}
+
+impl Author {
+    fn maker(&mut self) -> Maker<'_> {
+        Maker { chain: self.chain, key: &mut self.key }
+    }
+
+    /// Writes one operation on the log itself.
+    fn put(&mut self, log: &LogFolder, action: Action, cx: &Context) -> Result<EntryId, CliError> {
+        Ok(log.put_action(&mut self.maker(), action, cx.now_ms())?)
+    }
+}
+
+/// Opens the log in a folder, and waits until no other process has it open.
+fn open(folder: &Path, cx: &Context) -> Result<LogFolder, CliError> {
+    let log = LogFolder::open(folder)?;
+    if log.recovered() == Recovered::Torn {
+        cx.status(format_args!(
+            "The last write to {} was cut off, and was never reported as stored. It is removed.",
+            folder.display()
+        ));
+    }
+    Ok(log)
+}
+
+/// The user IDs of the authors of a log.
+fn people(log: &Log) -> HashMap<KeyName, String> {
+    let named = |cert: &Certificate| {
+        let user_id = cert.user_id().unwrap_or_default();
+        (cert.name(), printable(user_id.as_bytes()))
+    };
+    log.certificates().map(named).collect()
+}
+
+/// The name of an author for people.
+fn person(name: &KeyName, people: &HashMap<KeyName, String>) -> String {
+    match people.get(name) {
+        Some(user_id) if !user_id.is_empty() => user_id.clone(),
+        _ => name.to_string(),
+    }
+}
+
+/// The only author of a log whom a query names exactly.
+fn author_named(query: &Query, log: &Log) -> Result<KeyName, CliError> {
+    let mut found: Vec<(KeyName, String)> = Vec::new();
+    let exact = query.exact();
+    for certificate in log.certificates() {
+        let Ok(cert) = read_cert(certificate.as_octets()) else { continue };
+        let is_named = exact.as_ref().is_some_and(|query| names(query, &cert));
+        if is_named && found.iter().all(|(name, _)| *name != certificate.name()) {
+            found.push((certificate.name(), talaria::described(&cert)));
+        }
+    }
+    match found.len() {
+        1 => Ok(found.remove(0).0),
+        0 => Err(CliError::Missing(format!(
+            "{query} is no author of this log; to see the authors: talaria log list --grants"
+        ))),
+        count => Err(CliError::Ambiguous {
+            query: query.to_string(),
+            count: count.to_string(),
+            candidates: found.into_iter().map(|(_, described)| described).collect(),
+        }),
+    }
+}
+
+/// Reads the identity of an entry.
+fn parse_entry(text: &str) -> Result<EntryId, String> {
+    text.parse().map_err(|_| "an identity has 64 hexadecimal digits".to_owned())
+}
+
+/// The first digits of an identity, for people.
+fn short(id: &impl ToString) -> String {
+    id.to_string()[..16].to_owned()
+}

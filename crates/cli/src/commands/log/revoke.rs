@@ -1,0 +1,134 @@
+//! `talaria log revoke`
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use talaria::message::openpgp::Fingerprint;
+use talaria_log::{Action, EntryId, KeyName, Log, Revocation, Target};
+
+use super::grant::wait_for_approvals;
+use super::{SignArgs, author_named, open, parse_entry};
+use crate::commands::parse_query;
+use crate::context::{Content, Context};
+use crate::error::CliError;
+use crate::render::counted;
+
+/// End a grant, a key or an author
+///
+/// By default everything counts that this node has from the author now, and nothing else: other entries do not count, whatever
+/// date they have. If a key was stolen earlier, name the last good entry of each device with --last. `talaria log history`
+/// shows the identities of entries.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Grant (its identity), or author (certificate)
+    #[arg(value_name = "GRANT|CERT")]
+    what: String,
+    /// End only this key of the author: the fingerprint of the key
+    #[arg(long, value_name = "FINGERPRINT", value_parser = parse_key)]
+    only_key: Option<KeyName>,
+    /// Last entry of a device that counts (can be repeated). Devices without one do not count at all
+    #[arg(long, value_name = "ENTRY", value_parser = parse_entry)]
+    last: Vec<EntryId>,
+    /// No entry counts, from the beginning
+    #[arg(long, conflicts_with = "last")]
+    all: bool,
+    /// Reason
+    #[arg(long, value_enum, value_name = "REASON", default_value = "none")]
+    reason: Reason,
+    #[command(flatten)]
+    sign: SignArgs,
+}
+
+/// Reasons for a revocation (RFC 9580, section 5.2.3.31).
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Reason {
+    /// No reason
+    None = 0,
+    /// Replaced by another key
+    Superseded = 1,
+    /// In the hands of somebody else
+    Compromised = 2,
+    /// No longer used
+    Retired = 3,
+}
+
+fn parse_key(text: &str) -> Result<KeyName, String> {
+    let parsed: Result<Fingerprint, _> = text.parse();
+    let name = parsed.ok().and_then(|fingerprint| KeyName::of_openpgp(&fingerprint));
+    name.ok_or_else(|| "a fingerprint has 40 or 64 hexadecimal digits".to_owned())
+}
+
+impl Args {
+    fn target(&self, log: &Log) -> Result<Target, CliError> {
+        // A grant and a fingerprint of version 6 have the same form.
+        if let Ok(id) = self.what.parse::<EntryId>()
+            && log.grants().any(|(grant, _, _)| grant == id)
+        {
+            return match self.only_key {
+                None => Ok(Target::Grant(id)),
+                Some(_) => Err(CliError::Usage("--only-key needs an author, not a grant".into())),
+            };
+        }
+        let author = author_named(&parse_query(&self.what).map_err(CliError::Usage)?, log)?;
+        let Some(key) = self.only_key else { return Ok(Target::Author(author)) };
+        let has = |name: &KeyName| *name == key;
+        let theirs = log.certificates().filter(|cert| cert.name() == author);
+        if theirs.flat_map(talaria_log::Certificate::key_names).any(|name| has(&name)) {
+            Ok(Target::Key(author, key))
+        } else {
+            Err(CliError::Missing(format!("{key} is no signing key of {author} in this log")))
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut author = args.sign.author(cx)?;
+    let log = open(folder, cx)?;
+    let (target, heads, threshold) = log.read(|log| {
+        let target = args.target(log)?;
+        let heads = if args.all {
+            Vec::new()
+        } else if args.last.is_empty() {
+            log.heads_of(target).ok_or_else(|| {
+                CliError::Usage(
+                    "the author has made two different entries at one place (talaria log verify shows them); name the \
+                     last entry of each device that counts: --last ENTRY"
+                        .into(),
+                )
+            })?
+        } else {
+            let mut heads = args.last.clone();
+            heads.sort_unstable();
+            heads.dedup();
+            if let Some(unknown) = heads.iter().find(|head| log.entry(head).is_none()) {
+                return Err(CliError::Missing(format!("no entry {unknown} is in this log")));
+            }
+            heads
+        };
+        Ok::<_, CliError>((target, heads, log.genesis().threshold))
+    })?;
+    let count = heads.len();
+    let revocation = Revocation { target, reason: args.reason as u8, heads };
+    let id = author.put(&log, Action::Revoke(revocation), cx)?;
+    let missing = threshold.saturating_sub(1);
+    if cx.json {
+        let (kind, of, key) = match target {
+            Target::Author(author) => ("author", author.to_string(), None),
+            Target::Key(author, key) => ("key", author.to_string(), Some(key.to_string())),
+            Target::Grant(grant) => ("grant", grant.to_string(), None),
+        };
+        let json = serde_json::json!({
+            "action": "log revoke", "entry": id.to_string(), "kind": kind, "of": of, "key": key,
+            "heads": count, "in_force": missing == 0, "approvals_missing": missing,
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        cx.status(format_args!(
+            "Revoked. Entries count up to the last known one of {}.\n  Revocation: {id}",
+            counted(count, "device")
+        ));
+        wait_for_approvals(missing, &id.to_string(), cx);
+    }
+    Ok(ExitCode::SUCCESS)
+}

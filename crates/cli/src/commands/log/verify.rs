@@ -1,0 +1,77 @@
+//! `talaria log verify`
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_log::{EntryId, Log};
+
+use super::open;
+use crate::context::{Content, Context};
+use crate::error::CliError;
+use crate::progress::grouped;
+use crate::render::counted;
+use crate::terminal::Paint;
+
+/// Check the whole log again
+///
+/// Reads all entries from disk and checks every signature, hash and rule, as if they came from a stranger. Also lists forks: two
+/// different entries of one author at one place, which are evidence against this author. If something fails, the exit
+/// status is 4.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let log = open(folder, cx)?;
+    let verified = cx.step("Checking the log", || log.verify())?;
+    let (forks, held) = log.read(|log: &Log| (log.forks(), log.state_hash()));
+    let failed = verified.failed.len() as u64 + verified.more_failed;
+    // What this process shows must be what the entries on disk give.
+    let is_good = failed == 0 && verified.state_hash == held;
+    let state = EntryId(verified.state_hash).to_string();
+    if cx.json {
+        let one = |(id, why): &(EntryId, String)| serde_json::json!({ "entry": id.to_string(), "why": why });
+        let fork = |fork: &talaria_log::ForkEvidence| {
+            let entries: Vec<String> = fork.entries.iter().map(ToString::to_string).collect();
+            serde_json::json!({
+                "author": fork.chain.author.to_string(), "sequence": fork.sequence, "entries": entries,
+            })
+        };
+        let json = serde_json::json!({
+            "action": "log verify", "log": log.id().to_string(), "good": is_good,
+            "entries": verified.entries, "state": state,
+            "failed": verified.failed.iter().map(one).collect::<Vec<_>>(),
+            "more_failed": verified.more_failed,
+            "forks": forks.iter().map(fork).collect::<Vec<_>>(),
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        let paint = Paint::stdout();
+        let mut out = cx.report_stdout();
+        let count = counted(verified.entries, "entry");
+        if is_good {
+            writeln!(out, "{}: {count}, state {state}", paint.good("Good"))?;
+        } else {
+            writeln!(out, "{count} good, {} not", paint.bad(grouped(failed)))?;
+        }
+        for (id, why) in &verified.failed {
+            writeln!(out, "  {id}: {why}")?;
+        }
+        if failed == 0 && !is_good {
+            writeln!(out, "  The state in memory is not that of the entries on disk.")?;
+        }
+        for fork in &forks {
+            writeln!(
+                out,
+                "{}: {} has {} at place {}",
+                paint.doubtful("Fork"),
+                fork.chain.author,
+                counted(fork.entries.len(), "entry"),
+                fork.sequence
+            )?;
+            fork.entries.iter().try_for_each(|id| writeln!(out, "  {id}"))?;
+        }
+        out.flush()?;
+    }
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}

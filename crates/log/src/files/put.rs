@@ -1,0 +1,102 @@
+//! Writing updates: one commit for any number of them.
+
+use super::{LogError, LogFolder};
+use crate::action::Action;
+use crate::entry::Entry;
+use crate::log::{DraftError, Maker, Update};
+use crate::name::EntryId;
+use crate::record::{BATCH_MAX, Signed};
+
+/// The number of signatures for entries that are made together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Signing {
+    /// Each entry has a signature of its own.
+    #[default]
+    Each,
+    /// One signature stands for up to [`BATCH_MAX`] entries.
+    Together,
+}
+
+/// An update was not written, and no other one of the same call.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct PutError {
+    /// The number of the update in the call, from 0, if it is the fault of one.
+    pub at: Option<usize>,
+    /// The reason.
+    #[source]
+    pub error: LogError,
+}
+
+impl From<LogError> for PutError {
+    fn from(error: LogError) -> Self {
+        Self { at: None, error }
+    }
+}
+
+impl LogFolder {
+    /// Writes updates by the author of `maker`, at `now_ms` in milliseconds since 1970, and returns the identities of the
+    /// entries. They are on disk when this returns. If one update cannot be written, none is, and the log must be opened
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// [`PutError`], with the number of the update.
+    pub fn put(
+        &self,
+        maker: &mut Maker<'_>,
+        updates: &[Update],
+        signing: Signing,
+        now_ms: u64,
+    ) -> Result<Vec<EntryId>, PutError> {
+        maker.chain.instance = self.instance();
+        self.append(|log| {
+            let mut entries: Vec<Entry> = Vec::new();
+            for (at, update) in updates.iter().enumerate() {
+                let failed = |error: LogError| PutError { at: Some(at), error };
+                let operations = log.operations(maker.chain.author, update);
+                for data in operations.map_err(|error| failed(error.into()))? {
+                    let draft = log.draft(maker.chain, Action::Data(data), now_ms);
+                    let entry = draft.map_err(|error| failed(error.into()))?;
+                    log.append(entry.clone()).map_err(|r| failed(DraftError::from(r).into()))?;
+                    entries.push(entry);
+                }
+            }
+            let mut signed: Vec<Signed> = Vec::with_capacity(entries.len());
+            match signing {
+                Signing::Each => {
+                    for entry in entries {
+                        signed.push(maker.sign(entry, log.id(), now_ms).map_err(LogError::from)?);
+                    }
+                }
+                Signing::Together => {
+                    for part in entries.chunks(BATCH_MAX) {
+                        let part = maker.sign_batch(part.to_vec(), log.id(), now_ms);
+                        signed.extend(part.map_err(LogError::from)?);
+                    }
+                }
+            }
+            let ids = signed.iter().map(|signed| signed.id).collect();
+            Ok((signed, ids))
+        })
+    }
+
+    /// Writes one operation on the log itself, such as a grant, by the author of `maker`.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Draft`] if the log does not allow it; the errors of [`Self::append`].
+    pub fn put_action(
+        &self,
+        maker: &mut Maker<'_>,
+        action: Action,
+        now_ms: u64,
+    ) -> Result<EntryId, LogError> {
+        maker.chain.instance = self.instance();
+        self.append(|log| {
+            let signed = maker.make(log, action, now_ms)?;
+            let id = signed.id;
+            Ok((vec![signed], id))
+        })
+    }
+}

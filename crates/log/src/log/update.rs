@@ -1,0 +1,232 @@
+//! Updates as people give them: an object by its name, a field, and a value that its merge rule takes up.
+
+use super::Log;
+use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX, REPLACED_MAX};
+use crate::genesis::MergeRule;
+use crate::merge::Content;
+use crate::name::{EntryId, KeyName, ObjectId};
+use crate::octets::text;
+use crate::value::Value;
+
+/// A wanted change of an object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Update {
+    /// The name of the object, or its identity in 64 hexadecimal digits.
+    pub object: String,
+    /// The change.
+    pub edit: Edit,
+}
+
+/// The kinds of wanted changes. The merge rule of the field decides which entries they become.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Edit {
+    /// Puts a value: sets it (last writer wins), sets it in place of all values (strict), adds it (set, counter), or
+    /// appends it (list).
+    Put(String, Value),
+    /// Removes the value of a field; with a value, that element of a set or a list.
+    Remove(String, Option<Value>),
+    /// Deletes the object.
+    Delete,
+}
+
+/// The reason why an update is no change of the log as it is.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// No object has this name.
+    #[error("no object {0}")]
+    NoObject(String),
+    /// Several objects have this name.
+    #[error("{name} is ambiguous: {} objects have this name", objects.len())]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// The objects, each with its creator.
+        objects: Vec<(ObjectId, KeyName)>,
+    },
+    /// The text cannot name an object, or a field.
+    #[error("{0:?} is no name: a name has 1 to 256 octets, and no control characters")]
+    Name(String),
+    /// A counter takes integers only.
+    #[error("{0} is a counter: its value is an integer that is added")]
+    NotInteger(String),
+    /// A counter has no value to remove.
+    #[error("{0} is a counter: to take something away, add a negative number")]
+    Counter(String),
+    /// A field with several elements, and no element is named.
+    #[error("{0} has elements: name the one to remove")]
+    WhichElement(String),
+    /// A field with one value, and an element is named.
+    #[error("{0} has one value: remove it without naming it")]
+    OneValue(String),
+    /// The field has no such value.
+    #[error("{field} has no value{}{value}", if value.is_empty() { "" } else { " " })]
+    Absent {
+        /// The field.
+        field: String,
+        /// The value; empty for any.
+        value: String,
+    },
+    /// More values are side by side than one entry can replace.
+    #[error(
+        "{field} has {found} values side by side, and one entry replaces at most {REPLACED_MAX}"
+    )]
+    TooMany {
+        /// The field.
+        field: String,
+        /// The number of values.
+        found: usize,
+    },
+}
+
+impl Log {
+    /// The object with a name, or with an identity in hexadecimal digits. An object that was never created has no name,
+    /// but an identity.
+    ///
+    /// # Errors
+    ///
+    /// [`UpdateError::NoObject`]; [`UpdateError::Ambiguous`].
+    pub fn find_object(&self, name: &str) -> Result<ObjectId, UpdateError> {
+        let mut found: Vec<(ObjectId, KeyName)> = self
+            .state
+            .named(name)
+            .filter_map(|object| Some((object.id, object.named?.1)))
+            .collect();
+        match (found.len(), name.parse::<ObjectId>()) {
+            (1, _) => Ok(found.remove(0).0),
+            (0, Ok(id)) => Ok(id),
+            (0, Err(_)) => Err(UpdateError::NoObject(name.to_owned())),
+            _ => Err(UpdateError::Ambiguous { name: name.to_owned(), objects: found }),
+        }
+    }
+
+    /// The operations that an update by `author` becomes, given the log as it is. The first one creates the object if
+    /// there is none of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`UpdateError`].
+    pub fn operations(
+        &self,
+        author: KeyName,
+        update: &Update,
+    ) -> Result<Vec<DataAction>, UpdateError> {
+        let name = &update.object;
+        let mut made = Vec::new();
+        let object = match (self.find_object(name), &update.edit) {
+            (Err(UpdateError::NoObject(_)), Edit::Put(..)) => {
+                check_name(name)?;
+                let object = ObjectId::of(self.id, author, name);
+                made.push(DataAction { object, change: Change::Create(name.clone()) });
+                object
+            }
+            (found, _) => found?,
+        };
+        let (field, changes) = match &update.edit {
+            Edit::Delete => {
+                self.state.object(object).ok_or_else(|| UpdateError::NoObject(name.clone()))?;
+                made.push(DataAction { object, change: Change::Delete });
+                return Ok(made);
+            }
+            Edit::Put(field, value) => (field, vec![self.put(object, field, value)?]),
+            Edit::Remove(field, value) => (field, self.remove(object, field, value.as_ref())?),
+        };
+        check_name(field)?;
+        made.extend(
+            changes
+                .into_iter()
+                .map(|change| DataAction { object, change: Change::Field(field.clone(), change) }),
+        );
+        Ok(made)
+    }
+
+    fn put(
+        &self,
+        object: ObjectId,
+        field: &str,
+        value: &Value,
+    ) -> Result<FieldChange, UpdateError> {
+        let value = value.clone();
+        Ok(match self.genesis.rule(field) {
+            MergeRule::LastWriter => FieldChange::Set(Some(value)),
+            MergeRule::Strict => {
+                FieldChange::Replace { replaced: self.writes(object, field)?, value: Some(value) }
+            }
+            MergeRule::Set => FieldChange::Add(value),
+            MergeRule::Counter => match value {
+                Value::Integer(number) => FieldChange::Count(number),
+                _ => return Err(UpdateError::NotInteger(field.to_owned())),
+            },
+            MergeRule::List => {
+                let last = match self.state.field(object, field) {
+                    Some(Content::List(elements)) => elements.last().map(|(id, _)| *id),
+                    _ => None,
+                };
+                let (parent, side) = self.state.place_in_list(object, field, last);
+                FieldChange::Insert { parent, side, value }
+            }
+        })
+    }
+
+    fn remove(
+        &self,
+        object: ObjectId,
+        field: &str,
+        value: Option<&Value>,
+    ) -> Result<Vec<FieldChange>, UpdateError> {
+        let rule = self.genesis.rule(field);
+        let text = || value.map(ToString::to_string).unwrap_or_default();
+        let absent = || UpdateError::Absent { field: field.to_owned(), value: text() };
+        match (rule, value) {
+            (MergeRule::Counter, _) => return Err(UpdateError::Counter(field.to_owned())),
+            (MergeRule::Set | MergeRule::List, None) => {
+                return Err(UpdateError::WhichElement(field.to_owned()));
+            }
+            (MergeRule::LastWriter | MergeRule::Strict, Some(_)) => {
+                return Err(UpdateError::OneValue(field.to_owned()));
+            }
+            _ => {}
+        }
+        let content = self.state.field(object, field).ok_or_else(absent)?;
+        Ok(match content {
+            Content::LastWriter(_) => vec![FieldChange::Set(None)],
+            Content::Strict(_) => {
+                vec![FieldChange::Replace { replaced: self.writes(object, field)?, value: None }]
+            }
+            Content::Set(mut elements) => {
+                let mut additions =
+                    value.and_then(|value| elements.remove(value)).ok_or_else(absent)?;
+                additions.sort_unstable();
+                let parts = additions.chunks(REPLACED_MAX);
+                parts.map(|part| FieldChange::Remove(part.to_vec())).collect()
+            }
+            Content::List(elements) => {
+                let same = elements.iter().filter(|(_, element)| Some(element) == value);
+                let erased: Vec<FieldChange> =
+                    same.map(|(id, _)| FieldChange::Erase(*id)).collect();
+                if erased.is_empty() {
+                    return Err(absent());
+                }
+                erased
+            }
+            Content::Counter(_) => return Err(UpdateError::Counter(field.to_owned())),
+        })
+    }
+
+    /// The writes of a strict field that nothing has replaced, ascending.
+    fn writes(&self, object: ObjectId, field: &str) -> Result<Vec<EntryId>, UpdateError> {
+        let Some(Content::Strict(writes)) = self.state.field(object, field) else {
+            return Ok(Vec::new());
+        };
+        if writes.len() > REPLACED_MAX {
+            return Err(UpdateError::TooMany { field: field.to_owned(), found: writes.len() });
+        }
+        Ok(writes.into_keys().collect())
+    }
+}
+
+/// Refuses a text that cannot name an object or a field.
+fn check_name(name: &str) -> Result<(), UpdateError> {
+    let fits = (1..=NAME_OCTETS_MAX).contains(&name.len()) && text(name.as_bytes()).is_some();
+    if fits { Ok(()) } else { Err(UpdateError::Name(name.to_owned())) }
+}
