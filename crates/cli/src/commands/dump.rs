@@ -19,8 +19,8 @@ use crate::render::counted;
 /// --incremental, changes since the dump in the folder go to further files, and deleted.txt lists certificates of
 /// older files that were deleted since.
 ///
-/// A server keeps running meanwhile. The folder always holds a complete dump, even after an interruption;
-/// replacing a dump needs space for both.
+/// A server keeps running meanwhile. The folder always holds complete files, even after an interruption; run the
+/// command again to finish the dump. Replacing a dump needs space for both.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder to write to
