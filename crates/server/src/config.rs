@@ -110,7 +110,7 @@ impl Default for Http {
             timeout_s: 20,
             idle_s: 60,
             body_bytes: 8 << 20,
-            requests_bytes: 48 << 20,
+            requests_bytes: 36 << 20,
             answers_bytes: 64 << 20,
             hsts_s: 31_536_000,
             operators: loopback(),

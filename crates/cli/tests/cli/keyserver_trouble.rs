@@ -20,15 +20,9 @@ const END: Duration = Duration::from_secs(5);
 const FLOOD: usize = 400;
 const PATH_CHARS: usize = 8000;
 
-/// The arguments for a server that logs all requests.
-fn logging(program: &Program) -> [String; 2] {
-    fs::write(program.path("server.toml"), "[log]\nrequests = true\n").unwrap();
-    ["--config".to_owned(), program.path("server.toml").display().to_string()]
-}
-
+/// Starts a server that logs all requests.
 fn start(program: &Program, log: Stdio) -> Serving {
-    let args = logging(program);
-    Serving::start_with_log(program, &[&args[0], &args[1]], log)
+    Serving::start_with_log(program, "[log]\nrequests = true\n", log)
 }
 
 /// A pipe that takes one page.

@@ -145,6 +145,10 @@ fn a_torn_tail_is_cut_at_the_last_whole_group() {
             // Octets that were never written in order.
             torn[usize::try_from(whole).unwrap() - 1] = 7;
         }
+        if torn == octets {
+            // The lost octets were the same by chance.
+            continue;
+        }
         fs::write(&segment, &torn).unwrap();
         let log = LogFolder::open(&path).unwrap();
         assert_eq!(log.read(name).as_deref(), Some("acknowledged"), "{cut}");

@@ -63,15 +63,16 @@ impl Serving {
         serving
     }
 
-    /// Starts a server whose standard error goes to `log`, and waits until it answers.
-    pub(crate) fn start_with_log(program: &Program, args: &[&str], log: Stdio) -> Self {
+    /// Starts a server with further settings, whose standard error goes to `log`, and waits until it answers.
+    pub(crate) fn start_with_log(program: &Program, settings: &str, log: Stdio) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
         let listen = address.to_string();
-        let settings = operator_settings(program);
-        let config = ["--config", settings.to_str().unwrap()];
-        let all = [&["serve", "--listen", &listen], &config[..], args].concat();
+        let file = operator_settings(program);
+        let all = std::fs::read_to_string(&file).unwrap() + settings;
+        std::fs::write(&file, all).unwrap();
+        let all = ["serve", "--listen", &listen, "--config", file.to_str().unwrap()];
         Self::of_child(program.command(&all).stderr(log).spawn().unwrap(), address)
     }
 
