@@ -80,9 +80,9 @@ impl Outgoing {
         Self { source: Source::Pieces(source), room, activity, _request: request }
     }
 
-    fn part(&self, bytes: Bytes) -> Option<Result<Frame<Part>, io::Error>> {
+    fn part(&self, bytes: Bytes) -> Frame<Part> {
         let unsent = self.activity.sends(bytes.len());
-        Some(Ok(Frame::data(Part { bytes, _room: self.room.clone(), _unsent: unsent })))
+        Frame::data(Part { bytes, _room: self.room.clone(), _unsent: unsent })
     }
 }
 
@@ -140,7 +140,7 @@ impl Body for Outgoing {
             Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Source::Whole(bytes) => {
                 let part = bytes.split_to(bytes.len().min(PART_BYTES));
-                Poll::Ready(self.part(part))
+                Poll::Ready(Some(Ok(self.part(part))))
             }
             Source::Ended => Poll::Ready(None),
             Source::Pieces(parts) => match std::task::ready!(parts.poll_recv(cx)) {
@@ -148,7 +148,7 @@ impl Body for Outgoing {
                     self.source = Source::Ended;
                     Poll::Ready(None)
                 }
-                Some(Ok(part)) => Poll::Ready(self.part(part)),
+                Some(Ok(part)) => Poll::Ready(Some(Ok(self.part(part)))),
                 failed => {
                     self.source = Source::Ended;
                     // Without an end, the task that makes the pieces has panicked.

@@ -731,7 +731,7 @@ fn a_thousand_hostile_clients_of_each_kind_use_bounded_memory_and_others_are_ser
                    host: x\r\n\r\n";
     let kinds = [
         post("/pks/hashquery", query.len(), &query),
-        post("/pks/add", 300_000, &[b'a'; 255 << 10]),
+        post("/pks/add", 300_000, &vec![b'a'; 255 << 10]),
         Arc::new(unfinished_streams(0)),
         Arc::new(unfinished_streams(32)),
         Arc::new(address.as_bytes().to_vec()),
