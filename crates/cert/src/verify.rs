@@ -85,7 +85,7 @@ pub enum Verification {
 /// Version 1 did not record its number. It accepted Ed25519 signatures that other programs reject, and
 /// rejected signatures whose claimed date is before their key's. Version 2 checked the arithmetic only, but
 /// trusted hints that anybody can change: it tried the primary key only on packets that name it, and only if the first
-/// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict ([`crate::identity`]).
+/// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict.
 pub const VERIFIER: u8 = 3;
 
 /// Earlier verdicts, and the version of the verifier that made them.
