@@ -95,7 +95,7 @@ impl Limits {
 
 /// A key that may have made signatures on a certificate of another key.
 #[derive(Clone, Debug)]
-pub struct Issuer {
+pub struct PossibleIssuer {
     /// The body of its primary key packet.
     pub key: Vec<u8>,
     /// Whether the owner of the other key has certified one of its user IDs.
@@ -178,8 +178,8 @@ struct Part<'a> {
 }
 
 /// A known issuer, prepared for verification.
-struct Known {
-    issuer: Issuer,
+struct PreparedIssuer {
+    issuer: PossibleIssuer,
     fingerprint: Fingerprint,
     setup: KeySetup,
 }
@@ -196,7 +196,7 @@ impl Cert {
         verdicts: &[Verdict],
         limits: &Limits,
         now: u32,
-        look_up: &mut dyn FnMut(KeyId) -> Vec<Issuer>,
+        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
     ) -> Option<(Self, Vec<Verdict>)> {
         if self.is_within(verdicts, limits) {
             return None;
@@ -343,10 +343,14 @@ impl Cert {
     }
 
     /// Finds the signatures that known keys made.
-    fn verify_others(&self, parts: &mut [Part<'_>], look_up: &mut dyn FnMut(KeyId) -> Vec<Issuer>) {
+    fn verify_others(
+        &self,
+        parts: &mut [Part<'_>],
+        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
+    ) {
         let Some(mut certified) = CertificationVerifier::new(self) else { return };
         let mut by_id: HashMap<KeyId, Vec<usize>> = HashMap::new();
-        let mut known: Vec<Known> = Vec::new();
+        let mut known: Vec<PreparedIssuer> = Vec::new();
         for part in parts {
             for candidate in part.candidates.iter_mut().filter(|c| is_foreign(c.verdict)) {
                 candidate.verdict = Verdict::Foreign;
@@ -355,7 +359,7 @@ impl Cert {
                 let signature = Signature { numbers: &value, ..signature };
                 for id in named(&candidate.variants) {
                     let places = by_id.entry(id).or_insert_with(|| {
-                        let found = look_up(id).into_iter().filter_map(Known::new);
+                        let found = look_up(id).into_iter().filter_map(PreparedIssuer::new);
                         let places = found.map(|issuer| {
                             known.push(issuer);
                             known.len() - 1
@@ -457,8 +461,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-impl Known {
-    fn new(issuer: Issuer) -> Option<Self> {
+impl PreparedIssuer {
+    fn new(issuer: PossibleIssuer) -> Option<Self> {
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &issuer.key };
         let fingerprint = Key::parse(packet).ok()?.fingerprint();
         Some(Self { issuer, fingerprint, setup: KeySetup::default() })

@@ -13,7 +13,7 @@ use crate::name::{ChainName, EntryId};
 pub(crate) type Number = u32;
 
 /// The last known entries of chains.
-pub(crate) type Known = BTreeMap<u32, Vec<Number>>;
+pub(crate) type LastEntries = BTreeMap<u32, Vec<Number>>;
 
 /// An admitted entry.
 pub(crate) struct Node {
@@ -22,7 +22,7 @@ pub(crate) struct Node {
     pub(crate) chain: u32,
     branch: u32,
     /// The last entries of other chains in the past.
-    others: Arc<Known>,
+    others: Arc<LastEntries>,
     first_child: Option<Number>,
     /// The sum of the octets of the chain up to here.
     pub(crate) chain_octets: u64,
@@ -58,7 +58,7 @@ struct Branch {
 /// The past of an entry, without the entry.
 pub(crate) struct Past {
     pub(crate) previous: Option<Number>,
-    others: Arc<Known>,
+    others: Arc<LastEntries>,
 }
 
 /// A closed set of entries.
@@ -139,7 +139,7 @@ impl Graph {
         Past { previous, others }
     }
 
-    fn add_tip(&self, known: &mut Known, chain: u32, tip: Number) {
+    fn add_tip(&self, known: &mut LastEntries, chain: u32, tip: Number) {
         let tips = known.entry(chain).or_default();
         if !tips.iter().any(|&other| self.is_up_to(tip, other)) {
             tips.retain(|&other| !self.is_up_to(other, tip));

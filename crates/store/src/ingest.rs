@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Issuer, KeyId, Limits, PACKETS_MAX,
-    PacketRef, Summary, Tag, Terms, Timestamp, VERIFIER, Verdict, Verification, View, carried_over,
-    complete, renew, renewed, sha256, verdicts,
+    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, KeyId, Limits, PACKETS_MAX, PacketRef,
+    PossibleIssuer, Summary, Tag, Terms, Timestamp, VERIFIER, Verdict, Verification, View,
+    carried_over, complete, renew, renewed, sha256, verdicts,
 };
 
 use crate::blob;
@@ -470,7 +470,7 @@ impl Store {
     }
 
     /// The keys in the store with a key ID that may have made signatures on a certificate.
-    fn issuers(&self, id: KeyId, on: &Cert) -> Result<Vec<Issuer>, StoreError> {
+    fn issuers(&self, id: KeyId, on: &Cert) -> Result<Vec<PossibleIssuer>, StoreError> {
         let mut issuers = Vec::new();
         for row in self.primary_keys(id)? {
             let stored = match self.stored(CertId::new(row)) {
@@ -481,7 +481,7 @@ impl Store {
             };
             if let Some(key) = stored.cert.packets().next() {
                 let is_certified = stored.cert.is_certified_by(on);
-                issuers.push(Issuer { key: key.body.to_vec(), is_certified });
+                issuers.push(PossibleIssuer { key: key.body.to_vec(), is_certified });
             }
         }
         Ok(issuers)
