@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use talaria_log::{Action, EntryId};
 
-use super::{SignArgs, open, parse_entry};
-use crate::context::{Content, Context};
+use super::{SignArgs, parse_entry, put_about};
+use crate::context::Context;
 use crate::error::CliError;
 
 /// Choose a branch after a fork
@@ -23,22 +23,5 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut author = args.sign.author(cx)?;
-    let log = open(folder, cx)?;
-    if log.read(|log| log.entry(&args.entry).is_none()) {
-        return Err(CliError::Missing(format!(
-            "no entry {} is in this log; import it first: talaria log import FILE",
-            args.entry
-        )));
-    }
-    let id = author.put(&log, Action::Choose(args.entry), cx)?;
-    if cx.json {
-        let json = serde_json::json!({
-            "action": "log choose", "entry": id.to_string(), "of": args.entry.to_string(),
-        });
-        cx.report(Content::Elsewhere, &json)?;
-    } else {
-        cx.status(format_args!("Chosen {}.", args.entry));
-    }
-    Ok(ExitCode::SUCCESS)
+    put_about(args.entry, Action::Choose, ("log choose", "Chosen"), (&args.sign, folder), cx)
 }

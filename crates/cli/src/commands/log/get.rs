@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use talaria_log::{Content, LogError, UpdateError, Value};
 
-use super::open;
 use super::values::{is_conflict, to_json, to_text, values};
+use super::{PartArgs, open};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -19,12 +19,8 @@ use crate::terminal::{PagerArgs, Paint};
 /// at once; `talaria log put` replaces them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Object: its name, or its identity
-    #[arg(value_name = "OBJECT")]
-    object: String,
-    /// Field [default: all]
-    #[arg(value_name = "FIELD")]
-    field: Option<String>,
+    #[command(flatten)]
+    part: PartArgs,
     /// Write the octets of the value as they are, without a line end
     #[arg(long, requires = "field", conflicts_with = "json")]
     raw: bool,
@@ -36,9 +32,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let log = open(folder, cx)?;
     let (id, name, fields) = log.read(|log| {
         let state = log.state();
-        let id = log.find_object(&args.object)?;
-        let info = state.object(id).ok_or_else(|| UpdateError::NoObject(args.object.clone()))?;
-        let fields: Vec<(String, Content)> = match &args.field {
+        let id = log.find_object(&args.part.object)?;
+        let info =
+            state.object(id).ok_or_else(|| UpdateError::NoObject(args.part.object.clone()))?;
+        let fields: Vec<(String, Content)> = match &args.part.field {
             None => state.fields(id).map(|(name, content)| (name.to_owned(), content)).collect(),
             Some(field) => {
                 let absent = || UpdateError::Absent { field: field.clone(), value: String::new() };
@@ -49,7 +46,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     })?;
     drop(log);
     if args.raw {
-        return raw(&args.object, &fields, cx);
+        return raw(&args.part.object, &fields, cx);
     }
     let mut out = args.pager.open(!cx.json);
     let paint = Paint::stdout();
@@ -70,7 +67,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             } else {
                 String::new()
             };
-            if args.field.is_none() {
+            if args.part.field.is_none() {
                 write!(out, "{} = ", paint.handle(printable(field.as_bytes())))?;
             }
             writeln!(out, "{}{mark}", to_text(value))?;

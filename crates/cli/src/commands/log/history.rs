@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use talaria_log::{Action, Change, DataAction, FieldChange, Standing, Value};
 
 use super::values::{to_json, to_text};
-use super::{open, people, person, short};
+use super::{PartArgs, open, people, person, short};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -19,12 +19,8 @@ use crate::terminal::{PagerArgs, Paint};
 /// that do not count are marked: their key or grant was revoked, or their author has made two different entries at one place.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Object: its name, or its identity
-    #[arg(value_name = "OBJECT")]
-    object: String,
-    /// Field [default: all]
-    #[arg(value_name = "FIELD")]
-    field: Option<String>,
+    #[command(flatten)]
+    part: PartArgs,
     #[command(flatten)]
     pager: PagerArgs,
 }
@@ -52,11 +48,11 @@ fn value(change: &FieldChange) -> Option<Value> {
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
     let lines = log.read(|log| {
-        let object = log.find_object(&args.object)?;
+        let object = log.find_object(&args.part.object)?;
         let people = people(log);
         let paint = Paint::stdout();
         let mut lines = Vec::new();
-        for (id, entry) in log.history(object, args.field.as_deref()) {
+        for (id, entry) in log.history(object, args.part.field.as_deref()) {
             let Action::Data(DataAction { change, .. }) = &entry.action else { continue };
             let standing = log.standing(&id).map_or("", word);
             let operation = entry.action.name();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use talaria_log::{EntryId, Imported, LogError, LogFolder, Refusal};
 
-use super::{open, parse_entry, people, person};
+use super::{open, owners, parse_entry};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::Source;
@@ -72,19 +72,12 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
 }
 
 fn first_use(log: &LogFolder, folder: &Path, cx: &Context) {
-    let owners = log.read(|log| {
-        let people = people(log);
-        let owners = log.genesis().owners.iter();
-        owners
-            .map(|owner| format!("{} ({})", owner.name(), person(&owner.name(), &people)))
-            .collect::<Vec<_>>()
-    });
     cx.status(format_args!(
         "Made a copy of the log {} in {}.\n  Owners: {}\n  Ask an owner whether this is the log: anybody can make one with \
          other keys.",
         log.id(),
         folder.display(),
-        owners.join("\n          ")
+        log.read(owners)
     ));
 }
 

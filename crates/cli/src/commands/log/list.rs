@@ -93,7 +93,12 @@ fn grants(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
             })
             .to_string()
         } else {
-            let state = if in_force { paint.good("grant") } else { paint.doubtful("ended") };
+            let state = match (in_force, ends) {
+                // Revoked, or not yet approved by enough owners.
+                (false, _) => paint.doubtful("not in force"),
+                (true, Some(ends)) if ends <= cx.now => paint.doubtful("expired"),
+                (true, _) => paint.good("grant"),
+            };
             let object = object.map_or_else(|| "all objects".to_owned(), |id| short(&id));
             let ends = ends.map(|ends| format!(", until {}", day(ends))).unwrap_or_default();
             format!(

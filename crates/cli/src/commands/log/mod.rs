@@ -28,7 +28,7 @@ use talaria_log::{
     Action, Certificate, ChainName, EntryId, KeyName, Log, LogFolder, Maker, Recovered,
 };
 
-use crate::context::Context;
+use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::keys::{KeyArgs, certificate};
 use crate::passphrase::PassphraseArgs;
@@ -84,6 +84,17 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Choose(args) => choose::run(args, folder, cx),
         Command::Stats(args) => stats::run(args, folder, cx),
     }
+}
+
+/// An object or one of its fields.
+#[derive(Debug, clap::Args)]
+struct PartArgs {
+    /// Object: its name, or its identity
+    #[arg(value_name = "OBJECT")]
+    object: String,
+    /// Field [default: all]
+    #[arg(value_name = "FIELD")]
+    field: Option<String>,
 }
 
 /// The key that signs an entry.
@@ -152,6 +163,33 @@ fn open(folder: &Path, cx: &Context) -> Result<LogFolder, CliError> {
     Ok(log)
 }
 
+/// Writes an approval or a choice, which names another entry. `name` is that of the command, and `done` says what it did.
+fn put_about(
+    entry: EntryId,
+    action: fn(EntryId) -> Action,
+    (name, done): (&str, &str),
+    (sign, folder): (&SignArgs, &Path),
+    cx: &mut Context,
+) -> Result<ExitCode, CliError> {
+    let mut author = sign.author(cx)?;
+    let log = open(folder, cx)?;
+    if log.read(|log| log.entry(&entry).is_none()) {
+        return Err(CliError::Missing(format!(
+            "no entry {entry} is in this log; import it first: talaria log import FILE"
+        )));
+    }
+    let id = author.put(&log, action(entry), cx)?;
+    if cx.json {
+        let json = serde_json::json!({
+            "action": name, "entry": id.to_string(), "of": entry.to_string(),
+        });
+        cx.report(Content::Elsewhere, &json)?;
+    } else {
+        cx.status(format_args!("{done} {entry}."));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The user IDs of the authors of a log.
 fn people(log: &Log) -> HashMap<KeyName, String> {
     let named = |cert: &Certificate| {
@@ -167,6 +205,14 @@ fn person(name: &KeyName, people: &HashMap<KeyName, String>) -> String {
         Some(user_id) if !user_id.is_empty() => user_id.clone(),
         _ => name.to_string(),
     }
+}
+
+/// The owners of a log, for people: a line each, below the first.
+fn owners(log: &Log) -> String {
+    let people = people(log);
+    let one =
+        |owner: &Certificate| format!("{} ({})", owner.name(), person(&owner.name(), &people));
+    log.genesis().owners.iter().map(one).collect::<Vec<_>>().join("\n          ")
 }
 
 /// The only author of a log whom a query names exactly.

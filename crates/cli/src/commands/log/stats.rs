@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use talaria_log::{EntryId, Log};
 
-use super::{open, people, person};
+use super::{open, owners};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::{grouped, size};
@@ -35,14 +35,7 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
     if cx.json {
         return cx.report(Content::Elsewhere, &json).map(|()| ExitCode::SUCCESS);
     }
-    let owners = log.read(|log| {
-        let people = people(log);
-        let owners = log.genesis().owners.iter();
-        let one = |owner: &talaria_log::Certificate| {
-            format!("{} ({})", owner.name(), person(&owner.name(), &people))
-        };
-        owners.map(one).collect::<Vec<_>>().join("\n          ")
-    });
+    let owners = log.read(owners);
     let number = |name: &str| grouped(json[name].as_u64().unwrap_or_default());
     let text = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
     let mut out = cx.stdout();
