@@ -250,7 +250,17 @@ pub(crate) fn pieces(
 /// A certificate as it is given out: `None` if it has no name that may be shown and does not say that
 /// it is revoked either.
 pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
-    let Some(stored) = store.stored(row.id)? else { return Ok(None) };
+    let cert = if config.vks.only_confirmed {
+        confirmed(store, row.id)?
+    } else {
+        selected(store, row.id, config.policy.serving())?
+    };
+    Ok(cert.filter(|cert| is_useful(cert, &row.summary)))
+}
+
+/// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.
+fn selected(store: &Store, id: CertId, serving: Serving) -> Result<Option<Cert>, Refusal> {
+    let Some(stored) = store.stored(id)? else { return Ok(None) };
     let verdicts = if stored.verdicts.contains(&Verdict::Unchecked) {
         complete(&stored.cert, stored.verdicts, Verification::Full)
     } else {
@@ -259,31 +269,23 @@ pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option
     if !stored.cert.has_readable_key() {
         return Ok(None);
     }
-    let mut serving = config.policy.serving();
-    if config.vks.only_confirmed {
-        serving = OWN;
-    }
-    let served = stored.cert.served(&verdicts, serving);
-    let mut cert = served.unwrap_or(stored.cert);
-    if config.vks.only_confirmed {
-        cert = confirmed(store, &cert)?;
-    }
-    Ok(is_useful(&cert, &row.summary).then_some(cert))
+    Ok(Some(stored.cert.served(&verdicts, serving).unwrap_or(stored.cert)))
 }
 
 /// Serves only parts that the owner has signed.
-pub(crate) const OWN: Serving = Serving { foreign_signatures: 0, attributes: false };
+const OWN: Serving = Serving { foreign_signatures: 0, attributes: false };
 
-/// A certificate, as it is served with [`OWN`], with only the user IDs whose address was confirmed.
-pub(crate) fn confirmed(store: &Store, cert: &Cert) -> Result<Cert, Refusal> {
+/// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
+pub(crate) fn confirmed(store: &Store, id: CertId) -> Result<Option<Cert>, Refusal> {
+    let Some(cert) = selected(store, id, OWN)? else { return Ok(None) };
     let published = store.published(cert.fingerprint())?;
-    Ok(cert.retain(|_, packet| match packet.tag {
+    Ok(Some(cert.retain(|_, packet| match packet.tag {
         talaria_cert::Tag::USER_ID => {
             Address::of_user_id(packet.body).is_some_and(|email| published.contains(&email))
         }
         talaria_cert::Tag::USER_ATTRIBUTE => false,
         _ => true,
-    }))
+    })))
 }
 
 /// Whether a client can do something with it. GnuPG refuses certificates of version 4 without a user

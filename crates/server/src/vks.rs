@@ -14,10 +14,7 @@ use bytes::Bytes;
 use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
-use talaria_cert::{
-    Address, Cert, Fingerprint, KeyId, Summary, UserIdContent, Validity, Verdict, Verification,
-    complete, enarmor,
-};
+use talaria_cert::{Address, Fingerprint, KeyId, Summary, UserIdContent, Validity, enarmor};
 use talaria_store::{Query, Row, Store, StoreError};
 
 use crate::answer::{Answer, Refusal, json, media, ok, with};
@@ -149,7 +146,7 @@ async fn lookup(state: &Arc<State>, request: &Request, action: &str) -> Result<A
             Query::Email(email) => holder(&store, email)?,
             _ => store.owners(&query, KEY_IDS_MAX, search::LOOKS_MAX)?.rows.into_iter().next(),
         };
-        let cert = given(&store, &row.ok_or_else(nothing)?)?.ok_or_else(nothing)?;
+        let cert = search::confirmed(&store, row.ok_or_else(nothing)?.id)?.ok_or_else(nothing)?;
         let answer = ok(media::ARMORED, enarmor(cert.as_bytes()));
         let name = format!("attachment; filename={}.asc", cert.fingerprint());
         let answer = with(answer, header::CONTENT_DISPOSITION, &name);
@@ -187,21 +184,6 @@ pub(crate) fn holder(store: &Store, email: &Address) -> Result<Option<Row>, Refu
         UserIdContent::Attribute { .. } => false,
     });
     Ok(valid.then_some(row))
-}
-
-/// A certificate as it is given out here.
-fn given(store: &Store, row: &Row) -> Result<Option<Cert>, Refusal> {
-    let Some(stored) = store.stored(row.id)? else { return Ok(None) };
-    let verdicts = if stored.verdicts.contains(&Verdict::Unchecked) {
-        complete(&stored.cert, stored.verdicts, Verification::Full)
-    } else {
-        stored.verdicts
-    };
-    if !stored.cert.has_readable_key() {
-        return Ok(None);
-    }
-    let cert = stored.cert.served(&verdicts, search::OWN).unwrap_or(stored.cert);
-    Ok(Some(search::confirmed(store, &cert)?))
 }
 
 /// Facts about the addresses in a certificate at `now`.

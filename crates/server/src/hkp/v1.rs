@@ -102,30 +102,31 @@ async fn dispatch(
         return hash_get(state, text, &config);
     }
     let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
-    let wide = search.is_wide();
     let options = Options { op, json: query.option("json"), machine, text: text.to_owned() };
+    let reading = Arc::clone(state);
     let work = {
         let (state, request, config) = (Arc::clone(state), request.clone(), Arc::clone(&config));
-        move |page: Option<Page>| -> Result<Answer, Refusal> {
-            let store = state.readers.get()?;
-            let Page { rows, more } = match page {
-                Some(page) => page,
-                None => search.rows(&store, &config)?,
-            };
-            let answer = render(&state, &request, &store, rows, more, &config, &options)?;
+        move |store: &Store, page: Page| -> Result<Answer, Refusal> {
+            let Page { rows, more } = page;
+            let answer = render(&state, &request, store, rows, more, &config, &options)?;
             Ok(marked(answer, more))
         }
     };
-    if wide {
-        return state.turns.run(move || work(None)).await;
+    if search.is_wide() {
+        let find = move || {
+            let store = reading.readers.get()?;
+            work(&store, search.rows(&store, &config)?)
+        };
+        return state.turns.run(find).await;
     }
-    let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
-    let page = search.rows(&*state.readers.get()?, &config)?;
+    let store = state.readers.get()?;
+    let page = search.rows(&store, &config)?;
     let heavy = page.rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
     if heavy || page.rows.len() > 1 {
-        return state.turns.run(move || work(Some(page))).await;
+        drop(store);
+        return state.turns.run(move || work(&*reading.readers.get()?, page)).await;
     }
-    work(Some(page))
+    work(&store, page)
 }
 
 /// The format of an answer.
