@@ -5,7 +5,7 @@
 //! revocation away. It also believes the unhashed area of a signature, which anybody can change. So each signature
 //! is served once, as the best of its packets: with issuers, and at most one back signature, which verifies.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::arithmetic;
 use crate::fields::Fields;
@@ -124,11 +124,9 @@ impl Cert {
             }
         }
         // Of others with the same numbers, the best is served.
-        let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
-        for one in &foreign {
-            *counts.entry(one.signature.value().into_owned()).or_default() += 1;
-        }
-        if foreign.len() > serving.foreign_signatures || counts.values().any(|&count| count > 1) {
+        let mut seen = HashSet::new();
+        let has_twins = !foreign.iter().all(|one| seen.insert(one.signature.value()));
+        if foreign.len() > serving.foreign_signatures || has_twins {
             foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
         }
         foreign.retain(|one| values.insert(one.signature.value().into_owned()));

@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, KeyId, Limits, PACKETS_MAX, PacketRef,
-    PossibleIssuer, Summary, Tag, Terms, Timestamp, VERIFIER, Verdict, Verification, View,
-    carried_over, complete, renew, renewed, sha256, verdicts,
+    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, KeyId, Limits, PACKETS_MAX, PossibleIssuer,
+    Summary, Tag, Terms, Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete,
+    renew, renewed, sha256, verdicts,
 };
 
 use crate::blob;
@@ -58,28 +58,14 @@ impl LeftOut {
 
     /// The packets of `offered` that `kept` does not have.
     fn of(offered: &Cert, kept: &Cert) -> Self {
-        let mut here: HashMap<PacketRef<'_>, HashSet<&[u8]>> = HashMap::new();
-        let mut component = None;
-        for packet in kept.packets() {
-            match component {
-                Some(component) if packet.tag == Tag::SIGNATURE => {
-                    here.entry(component).or_default().insert(packet.body);
-                }
-                _ => {
-                    component = Some(packet);
-                    here.entry(packet).or_default();
-                }
-            }
-        }
+        let here: HashSet<[u8; 32]> = packet_digests(kept).collect();
         let mut left_out = Self::default();
-        let mut on_it = None;
-        for packet in offered.packets() {
-            if packet.tag != Tag::SIGNATURE {
-                on_it = here.get(&packet);
-                left_out.components += usize::from(on_it.is_none());
-            } else if !on_it.is_some_and(|on_it| on_it.contains(packet.body)) {
-                left_out.signatures += 1;
-            }
+        for (packet, digest) in offered.packets().zip(packet_digests(offered)) {
+            let count = match packet.tag {
+                Tag::SIGNATURE => &mut left_out.signatures,
+                _ => &mut left_out.components,
+            };
+            *count += usize::from(!here.contains(&digest));
         }
         left_out
     }
