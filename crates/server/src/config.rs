@@ -86,7 +86,7 @@ pub struct Http {
     /// Maximum memory of all requests that are being read or answered, in bytes. One network gets a quarter.
     pub requests_bytes: usize,
     /// Maximum memory of all answers that are not yet sent, in bytes; a third of it is for answers up to
-    /// 64 KiB. One network gets a quarter of each.
+    /// 64 KiB. One network gets a quarter of each, or all that is free for a single answer.
     pub answers_bytes: usize,
     /// Seconds for which clients are to use TLS only (`Strict-Transport-Security`), where TLS is on. 0: not said.
     pub hsts_s: u64,

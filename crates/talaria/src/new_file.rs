@@ -137,7 +137,7 @@ fn renamed(temporary: TempPath, to: &Path, existing: Existing) -> io::Result<()>
     })
 }
 
-/// What happens to a file that has the name already.
+/// The fate of a file that has the name already.
 #[derive(Clone, Copy)]
 enum Existing {
     Replaced,
