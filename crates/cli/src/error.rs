@@ -669,13 +669,13 @@ fn hint_for_log(error: &LogError) -> Option<String> {
         LogError::NotALog { path } => {
             let path = shell_word(path);
             return Some(format!(
-                "Make a log: talaria log --log {path} init. Or take a copy of one: talaria log --log {path} import FILE."
+                "Make a log: talaria log --log {path} init\nOr take a copy of one: talaria log --log {path} import FILE"
             ));
         }
         LogError::Occupied { .. } => "Name an empty folder, or one that does not exist.",
-        LogError::NotAnExport { .. } => "Another node makes one: talaria log export -o FILE.",
+        LogError::NotAnExport { .. } => "Another node makes one: talaria log export -o FILE",
         LogError::OtherLog { .. } => {
-            "Name the folder of that log with --log. `talaria log stats` shows which log a folder has."
+            "Name the folder of that log with --log. To see which log a folder has: talaria log stats"
         }
         LogError::Unexpected { .. } => "Nothing was made. Ask the owner which log it is.",
         LogError::Damaged { .. } | LogError::Stored { .. } => {
@@ -687,20 +687,20 @@ fn hint_for_log(error: &LogError) -> Option<String> {
             "Each entry links to the newest entries of up to 8 devices. Put any change first, then do it again."
         }
         LogError::Draft(DraftError::Ended(_)) => {
-            "See why: talaria log history OBJECT. After a fork, an owner chooses a branch: talaria log choose ENTRY."
+            "See why: talaria log history OBJECT\nAfter a fork, an owner chooses a branch: talaria log choose ENTRY"
         }
         LogError::Draft(DraftError::Key(error)) | LogError::Signer(SignerError::Policy(error)) => {
             return hint_for_message(error);
         }
         LogError::Update(error) => match error {
-            UpdateError::NoObject(_) => "List the objects: talaria log list.",
-            UpdateError::Absent { .. } => "List the fields: talaria log get OBJECT.",
+            UpdateError::NoObject(_) => "List the objects: talaria log list",
+            UpdateError::Absent { .. } => "List the fields: talaria log get OBJECT",
             UpdateError::NotInteger(_) | UpdateError::Counter(_) => {
-                "For example: talaria log put OBJECT FIELD -- -1."
+                "For example: talaria log put OBJECT FIELD -- -1"
             }
-            UpdateError::WhichElement(_) => "Name it: talaria log put --remove OBJECT FIELD VALUE.",
+            UpdateError::WhichElement(_) => "Name it: talaria log put --remove OBJECT FIELD VALUE",
             UpdateError::OneValue(_) => {
-                "Leave out the value: talaria log put --remove OBJECT FIELD."
+                "Leave out the value: talaria log put --remove OBJECT FIELD"
             }
             _ => return None,
         },
@@ -716,19 +716,19 @@ fn hint_for_log(error: &LogError) -> Option<String> {
 fn hint_for_refusal(refusal: &Refusal) -> Option<String> {
     let hint = match refusal {
         Refusal::Stranger(_) | Refusal::NotGranted | Refusal::GrantNotInForce => {
-            "See what you may do: talaria log list --grants. Ask an owner for more: talaria log grant CERT."
+            "See what you may do: talaria log list --grants\nAsk an owner for more: talaria log grant CERT"
         }
         Refusal::NotOwner => {
-            "Ask an owner of the log to do it: talaria log stats names the owners."
+            "Ask an owner of the log to do it. To see the owners: talaria log stats"
         }
         Refusal::Revoked => {
-            "An owner has ended this key or grant. Ask for another: talaria log grant CERT."
+            "An owner has ended this key or grant. Ask for another: talaria log grant CERT"
         }
         Refusal::TooLarge { .. } | Refusal::Malformed(_) => {
             "Store large values elsewhere, and put their hash and their place into the log."
         }
         Refusal::Algorithm(_) => {
-            "Use a key that the log allows, such as Ed25519: talaria key generate."
+            "Use a key that the log allows, such as Ed25519: talaria key generate"
         }
         _ => return None,
     };
