@@ -48,6 +48,7 @@
 
 mod action;
 mod certificate;
+mod checkpoint;
 mod clock;
 mod entry;
 mod files;
@@ -57,33 +58,42 @@ mod log;
 mod merge;
 mod merkle;
 mod name;
+mod note;
 mod octets;
 mod record;
 mod refusal;
 mod signature;
 mod state;
 mod value;
+mod witness;
 
 pub use action::{
     Action, Change, DataAction, FieldChange, Grant, HEADS_MAX, NAME_OCTETS_MAX, Operations,
     REPLACED_MAX, Revocation, Side, Target,
 };
 pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
+pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
     EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError, LogFolder, ProofFiles,
     PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing, Tail, Verified,
-    read_export, scan,
+    WitnessError, WitnessFolder, make_note_key, read_export, read_note_key, scan, write_note_key,
 };
-pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
+pub use genesis::{
+    GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,
+};
 pub use log::{
-    AHEAD_MS, DraftError, Edit, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome, Standing,
-    Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    AHEAD_MS, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence, GenesisError, Log,
+    Maker, Offered, Outcome, Standing, Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
-pub use merkle::{is_included, root};
+pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};
 pub use name::{ChainName, EntryId, KeyName, NotAnId, ObjectId};
+pub use note::{
+    KEY_NAME_OCTETS_MAX, NOTE_LINES_MAX, NOTE_OCTETS_MAX, NotANoteKey, Note, NoteKey, NoteKind,
+    NoteLine, NoteSecret, TreeHead, origin,
+};
 pub use octets::Malformed;
 pub use record::{
     BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch, read_record,
@@ -93,3 +103,4 @@ pub use refusal::Refusal;
 pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
 pub use state::{ObjectInfo, State};
 pub use value::{Float, Value};
+pub use witness::{Objection, ProofText, WitnessRequest, Witnessed};

@@ -4,6 +4,7 @@
 //! entry and its past; whether it counts, of the set of admitted entries. Nothing here opens a file or reads a clock.
 
 mod admit;
+mod checkpoint;
 mod draft;
 mod honour;
 mod update;
@@ -27,11 +28,13 @@ use crate::refusal::Refusal;
 use crate::signature::Check;
 use crate::state::State;
 
+pub use checkpoint::{CheckpointFork, CheckpointInfo};
 pub use draft::{DraftError, Maker};
 pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 
 use admit::Trial;
+use checkpoint::Checkpoints;
 use waiting::Waiting;
 
 /// A log in memory.
@@ -40,6 +43,7 @@ pub struct Log {
     genesis: Genesis,
     graph: Graph,
     controls: Controls,
+    checkpoints: Checkpoints,
     grants: Vec<Number>,
     /// The keys in admitted certificates, for checking many signatures at once. The certificate of an entry decides
     /// which key is meant.
@@ -98,6 +102,8 @@ pub enum Standing {
     Forked,
     /// Its grant does not count any more.
     GrantEnded,
+    /// Its key is expired, and no checkpoint covers it in time.
+    Expired,
 }
 
 /// Two entries at one place: evidence that convinces everybody.
@@ -154,14 +160,18 @@ impl Log {
             genesis: (**genesis).clone(),
             graph: Graph::default(),
             controls: Controls::default(),
+            checkpoints: Checkpoints::default(),
             grants: Vec::new(),
             keys: HashMap::new(),
             waiting: Waiting::default(),
             state: State::default(),
             unsettled: false,
         };
-        for key in log.genesis.owners.iter().flat_map(Certificate::keys) {
-            log.keys.insert(key.name, Arc::clone(key));
+        for owner in &genesis.owners {
+            log.add_deadlines(owner);
+            for key in owner.keys() {
+                log.keys.insert(key.name, Arc::clone(key));
+            }
         }
         log.owner_key(&entry.chain).map_err(GenesisError::Refused)?;
         let past = log.graph.past(None, &[]);
@@ -260,6 +270,7 @@ impl Log {
         let node = self.graph.node(number);
         match &node.entry.action {
             Action::Revoke(revocation) => {
+                self.checkpoints.add_revocation(revocation);
                 self.controls.revocations.entry(revocation.target).or_default().push(number);
                 self.controls.all_revocations.push(number);
                 self.unsettled = true;
@@ -274,9 +285,19 @@ impl Log {
             }
             Action::Grant(grant) => {
                 self.grants.push(number);
-                for key in grant.certificate.keys() {
+                let certificate = grant.certificate.clone();
+                self.add_deadlines(&certificate);
+                for key in certificate.keys() {
                     self.keys.entry(key.name).or_insert_with(|| Arc::clone(key));
                 }
+            }
+            Action::Checkpoint(checkpoint) => {
+                let checkpoint = checkpoint.clone();
+                self.unsettled |= self.add_checkpoint(number, &checkpoint);
+            }
+            Action::Cosign(cosignatures) => {
+                let cosignatures = cosignatures.clone();
+                self.unsettled |= self.add_cosignatures(number, &cosignatures);
             }
             Action::Data(_) | Action::Genesis(_) => {}
         }

@@ -351,7 +351,7 @@ fn restored_machine_and_fork_at_the_first_entry() {
     // A revocation that names a head on one branch chooses it.
     let heads = vec![first.id];
     let target = talaria_log::Target::Author(carol.name());
-    let end = talaria_log::Revocation { target, reason: 2, heads };
+    let end = talaria_log::Revocation { target, reason: 2, since: 0, heads };
     alice.make(&mut log, Action::Revoke(end)).unwrap();
     assert_eq!(log.standing(&first.id), Some(Standing::Counts));
     assert_eq!(log.standing(&twin.id), Some(Standing::Revoked));

@@ -1,6 +1,7 @@
 //! Tests of the signed log, from the outside.
 
 mod attacks;
+mod checkpoints;
 mod convergence;
 mod files;
 mod format;

@@ -32,6 +32,7 @@ fn word(standing: Standing) -> &'static str {
         Standing::Revoked => "revoked",
         Standing::Forked => "forked",
         Standing::GrantEnded => "grant-ended",
+        Standing::Expired => "expired",
     }
 }
 
