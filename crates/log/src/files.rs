@@ -7,6 +7,7 @@ mod exchange;
 mod folder;
 mod instance;
 mod put;
+mod read;
 mod segment;
 
 use std::io;
@@ -107,6 +108,18 @@ pub enum LogError {
     /// A certificate is not fit to sign entries.
     #[error(transparent)]
     Signer(#[from] SignerError),
+    /// An entry has no form on disk.
+    #[error("an entry cannot be written: {source}")]
+    Unwritable {
+        /// The reason.
+        source: Malformed,
+    },
+    /// Another process has the log open.
+    #[error("another process has the log in {} open", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// An earlier write failed, so that the log in memory is ahead of that on disk. Open the log again.
     #[error("an earlier write to the log failed")]
     Failed,

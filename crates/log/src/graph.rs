@@ -20,14 +20,29 @@ pub(crate) struct Node {
     pub(crate) id: EntryId,
     pub(crate) entry: Entry,
     pub(crate) chain: u32,
-    branch: u32,
+    pub(crate) branch: u32,
     /// The last entries of other chains in the past.
-    others: Arc<LastEntries>,
+    pub(crate) others: Arc<LastEntries>,
     first_child: Option<Number>,
     /// The sum of the octets of the chain up to here.
     pub(crate) chain_octets: u64,
     /// Whether the entry counts, as of the last settlement.
     pub(crate) honoured: bool,
+    /// The place of the octets in the segments of a folder. `None` until the entry is on disk.
+    pub(crate) location: Option<Location>,
+}
+
+/// The place of an entry in the segments of a folder. Offsets count from the start of the segment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Location {
+    pub(crate) segment: u32,
+    /// The start of the frame.
+    pub(crate) frame: u32,
+    /// The start of the record, behind its length.
+    pub(crate) record: u32,
+    /// The start of the octets of the entry, and their number.
+    pub(crate) entry: u32,
+    pub(crate) octets: u32,
 }
 
 impl Node {
@@ -50,9 +65,21 @@ pub(crate) struct Fork {
     pub(crate) children: Vec<Number>,
 }
 
-/// A part of a chain without forks. It hangs on the entry with the sequence `at` of another branch.
-struct Branch {
-    parent: Option<(u32, u64)>,
+/// A part of a chain without forks. It hangs on the entry with a sequence of another branch.
+pub(crate) struct Branch {
+    pub(crate) parent: Option<(u32, u64)>,
+    /// The sequence of the first entry.
+    pub(crate) start: u64,
+    /// The entries, in order.
+    numbers: Vec<Number>,
+}
+
+impl Branch {
+    /// The entry with a sequence, if it is on this branch.
+    pub(crate) fn at(&self, sequence: u64) -> Option<Number> {
+        let at = usize::try_from(sequence.checked_sub(self.start)?).ok()?;
+        self.numbers.get(at).copied()
+    }
 }
 
 /// The past of an entry, without the entry.
@@ -77,7 +104,7 @@ pub(crate) struct Graph {
     by_id: HashMap<EntryId, Number>,
     pub(crate) chains: Vec<Chain>,
     by_name: HashMap<ChainName, u32>,
-    branches: Vec<Branch>,
+    pub(crate) branches: Vec<Branch>,
     forks: Vec<Fork>,
     fork_after: HashMap<(u32, Option<Number>), u32>,
 }
@@ -212,9 +239,11 @@ impl Graph {
         let branch = if let (None, Some((branch, _))) = (before, parent) {
             branch
         } else {
-            self.branches.push(Branch { parent });
+            let start = entry.sequence;
+            self.branches.push(Branch { parent, start, numbers: Vec::new() });
             u32::try_from(self.branches.len() - 1).expect("fewer than 2^32 branches")
         };
+        self.branches[branch as usize].numbers.push(number);
         let mut is_fork = false;
         match before {
             None => match previous {
@@ -248,6 +277,7 @@ impl Graph {
             first_child: None,
             chain_octets,
             honoured: false,
+            location: None,
         });
         (number, is_fork)
     }

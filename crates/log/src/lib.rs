@@ -39,7 +39,7 @@
 //! drop(log);
 //!
 //! let log = LogFolder::open(&path)?;
-//! let red = log.read(|log| log.state().field(object, "color"));
+//! let red = log.read(|log| log.state().field(object, "color"))?;
 //! assert_eq!(red, Some(Content::LastWriter(Value::String("red".to_owned()))));
 //! assert!(log.verify()?.failed.is_empty());
 //! # Ok(())
@@ -78,8 +78,8 @@ pub use files::{
 };
 pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
 pub use log::{
-    AHEAD_MS, DraftError, Edit, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome, Standing,
-    Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    AHEAD_MS, CatchUp, DraftError, Edit, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome,
+    Standing, Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
 pub use merkle::{is_included, root};

@@ -4,6 +4,7 @@
 //! entry and its past; whether it counts, of the set of admitted entries. Nothing here opens a file or reads a clock.
 
 mod admit;
+mod catch_up;
 mod draft;
 mod honour;
 mod update;
@@ -27,6 +28,7 @@ use crate::refusal::Refusal;
 use crate::signature::Check;
 use crate::state::State;
 
+pub use catch_up::CatchUp;
 pub use draft::{DraftError, Maker};
 pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};

@@ -337,7 +337,7 @@ impl LogFolder {
                     certs.extend_from_slice(certificate.as_octets());
                 }
             }
-        });
+        })?;
         write("certs.pgp", &certs)?;
         Ok(files)
     }
@@ -367,7 +367,7 @@ impl Taker {
 
     fn finish(mut self, to: &LogFolder) -> Result<Imported, LogError> {
         to.take(self.chunk, self.now_ms, &mut self.imported)?;
-        let (waiting, ahead) = to.read(|log| (log.waiting() as u64, log.ahead() as u64));
+        let (waiting, ahead) = to.read(|log| (log.waiting() as u64, log.ahead() as u64))?;
         self.imported.waiting += waiting - ahead;
         self.imported.ahead = ahead;
         Ok(self.imported)

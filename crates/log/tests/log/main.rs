@@ -8,4 +8,5 @@ mod kills;
 mod merging;
 mod owners;
 mod people;
+mod reading;
 mod small_order;
