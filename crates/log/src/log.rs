@@ -6,6 +6,7 @@
 mod admit;
 mod draft;
 mod honour;
+mod lacking;
 mod update;
 mod waiting;
 
@@ -28,6 +29,7 @@ use crate::signature::Check;
 use crate::state::State;
 
 pub use draft::{DraftError, Maker};
+pub use lacking::Known;
 pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 

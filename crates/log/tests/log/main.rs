@@ -9,3 +9,4 @@ mod merging;
 mod owners;
 mod people;
 mod small_order;
+mod sync;
