@@ -217,6 +217,59 @@ impl Graph {
         &self.forks
     }
 
+    /// The entry before an entry in its chain.
+    pub(crate) fn previous(&self, number: Number) -> Option<Number> {
+        self.number(&self.node(number).entry.previous)
+    }
+
+    /// The entries right behind an entry in its chain: more than one at a fork.
+    pub(crate) fn children(&self, number: Number) -> impl Iterator<Item = Number> {
+        self.children_at(self.node(number).chain, Some(number))
+    }
+
+    /// The entries right behind a place of a chain; those at its start for `None`.
+    fn children_at(&self, chain: u32, number: Option<Number>) -> impl Iterator<Item = Number> {
+        let of = &self.chains[chain as usize];
+        let first = match number {
+            Some(number) => self.node(number).first_child,
+            None => of.first,
+        };
+        // Most chains have no fork.
+        let fork = if of.forks.is_empty() { None } else { self.fork_after.get(&(chain, number)) };
+        let all = fork.map(|&at| &self.forks[at as usize].children[..]);
+        let alone = if all.is_some() { None } else { first };
+        all.unwrap_or_default().iter().copied().chain(alone)
+    }
+
+    /// Appends the entries of a chain that are not one of `known` or before it.
+    pub(crate) fn behind(&self, chain: usize, known: &[Number], out: &mut Vec<Number>) {
+        let of = &self.chains[chain];
+        let number = u32::try_from(chain).expect("fewer than 2^32 chains");
+        let is_known = |entry: Number| known.iter().any(|&one| self.is_up_to(entry, one));
+        let mut starts: Vec<Number> = Vec::new();
+        if known.is_empty() {
+            starts.extend(self.children_at(number, None));
+        } else {
+            let behind = known.iter().flat_map(|&one| self.children(one));
+            let beside = of.forks.iter().flat_map(|&at| self.forks[at as usize].children.iter());
+            starts.extend(behind.chain(beside.copied()).filter(|&one| !is_known(one)));
+        }
+        if of.forks.is_empty() {
+            while let Some(entry) = starts.pop() {
+                out.push(entry);
+                starts.extend(self.node(entry).first_child);
+            }
+        } else {
+            let mut seen = std::collections::HashSet::new();
+            while let Some(entry) = starts.pop() {
+                if seen.insert(entry) {
+                    out.push(entry);
+                    starts.extend(self.children(entry));
+                }
+            }
+        }
+    }
+
     /// Adds an entry with its past. Returns its number and whether it makes a fork.
     pub(crate) fn add(
         &mut self,

@@ -62,6 +62,7 @@ mod record;
 mod refusal;
 mod signature;
 mod state;
+mod sync;
 mod value;
 
 pub use action::{
@@ -78,8 +79,8 @@ pub use files::{
 };
 pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
 pub use log::{
-    AHEAD_MS, CatchUp, DraftError, Edit, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome,
-    Standing, Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    AHEAD_MS, CatchUp, DraftError, Edit, ForkEvidence, GenesisError, Known, Log, Maker, Offered,
+    Outcome, Standing, Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
 pub use merkle::{is_included, root};
@@ -92,4 +93,10 @@ pub use record::{
 pub use refusal::Refusal;
 pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
 pub use state::{ObjectInfo, State};
+pub use sync::{
+    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
+    Farewell, Fetching, Frame as SyncFrame, HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX,
+    LEASE_MS, MemoryReplica, Mode, OUTPUT_LOW, PIECE_OCTETS, REPEAT_MS, Replica, SEND_MS, Session,
+    SessionReport, SyncError, Taken, Took, WANT_MAX, begin, piece,
+};
 pub use value::{Float, Value};

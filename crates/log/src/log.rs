@@ -7,6 +7,7 @@ mod admit;
 mod catch_up;
 mod draft;
 mod honour;
+mod lacking;
 mod update;
 mod waiting;
 
@@ -30,6 +31,7 @@ use crate::state::State;
 
 pub use catch_up::CatchUp;
 pub use draft::{DraftError, Maker};
+pub use lacking::Known;
 pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 

@@ -10,3 +10,4 @@ mod owners;
 mod people;
 mod reading;
 mod small_order;
+mod sync;
