@@ -6,6 +6,7 @@
 mod admit;
 mod draft;
 mod honour;
+mod turns;
 mod update;
 mod waiting;
 
@@ -48,6 +49,7 @@ pub struct Log {
     state: State,
     /// Whether what counts must be computed again.
     unsettled: bool,
+    listening: turns::Listening,
 }
 
 /// Admitted entries that end or choose other entries.
@@ -159,6 +161,7 @@ impl Log {
             waiting: Waiting::default(),
             state: State::default(),
             unsettled: false,
+            listening: turns::Listening::default(),
         };
         for key in log.genesis.owners.iter().flat_map(Certificate::keys) {
             log.keys.insert(key.name, Arc::clone(key));
@@ -244,6 +247,7 @@ impl Log {
         self.state = State::default();
         for number in self.graph.numbers() {
             let honoured = number == 0 || self.standing_of(number) == Standing::Counts;
+            self.note_turn(number, honoured);
             self.graph.nodes[number as usize].honoured = honoured;
             let node = self.graph.node(number);
             if let Action::Data(data) = &node.entry.action {
@@ -282,6 +286,7 @@ impl Log {
         }
         if !self.unsettled {
             let honoured = self.standing_of(number) == Standing::Counts;
+            self.note_turn(number, honoured);
             self.graph.nodes[number as usize].honoured = honoured;
             let node = self.graph.node(number);
             if let Action::Data(data) = &node.entry.action {

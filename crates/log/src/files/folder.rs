@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::announce::Announcer;
 use super::segment::{
     FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header, scan,
 };
@@ -25,6 +26,7 @@ pub struct LogFolder {
     instance: [u8; 16],
     memory: Mutex<Memory>,
     disk: Mutex<Disk>,
+    pub(super) announcer: Announcer,
     recovered: Recovered,
     _lock: File,
 }
@@ -138,6 +140,7 @@ impl LogFolder {
             instance: instance::instance(folder)?,
             memory: Mutex::new(Memory { log, pending: Vec::new(), appended: 0, failed: false }),
             disk: Mutex::new(disk),
+            announcer: Announcer::default(),
             recovered,
             _lock: lock,
         })
@@ -185,6 +188,11 @@ impl LogFolder {
         read(&lock(&self.memory).log)
     }
 
+    /// Changes what the log in memory does for its users, and none of its entries.
+    pub(super) fn configure(&self, change: impl FnOnce(&mut Log)) {
+        change(&mut lock(&self.memory).log);
+    }
+
     /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
     ///
     /// All threads that wait share one sync.
@@ -207,6 +215,8 @@ impl LogFolder {
                 Ok((entries, result)) => {
                     memory.pending.extend(entries);
                     memory.appended += 1;
+                    let events = memory.log.take_turns();
+                    self.announcer.add(memory.appended, events);
                     (memory.appended, result)
                 }
                 Err(error) => {
@@ -216,24 +226,31 @@ impl LogFolder {
                 }
             }
         };
+        let done = self.write_upto(ticket)?;
+        self.announcer.deliver(done);
+        Ok(result)
+    }
+
+    /// Brings the entries of an append to disk, and those of all appends that wait. Returns the last append on disk.
+    fn write_upto(&self, ticket: u64) -> Result<u64, LogError> {
         let mut disk = lock(&self.disk);
         // The thread that had the disk before may have written for this one.
         if disk.done >= ticket {
-            return Ok(result);
+            return Ok(disk.done);
         }
         let (pending, upto) = {
             let mut memory = lock(&self.memory);
             if memory.failed {
-                return Err(LogError::Failed.into());
+                return Err(LogError::Failed);
             }
             (std::mem::take(&mut memory.pending), memory.appended)
         };
         if let Err(error) = disk.write(&self.folder, self.id, &pending) {
             lock(&self.memory).failed = true;
-            return Err(error.into());
+            return Err(error);
         }
         disk.done = upto;
-        Ok(result)
+        Ok(upto)
     }
 
     /// Reads the entries on disk again, with what proves them, in their order.
