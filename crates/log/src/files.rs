@@ -3,6 +3,7 @@
 //! Append-only segments are the truth. An entry is acknowledged after its group is on disk; all who wait share one sync.
 //! Opening a log reads the segments up to the last whole group, and checks no signature again.
 
+mod announce;
 mod exchange;
 mod folder;
 mod instance;
@@ -13,6 +14,7 @@ mod segment;
 use std::io;
 use std::path::PathBuf;
 
+pub use announce::EVENTS_OCTETS_MAX;
 pub use exchange::{
     EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, Verified, read_export,
 };

@@ -53,6 +53,7 @@ mod entry;
 mod files;
 mod genesis;
 mod graph;
+mod listen;
 mod log;
 mod merge;
 mod merkle;
@@ -73,11 +74,12 @@ pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
-    EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError, LogFolder, ProofFiles,
-    PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing, Tail, Verified,
-    read_export, scan,
+    EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError,
+    LogFolder, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing,
+    Tail, Verified, read_export, scan,
 };
 pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
+pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};
 pub use log::{
     AHEAD_MS, CatchUp, DraftError, Edit, ForkEvidence, GenesisError, Known, Log, Maker, Offered,
     Outcome, Standing, Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,

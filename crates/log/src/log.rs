@@ -8,6 +8,7 @@ mod catch_up;
 mod draft;
 mod honour;
 mod lacking;
+mod turns;
 mod update;
 mod waiting;
 
@@ -52,6 +53,7 @@ pub struct Log {
     state: State,
     /// Whether what counts must be computed again.
     unsettled: bool,
+    listening: turns::Listening,
 }
 
 /// Admitted entries that end or choose other entries.
@@ -163,6 +165,7 @@ impl Log {
             waiting: Waiting::default(),
             state: State::default(),
             unsettled: false,
+            listening: turns::Listening::default(),
         };
         for key in log.genesis.owners.iter().flat_map(Certificate::keys) {
             log.keys.insert(key.name, Arc::clone(key));
@@ -248,6 +251,7 @@ impl Log {
         self.state = State::default();
         for number in self.graph.numbers() {
             let honoured = number == 0 || self.standing_of(number) == Standing::Counts;
+            self.note_turn(number, honoured);
             self.graph.nodes[number as usize].honoured = honoured;
             let node = self.graph.node(number);
             if let Action::Data(data) = &node.entry.action {
@@ -286,6 +290,7 @@ impl Log {
         }
         if !self.unsettled {
             let honoured = self.standing_of(number) == Standing::Counts;
+            self.note_turn(number, honoured);
             self.graph.nodes[number as usize].honoured = honoured;
             let node = self.graph.node(number);
             if let Action::Data(data) = &node.entry.action {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::announce::Announcer;
 use super::read::FrameEntries;
 use super::segment::{
     FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header, scan,
@@ -30,6 +31,7 @@ pub struct LogFolder {
     /// The frame that was read last, for entries that are read in a row.
     pub(super) last_frame: Mutex<Option<FrameEntries>>,
     disk: Mutex<Disk>,
+    pub(super) announcer: Announcer,
     recovered: Recovered,
     _lock: File,
 }
@@ -174,6 +176,7 @@ impl LogFolder {
             memory: Mutex::new(Memory { log, pending: Vec::new(), appended: 0, failed: false }),
             last_frame: Mutex::new(None),
             disk: Mutex::new(disk),
+            announcer: Announcer::default(),
             recovered,
             _lock: lock,
         })
@@ -225,6 +228,11 @@ impl LogFolder {
         Ok(read(&lock(&self.memory).log))
     }
 
+    /// Changes what the log in memory does for its users, and none of its entries.
+    pub(super) fn configure(&self, change: impl FnOnce(&mut Log)) {
+        change(&mut lock(&self.memory).log);
+    }
+
     /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
     ///
     /// All threads that wait share one sync.
@@ -247,6 +255,8 @@ impl LogFolder {
                 Ok((entries, result)) => {
                     memory.pending.extend(entries);
                     memory.appended += 1;
+                    let events = memory.log.take_turns();
+                    self.announcer.add(memory.appended, events);
                     (memory.appended, result)
                 }
                 Err(error) => {
@@ -256,15 +266,22 @@ impl LogFolder {
                 }
             }
         };
+        let done = self.write_upto(ticket)?;
+        self.announcer.deliver(done);
+        Ok(result)
+    }
+
+    /// Brings the entries of an append to disk, and those of all appends that wait. Returns the last append on disk.
+    fn write_upto(&self, ticket: u64) -> Result<u64, LogError> {
         let mut disk = lock(&self.disk);
         // The thread that had the disk before may have written for this one.
         if disk.done >= ticket {
-            return Ok(result);
+            return Ok(disk.done);
         }
         let (pending, upto) = {
             let mut memory = lock(&self.memory);
             if memory.failed {
-                return Err(LogError::Failed.into());
+                return Err(LogError::Failed);
             }
             (std::mem::take(&mut memory.pending), memory.appended)
         };
@@ -277,11 +294,11 @@ impl LogFolder {
             }
             Err(error) => {
                 lock(&self.memory).failed = true;
-                return Err(error.into());
+                return Err(error);
             }
         }
         disk.done = upto;
-        Ok(result)
+        Ok(upto)
     }
 
     /// Reads the entries on disk again, with what proves them, in their order.

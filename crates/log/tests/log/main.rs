@@ -5,6 +5,7 @@ mod convergence;
 mod files;
 mod format;
 mod kills;
+mod listeners;
 mod merging;
 mod owners;
 mod people;
