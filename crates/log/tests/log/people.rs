@@ -20,12 +20,10 @@ pub(crate) const NOW_MS: u64 = NOW as u64 * 1000;
 static KEYS: LazyLock<Vec<openpgp::Cert>> = LazyLock::new(|| {
     let make = |number: usize| {
         let profile = if number == V6 { KeyProfile::Rfc9580 } else { KeyProfile::Rfc4880 };
-        let options = GenerateOptions {
-            user_ids: vec![format!("Person {number} <person-{number}@example.org>")],
-            profile,
-            uses: KeyUses::Sign,
-            ..GenerateOptions::default()
-        };
+        let mut options = GenerateOptions::default();
+        options.user_ids = vec![format!("Person {number} <person-{number}@example.org>")];
+        options.profile = profile;
+        options.uses = KeyUses::Sign;
         generate(&options, &Protection::Unprotected, NOW - 1000).unwrap().cert
     };
     (0..6).map(make).collect()
