@@ -178,11 +178,9 @@ fn prepare(what: &str) -> impl Fn(&dyn std::fmt::Display) -> BenchError {
 impl Author {
     fn new() -> Result<Self, BenchError> {
         let failed = prepare("a key");
-        let options = GenerateOptions {
-            user_ids: vec!["<bench@example.org>".into()],
-            uses: KeyUses::Sign,
-            ..GenerateOptions::default()
-        };
+        let mut options = GenerateOptions::default();
+        options.user_ids = vec!["<bench@example.org>".into()];
+        options.uses = KeyUses::Sign;
         let now = crate::now();
         let made = generate(&options, &Protection::Unprotected, now - 3600);
         let cert = made.map_err(|error| failed(&error))?.cert;
@@ -265,7 +263,7 @@ fn read_back(log: &LogFolder, count: usize) -> Result<(), BenchError> {
             Ok::<_, LogError>(log.state().field(object, &field))
         });
         let wanted = Some(Content::LastWriter(Value::String(value(last))));
-        if content.map_err(BenchError::Log)? != wanted {
+        if content.flatten().map_err(BenchError::Log)? != wanted {
             return Err(prepare("a copy")(&"a value came back changed"));
         }
     }
@@ -565,7 +563,8 @@ fn apart(options: &LogOptions, folder: &Path, author: &mut Author) -> Result<Tab
     let failed = prepare("a key");
     let password = || Password::from("correct horse battery staple");
     let now = crate::now();
-    let options_of_key = GenerateOptions { uses: KeyUses::Sign, ..GenerateOptions::default() };
+    let mut options_of_key = GenerateOptions::default();
+    options_of_key.uses = KeyUses::Sign;
     let locked = generate(&options_of_key, &Protection::Passphrase(password()), now - 3600);
     let locked = locked.map_err(|error| failed(&error))?.cert;
     let mut costs = Vec::new();

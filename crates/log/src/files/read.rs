@@ -67,7 +67,7 @@ impl LogFolder {
     ) -> Result<Vec<Signed>, LogError> {
         let (entries, next) = self.read(|log| {
             let mut next = place.clone();
-            let entries = self.piece(log, log.lacking(place), octets_max);
+            let entries = self.piece(log, log.lacking_from(place), octets_max);
             entries.iter().for_each(|(number, ..)| next.pass(log, *number));
             (entries, next)
         })?;

@@ -57,7 +57,7 @@ impl Log {
     /// there is none.
     #[must_use]
     pub fn next_lacking(&self, place: &mut CatchUp, most: usize) -> Vec<EntryId> {
-        let numbers: Vec<Number> = self.lacking(place).take(most).collect();
+        let numbers: Vec<Number> = self.lacking_from(place).take(most).collect();
         let taken = numbers.into_iter().map(|number| {
             place.pass(self, number);
             self.graph.node(number).id
@@ -65,7 +65,7 @@ impl Log {
         taken.collect()
     }
 
-    pub(crate) fn lacking(&self, place: &CatchUp) -> Lacking<'_> {
+    pub(crate) fn lacking_from(&self, place: &CatchUp) -> Lacking<'_> {
         let branches = self.graph.branches.iter().enumerate();
         let open = branches.filter_map(|(at, branch)| {
             let sequence = place.next.get(at).copied().unwrap_or(branch.start);
