@@ -118,6 +118,19 @@ pub enum Side {
 }
 
 impl FieldChange {
+    /// The octets of the change in memory, roughly.
+    pub(crate) fn octets(&self) -> usize {
+        match self {
+            Self::Set(value) => value.as_ref().map_or(0, Value::octets),
+            Self::Replace { replaced, value } => {
+                replaced.len() * 32 + value.as_ref().map_or(0, Value::octets)
+            }
+            Self::Add(value) | Self::Insert { value, .. } => value.octets(),
+            Self::Remove(additions) => additions.len() * 32,
+            Self::Count(_) | Self::Erase(_) => 0,
+        }
+    }
+
     /// The rule of the fields that this change fits.
     #[must_use]
     pub fn rule(&self) -> MergeRule {

@@ -39,7 +39,7 @@
 //! drop(log);
 //!
 //! let log = LogFolder::open(&path)?;
-//! let red = log.read(|log| log.state().field(object, "color"));
+//! let red = log.read(|log| log.state().field(object, "color"))?;
 //! assert_eq!(red, Some(Content::LastWriter(Value::String("red".to_owned()))));
 //! assert!(log.verify()?.failed.is_empty());
 //! # Ok(())
@@ -54,6 +54,7 @@ mod entry;
 mod files;
 mod genesis;
 mod graph;
+mod listen;
 mod log;
 mod merge;
 mod merkle;
@@ -64,6 +65,7 @@ mod record;
 mod refusal;
 mod signature;
 mod state;
+mod sync;
 mod value;
 mod witness;
 
@@ -76,16 +78,19 @@ pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
-    EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError, LogFolder, ProofFiles,
-    PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing, Tail, Verified,
-    WitnessError, WitnessFolder, make_note_key, read_export, read_note_key, scan, write_note_key,
+    EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError,
+    LogFolder, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing,
+    Tail, Verified, WitnessError, WitnessFolder, make_note_key, read_export, read_note_key, scan,
+    write_note_key,
 };
 pub use genesis::{
     GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,
 };
+pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};
 pub use log::{
-    AHEAD_MS, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence, GenesisError, Log,
-    Maker, Offered, Outcome, Standing, Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    AHEAD_MS, CatchUp, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence,
+    GenesisError, Known, Log, Maker, Offered, Outcome, Standing, Update, UpdateError, WAITING_MAX,
+    WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
 pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};
@@ -102,5 +107,11 @@ pub use record::{
 pub use refusal::Refusal;
 pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
 pub use state::{ObjectInfo, State};
+pub use sync::{
+    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
+    Farewell, Fetching, Frame as SyncFrame, HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX,
+    LEASE_MS, MemoryReplica, Mode, OUTPUT_LOW, PIECE_OCTETS, REPEAT_MS, Replica, SEND_MS, Session,
+    SessionReport, SyncError, Taken, Took, WANT_MAX, begin, piece,
+};
 pub use value::{Float, Value};
 pub use witness::{Objection, ProofText, WitnessRequest, Witnessed};

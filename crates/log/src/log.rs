@@ -4,9 +4,12 @@
 //! entry and its past; whether it counts, of the set of admitted entries. Nothing here opens a file or reads a clock.
 
 mod admit;
+mod catch_up;
 mod checkpoint;
 mod draft;
 mod honour;
+mod lacking;
+mod turns;
 mod update;
 mod waiting;
 
@@ -28,8 +31,10 @@ use crate::refusal::Refusal;
 use crate::signature::Check;
 use crate::state::State;
 
+pub use catch_up::CatchUp;
 pub use checkpoint::{CheckpointFork, CheckpointInfo};
 pub use draft::{DraftError, Maker};
+pub use lacking::Known;
 pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 
@@ -52,6 +57,7 @@ pub struct Log {
     state: State,
     /// Whether what counts must be computed again.
     unsettled: bool,
+    listening: turns::Listening,
 }
 
 /// Admitted entries that end or choose other entries.
@@ -166,6 +172,7 @@ impl Log {
             waiting: Waiting::default(),
             state: State::default(),
             unsettled: false,
+            listening: turns::Listening::default(),
         };
         for owner in &genesis.owners {
             log.add_deadlines(owner);
@@ -254,6 +261,7 @@ impl Log {
         self.state = State::default();
         for number in self.graph.numbers() {
             let honoured = number == 0 || self.standing_of(number) == Standing::Counts;
+            self.note_turn(number, honoured);
             self.graph.nodes[number as usize].honoured = honoured;
             let node = self.graph.node(number);
             if let Action::Data(data) = &node.entry.action {
@@ -303,6 +311,7 @@ impl Log {
         }
         if !self.unsettled {
             let honoured = self.standing_of(number) == Standing::Counts;
+            self.note_turn(number, honoured);
             self.graph.nodes[number as usize].honoured = honoured;
             let node = self.graph.node(number);
             if let Action::Data(data) = &node.entry.action {

@@ -305,8 +305,8 @@ impl LogFolder {
             })
         };
         let mut files = ProofFiles::default();
-        let mut covered = self.read(covered);
-        for (name, text) in self.read(checkpoint_texts) {
+        let mut covered = self.read(covered)?;
+        for (name, text) in self.read(checkpoint_texts)? {
             write(&name, text.as_bytes())?;
             files.checkpoints += u64::from(name.ends_with(".checkpoint"));
         }
@@ -366,7 +366,7 @@ impl LogFolder {
                     certs.extend_from_slice(certificate.as_octets());
                 }
             }
-        });
+        })?;
         write("certs.pgp", &certs)?;
         Ok(files)
     }
@@ -437,7 +437,7 @@ impl Taker {
 
     fn finish(mut self, to: &LogFolder) -> Result<Imported, LogError> {
         to.take(self.chunk, self.now_ms, &mut self.imported)?;
-        let (waiting, ahead) = to.read(|log| (log.waiting() as u64, log.ahead() as u64));
+        let (waiting, ahead) = to.read(|log| (log.waiting() as u64, log.ahead() as u64))?;
         self.imported.waiting += waiting - ahead;
         self.imported.ahead = ahead;
         Ok(self.imported)

@@ -24,6 +24,9 @@ pub enum DraftError {
     /// The chain has two ends, or does not count any more.
     #[error("the chain of this key does not count any more: {0:?}")]
     Ended(Standing),
+    /// A listener of this node rejects the change.
+    #[error("a check of this node rejects it: {0}")]
+    Rejected(String),
     /// The key is expired, by the certificate in the log.
     #[error(
         "{key} is expired by the certificate in this log; an owner must give a grant with a newer certificate"
@@ -174,14 +177,17 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// [`DraftError::Ended`], [`DraftError::Clock`], [`DraftError::Links`], or [`DraftError::Refused`] if the author has
-    /// no grant.
+    /// [`DraftError::Rejected`], [`DraftError::Ended`], [`DraftError::Clock`], [`DraftError::Links`], or
+    /// [`DraftError::Refused`] if the author has no grant.
     pub fn draft(
         &self,
         chain: ChainName,
         action: Action,
         now_ms: u64,
     ) -> Result<Entry, DraftError> {
+        if let Action::Data(data) = &action {
+            self.ask(chain.author, data)?;
+        }
         let tips = self.graph.chain(&chain).map(|chain| &chain.tips[..]).unwrap_or_default();
         let previous = match tips {
             [] => None,

@@ -21,13 +21,11 @@ pub(crate) const NOW_MS: u64 = NOW as u64 * 1000;
 static KEYS: LazyLock<Vec<openpgp::Cert>> = LazyLock::new(|| {
     let make = |number: usize| {
         let profile = if number == V6 { KeyProfile::Rfc9580 } else { KeyProfile::Rfc4880 };
-        let options = GenerateOptions {
-            user_ids: vec![format!("Person {number} <person-{number}@example.org>")],
-            profile,
-            uses: KeyUses::Sign,
-            validity_seconds: (number == EXPIRING).then_some(1000 + VALID_S),
-            ..GenerateOptions::default()
-        };
+        let mut options = GenerateOptions::default();
+        options.user_ids = vec![format!("Person {number} <person-{number}@example.org>")];
+        options.profile = profile;
+        options.uses = KeyUses::Sign;
+        options.validity_seconds = (number == EXPIRING).then_some(1000 + VALID_S);
         generate(&options, &Protection::Unprotected, NOW - 1000).unwrap().cert
     };
     (0..7).map(make).collect()
