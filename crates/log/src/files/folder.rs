@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -136,13 +138,9 @@ impl LogFolder {
         let lock_path = folder.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(io("open", &lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                in_use()?;
-                lock.lock().map_err(io("lock", &lock_path))?;
-            }
-            Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
+        if !is_locked_soon(&lock).map_err(io("lock", &lock_path))? {
+            in_use()?;
+            lock.lock().map_err(io("lock", &lock_path))?;
         }
         let mut log: Option<Log> = None;
         let (end, recovered) = each_record(folder, |path, signed, location| {
@@ -331,6 +329,19 @@ fn locations(
         Ok(Location { segment, frame, record: short(at)?, entry, octets })
     };
     places(record)?.into_iter().map(place).collect()
+}
+
+/// Locks a file if no other process has it locked. A process that is being started holds the files of its parent until it
+/// runs its program, so a lock that was just given up can seem taken for a moment.
+fn is_locked_soon(file: &File) -> io::Result<bool> {
+    for pause_ms in [1, 4, 16, 64, 0] {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(pause_ms)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// The end of the last whole frame.
