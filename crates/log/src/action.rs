@@ -3,6 +3,7 @@
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};
+use crate::node::NodeKey;
 use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
 use crate::value::Value;
 
@@ -30,6 +31,8 @@ pub(crate) mod number {
     pub(crate) const REVOKE: u8 = 33;
     pub(crate) const APPROVE: u8 = 34;
     pub(crate) const CHOOSE: u8 = 35;
+    pub(crate) const PUBLISH_NODE: u8 = 36;
+    pub(crate) const END_NODE: u8 = 37;
 }
 
 /// The action of an entry.
@@ -47,6 +50,10 @@ pub enum Action {
     Approve(EntryId),
     /// Chooses the branch of an entry behind a fork.
     Choose(EntryId),
+    /// Publishes the key of a node.
+    PublishNode(NodeKey),
+    /// Ends the key of a node that another entry published.
+    EndNode(EntryId),
 }
 
 /// A change of an object.
@@ -164,11 +171,16 @@ impl Grant {
         self.certificate.name()
     }
 
+    /// Whether the grant has not come to its end at a time of the clock.
+    pub(crate) fn lasts(&self, ms: u64) -> bool {
+        self.ends_ms == 0 || ms < self.ends_ms
+    }
+
     /// Whether the grant allows a change at a time of the clock.
     pub(crate) fn covers(&self, data: &DataAction, ms: u64) -> bool {
         self.operations.has(data.change.number())
             && (self.object == ObjectId::NONE || self.object == data.object)
-            && (self.ends_ms == 0 || ms < self.ends_ms)
+            && self.lasts(ms)
             && match &data.change {
                 Change::Field(field, _) => self.fields.matches(field),
                 Change::Create(_) | Change::Delete => true,
@@ -228,6 +240,8 @@ impl Action {
             Self::Revoke(_) => number::REVOKE,
             Self::Approve(_) => number::APPROVE,
             Self::Choose(_) => number::CHOOSE,
+            Self::PublishNode(_) => number::PUBLISH_NODE,
+            Self::EndNode(_) => number::END_NODE,
         }
     }
 
@@ -249,6 +263,8 @@ impl Action {
             number::GRANT => "grant",
             number::REVOKE => "revoke",
             number::APPROVE => "approve",
+            number::PUBLISH_NODE => "publish-node",
+            number::END_NODE => "end-node",
             _ => "choose",
         }
     }
@@ -304,7 +320,8 @@ impl Action {
                 out.extend(count_u16(revocation.heads.len()).to_be_bytes());
                 write_ids(&mut out, &revocation.heads);
             }
-            Self::Approve(id) | Self::Choose(id) => out.extend(id.0),
+            Self::Approve(id) | Self::Choose(id) | Self::EndNode(id) => out.extend(id.0),
+            Self::PublishNode(node) => node.write(&mut out),
             Self::Data(data) => match &data.change {
                 Change::Delete => return None,
                 Change::Create(name) => out.extend_from_slice(name.as_bytes()),
@@ -444,6 +461,8 @@ impl Action {
             }
             n::APPROVE => Self::Approve(fields.id()?),
             n::CHOOSE => Self::Choose(fields.id()?),
+            n::PUBLISH_NODE => return Ok(Self::PublishNode(NodeKey::read(octets)?)),
+            n::END_NODE => Self::EndNode(fields.id()?),
             _ => return Err(Malformed::Field("operation")),
         };
         // The arms whose value takes all octets have returned.

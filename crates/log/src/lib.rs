@@ -57,6 +57,7 @@ mod log;
 mod merge;
 mod merkle;
 mod name;
+mod node;
 mod octets;
 mod record;
 mod refusal;
@@ -85,6 +86,7 @@ pub use log::{
 pub use merge::Content;
 pub use merkle::{is_included, root};
 pub use name::{ChainName, EntryId, KeyName, NotAnId, ObjectId};
+pub use node::{NODES_MAX, NodeKey};
 pub use octets::Malformed;
 pub use record::{
     BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch, read_record,

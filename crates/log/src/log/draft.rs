@@ -211,7 +211,13 @@ impl Log {
         if self.is_owner(&chain.author) {
             return Ok(EntryId::NONE);
         }
-        let Action::Data(data) = action else { return Err(Refusal::NotOwner) };
+        let covers = |grant: &crate::action::Grant, ms| match action {
+            Action::Data(data) => grant.covers(data, ms),
+            _ => grant.lasts(ms),
+        };
+        if !matches!(action, Action::Data(_) | Action::PublishNode(_) | Action::EndNode(_)) {
+            return Err(Refusal::NotOwner);
+        }
         let ms = now_ms.max(self.latest().ms());
         let theirs = self.grants.iter().copied().filter_map(|number| {
             let Action::Grant(grant) = &self.graph.node(number).entry.action else { return None };
@@ -223,7 +229,7 @@ impl Log {
         for (number, grant) in theirs {
             if !self.is_usable(number, View::All) {
                 reason = Refusal::GrantNotInForce;
-            } else if grant.covers(data, ms) {
+            } else if covers(grant, ms) {
                 return Ok(self.graph.node(number).id);
             } else {
                 reason = Refusal::NotGranted;
@@ -281,8 +287,8 @@ impl Log {
 /// The entries that an action names.
 fn references(action: &Action) -> Vec<EntryId> {
     match action {
-        Action::Genesis(_) | Action::Grant(_) => Vec::new(),
-        Action::Approve(id) | Action::Choose(id) => vec![*id],
+        Action::Genesis(_) | Action::Grant(_) | Action::PublishNode(_) => Vec::new(),
+        Action::Approve(id) | Action::Choose(id) | Action::EndNode(id) => vec![*id],
         Action::Revoke(revocation) => {
             let grant = match revocation.target {
                 crate::action::Target::Grant(grant) => Some(grant),

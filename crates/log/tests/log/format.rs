@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use talaria_log::{
     Action, Change, DataAction, Entry, EntryId, Evidence, FieldChange, Float, Maker, Malformed,
-    Operations, Pattern, Revocation, Side, Signed, StoredSignature, Target, Value, is_included,
-    read_record, to_records,
+    NodeKey, Operations, Pattern, Revocation, Side, Signed, StoredSignature, Target, Value,
+    is_included, read_record, to_records,
 };
 
 use crate::people::{
@@ -71,6 +71,9 @@ fn action() -> impl Strategy<Value = Action> {
         }),
         id().prop_map(Action::Approve),
         id().prop_map(Action::Choose),
+        id().prop_map(Action::EndNode),
+        (any::<[u8; 32]>(), "[a-zé-]{0,20}")
+            .prop_map(|(key, name)| Action::PublishNode(NodeKey { key, name })),
         Just(Action::Genesis(Box::new(genesis_of(&[&Person::new(0, 1), &Person::new(1, 1)], 2)))),
     ]
 }

@@ -6,6 +6,7 @@ mod files;
 mod format;
 mod kills;
 mod merging;
+mod nodes;
 mod owners;
 mod people;
 mod small_order;
