@@ -4,6 +4,7 @@ use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 use crate::checkpoint::{Checkpoint, Cosignatures};
 use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};
+use crate::node::NodeKey;
 use crate::note::NUMBER_MAX;
 use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
 use crate::value::Value;
@@ -34,6 +35,8 @@ pub(crate) mod number {
     pub(crate) const CHOOSE: u8 = 35;
     pub(crate) const CHECKPOINT: u8 = 38;
     pub(crate) const COSIGN: u8 = 39;
+    pub(crate) const PUBLISH_NODE: u8 = 36;
+    pub(crate) const END_NODE: u8 = 37;
 }
 
 /// The action of an entry.
@@ -55,6 +58,10 @@ pub enum Action {
     Checkpoint(Box<Checkpoint>),
     /// Adds cosignatures to a checkpoint.
     Cosign(Cosignatures),
+    /// Publishes the key of a node.
+    PublishNode(NodeKey),
+    /// Ends the key of a node that another entry published.
+    EndNode(EntryId),
 }
 
 /// A change of an object.
@@ -185,11 +192,16 @@ impl Grant {
         self.certificate.name()
     }
 
+    /// Whether the grant has not come to its end at a time of the clock.
+    pub(crate) fn lasts(&self, ms: u64) -> bool {
+        self.ends_ms == 0 || ms < self.ends_ms
+    }
+
     /// Whether the grant allows a change at a time of the clock.
     pub(crate) fn covers(&self, data: &DataAction, ms: u64) -> bool {
         self.operations.has(data.change.number())
             && (self.object == ObjectId::NONE || self.object == data.object)
-            && (self.ends_ms == 0 || ms < self.ends_ms)
+            && self.lasts(ms)
             && match &data.change {
                 Change::Field(field, _) => self.fields.matches(field),
                 Change::Create(_) | Change::Delete => true,
@@ -254,6 +266,8 @@ impl Action {
             Self::Choose(_) => number::CHOOSE,
             Self::Checkpoint(_) => number::CHECKPOINT,
             Self::Cosign(_) => number::COSIGN,
+            Self::PublishNode(_) => number::PUBLISH_NODE,
+            Self::EndNode(_) => number::END_NODE,
         }
     }
 
@@ -275,6 +289,8 @@ impl Action {
             number::GRANT => "grant",
             number::REVOKE => "revoke",
             number::APPROVE => "approve",
+            number::PUBLISH_NODE => "publish-node",
+            number::END_NODE => "end-node",
             number::CHOOSE => "choose",
             number::CHECKPOINT => "checkpoint",
             _ => "cosign",
@@ -333,7 +349,8 @@ impl Action {
                 out.extend(count_u16(revocation.heads.len()).to_be_bytes());
                 write_ids(&mut out, &revocation.heads);
             }
-            Self::Approve(id) | Self::Choose(id) => out.extend(id.0),
+            Self::Approve(id) | Self::Choose(id) | Self::EndNode(id) => out.extend(id.0),
+            Self::PublishNode(node) => node.write(&mut out),
             Self::Checkpoint(checkpoint) => checkpoint.write(&mut out),
             Self::Cosign(cosignatures) => cosignatures.write(&mut out),
             Self::Data(data) => match &data.change {
@@ -481,6 +498,8 @@ impl Action {
             n::CHOOSE => Self::Choose(fields.id()?),
             n::CHECKPOINT => return Ok(Self::Checkpoint(Box::new(Checkpoint::read(octets)?))),
             n::COSIGN => return Ok(Self::Cosign(Cosignatures::read(octets)?)),
+            n::PUBLISH_NODE => return Ok(Self::PublishNode(NodeKey::read(octets)?)),
+            n::END_NODE => Self::EndNode(fields.id()?),
             _ => return Err(Malformed::Field("operation")),
         };
         // The arms whose value takes all octets have returned.

@@ -59,6 +59,7 @@ mod log;
 mod merge;
 mod merkle;
 mod name;
+mod node;
 mod note;
 mod octets;
 mod record;
@@ -95,6 +96,7 @@ pub use log::{
 pub use merge::Content;
 pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};
 pub use name::{ChainName, EntryId, KeyName, NotAnId, ObjectId};
+pub use node::{NODES_MAX, NodeKey};
 pub use note::{
     KEY_NAME_OCTETS_MAX, NOTE_LINES_MAX, NOTE_OCTETS_MAX, NotANoteKey, Note, NoteKey, NoteKind,
     NoteLine, NoteSecret, TreeHead, origin,

@@ -242,6 +242,7 @@ impl Log {
         let allows = |grant: &Grant| match action {
             _ if is_owner => Ok(true),
             Action::Data(data) => Ok(grant.covers(data, ms)),
+            Action::PublishNode(_) | Action::EndNode(_) => Ok(grant.lasts(ms)),
             // The signatures in the note allow them.
             Action::Checkpoint(_) | Action::Cosign(_) => Ok(true),
             _ => Err(Refusal::NotOwner),
@@ -266,8 +267,14 @@ impl Log {
         if is_expired {
             return Err(DraftError::Expired { key: chain.subkey });
         }
-        let is_for_owners =
-            !matches!(action, Action::Data(_) | Action::Checkpoint(_) | Action::Cosign(_));
+        let is_for_owners = !matches!(
+            action,
+            Action::Data(_)
+                | Action::PublishNode(_)
+                | Action::EndNode(_)
+                | Action::Checkpoint(_)
+                | Action::Cosign(_)
+        );
         Err(if is_for_owners && !is_owner { Refusal::NotOwner } else { reason }.into())
     }
 
@@ -325,8 +332,8 @@ impl Log {
 /// The entries that an action names.
 fn references(action: &Action) -> Vec<EntryId> {
     match action {
-        Action::Genesis(_) | Action::Grant(_) => Vec::new(),
-        Action::Approve(id) | Action::Choose(id) => vec![*id],
+        Action::Genesis(_) | Action::Grant(_) | Action::PublishNode(_) => Vec::new(),
+        Action::Approve(id) | Action::Choose(id) | Action::EndNode(id) => vec![*id],
         Action::Checkpoint(checkpoint) if checkpoint.before.is_none() => Vec::new(),
         Action::Checkpoint(checkpoint) => vec![checkpoint.before],
         Action::Cosign(cosignatures) => vec![cosignatures.checkpoint],

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use talaria_log::{
     Action, Change, Checkpoint, Cosignatures, DataAction, Edge, Entry, EntryId, Evidence,
-    FieldChange, Float, Genesis, Maker, Malformed, Note, NoteKind, NoteSecret, Operations, Pattern,
-    Revocation, Side, Signed, StoredSignature, Target, TreeHead, Value, WitnessRequest,
+    FieldChange, Float, Genesis, Maker, Malformed, NodeKey, Note, NoteKind, NoteSecret, Operations,
+    Pattern, Revocation, Side, Signed, StoredSignature, Target, TreeHead, Value, WitnessRequest,
     is_included, read_record, to_records,
 };
 
@@ -88,6 +88,9 @@ fn action() -> impl Strategy<Value = Action> {
             let lines = (0..lines).map(|n| key.cosign(&n.to_string(), time.into())).collect();
             Action::Cosign(Cosignatures { checkpoint, lines })
         }),
+        id().prop_map(Action::EndNode),
+        (any::<[u8; 32]>(), "[a-zé-]{0,20}")
+            .prop_map(|(key, name)| Action::PublishNode(NodeKey { key, name })),
         Just(Action::Genesis(Box::new(genesis_of(&[&Person::new(0, 1), &Person::new(1, 1)], 2)))),
     ]
 }

@@ -8,6 +8,7 @@ mod format;
 mod kills;
 mod listeners;
 mod merging;
+mod nodes;
 mod owners;
 mod people;
 mod reading;
