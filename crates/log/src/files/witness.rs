@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use talaria_cert::sha256;
 
 use crate::name::EntryId;
-use crate::note::{
-    NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number,
-};
+use crate::note::{NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number};
 use crate::octets::Malformed;
 use crate::witness::{Objection, WitnessRequest, Witnessed};
 
